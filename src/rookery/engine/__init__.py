@@ -1,0 +1,1 @@
+"""Many worlds as one `gymnasium.vector.VectorEnv`."""

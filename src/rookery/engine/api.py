@@ -1,0 +1,164 @@
+"""`make_vec`: from a world and a few wishes to a running engine."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+
+from rookery.engine.engine import Engine
+from rookery.engine.machine import usable_cores
+from rookery.engine.probe import probe
+from rookery.engine.settings import Settings, autoreset, one_of, positive_int
+from rookery.engine.source import Source, resolve
+from rookery.engine.tune import Choice, choose
+from rookery.errors import MemoryShortage, OptionError
+from rookery.say import say
+
+# Backends are found by name and imported when used.
+BACKENDS = {
+    "serial": "rookery.engine.serial:SerialEngine",
+    "thread": "rookery.engine.thread:ThreadEngine",
+    "process": "rookery.engine.process:ProcessEngine",
+}
+
+
+def make_vec(
+    world: Any,
+    num_envs: int | None = None,
+    backend: str = "auto",
+    workers: int | None = None,
+    *,
+    batch_size: int | None = None,
+    groups: int = 1,
+    start_method: str | None = None,
+    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    copy: bool = True,
+    step_timeout: float | None = None,
+    on_failure: str = "raise",
+    max_restarts: int = 3,
+    restart_window: float = 60.0,
+    bad_values: str = "raise",
+    isolate_random: bool | None = None,
+    close_timeout: float = 5.0,
+    pin: bool | None = None,
+    env_kwargs: dict[str, Any] | None = None,
+    n_envs: int | None = None,
+) -> Engine:
+    """Many copies of `world` as one `gymnasium.vector.VectorEnv`.
+
+    Args:
+        world: A Gymnasium id, a class, any callable that builds an env (lambdas and closures too), `"file.py:MyEnv"`,
+            or a list of callables, one per env.
+        num_envs: How many envs; None finds out by measuring for a moment. `n_envs` is the same.
+        backend: "serial", "thread", "process", or "auto": processes where they are faster than the serial loop.
+        workers: How many workers share the envs, in any split; None finds out.
+        batch_size: `recv()` returns the first so many envs to finish, so that one slow env does not hold the others.
+        groups: Divide the envs into groups (`envs.groups`) that are stepped in turns, for overlap with a policy.
+        start_method: "spawn", "forkserver" or "fork"; None chooses. No main guard is needed for any of them.
+        autoreset_mode: Gymnasium's NEXT_STEP, SAME_STEP or DISABLED.
+        copy: False returns views of the observations, valid until the same envs are stepped again.
+        step_timeout: Seconds after which a step counts as hung and its worker is killed (backend "process").
+        on_failure: "raise", or "restart": a failed env or dead worker is replaced, and its envs come back `truncated`
+            with `info["restarted"]`.
+        max_restarts: How many restarts of one env or worker are allowed within `restart_window` seconds.
+        restart_window: See `max_restarts`.
+        bad_values: What to do about NaN, infinity or values outside the observation space: "raise", "restart" or
+            "allow" (which also lets observations be cast to their space's dtype).
+        isolate_random: Give each env its own `random` and `numpy.random`; None does so where the env's code uses them.
+        close_timeout: Seconds that `close()` may take before workers are killed.
+        pin: Tie workers to cores; None does so where there are as many workers as cores.
+        env_kwargs: Keyword arguments for the world.
+
+    Example:
+        >>> import rookery
+        >>> envs = rookery.make_vec("CartPole-v1", num_envs=3, backend="serial")
+        >>> observations, infos = envs.reset(seed=42)
+        >>> observations, rewards, terminated, truncated, infos = envs.step([0, 1, 0])
+        >>> rewards
+        array([1., 1., 1.])
+        >>> envs.close()
+    """
+    num_envs = _same_thing(num_envs, n_envs)
+    mode = autoreset(autoreset_mode)
+    one_of("backend", backend, ("auto", *BACKENDS))
+    for name, value in (("num_envs", num_envs), ("workers", workers)):
+        if value is not None:
+            positive_int(name, value)
+    if step_timeout is not None and backend in ("serial", "thread"):
+        raise OptionError(f"step_timeout needs backend='process': a hung step in {backend!r} cannot be stopped")
+    source = resolve(world, num_envs, env_kwargs)
+    num_envs = num_envs if source.endless else len(source.makers)
+
+    def settings(envs: int, staff: int) -> Settings:
+        return Settings(
+            num_envs=envs, workers=staff, batch_size=batch_size, groups=groups, start_method=start_method,
+            autoreset_mode=mode, copy=copy, step_timeout=step_timeout, on_failure=on_failure,
+            max_restarts=max_restarts, restart_window=restart_window, bad_values=bad_values,
+            isolate_random=isolate_random, close_timeout=close_timeout, pin=pin,
+        )  # fmt: skip
+
+    settings(num_envs or 10**9, workers or 1)  # refuse bad options before anything starts
+    if step_timeout is not None:
+        backend = "process"
+    choice = _settle(source, num_envs, workers, backend, start_method)
+    return _build(source, choice, settings(choice.num_envs, choice.workers))
+
+
+def get_recommended_n_envs(world: Any = None) -> int:
+    """How many envs to run: by the cores alone, or measured if a world is given."""
+    return usable_cores() if world is None else choose(probe(resolve(world))).num_envs
+
+
+def _settle(source: Source, num_envs: int | None, workers: int | None, backend: str, method: str | None) -> Choice:
+    """Measure only what was left open."""
+    if num_envs is not None and backend == "serial":
+        return Choice(backend, num_envs, workers or 1, "")
+    if num_envs is not None and workers is not None and backend != "auto":
+        return Choice(backend, num_envs, workers, "")
+    if num_envs is not None and workers is not None and workers > num_envs:
+        raise OptionError(f"workers={workers} is more than num_envs={num_envs}; a worker needs at least one env")
+    if num_envs == 1 and backend == "auto":
+        return Choice("serial", 1, 1, "")
+    try:
+        choice = choose(probe(source, method), num_envs, workers, backend)
+    except OSError as error:
+        return _cannot_start(error, num_envs)
+    say(choice.reason)
+    return choice
+
+
+def _build(source: Source, choice: Choice, settings: Settings) -> Engine:
+    module, _, name = BACKENDS[choice.backend].partition(":")
+    engine = getattr(import_module(module), name)
+    try:
+        return engine(source, settings)
+    except MemoryShortage:
+        raise
+    except OSError as error:
+        if choice.backend != "process" or isinstance(error, _env_errors()):
+            raise
+        return _build(source, _cannot_start(error, choice.num_envs), settings)
+
+
+def _env_errors() -> tuple[type[BaseException], ...]:
+    """Errors that an env's own code raises are no reason to try another backend: they carry the env's number."""
+    return (FileNotFoundError, PermissionError, ConnectionError, TimeoutError)
+
+
+def _cannot_start(error: OSError, num_envs: int | None) -> Choice:
+    count = num_envs or usable_cores()
+    say(f"worker processes cannot be started here ({error}); falling back to the serial backend with {count} envs")
+    return Choice("serial", count, 1, "")
+
+
+def _same_thing(num_envs: int | None, n_envs: int | None) -> int | None:
+    if num_envs is not None and n_envs is not None and num_envs != n_envs:
+        raise OptionError(f"num_envs={num_envs} and n_envs={n_envs} are two names of one option; give one of them")
+    return n_envs if num_envs is None else num_envs
+
+
+if sys.platform == "win32":  # pragma: no cover
+    BACKENDS.pop("process")

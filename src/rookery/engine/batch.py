@@ -1,0 +1,164 @@
+"""The batch: every array that envs, workers and learner share, as views into one block of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+from gymnasium.vector import AutoresetMode
+
+from rookery.engine.layout import Field, Leaf, join, leaves, place, split
+from rookery.errors import SpaceError
+
+ALL = slice(None)  # all envs; compared by identity on the hot path
+INFO_SLOTS = 32  # numeric info keys that travel without pickling; more than that go by message
+WORKER_WORDS = 8  # one cache line a worker
+
+# Words of a worker's line. Each is written by one side only, so no lock is needed.
+BELL, ASLEEP, ROW, STEPS, MAIL = range(5)
+
+
+@dataclass(frozen=True)
+class BatchSpec:
+    """All that determines the block's layout; parent and workers compute the same one from it."""
+
+    observation_space: Space
+    action_space: Space
+    num_envs: int
+    autoreset_mode: AutoresetMode
+
+    def fields(self) -> tuple[list[Field], int]:
+        n = self.num_envs
+        wanted: list[tuple[str, tuple[int, ...], Any]] = [
+            ("parent", (WORKER_WORDS,), np.int64),
+            ("workers", (n, WORKER_WORDS), np.int64),
+            ("go", (n,), np.int64),
+            ("done", (n,), np.int64),
+            ("status", (n,), np.int64),
+            ("rewards", (n,), np.float64),
+            ("ends", (2, n), np.bool_),  # terminated, truncated: side by side, so that one search finds any end
+            ("returns", (n,), np.float64),
+            ("lengths", (n,), np.int64),
+            ("seconds", (n,), np.float64),
+            ("info_values", (INFO_SLOTS, n), np.float64),
+            ("info_masks", (INFO_SLOTS, n), np.bool_),
+        ]
+        kinds = [("observation", self.observation_space), ("action", self.action_space)]
+        if self.autoreset_mode is AutoresetMode.SAME_STEP:
+            kinds.append(("final", self.observation_space))
+        for kind, space in kinds:
+            for k, leaf in enumerate(leaves(space)):
+                if leaf.dtype is not None:
+                    wanted.append((f"{kind}/{k}", (n, *leaf.shape), leaf.dtype))
+        return place(wanted)
+
+
+class Columns:
+    """One nested space over all envs: an array per array leaf, a list of objects per object leaf."""
+
+    def __init__(self, space: Space, arrays: dict[str, np.ndarray], kind: str, n: int) -> None:
+        self.space = space
+        self.leaves: list[Leaf] = leaves(space)
+        self.columns: list[Any] = [
+            [None] * n if leaf.dtype is None else arrays[f"{kind}/{k}"] for k, leaf in enumerate(self.leaves)
+        ]
+        self.object_leaves = [k for k, leaf in enumerate(self.leaves) if leaf.dtype is None]
+        flat = len(self.leaves) == 1 and not self.leaves[0].path and not self.object_leaves
+        self.flat_leaf = self.leaves[0] if flat else None  # the common case of a space that is one array
+        self.only_array: Any = self.columns[0] if flat else None
+
+    def take(self, rows: slice | np.ndarray, copy: bool = True) -> Any:
+        """The batched value of some envs, nested as Gymnasium batches this space."""
+        if self.only_array is not None:
+            part = self.only_array if rows is ALL else self.only_array[rows]
+            return part.copy() if copy and isinstance(rows, slice) else part
+        return join(self.space, (self._take_leaf(column, rows, copy) for column in self.columns))
+
+    def _take_leaf(self, column: Any, rows: slice | np.ndarray, copy: bool) -> Any:
+        if isinstance(column, list):
+            return tuple(column[rows] if isinstance(rows, slice) else [column[r] for r in rows])
+        part = column[rows]
+        return part.copy() if copy and isinstance(rows, slice) else part
+
+    def row(self, r: int) -> Any:
+        """One env's value, as a copy that nothing will overwrite."""
+        parts = (column[r] if isinstance(column, list) else column[r].copy() for column in self.columns)
+        return join(self.space, parts)
+
+    def put(self, rows: slice | np.ndarray, value: Any, count: int) -> None:
+        """Store a batched value for some envs, checking shapes; used for actions."""
+        if type(value) is np.ndarray and value.ndim and self._takes(value, count):
+            self.only_array[rows] = value
+            return
+        parts = split(self.space, value)
+        for leaf, column, part in zip(self.leaves, self.columns, parts, strict=True):
+            if leaf.dtype is None:
+                self._put_objects(leaf, column, rows, part, count)
+            else:
+                self._put_array(leaf, column, rows, part, count)
+
+    def _takes(self, value: np.ndarray, count: int) -> bool:
+        """Whether a value can be stored as it is: the common case, at a third of the cost of finding out why not."""
+        flat = self.flat_leaf
+        return flat is not None and value.dtype is flat.dtype and len(value) == count and value.shape[1:] == flat.shape
+
+    def _put_array(self, leaf: Leaf, column: np.ndarray, rows: slice | np.ndarray, part: Any, count: int) -> None:
+        try:
+            array = np.asarray(part)
+        except ValueError:  # a ragged list
+            array = np.asarray(part, dtype=object)
+        if array.shape != (count, *leaf.shape):
+            raise SpaceError(
+                f"actions{leaf.name} should have shape {(count, *leaf.shape)} ({count} envs of {leaf.space}), "
+                f"got shape {array.shape}"
+            )
+        if array.dtype is not leaf.dtype and not np.can_cast(array.dtype, leaf.dtype, "same_kind"):
+            raise SpaceError(f"actions{leaf.name} should have dtype {leaf.dtype} ({leaf.space}), got {array.dtype}")
+        column[rows] = array
+
+    def _put_objects(self, leaf: Leaf, column: list, rows: slice | np.ndarray, part: Any, count: int) -> None:
+        items = list(part) if isinstance(part, Iterable) and not isinstance(part, str) else [part]
+        if len(items) != count:
+            raise SpaceError(f"actions{leaf.name} should be {count} values of {leaf.space}, got {len(items)}")
+        ids = range(*rows.indices(len(column))) if isinstance(rows, slice) else rows
+        for r, item in zip(ids, items, strict=True):
+            column[r] = item
+
+
+class Batch:
+    """Views into a block laid out by a `BatchSpec`. `buffer` may be a bytearray or a shared mmap."""
+
+    def __init__(self, spec: BatchSpec, buffer: Any) -> None:
+        self.spec, self.buffer = spec, buffer
+        fields, self.nbytes = spec.fields()
+        a = {
+            f.name: np.frombuffer(buffer, f.dtype, int(np.prod(f.shape, dtype=np.int64)), f.offset).reshape(f.shape)
+            for f in fields
+        }
+        self.rewards, self.ends = a["rewards"], a["ends"]
+        self.terminated, self.truncated = self.ends
+        self.returns, self.lengths, self.seconds = a["returns"], a["lengths"], a["seconds"]
+        self.info_values, self.info_masks = a["info_values"], a["info_masks"]
+        n = spec.num_envs
+        self.observations = Columns(spec.observation_space, a, "observation", n)
+        self.actions = Columns(spec.action_space, a, "action", n)
+        same_step = spec.autoreset_mode is AutoresetMode.SAME_STEP
+        self.finals = Columns(spec.observation_space, a, "final", n) if same_step else None
+        # Control words as memoryviews: reading one costs 30 ns where a NumPy scalar costs 90 ns.
+        self.parent_words = memoryview(a["parent"])
+        self.worker_words = memoryview(a["workers"].reshape(-1))
+        self.go, self.done, self.status = (memoryview(a[name]) for name in ("go", "done", "status"))
+        (ends,) = (f for f in fields if f.name == "ends")
+        self._ends_range = ends.offset, ends.offset + ends.nbytes
+
+    def any_end(self) -> bool:
+        """Whether any env's episode ended in this step (a search over bytes: 0.1 us, where `.any()` takes 2)."""
+        return self.buffer.find(b"\x01", *self._ends_range) >= 0
+
+
+def private_batch(spec: BatchSpec) -> Batch:
+    """A batch in this process's own memory, for the serial and thread backends."""
+    return Batch(spec, bytearray(spec.fields()[1]))

@@ -1,0 +1,105 @@
+"""Messages between parent and worker: a socket that also carries file descriptors. For everything that is not hot."""
+
+from __future__ import annotations
+
+import pickle
+import select
+import socket
+import struct
+import time
+from typing import Any
+
+import cloudpickle
+
+_HEADER = struct.Struct("<QB")  # length, number of descriptors
+_MAX_FDS = 8
+
+
+class ChannelClosed(Exception):
+    """The other side is gone."""
+
+
+class ChannelTimeout(Exception):
+    """The other side did not answer in time."""
+
+
+class Channel:
+    """A pickled object at a time. `peer` is a descriptor that becomes readable when the other process dies."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+        self.peer: int | None = None
+
+    def send(self, message: Any, fds: tuple[int, ...] = (), timeout: float | None = None) -> None:
+        data = dumps(message)
+        self.socket.settimeout(timeout)
+        try:
+            header = _HEADER.pack(len(data), len(fds))
+            if fds:
+                socket.send_fds(self.socket, [header], list(fds))
+            else:
+                self.socket.sendall(header)
+            self.socket.sendall(data)
+        except TimeoutError:
+            raise ChannelTimeout from None
+        except OSError as error:
+            raise ChannelClosed(str(error)) from None
+        finally:
+            self.socket.settimeout(None)
+
+    def receive(self, timeout: float | None = None) -> tuple[Any, list[int]]:
+        """The next message and the descriptors that came with it."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        header, fds = b"", []
+        while len(header) < _HEADER.size:
+            self._await(deadline)
+            part, new, _, _ = socket.recv_fds(self.socket, _HEADER.size - len(header), _MAX_FDS)
+            if not part:
+                raise ChannelClosed("end of file")
+            header, fds = header + part, fds + list(new)
+        size, _ = _HEADER.unpack(header)
+        data = bytearray(size)
+        view = memoryview(data)
+        while view:
+            self._await(deadline)
+            got = self.socket.recv_into(view)
+            if not got:
+                raise ChannelClosed("end of file")
+            view = view[got:]
+        return pickle.loads(data), fds  # noqa: S301 - from our own live process
+
+    def _await(self, deadline: float | None) -> None:
+        """Wait for bytes, for the peer's death (whose last words are still read), or for the deadline."""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        if self.peer is not None:
+            poll.register(self.peer, select.POLLIN)
+        left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+        try:
+            ready = {fd for fd, _ in poll.poll(left)}
+        except OSError as error:
+            raise ChannelClosed(str(error)) from None
+        if not ready:
+            raise ChannelTimeout
+        if self.socket.fileno() not in ready:
+            raise ChannelClosed("the process died")
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def dumps(message: Any) -> bytes:
+    """By reference where possible, by value for what lives in a script or notebook."""
+    try:
+        return pickle.dumps(message, protocol=5)
+    except Exception:  # noqa: BLE001 - pickle fails in many ways; cloudpickle's own error is the one to show
+        return cloudpickle.dumps(message, protocol=5)
+
+
+def pair() -> tuple[Channel, socket.socket]:
+    """Our end as a channel, and the other end as a socket to give away."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    return Channel(ours), theirs

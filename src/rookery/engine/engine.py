@@ -1,0 +1,460 @@
+"""The engine: many envs as one `gymnasium.vector.VectorEnv`. Backends fill in how work reaches the envs."""
+
+from __future__ import annotations
+
+import weakref
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from rookery.engine import seeding
+from rookery.engine.batch import ALL, STEPS, WORKER_WORDS, Batch, BatchSpec
+from rookery.engine.crew import Facts, Segment
+from rookery.engine.failure import Failed, Failure
+from rookery.engine.groups import Group
+from rookery.engine.guard import Guard
+from rookery.engine.infos import SlotTable, add_info, mark
+from rookery.engine.settings import Settings, divide, group_ranges
+from rookery.engine.source import Source
+from rookery.engine.stepper import NOTHING, REPORT, Report
+from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
+
+EPISODES_KEPT = 10_000  # ends of episodes are remembered until asked for, up to this many
+EPISODE = np.dtype([("env", "i8"), ("return", "f8"), ("length", "i8"), ("seconds", "f8")])
+
+
+class Engine(VectorEnv):
+    """What all backends share: the contract, seeding, infos, failures, episode statistics, groups and state.
+
+    With `copy=False` the arrays returned by `reset`, `step` and `recv` are views that the next `step` or `send` of
+    the same envs overwrites; rewards and flags are always copies.
+    """
+
+    backend = ""
+
+    def __init__(self, source: Source, settings: Settings) -> None:
+        self.source, self.settings = source, settings
+        self.num_envs, self._copy = settings.num_envs, settings.copy
+        self._guard = Guard(settings.max_restarts, settings.restart_window)
+        self._slot_table = SlotTable()
+        self._root_seed = seeding.fresh_entropy()
+        self._restarts: dict[int, int] = {}
+        self._in_flight: dict[int, Segment] = {}
+        self._last_ids: np.ndarray | None = None
+        self._episodes: deque[tuple[np.ndarray, ...]] = deque(maxlen=EPISODES_KEPT)
+        self._divide(settings.workers)
+        facts = self._open(self._rows_of(0))
+        self._adopt(facts)
+        self._staff(self._batch_spec(), facts)
+
+    def _divide(self, workers: int) -> None:
+        self.segments = divide(self.num_envs, workers, self.settings.groups, self.settings.per_env)
+        self._segment_of_row = {row: s for s in self.segments for row in range(s.low, s.high)}
+
+    def _adopt(self, facts: Facts) -> None:
+        self.single_observation_space, self.single_action_space = facts.observation_space, facts.action_space
+        self.metadata = {**facts.metadata, "autoreset_mode": self.settings.autoreset_mode}
+        self.render_mode, self.spec, self.facts = facts.render_mode, facts.spec, facts
+        self._batch_spaces()
+
+    def _batch_spaces(self) -> None:
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        ranges = group_ranges(self.num_envs, self.settings.groups)
+        me = weakref.proxy(self)  # a plain reference would be a cycle, and keep workers alive until a full collection
+        self.groups = tuple(Group(me, rows.start, rows.stop) for rows in ranges)
+
+    def _batch_spec(self) -> BatchSpec:
+        return BatchSpec(
+            self.single_observation_space, self.single_action_space, self.num_envs, self.settings.autoreset_mode
+        )
+
+    def _rows_of(self, worker: int) -> list[int]:
+        return [row for s in self.segments if s.worker == worker for row in range(s.low, s.high)]
+
+    # --- what a backend provides --------------------------------------------------------------------------------
+
+    batch: Batch
+
+    @property
+    @abstractmethod
+    def workers(self) -> int:
+        """How many workers there are now."""
+
+    @abstractmethod
+    def _open(self, rows: list[int]) -> Facts:
+        """Build the first env of the first worker and tell about it."""
+
+    @abstractmethod
+    def _staff(self, spec: BatchSpec, facts: Facts) -> None:
+        """Set `self.batch` and bring up all the other envs."""
+
+    @abstractmethod
+    def _post(self, segments: Sequence[Segment]) -> None:
+        """Start stepping these segments."""
+
+    @abstractmethod
+    def _wait(self, segments: Sequence[Segment], need: int) -> list[Segment]:
+        """Block until at least `need` envs in these segments have been stepped; returns the finished segments."""
+
+    @abstractmethod
+    def _report(self, segment: Segment) -> Report:
+        """The report of a finished segment that has one."""
+
+    @abstractmethod
+    def _ask(self, wanted: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
+        """Call a method of the crew of each worker named, side by side. Raises what the first env to fail raised or,
+        if `raw`, the Failed that carries it."""
+
+    @abstractmethod
+    def _grow(self, spec: BatchSpec) -> None:
+        """Move to a batch of `self.num_envs` and the new `self.segments`."""
+
+    @abstractmethod
+    def _usage(self) -> list[dict[str, Any]]:
+        """Per worker: pid, CPU seconds used so far, bytes of memory."""
+
+    # --- Gymnasium's interface ----------------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset all envs, or those in `options["reset_mask"]`. Env i gets the i-th child of `SeedSequence(seed)`;
+        a list gives each env its own seed verbatim."""
+        self._require_idle("reset")
+        options = dict(options or {})
+        mask = options.pop("reset_mask", None)
+        rows = list(range(self.num_envs)) if mask is None else self._masked_rows(mask)
+        seeds = seeding.env_seeds(seed, self.num_envs)
+        if isinstance(seed, (int, np.integer)):
+            self._root_seed = int(seed)
+        infos: dict[str, Any] = {}
+        asks = self._split_rows(rows, lambda mine: ("reset", (mine, [seeds[r] for r in mine], options or None)))
+        for reports in self._ask(asks).values():
+            for report in reports:
+                self._absorb(report, infos, None)
+        self._last_ids = None
+        return self.batch.observations.take(ALL, self.settings.copy), infos
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Step all envs once."""
+        if self.closed or self._in_flight:
+            self._require_idle("step")
+        self._send(self.segments, actions, ALL, self.num_envs)
+        return self._receive(self.segments, ALL, self.num_envs)
+
+    def send(self, actions: Any, env_ids: Sequence[int] | np.ndarray | None = None) -> None:
+        """Start stepping some envs: `env_ids`, or those of the last `recv` (all of them after a reset)."""
+        if env_ids is None:
+            env_ids = self._last_ids if self._last_ids is not None else range(self.num_envs)
+        ids = np.asarray(env_ids, dtype=np.int64)
+        segments = self._whole_segments(ids)
+        self._send(segments, actions, ids, len(ids))
+
+    def recv(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Results of the first `batch_size` envs to finish, in ascending order; `infos["env_id"]` names them."""
+        flying = list(self._in_flight.values())
+        if not flying:
+            raise UsageError("recv() was called, but no env is being stepped; call send(actions) first")
+        size = sum(s.high - s.low for s in flying)
+        need = min(self.settings.batch_size or size, size)
+        finished = {s.index for s in self._wait(flying, need)}
+        chosen, count = [], 0
+        for segment in flying:  # in the order they were sent, so that none waits for ever
+            if segment.index in finished and count < need:
+                chosen.append(segment)
+                count += segment.high - segment.low
+        ids = np.sort(np.concatenate([np.arange(s.low, s.high) for s in chosen]))
+        self._last_ids = ids
+        result = self._receive(chosen, ids, len(ids))
+        result[4]["env_id"] = ids
+        return result
+
+    def render(self) -> tuple[Any, ...]:
+        """Each env's rendering."""
+        return self.call("render")
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Each env's attribute `name` or, if it is callable, what it returns."""
+        return self.call_some(range(self.num_envs), name, *args, **kwargs)
+
+    def call_some(self, rows: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """`call` for some envs only."""
+        return self._ask_rows(rows, lambda mine: ("call", (mine, name, args, kwargs)))
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Each env's attribute `name`."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set an attribute of each env: a list or tuple gives one value per env, anything else goes to all."""
+        if not isinstance(values, (list, tuple)):
+            values = [values] * self.num_envs
+        if len(values) != self.num_envs:
+            raise OptionError(f"set_attr({name!r}) needs one value for each of {self.num_envs} envs, got {len(values)}")
+        self.set_some(range(self.num_envs), name, values)
+
+    def set_some(self, rows: Sequence[int], name: str, values: Sequence[Any]) -> None:
+        """`set_attr` for some envs only."""
+        value_of = dict(zip(rows, values, strict=True))
+        self._ask_rows(rows, lambda mine: ("set_attr", (mine, name, [value_of[r] for r in mine])))
+
+    def is_wrapped(self, wrapper: type, rows: Sequence[int] | None = None) -> tuple[bool, ...]:
+        """Whether each env has a wrapper of this class around it."""
+        rows = range(self.num_envs) if rows is None else rows
+        return self._ask_rows(rows, lambda mine: ("is_wrapped", (mine, wrapper)))
+
+    # --- beyond Gymnasium ---------------------------------------------------------------------------------------
+
+    def finished_episodes(self) -> np.ndarray:
+        """Episodes that ended since the last call, as records of env, return, length and seconds, oldest first."""
+        episodes = np.zeros(sum(len(ids) for ids, *_ in self._episodes), EPISODE)
+        for name, parts in zip(EPISODE.names or (), zip(*self._episodes, strict=True), strict=False):
+            episodes[name] = np.concatenate(parts)
+        episodes = episodes[episodes["length"] > 0]  # of an episode lost with its worker, nothing is known
+        self._episodes.clear()
+        return episodes
+
+    @property
+    def restarts(self) -> int:
+        """How many times an env or a worker was restarted so far."""
+        return self._guard.total
+
+    def resize(self, num_envs: int) -> None:
+        """Change the number of envs. Those that stay keep their worker, state and seed; new ones must be reset
+        (`reset(options={"reset_mask": ...})`) before they are stepped."""
+        self._require_idle("resize")
+        if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
+            raise OptionError(f"num_envs should be a positive integer, got {num_envs!r}")
+        if not self.source.endless and num_envs > len(self.source.makers):
+            raise OptionError(f"cannot grow to {num_envs} envs: the list holds {len(self.source.makers)} worlds")
+        if self.settings.groups > 1:
+            raise UsageError("an engine with groups cannot be resized; make a new one")
+        if num_envs != self.num_envs:
+            self._redivide(num_envs)
+            self._batch_spaces()
+            self._last_ids = None
+            self._grow(self._batch_spec())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to continue exactly from here; see `load_state_dict`."""
+        self._require_idle("state_dict")
+        envs = self._ask_rows(range(self.num_envs), lambda mine: ("save", (mine,)))
+        return {
+            "format": 1,
+            "num_envs": self.num_envs,
+            "autoreset_mode": self.settings.autoreset_mode.name,
+            "root_seed": self._root_seed,
+            "restarts": dict(self._restarts),
+            "observations": self.batch.observations.take(ALL),
+            "envs": list(envs),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> Any:
+        """Continue from a `state_dict()`, of any backend and number of workers; returns the observations held then."""
+        self._require_idle("load_state_dict")
+        for name, mine in (("num_envs", self.num_envs), ("autoreset_mode", self.settings.autoreset_mode.name)):
+            if state.get(name) != mine:
+                raise StateError(f"the state was saved with {name}={state.get(name)}, this engine has {mine}")
+        saved = state["envs"]
+        self._ask_rows(range(self.num_envs), lambda mine: ("load", (mine, [saved[r] for r in mine])))
+        self._root_seed, self._restarts = state["root_seed"], dict(state["restarts"])
+        self.batch.observations.put(ALL, state["observations"], self.num_envs)
+        return self.batch.observations.take(ALL, self.settings.copy)
+
+    def stats(self) -> list[dict[str, Any]]:
+        """Per worker: `pid`, `envs`, `steps` so far, `cpu_seconds`, `memory` in bytes. Differences between two calls
+        give rates; cheap enough to call every second, also while envs are being stepped."""
+        words = self.batch.worker_words
+        return [
+            {**usage, "worker": k, "envs": len(self._rows_of(k)), "steps": words[k * WORKER_WORDS + STEPS]}
+            for k, usage in enumerate(self._usage())
+        ]
+
+    # --- sending and receiving ----------------------------------------------------------------------------------
+
+    def _send(self, segments: Sequence[Segment], actions: Any, rows: slice | np.ndarray, count: int) -> None:
+        self.batch.actions.put(rows, actions, count)
+        for segment in segments:
+            self._in_flight[segment.index] = segment
+        self._post(segments)
+
+    def _receive(self, segments: Sequence[Segment], rows: slice | np.ndarray, count: int) -> tuple:
+        batch, statuses, status = self.batch, self.batch.status, NOTHING
+        self._wait(segments, count)
+        infos: dict[str, Any] = {}
+        reports = []
+        for segment in segments:
+            word = statuses[segment.index]
+            if word:
+                status = word
+                if word == REPORT:
+                    reports.append(self._report(segment))
+            del self._in_flight[segment.index]
+        if status:
+            position = None if rows is ALL else _positions(rows, self.num_envs)
+            for report in reports:  # after all are in: a failure raised here leaves nothing on the way
+                self._absorb(report, infos, position)
+            self._slot_table.read(infos, batch.info_values, batch.info_masks, rows)
+        if rows is not ALL or batch.any_end():
+            self._note_ends(infos, rows, count)
+        rewards, terminated, truncated = batch.rewards, batch.terminated, batch.truncated
+        if rows is not ALL:
+            rewards, terminated, truncated = rewards[rows], terminated[rows], truncated[rows]
+        observations = batch.observations.take(rows, self._copy)
+        return observations, rewards.copy(), terminated.copy(), truncated.copy(), infos
+
+    def _absorb(self, report: Report, infos: dict[str, Any], position: dict[int, int] | None) -> None:
+        """Merge a report into the infos of this step; act on failures."""
+        count = self.num_envs if position is None else len(position)
+        for k, row, value in report.objects:
+            self.batch.observations.columns[k][row] = value
+        for k, row, value in report.final_objects:
+            self.batch.finals.columns[k][row] = value  # type: ignore[union-attr]
+        fresh = []
+        for row, info in report.infos:
+            add_info(infos, info, row if position is None else position[row], count)
+            fresh += self._slot_table.learn(info)
+        for row, info in report.final_infos:
+            at = row if position is None else position[row]
+            add_info(infos.setdefault("final_info", {}), info, at, count)
+        if fresh:
+            slots = list(self._slot_table.slots.values())
+            self._ask({w: ("set_slots", (slots,)) for w in range(self.workers)})
+        for failure in report.failures:
+            self._mend(failure, infos, position)
+
+    def _note_ends(self, infos: dict[str, Any], rows: slice | np.ndarray, count: int) -> None:
+        """Record finished episodes and, in SAME_STEP mode, hand out their last observations."""
+        batch = self.batch
+        ended = (batch.terminated[rows] | batch.truncated[rows]).nonzero()[0]
+        if not len(ended):
+            return
+        ids = ended if rows is ALL else np.arange(self.num_envs)[rows][ended]
+        self._episodes.append((ids, batch.returns[ids], batch.lengths[ids], batch.seconds[ids]))
+        if batch.finals is not None:
+            infos.setdefault("final_info", {})
+            infos["final_obs"] = np.full(count, None, dtype=object)
+            for at, row in zip(ended.tolist(), ids.tolist(), strict=True):
+                infos["final_obs"][at] = batch.finals.row(row)
+                mark(infos, "final_obs", at, count)
+                mark(infos, "final_info", at, count)
+
+    # --- failures -----------------------------------------------------------------------------------------------
+
+    def _mend(self, failure: Failure, infos: dict[str, Any], position: dict[int, int] | None) -> None:
+        """Restart a failed env if that is allowed, else raise what it raised."""
+        while True:
+            if self._policy(failure) != "restart":
+                raise failure.exception()
+            self._guard.grant("env", failure.row, failure.trace)
+            announce = failure.phase == "step"
+            worker = self._segment_of_row[failure.row].worker
+            ask = ("restart", (failure.row, self._restart_seed(failure.row), announce))
+            try:
+                (reports,) = self._ask({worker: ask}, raw=True).values()
+            except Failed as again:  # while being built
+                failure = Failure(failure.row, failure.phase, again.failure.error)
+                continue
+            again_failed = [f for report in reports for f in report.failures]
+            for report in reports:
+                report.failures = []
+                self._absorb(report, infos, position)
+            if not again_failed:
+                return
+            failure = Failure(failure.row, failure.phase, again_failed[0].error)
+
+    def _policy(self, failure: Failure) -> str:
+        if isinstance(failure.error, UsageError):
+            return "raise"
+        if isinstance(failure.error, (BadValue, SpaceError)) and self.settings.bad_values != "allow":
+            return self.settings.bad_values
+        return self.settings.on_failure
+
+    def _restart_seed(self, row: int) -> int:
+        """A new env must not replay the episode that broke the old one, yet depend on the seed alone."""
+        self._restarts[row] = self._restarts.get(row, 0) + 1
+        return seeding.child_seed(self._root_seed, row, self._restarts[row])
+
+    # --- helpers ------------------------------------------------------------------------------------------------
+
+    def _require_idle(self, what: str) -> None:
+        if self.closed:
+            raise UsageError(f"{what}() was called on a closed engine")
+        if self._in_flight:
+            raise UsageError(f"{what}() was called while envs are being stepped; call recv() for all of them first")
+
+    def _whole_segments(self, ids: np.ndarray) -> list[Segment]:
+        """The segments made up by these envs; an engine without `batch_size` steps whole segments only."""
+        if self.closed:
+            raise UsageError("send() was called on a closed engine")
+        wanted = set(ids.tolist())
+        if len(wanted) != len(ids) or not wanted <= self._segment_of_row.keys():
+            raise OptionError(f"env_ids should be distinct numbers below {self.num_envs}, got {ids.tolist()}")
+        segments = list({self._segment_of_row[r].index: self._segment_of_row[r] for r in ids.tolist()}.values())
+        if sum(s.high - s.low for s in segments) != len(ids):
+            raise UsageError(
+                f"env_ids={ids.tolist()} splits envs that are stepped together; make_vec(..., batch_size=...) makes an "
+                "engine whose envs can be sent one by one"
+            )
+        busy = [s for s in segments if s.index in self._in_flight]
+        if busy:
+            raise UsageError(f"envs {list(range(busy[0].low, busy[0].high))} are being stepped already; recv() them first")
+        return segments
+
+    def _masked_rows(self, mask: Any) -> list[int]:
+        array = np.asarray(mask)
+        if array.dtype != np.bool_ or array.shape != (self.num_envs,):
+            raise OptionError(
+                f"options['reset_mask'] should be a bool array of shape ({self.num_envs},), "
+                f"got {array.dtype} of shape {array.shape}"
+            )
+        if not array.any():
+            raise OptionError("options['reset_mask'] selects no env")
+        return np.flatnonzero(array).tolist()
+
+    def _split_rows(self, rows: Sequence[int], ask: Any) -> dict[int, tuple[str, tuple]]:
+        mine: dict[int, list[int]] = {}
+        for row in rows:
+            if row not in self._segment_of_row:
+                raise OptionError(f"there is no env {row}: there are {self.num_envs}")
+            mine.setdefault(self._segment_of_row[row].worker, []).append(row)
+        return {worker: ask(part) for worker, part in mine.items()}
+
+    def _ask_rows(self, rows: Sequence[int], ask: Any) -> tuple[Any, ...]:
+        self._require_idle("call")
+        answers: dict[int, Any] = {}
+        for part in self._ask(self._split_rows(rows, ask)).values():
+            answers.update(part)
+        return tuple(answers[row] for row in rows)
+
+    def _redivide(self, num_envs: int) -> None:
+        """New segments for `num_envs`: kept envs stay with their worker, new ones go where there are fewest."""
+        old, self.num_envs = self.num_envs, num_envs
+        per_env = self.settings.per_env
+        kept = [(s.worker, s.low, min(s.high, num_envs)) for s in self.segments if s.low < num_envs]
+        load = {w: 0 for w in range(max(self.workers, min(self.settings.workers, num_envs)))}
+        for worker, low, high in kept:
+            load[worker] += high - low
+        for row in range(old, num_envs):
+            worker = min(load, key=lambda w: (load[w], w))
+            load[worker] += 1
+            if not per_env and kept and kept[-1][0] == worker and kept[-1][2] == row:
+                kept[-1] = (worker, kept[-1][1], row + 1)
+            else:
+                kept.append((worker, row, row + 1))
+        self.segments = [Segment(k, worker, low, high) for k, (worker, low, high) in enumerate(kept)]
+        self._segment_of_row = {row: s for s in self.segments for row in range(s.low, s.high)}
+
+
+def _positions(rows: slice | np.ndarray, num_envs: int) -> dict[int, int]:
+    ids = np.arange(num_envs)[rows]
+    return {row: at for at, row in enumerate(ids.tolist())}
+
+
+__all__ = ["AutoresetMode", "Engine"]

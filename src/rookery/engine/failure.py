@@ -1,0 +1,93 @@
+"""What an env raised, carried to the caller with its type, its traceback and the env's number."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from typing import Any
+
+import cloudpickle
+
+from rookery.errors import EnvError
+
+
+class Failure:
+    """An exception from one env. It survives pickling even when the exception itself does not."""
+
+    def __init__(self, row: int, phase: str, error: BaseException) -> None:
+        self.row, self.phase, self.error = row, phase, error
+        self.kind, self.message = type(error).__name__, str(error)
+        self.trace = "".join(traceback.format_exception(error))
+        self.remote = False
+
+    @property
+    def where(self) -> str:
+        return f"env {self.row} in {self.phase}()" if self.row >= 0 else f"a worker in {self.phase}()"
+
+    def exception(self) -> BaseException:
+        """The original exception if there is one, noting the env; otherwise an EnvError that tells the same."""
+        error = self.error
+        if not isinstance(error, Exception):  # could not be rebuilt, or SystemExit and the like
+            error = EnvError(f"{self.where} raised {self.kind}: {self.message}")
+        error.add_note(f"raised by {self.where}")
+        if self.remote:
+            error.add_note(f"traceback in the worker:\n{self.trace.rstrip()}")
+        try:
+            error.env_index = self.row  # type: ignore[attr-defined]
+        except AttributeError:
+            pass  # an exception class with __slots__
+        return error
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "error": _pack(self.error), "remote": True}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.error = _unpack(state["error"])
+
+
+class Failed(Exception):
+    """Carries a Failure up to whoever reports it; never seen by users."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.where)
+        self.failure = failure
+
+
+def _pack(error: BaseException) -> bytes | None:
+    """Class, arguments and attributes, each as far as it can travel. By name first, so that a class the parent
+    knows comes back as that very class; by value for classes from a script or notebook."""
+    for dumps in (pickle.dumps, cloudpickle.dumps):
+        try:
+            args = tuple(_portable(item, dumps) for item in error.args)
+            attributes = {k: v for k, v in error.__dict__.items() if _travels(v, dumps)}
+            return dumps((type(error), args, attributes))
+        except Exception:  # noqa: BLE001, S112 - any exception class may resist pickling in its own way
+            continue
+    return None
+
+
+def _unpack(blob: bytes | None) -> Any:
+    """Rebuild without calling `__init__`, whose signature may be anything."""
+    if blob is None:
+        return None
+    try:
+        cls, args, attributes = pickle.loads(blob)  # noqa: S301 - from our own live worker
+        error = cls.__new__(cls, *args)
+        error.args = args
+        error.__dict__.update(attributes)
+        return error
+    except Exception:  # noqa: BLE001
+        return None
+
+
+def _travels(value: Any, dumps: Any) -> bool:
+    try:
+        pickle.loads(dumps(value))  # noqa: S301
+        return True
+    except Exception:  # noqa: BLE001
+        return False
+
+
+def _portable(value: Any, dumps: Any) -> Any:
+    return value if _travels(value, dumps) else repr(value)

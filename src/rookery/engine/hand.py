@@ -1,0 +1,140 @@
+"""The parent's handle on one worker process: asking, posting, and letting go."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import cloudpickle
+
+from rookery.engine.batch import ASLEEP, BELL, MAIL, ROW, WORKER_WORDS, Batch
+from rookery.engine.channel import ChannelClosed, ChannelTimeout
+from rookery.engine.failure import Failed, Failure
+from rookery.engine.launch import Launcher
+from rookery.engine.signals import Bell, fence
+
+
+class Hand:
+    """Worker `number`: its process, its channel and, once attached, its words in the batch."""
+
+    def __init__(self, number: int, launcher: Launcher) -> None:
+        self.number = number
+        self.process, self.channel = launcher.start()
+        self.bell = Bell()
+        self.batch: Batch | None = None
+        self._asked = 0
+        self._values: dict[int, tuple[str, Any]] = {}
+        self._reports: dict[int, Any] = {}
+
+    def attached(self, batch: Batch) -> None:
+        """From now on the worker looks at these words rather than at its channel."""
+        self.batch, self.words, self._base = batch, batch.worker_words, self.number * WORKER_WORDS
+        self.bell_word, self.asleep_word = self._base + BELL, self._base + ASLEEP
+
+    def ring(self) -> None:
+        """Have the worker look at its words."""
+        ring([self])
+
+    def request(self, method: str, args: tuple, fds: tuple[int, ...] = (), timeout: float | None = None) -> int:
+        """Send a question; `response` with the number returned here gives the answer."""
+        self._asked += 1
+        packed = cloudpickle.dumps(args)  # by value for what lives in a script or notebook, which workers do not import
+        if self.batch is not None:
+            self.words[self._base + MAIL] += 1
+            self.ring()  # first, so that the worker is reading when the message is long
+        self.channel.send((self._asked, method, packed), fds, timeout)
+        return self._asked
+
+    def response(self, number: int, patience: float | None = None) -> Any:
+        """The answer to a question. With `patience`, ChannelTimeout is raised when the worker has spent that long on
+        one env."""
+        while number not in self._values:
+            self._receive(patience)
+        kind, value = self._values.pop(number)
+        if kind == "failed":
+            raise Failed(value)
+        return value
+
+    def report(self, index: int, patience: float | None = None) -> Any:
+        """The report of a segment that has one."""
+        while index not in self._reports:
+            self._receive(patience)
+        report = self._reports.pop(index)
+        if isinstance(report, Failure):
+            raise Failed(report)
+        return report
+
+    def _receive(self, patience: float | None) -> None:
+        row = self.current_row()
+        while True:
+            try:
+                (kind, number, value), _ = self.channel.receive(patience)
+                break
+            except ChannelTimeout:
+                if row == self.current_row():
+                    raise
+                row = self.current_row()
+        if kind == "report":
+            self._reports[number] = value
+        else:
+            self._values[number] = kind, value
+
+    def current_row(self) -> int:
+        """The env the worker is at."""
+        return -1 if self.batch is None else self.words[self._base + ROW]
+
+    def discard(self) -> None:
+        """Free what this process holds for a worker that has ended."""
+        self.channel.close()
+        self.bell.close()
+        self.process.close()
+        self.batch = None
+
+
+def ring(hands: Sequence[Hand]) -> None:
+    """Have workers look at their words: 0.4 us for those that are watching, a system call for each that sleeps."""
+    for hand in hands:
+        hand.words[hand.bell_word] += 1
+    fence()
+    for hand in hands:
+        if hand.words[hand.asleep_word]:
+            hand.bell.ring()
+
+
+def dismiss(hands: Sequence[Hand], timeout: float) -> list[Failure]:
+    """Close the envs of these workers and end them, within `timeout` seconds whatever they are doing."""
+    deadline, asked, failures = time.monotonic() + timeout, {}, []
+    for hand in hands:
+        with contextlib.suppress(ChannelClosed, ChannelTimeout):
+            asked[hand.number] = hand.request("leave", (), timeout=0.5)
+    for hand in hands:
+        if hand.number in asked:
+            with contextlib.suppress(ChannelClosed, ChannelTimeout, Failed):
+                failures += hand.response(asked[hand.number], max(0.001, deadline - time.monotonic()))
+    for hand in hands:
+        _end(hand, deadline)
+        hand.discard()
+    return failures
+
+
+def _end(hand: Hand, deadline: float) -> None:
+    poll = select.poll()
+    poll.register(hand.process.pidfd, select.POLLIN)
+    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        hand.process.kill()
+    hand.process.wait()
+
+
+def close_quietly(hands: list[Hand], launcher: Launcher, owner: int, timeout: float) -> list[Failure]:
+    """Let everything go; safe to run twice, at interpreter exit, and in a forked child (where it does nothing)."""
+    if os.getpid() != owner:
+        return []
+    leaving, hands[:] = list(hands), []
+    try:
+        return dismiss(leaving, timeout)
+    finally:
+        launcher.close()

@@ -1,0 +1,107 @@
+"""Infos of many envs as one dict: a column per key with a `_key` mask beside it, as Gymnasium's vector envs give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rookery.engine.batch import INFO_SLOTS
+from rookery.engine.stepper import Slot
+
+_NUMBERS = (bool, int, float)
+
+
+def add_info(infos: dict[str, Any], info: dict[str, Any], at: int, count: int) -> None:
+    """Merge one env's info into position `at` of the columns in `infos`."""
+    for key, value in info.items():
+        if isinstance(value, dict):
+            add_info(infos.setdefault(key, {}), value, at, count)
+        else:
+            infos[key] = _place(infos.get(key), value, at, count)
+        mark(infos, key, at, count)
+
+
+def mark(infos: dict[str, Any], key: str, at: int, count: int) -> None:
+    infos.setdefault(f"_{key}", np.zeros(count, np.bool_))[at] = True
+
+
+def _place(column: np.ndarray | None, value: Any, at: int, count: int) -> np.ndarray:
+    if column is None:
+        column = _new_column(value, count)
+    elif not _fits(column, value):
+        column = _widen(column, value)
+    column[at] = value
+    return column
+
+
+def _new_column(value: Any, count: int) -> np.ndarray:
+    if isinstance(value, (*_NUMBERS, np.number, np.bool_)):
+        return np.zeros(count, np.asarray(value).dtype)
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return np.zeros((count, *value.shape), value.dtype)
+    return np.full(count, None, dtype=object)
+
+
+def _fits(column: np.ndarray, value: Any) -> bool:
+    if column.dtype == object:
+        return True
+    array = np.asarray(value)
+    return array.shape == column.shape[1:] and np.can_cast(array.dtype, column.dtype)
+
+
+def _widen(column: np.ndarray, value: Any) -> np.ndarray:
+    """A column that holds both what it held and `value`: a wider number if that will do, objects otherwise."""
+    array = np.asarray(value)
+    if array.shape == column.shape[1:] and array.dtype.kind in "biuf":
+        return column.astype(np.result_type(column.dtype, array.dtype))
+    wide = np.full(len(column), None, dtype=object)
+    for k, item in enumerate(column):
+        wide[k] = item
+    return wide
+
+
+class SlotTable:
+    """Which numeric info keys have a place in shared memory. A key gets one the first time it is seen."""
+
+    def __init__(self) -> None:
+        self.slots: dict[str, Slot] = {}
+        self._refused: set[str] = set()
+
+    def learn(self, info: dict[str, Any]) -> list[Slot]:
+        """New slots for the numeric keys of an info that came the slow way."""
+        fresh = []
+        for key, value in info.items():
+            if key in self.slots or key in self._refused:
+                continue
+            dtype = _slot_dtype(value)
+            if dtype is None or len(self.slots) == INFO_SLOTS:
+                self._refused.add(key)
+                continue
+            types = (type(value), int) if dtype.kind == "f" else (type(value),)
+            slot = Slot(len(self.slots), key, dtype, types)
+            self.slots[key] = slot
+            fresh.append(slot)
+        return fresh
+
+    def read(self, infos: dict[str, Any], values: np.ndarray, masks: np.ndarray, rows: slice | np.ndarray) -> None:
+        """Add what the envs wrote into their slots."""
+        for key, slot in self.slots.items():
+            mask = masks[slot.index, rows]
+            if not mask.any():
+                continue
+            column = np.where(mask, values[slot.index, rows], 0).astype(slot.dtype)
+            if key in infos:  # some envs sent this key the slow way, in the same step
+                for at in np.flatnonzero(mask):
+                    infos[key] = _place(infos[key], column[at], int(at), len(mask))
+                    mark(infos, key, int(at), len(mask))
+            else:
+                infos[key], infos[f"_{key}"] = column, mask.copy()
+
+
+def _slot_dtype(value: Any) -> np.dtype | None:
+    """The column type of a number that a double holds exactly (integers: of everyday size)."""
+    if isinstance(value, (*_NUMBERS, np.bool_, np.floating, np.integer)):
+        dtype = np.asarray(value).dtype
+        return dtype if dtype.itemsize <= 8 else None
+    return None

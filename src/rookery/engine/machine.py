@@ -1,0 +1,93 @@
+"""What this process may use of the machine: cores and memory, under affinity masks and cgroup limits."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import psutil
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def allowed_cores() -> list[int]:
+    """The cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def cpu_quota(root: Path = _CGROUP) -> float | None:
+    """How many cores' worth of time the cgroup grants, if it limits it (versions 2 and 1)."""
+    quota, period = None, None
+    for folder in _own_cgroups(root):
+        words = _words(folder / "cpu.max")
+        if len(words) == 2 and words[0] != "max":
+            quota, period = int(words[0]), int(words[1])
+            break
+    if quota is None:
+        v1 = _words(root / "cpu" / "cpu.cfs_quota_us"), _words(root / "cpu" / "cpu.cfs_period_us")
+        if v1[0] and v1[1] and int(v1[0][0]) > 0:
+            quota, period = int(v1[0][0]), int(v1[1][0])
+    return None if not quota or not period else quota / period
+
+
+def usable_cores() -> int:
+    """How many workers can really run at the same time."""
+    cores, quota = len(allowed_cores()), cpu_quota()
+    return cores if quota is None else max(1, min(cores, math.floor(quota + 0.5)))
+
+
+def available_memory(root: Path = _CGROUP) -> int:
+    """Bytes that can still be taken: what the machine has free, or what the cgroup leaves if that is less."""
+    free = psutil.virtual_memory().available
+    for folder in _own_cgroups(root):
+        limit, used = _words(folder / "memory.max"), _words(folder / "memory.current")
+        if limit and used and limit[0] != "max":
+            free = min(free, int(limit[0]) - int(used[0]))
+    v1 = _words(root / "memory" / "memory.limit_in_bytes"), _words(root / "memory" / "memory.usage_in_bytes")
+    if v1[0] and v1[1]:
+        free = min(free, int(v1[0][0]) - int(v1[1][0]))
+    return max(0, free)
+
+
+def oom_kills() -> int:
+    """How many processes the kernel has killed for memory, on this machine, since it started."""
+    try:
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    except OSError:
+        pass
+    return 0
+
+
+def size_text(count: float) -> str:
+    """Bytes for people."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def _own_cgroups(root: Path) -> list[Path]:
+    """This process's cgroup and its ancestors, nearest first: any of them may set a limit."""
+    own = "/"
+    try:
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            if line.startswith("0::"):
+                own = line[3:]
+    except OSError:
+        pass
+    folder = root / own.lstrip("/")
+    folders = [folder, *folder.parents] if folder.is_relative_to(root) else [root]
+    return [f for f in folders if f.is_relative_to(root)]
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except OSError:
+        return []

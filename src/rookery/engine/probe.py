@@ -1,0 +1,98 @@
+"""Measuring a world: one worker process builds an env, steps it with random actions, tells what it cost, and goes."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from rookery.engine.channel import ChannelClosed
+from rookery.engine.crew import Crew, Facts
+from rookery.engine.failure import Failed
+from rookery.engine.hand import Hand, dismiss
+from rookery.engine.launch import Launcher
+from rookery.engine.source import Source
+from rookery.engine.usage import process_usage
+from rookery.errors import WorkerDied
+
+PROBE_SECONDS = 0.4
+MIN_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What one env of a world costs."""
+
+    step_seconds: float
+    cpu_share: float  # of a step's time, how much is spent on the CPU rather than waiting
+    reset_seconds: float
+    build_seconds: float
+    memory: int  # bytes that one more env takes
+    process_memory: int  # bytes of a worker process with one env
+    facts: Facts
+
+
+def probe(source: Source, start_method: str | None = None, seconds: float = PROBE_SECONDS) -> Probe:
+    """Measure `source` in a process of its own. Raises what the env raises."""
+    launcher = Launcher(start_method or "spawn")
+    hand: Hand | None = None
+    try:
+        hand = Hand(0, launcher)
+        hand.response(hand.request("hire", (source, True, None, [])))
+        return hand.response(hand.request("run", (_measure, seconds)))
+    except Failed as failed:
+        raise failed.failure.exception() from None
+    except ChannelClosed:
+        status = hand.process.wait() if hand else None
+        raise WorkerDied(f"the process that measured {source.name} died (exit status {status})") from None
+    finally:
+        if hand is not None:
+            dismiss([hand], timeout=2.0)
+        launcher.close()
+
+
+def _measure(crew: Crew, seconds: float) -> Probe:
+    """Runs in the worker."""
+    before = time.perf_counter()
+    facts = crew.build([0])
+    build_seconds = time.perf_counter() - before
+    process_memory = process_usage(os.getpid())["memory"]
+    env = crew.envs[0]
+    actions = _actions(env, 64)
+    reset_seconds = min(_timed(lambda: env.reset(seed=1)), _timed(env.reset))
+    wall, cpu, steps, resets = 0.0, 0.0, 0, 0.0
+    while steps < MIN_STEPS or wall + resets < seconds:
+        start, start_cpu = time.perf_counter(), time.process_time()
+        ended = False
+        for action in actions:
+            _, _, terminated, truncated, _ = env.step(action)
+            steps += 1
+            ended = bool(terminated or truncated)
+            if ended or time.perf_counter() - start > seconds:
+                break
+        wall += time.perf_counter() - start
+        cpu += time.process_time() - start_cpu
+        if ended:
+            resets += _timed(env.reset)
+    memory = _second_env_memory(crew) if build_seconds < 2.0 else process_memory
+    share = min(1.0, cpu / wall) if wall > 0 else 1.0
+    return Probe(wall / steps, share, reset_seconds, build_seconds, memory, process_memory, facts)
+
+
+def _second_env_memory(crew: Crew) -> int:
+    """The first env also pays for imports; what the second adds is the price of an env."""
+    before = process_usage(os.getpid())["memory"]
+    crew.build([0 if not crew._source.endless else 1])
+    return max(0, process_usage(os.getpid())["memory"] - before)
+
+
+def _actions(env: Any, count: int) -> list[Any]:
+    env.action_space.seed(1)
+    return [env.action_space.sample() for _ in range(count)]
+
+
+def _timed(call: Any) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start

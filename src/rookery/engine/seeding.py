@@ -1,0 +1,36 @@
+"""Seeds: env i draws from the i-th child of `SeedSequence(seed)`, whatever runs beside it.
+
+Children are never neighbours of one another (`seed + i` shares streams between runs with close seeds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rookery.errors import OptionError
+
+
+def child_seed(root: int, *key: int) -> int:
+    """The seed of a descendant of `root`: 31 bits, because many envs hand their seed to C code as an int."""
+    return int(np.random.SeedSequence(root, spawn_key=key).generate_state(1, np.uint32)[0] >> 1)
+
+
+def env_seeds(seed: int | Sequence[int | None] | None, num_envs: int) -> list[int | None]:
+    """What each env's `reset(seed=...)` receives."""
+    if seed is None:
+        return [None] * num_envs
+    if isinstance(seed, (int, np.integer)):
+        if seed < 0:
+            raise OptionError(f"seed should be a non-negative integer, got {seed}")
+        return [child_seed(int(seed), i) for i in range(num_envs)]
+    seeds = list(seed)
+    if len(seeds) != num_envs:
+        raise OptionError(f"seed as a list should have one entry for each of the {num_envs} envs, got {len(seeds)}")
+    return [None if s is None else int(s) for s in seeds]
+
+
+def fresh_entropy() -> int:
+    """A root for envs that nobody seeded, so that they still differ from each other and between runs."""
+    return int(np.random.SeedSequence().generate_state(1, np.uint32)[0])

@@ -1,0 +1,35 @@
+"""The serial backend: one loop in this process. The baseline for numbers, and the fastest for very cheap envs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rookery.engine.crew import Segment
+from rookery.engine.local import LocalEngine
+
+
+class SerialEngine(LocalEngine):
+    """Steps all envs one after another, when their results are asked for.
+
+    `random` and `numpy.random` are kept apart for each env, as in worker processes. What one process cannot keep
+    apart: module-level variables, class attributes, environment variables, the working directory.
+    """
+
+    backend = "serial"
+
+    def _post(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            self.batch.go[segment.index] += 1
+
+    def _wait(self, segments: Sequence[Segment], need: int) -> list[Segment]:
+        done, count = [], 0
+        with self._borrowed():
+            for segment in segments:
+                if self.batch.done[segment.index] != self.batch.go[segment.index]:
+                    if count >= need:
+                        continue
+                    self._step(segment)
+                    self.batch.done[segment.index] = self.batch.go[segment.index]
+                done.append(segment)
+                count += segment.high - segment.low
+        return done

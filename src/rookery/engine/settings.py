@@ -1,0 +1,105 @@
+"""What `make_vec` was asked for, checked, and how envs are divided among workers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+
+from rookery.engine.crew import Segment
+from rookery.errors import OptionError
+
+START_METHODS = ("fork", "spawn", "forkserver")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The engine's options; see `make_vec` for what each one means to a user."""
+
+    num_envs: int
+    workers: int = 1
+    batch_size: int | None = None
+    groups: int = 1
+    start_method: str | None = None
+    autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP
+    copy: bool = True
+    step_timeout: float | None = None
+    on_failure: str = "raise"
+    max_restarts: int = 3
+    restart_window: float = 60.0
+    bad_values: str = "raise"
+    isolate_random: bool | None = None
+    close_timeout: float = 5.0
+    pin: bool | None = None
+
+    def __post_init__(self) -> None:
+        positive_int("num_envs", self.num_envs)
+        positive_int("workers", self.workers)
+        if self.workers > self.num_envs:
+            raise OptionError(
+                f"workers={self.workers} is more than num_envs={self.num_envs}; a worker needs at least one env"
+            )
+        positive_int("groups", self.groups)
+        if self.groups > self.num_envs:
+            raise OptionError(f"groups={self.groups} is more than num_envs={self.num_envs}")
+        if self.batch_size is not None:
+            positive_int("batch_size", self.batch_size)
+            if self.batch_size > self.num_envs:
+                raise OptionError(f"batch_size={self.batch_size} is more than num_envs={self.num_envs}")
+            if self.groups > 1:
+                raise OptionError("give batch_size or groups, not both: each divides the envs in its own way")
+        one_of("start_method", self.start_method, (None, *START_METHODS))
+        one_of("on_failure", self.on_failure, ("raise", "restart"))
+        one_of("bad_values", self.bad_values, ("raise", "restart", "allow"))
+        if not isinstance(self.max_restarts, int) or self.max_restarts < 0:
+            raise OptionError(f"max_restarts should be a non-negative integer, got {self.max_restarts!r}")
+        for name in ("step_timeout", "restart_window", "close_timeout"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, (int, float)) and value > 0):
+                raise OptionError(f"{name} should be a positive number of seconds, got {value!r}")
+
+    @property
+    def per_env(self) -> bool:
+        """Whether every env must be able to finish on its own."""
+        return self.batch_size is not None and self.batch_size < self.num_envs
+
+
+def positive_int(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise OptionError(f"{name} should be a positive integer, got {value!r}")
+
+
+def one_of(name: str, value: Any, valid: tuple) -> None:
+    if value not in valid:
+        raise OptionError(f"{name} should be one of {', '.join(map(repr, valid))}, got {value!r}")
+
+
+def autoreset(mode: Any) -> AutoresetMode:
+    """Accept the enum, its value ('NextStep') or its name in any case ('next_step')."""
+    if isinstance(mode, AutoresetMode):
+        return mode
+    for known in AutoresetMode:
+        if isinstance(mode, str) and mode.lower().replace("-", "_") in (known.name.lower(), known.value.lower()):
+            return known
+    names = ", ".join(repr(known.name.lower()) for known in AutoresetMode)
+    raise OptionError(f"autoreset_mode should be one of {names}, got {mode!r}")
+
+
+def group_ranges(num_envs: int, groups: int) -> list[range]:
+    return [range(g * num_envs // groups, (g + 1) * num_envs // groups) for g in range(groups)]
+
+
+def divide(num_envs: int, workers: int, groups: int, per_env: bool) -> list[Segment]:
+    """Who steps what. Each group is spread over all workers, so that stepping one group uses every core."""
+    segments: list[Segment] = []
+    turn = 0  # a group smaller than the number of workers starts where the last one ended
+    for rows in group_ranges(num_envs, groups):
+        parts = min(workers, len(rows))
+        for p in range(parts):
+            low, high = rows.start + p * len(rows) // parts, rows.start + (p + 1) * len(rows) // parts
+            edges = range(low, high + 1) if per_env else (low, high)
+            for a, b in zip(edges, list(edges)[1:], strict=False):
+                segments.append(Segment(len(segments), (turn + p) % workers, a, b))
+        turn += parts
+    return segments

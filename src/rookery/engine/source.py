@@ -1,0 +1,152 @@
+"""From what a user calls a world to functions that build its envs.
+
+A world is a Gymnasium id or EnvSpec, a class, any callable, `"file.py:MyEnv"`, or a list of callables (one per env).
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import gymnasium as gym
+
+from rookery.errors import WorldError
+
+
+@dataclass(frozen=True)
+class Source:
+    """Builds env number `index` of a world. It is sent to workers, so it holds no env and no open resource."""
+
+    makers: tuple[Callable[[], Any], ...]
+    name: str
+    endless: bool  # one maker serves any number of envs; otherwise there is one per env
+
+    def make(self, index: int) -> gym.Env:
+        env = self.makers[0 if self.endless else index]()
+        if not isinstance(env, gym.Env):
+            hint = " (for a PettingZoo env use rookery.pettingzoo.make_vec)" if hasattr(env, "possible_agents") else ""
+            raise WorldError(f"{self.name} should build a gymnasium.Env, but it returned {_describe(env)}{hint}")
+        return env
+
+
+@dataclass(frozen=True)
+class GymnasiumId:
+    """`gymnasium.make` with the passive checker off: the engine checks every observation itself, and faster."""
+
+    spec: Any
+    kwargs: dict[str, Any]
+
+    def __call__(self) -> gym.Env:
+        return gym.make(self.spec, disable_env_checker=True, **self.kwargs)
+
+
+@dataclass(frozen=True)
+class FileWorld:
+    """An env class or function in a Python file that need not be importable by name."""
+
+    path: str
+    attribute: str
+    kwargs: dict[str, Any]
+
+    def __call__(self) -> Any:
+        return getattr(load_file(self.path), self.attribute)(**self.kwargs)
+
+
+@dataclass(frozen=True)
+class CallWith:
+    """A callable with its keyword arguments."""
+
+    function: Callable[..., Any]
+    kwargs: dict[str, Any]
+
+    def __call__(self) -> Any:
+        return self.function(**self.kwargs)
+
+
+def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | None = None) -> Source:
+    """Check what can be checked without building an env, and return the builder."""
+    kwargs = dict(kwargs or {})
+    if isinstance(world, Source):
+        return world
+    if isinstance(world, (str, gym.envs.registration.EnvSpec)):
+        return _named(world, kwargs)
+    if isinstance(world, gym.Env):
+        raise WorldError(
+            f"got an env instance, {_describe(world)}: many copies are needed, so give its class, "
+            "or a function that builds one, such as `lambda: MyEnv()`"
+        )
+    if callable(world):
+        return Source((CallWith(world, kwargs),), getattr(world, "__name__", repr(world)), endless=True)
+    if isinstance(world, Sequence) and world:
+        return _listed(world, num_envs, kwargs)
+    raise WorldError(
+        f"{world!r} is not a world: give a Gymnasium id, a class, a callable, 'file.py:MyEnv' or a list of callables"
+    )
+
+
+def load_file(path: str) -> ModuleType:
+    """Import a Python file by path, once per process; its folder becomes importable, as when it is run."""
+    file = Path(path).resolve()
+    name = f"rookery_file_{file.stem}_{abs(hash(str(file))):x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _named(world: Any, kwargs: dict[str, Any]) -> Source:
+    if isinstance(world, str) and ".py:" in world:
+        path, _, attribute = world.rpartition(":")
+        if not Path(path).is_file():
+            raise WorldError(f"{world!r}: there is no file {path!r}")
+        module = load_file(path)
+        if not callable(getattr(module, attribute, None)):
+            envs = [name for name, item in vars(module).items() if isinstance(item, type) and issubclass(item, gym.Env)]
+            raise WorldError(f"{world!r}: {path} has no class or function {attribute!r}; envs in it: {envs or 'none'}")
+        return Source((FileWorld(str(Path(path).resolve()), attribute, kwargs),), world, endless=True)
+    name = world if isinstance(world, str) else world.id
+    if isinstance(world, str):
+        _check_id(world)
+    return Source((GymnasiumId(world, kwargs),), name, endless=True)
+
+
+def _check_id(world: str) -> None:
+    """Refuse an unknown id here, before any process starts, and name the nearest ones."""
+    try:
+        gym.spec(world)
+    except ModuleNotFoundError as error:
+        raise WorldError(f"{world!r}: the module before the colon cannot be imported ({error})") from None
+    except gym.error.Error as error:
+        near = difflib.get_close_matches(world, list(gym.registry), n=3, cutoff=0.6)
+        hint = f"; did you mean {' or '.join(near)}?" if near else f" ({error})"
+        raise WorldError(f"{world!r} is not a registered Gymnasium id{hint}") from None
+
+
+def _listed(world: Sequence[Any], num_envs: int | None, kwargs: dict[str, Any]) -> Source:
+    for k, item in enumerate(world):
+        if not callable(item) or isinstance(item, gym.Env):
+            raise WorldError(f"item {k} of the list of worlds should be a callable, got {_describe(item)}")
+    if num_envs is not None and num_envs != len(world):
+        raise WorldError(f"num_envs={num_envs}, but the list holds {len(world)} worlds; leave num_envs out")
+    makers = tuple(CallWith(item, kwargs) for item in world)
+    return Source(makers, f"a list of {len(world)} worlds", endless=False)
+
+
+def _describe(item: Any) -> str:
+    return f"{type(item).__module__}.{type(item).__qualname__}"

@@ -1,0 +1,76 @@
+"""The whole state of one env, out and in again: by `get_state`/`set_state` if it has them, else by pickling it."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import cloudpickle
+import gymnasium as gym
+from gymnasium.utils import EzPickle
+
+from rookery.engine.chain import wrapper_chain
+from rookery.errors import StateError
+
+
+def save(env: gym.Env) -> dict[str, Any]:
+    """An exact snapshot of `env`, or a StateError that says why there is none."""
+    inner = env.unwrapped
+    if callable(getattr(inner, "get_state", None)) and callable(getattr(inner, "set_state", None)):
+        return {"kind": "state", "state": inner.get_state(), "layers": _layers(env), "random": _random_state(inner)}
+    rebuilt = _rebuilt_from_arguments(env)
+    if rebuilt:
+        raise StateError(
+            f"{rebuilt} is pickled as its constructor arguments alone (EzPickle), so its state would be lost; "
+            "give the env get_state() and set_state(state)"
+        )
+    try:
+        return {"kind": "pickle", "bytes": cloudpickle.dumps(env)}
+    except Exception as error:
+        raise StateError(
+            f"{type(inner).__name__} has no get_state/set_state and cannot be pickled ({error}); "
+            "give it get_state() and set_state(state)"
+        ) from error
+
+
+def load(env: gym.Env, state: dict[str, Any]) -> gym.Env:
+    """Bring `env` to a saved state; returns the env to use from now on."""
+    if state["kind"] == "pickle":
+        return pickle.loads(state["bytes"])  # noqa: S301 - live memory of this run, never a file
+    inner: Any = env.unwrapped
+    inner.set_state(state["state"])
+    if state["random"] is not None:
+        inner.np_random.bit_generator.state = state["random"]
+    for layer, attributes in zip(_wrappers(env), state["layers"], strict=True):
+        layer.__dict__.update(attributes)
+    return env
+
+
+def _wrappers(env: gym.Env) -> list[Any]:
+    return list(wrapper_chain(env))[:-1]
+
+
+def _layers(env: gym.Env) -> list[dict[str, Any]]:
+    """Counters and the like that wrappers keep, such as TimeLimit's; arrays and plain values only."""
+    layers = []
+    for layer in _wrappers(env):
+        plain = {}
+        for name, value in vars(layer).items():
+            if name not in ("env",) and isinstance(value, (bool, int, float, str, type(None))):
+                plain[name] = value
+            elif hasattr(value, "copy") and hasattr(value, "dtype"):
+                plain[name] = value.copy()
+        layers.append(plain)
+    return layers
+
+
+def _random_state(inner: Any) -> dict[str, Any] | None:
+    generator = getattr(inner, "_np_random", None)
+    return None if generator is None else generator.bit_generator.state
+
+
+def _rebuilt_from_arguments(env: Any) -> str | None:
+    for layer in wrapper_chain(env):
+        if isinstance(layer, EzPickle) and type(layer).__getstate__ is EzPickle.__getstate__:
+            return type(layer).__name__
+    return None

@@ -1,0 +1,69 @@
+"""The thread backend: for envs that wait (sockets, devices) or release the GIL in C code."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from rookery.engine.batch import BatchSpec
+from rookery.engine.crew import Facts, Segment
+from rookery.engine.local import LocalEngine
+from rookery.errors import OptionError
+
+
+class ThreadEngine(LocalEngine):
+    """One thread per worker, each stepping its own envs."""
+
+    backend = "thread"
+
+    def _staff(self, spec: BatchSpec, facts: Facts) -> None:
+        if any(facts.global_random):
+            raise OptionError(
+                f"{self.source.name} draws from the global `random` or `numpy.random`, which threads cannot keep apart: "
+                "use backend='process' or 'serial', let the env draw from self.np_random, or pass isolate_random=False "
+                "to accept results that depend on timing"
+            )
+        super()._staff(spec, facts)
+        self._done: queue.SimpleQueue[Segment] = getattr(self, "_done", None) or queue.SimpleQueue()
+        self._work: list[queue.SimpleQueue] = getattr(self, "_work", [])
+        while len(self._work) < len(self._crews):
+            self._work.append(queue.SimpleQueue())
+            threading.Thread(
+                target=_serve,
+                args=(self._work[-1], self._done, self._crews[len(self._work) - 1], self._reports),
+                name=f"rookery-worker-{len(self._work) - 1}",
+                daemon=True,
+            ).start()
+
+    def _post(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            self.batch.go[segment.index] += 1
+            self._work[segment.worker].put((segment, self.batch))
+
+    def _wait(self, segments: Sequence[Segment], need: int) -> list[Segment]:
+        go, done = self.batch.go, self.batch.done
+        while True:
+            finished = [s for s in segments if done[s.index] == go[s.index]]
+            if sum(s.high - s.low for s in finished) >= need:
+                while not self._done.empty():  # tokens only say "look again"; the words hold the truth
+                    self._done.get_nowait()
+                return finished
+            self._done.get()
+
+    def close_extras(self, **kwargs: Any) -> None:
+        for work in getattr(self, "_work", []):
+            work.put(None)
+        super().close_extras(**kwargs)
+
+
+def _serve(work: queue.SimpleQueue, done: queue.SimpleQueue, crew: Any, reports: dict) -> None:
+    while (task := work.get()) is not None:
+        segment, batch = task
+        status, report = crew.steppers[segment.index].step()
+        batch.status[segment.index] = status
+        if report is not None:
+            reports[segment.index] = report
+        batch.done[segment.index] = batch.go[segment.index]
+        done.put(segment)
