@@ -56,6 +56,11 @@ class BatchSpec:
         return place(wanted)
 
 
+def scalars(array: np.ndarray) -> Any:
+    """The array for reading and writing one element at a time: 0.03 us each, where NumPy takes 0.09."""
+    return memoryview(array)  # type: ignore[arg-type]
+
+
 class Columns:
     """One nested space over all envs: an array per array leaf, a list of objects per object leaf."""
 
@@ -115,6 +120,7 @@ class Columns:
                 f"actions{leaf.name} should have shape {(count, *leaf.shape)} ({count} envs of {leaf.space}), "
                 f"got shape {array.shape}"
             )
+        assert leaf.dtype is not None
         if array.dtype is not leaf.dtype and not np.can_cast(array.dtype, leaf.dtype, "same_kind"):
             raise SpaceError(f"actions{leaf.name} should have dtype {leaf.dtype} ({leaf.space}), got {array.dtype}")
         column[rows] = array
@@ -147,10 +153,8 @@ class Batch:
         self.actions = Columns(spec.action_space, a, "action", n)
         same_step = spec.autoreset_mode is AutoresetMode.SAME_STEP
         self.finals = Columns(spec.observation_space, a, "final", n) if same_step else None
-        # Control words as memoryviews: reading one costs 30 ns where a NumPy scalar costs 90 ns.
-        self.parent_words = memoryview(a["parent"])
-        self.worker_words = memoryview(a["workers"].reshape(-1))
-        self.go, self.done, self.status = (memoryview(a[name]) for name in ("go", "done", "status"))
+        self.parent_words, self.worker_words = scalars(a["parent"]), scalars(a["workers"].reshape(-1))
+        self.go, self.done, self.status = (scalars(a[name]) for name in ("go", "done", "status"))
         (ends,) = (f for f in fields if f.name == "ends")
         self._ends_range = ends.offset, ends.offset + ends.nbytes
 

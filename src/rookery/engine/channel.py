@@ -50,7 +50,8 @@ class Channel:
     def receive(self, timeout: float | None = None) -> tuple[Any, list[int]]:
         """The next message and the descriptors that came with it."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        header, fds = b"", []
+        header = b""
+        fds: list[int] = []
         while len(header) < _HEADER.size:
             self._await(deadline)
             part, new, _, _ = socket.recv_fds(self.socket, _HEADER.size - len(header), _MAX_FDS)

@@ -85,7 +85,7 @@ class Crew:
         books = {s.low + i: s.books(i) for s in self.steppers.values() for i in range(len(s.envs))}
         wanted = {row for s in segments for row in range(s.low, s.high)}
         self.close([row for row in self.envs if row not in wanted])
-        self.steppers = {}
+        self.steppers, self._batch = {}, batch
         for segment in segments:
             rows = range(segment.low, segment.high)
             private = None if self._private is None else [self._private[row] for row in rows]
@@ -96,6 +96,11 @@ class Crew:
                 if row in books:
                     stepper.load_books(i, books[row])
             self.steppers[segment.index] = stepper
+
+    def take_actions(self, items: Sequence[tuple[int, int, Any]]) -> None:
+        """Actions that have no fixed size, as (leaf, env, value)."""
+        for leaf, row, value in items:
+            self._batch.actions.columns[leaf][row] = value
 
     def set_slots(self, slots: Sequence[Slot]) -> None:
         """Let these info keys travel in shared memory from the next step on."""

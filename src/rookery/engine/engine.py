@@ -239,7 +239,10 @@ class Engine(VectorEnv):
             self._redivide(num_envs)
             self._batch_spaces()
             self._last_ids = None
+            old = self.batch.worker_words
             self._grow(self._batch_spec())
+            for k in range(STEPS, min(len(old), len(self.batch.worker_words)), WORKER_WORDS):
+                self.batch.worker_words[k] = old[k]
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue exactly from here; see `load_state_dict`."""
@@ -404,7 +407,9 @@ class Engine(VectorEnv):
             )
         busy = [s for s in segments if s.index in self._in_flight]
         if busy:
-            raise UsageError(f"envs {list(range(busy[0].low, busy[0].high))} are being stepped already; recv() them first")
+            raise UsageError(
+                f"envs {list(range(busy[0].low, busy[0].high))} are being stepped already; recv() them first"
+            )
         return segments
 
     def _masked_rows(self, mask: Any) -> list[int]:

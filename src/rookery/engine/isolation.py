@@ -19,7 +19,8 @@ import numpy as np
 from rookery.engine.chain import wrapper_chain
 
 _PYTHON = random._inst  # type: ignore[attr-defined]  # the generators behind the module-level functions
-_NUMPY = np.random.mtrand._rand
+_NUMPY: Any = np.random.mtrand._rand
+_swap: Any = np.random.set_bit_generator  # type: ignore[attr-defined]
 _KNOWN_CLEAN = {"gymnasium", "numpy", "builtins", "abc", "typing", "rookery", "random", "math"}
 
 
@@ -41,7 +42,7 @@ class GlobalRandom:
         if self._python:
             random.setstate(self._state)  # type: ignore[arg-type]
         if self._numpy:
-            np.random.set_bit_generator(self._bits)
+            _swap(self._bits)
 
     def leave(self) -> None:
         """Remember where the env left it; NumPy's generator was moved in place."""
@@ -61,11 +62,11 @@ class Borrowed:
     """Keeps the caller's own generators out of the envs' hands, and restores them."""
 
     def __enter__(self) -> None:
-        self._python, self._numpy = random.getstate(), np.random.get_bit_generator()
+        self._python, self._numpy = random.getstate(), _NUMPY._bit_generator
 
     def __exit__(self, *_: object) -> None:
         random.setstate(self._python)
-        np.random.set_bit_generator(self._numpy)
+        _swap(self._numpy)
 
 
 def uses_global_random(env: gym.Env) -> tuple[bool, bool]:

@@ -1,4 +1,4 @@
-"""Starting worker processes. None of the ways re-imports the user's script, so no `if __name__ == "__main__"` is needed.
+"""Starting worker processes. No way re-imports the user's script, so `if __name__ == "__main__"` is not needed.
 
 spawn       a fresh interpreter per worker; nothing is inherited
 forkserver  one fresh interpreter with the imports done, forked once per worker: quick for many workers
@@ -22,7 +22,13 @@ from rookery.engine.channel import Channel, ChannelClosed, pair
 
 ONE_THREAD = {
     name: "1"
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+    for name in (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+    )
 }
 _BOOT = """
 import json, sys

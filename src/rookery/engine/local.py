@@ -13,7 +13,6 @@ from rookery.engine.failure import Failed
 from rookery.engine.isolation import Borrowed
 from rookery.engine.stepper import Report
 
-
 _NOTHING_TO_DO = nullcontext()
 
 
@@ -36,8 +35,10 @@ class LocalEngine(Engine):
     def _staff(self, spec: BatchSpec, facts: Facts) -> None:
         self.batch: Batch = private_batch(spec)
         spaces = facts.observation_space, facts.action_space
-        while len(self._crews) <= max(s.worker for s in self.segments):
-            self._crews.append(self._new_crew())
+        staff = max(s.worker for s in self.segments) + 1
+        for crew in self._crews[staff:]:
+            crew.close()
+        self._crews[staff:] = [self._new_crew() for _ in range(len(self._crews), staff)]
         try:
             with self._unwrapped():
                 for k, crew in enumerate(self._crews):

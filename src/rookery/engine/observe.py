@@ -53,7 +53,8 @@ class Observer:
         if array.shape != leaf.shape:
             raise SpaceError(f"observation{leaf.name} should be {_expected(leaf)}, got shape {array.shape}")
         # Python numbers carry no dtype of their own, so they only have to be of the right kind.
-        rule = "safe" if self.strict and hasattr(value, "dtype") else "same_kind"
+        assert leaf.dtype is not None
+        rule: Any = "safe" if self.strict and hasattr(value, "dtype") else "same_kind"
         if array.dtype != leaf.dtype and not np.can_cast(array.dtype, leaf.dtype, rule):
             raise SpaceError(
                 f"observation{leaf.name} should be {_expected(leaf)}, got dtype {array.dtype}: return "
@@ -69,7 +70,7 @@ class Observer:
 
     def clean(self) -> bool:
         """Whether all observations here lie in their space."""
-        for bounds in self._bounds:
+        for bounds in self._bounds:  # noqa: SIM110 - a generator would cost as much again as the check
             if bounds.broken():
                 return False
         return True

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from rookery.engine.batch import ASLEEP, STEPS, WORKER_WORDS, Batch, BatchSpec
+from rookery.engine.batch import ASLEEP, Batch, BatchSpec
 from rookery.engine.channel import ChannelClosed, ChannelTimeout
 from rookery.engine.crew import Facts, Segment
 from rookery.engine.engine import Engine
@@ -150,9 +150,6 @@ class ProcessEngine(Engine):
         built = {hand.number: set(range(old.spec.num_envs)) for hand in self._hands}
         while len(self._hands) < staff:
             self._hire(len(self._hands))
-        for hand in self._hands:
-            word = hand.number * WORKER_WORDS + STEPS
-            self.batch.worker_words[word] = old.worker_words[word]
         self.batch.observations.put(slice(0, kept), old.observations.take(slice(0, kept)), kept)
         self._attach(range(staff), built)
         self._watch_deaths()
@@ -171,12 +168,25 @@ class ProcessEngine(Engine):
 
     def _post(self, segments: Sequence[Segment]) -> None:
         if self._broken is not None:
-            raise UsageError("a worker of this engine died; make a new one, or use on_failure='restart'") from self._broken
+            raise UsageError(
+                "a worker of this engine died; make a new one, or use on_failure='restart'"
+            ) from self._broken
+        if self.batch.actions.object_leaves:
+            self._send_objects(segments)
         go = self.batch.go
         for segment in segments:
             go[segment.index] += 1
         all_of_them = segments is self.segments
         ring(self._hands if all_of_them else [self._hands[k] for k in {s.worker for s in segments}])
+
+    def _send_objects(self, segments: Sequence[Segment]) -> None:
+        """The slow path: actions without a fixed size go by message."""
+        actions = self.batch.actions
+        items: dict[int, list[tuple[int, int, Any]]] = {}
+        for s in segments:
+            mine = items.setdefault(s.worker, [])
+            mine += [(k, row, actions.columns[k][row]) for k in actions.object_leaves for row in range(s.low, s.high)]
+        self._ask({worker: ("take_actions", (mine,)) for worker, mine in items.items()})
 
     def _wait(self, segments: Sequence[Segment], need: int) -> list[Segment]:
         go, done = self.batch.go, self.batch.done

@@ -15,7 +15,7 @@ from rookery.errors import StateError
 
 def save(env: gym.Env) -> dict[str, Any]:
     """An exact snapshot of `env`, or a StateError that says why there is none."""
-    inner = env.unwrapped
+    inner: Any = env.unwrapped
     if callable(getattr(inner, "get_state", None)) and callable(getattr(inner, "set_state", None)):
         return {"kind": "state", "state": inner.get_state(), "layers": _layers(env), "random": _random_state(inner)}
     rebuilt = _rebuilt_from_arguments(env)

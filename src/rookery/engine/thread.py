@@ -21,13 +21,16 @@ class ThreadEngine(LocalEngine):
     def _staff(self, spec: BatchSpec, facts: Facts) -> None:
         if any(facts.global_random):
             raise OptionError(
-                f"{self.source.name} draws from the global `random` or `numpy.random`, which threads cannot keep apart: "
+                f"{self.source.name} draws from global `random` or `numpy.random`, which threads cannot keep apart: "
                 "use backend='process' or 'serial', let the env draw from self.np_random, or pass isolate_random=False "
                 "to accept results that depend on timing"
             )
         super()._staff(spec, facts)
         self._done: queue.SimpleQueue[Segment] = getattr(self, "_done", None) or queue.SimpleQueue()
         self._work: list[queue.SimpleQueue] = getattr(self, "_work", [])
+        for work in self._work[len(self._crews) :]:
+            work.put(None)
+        del self._work[len(self._crews) :]
         while len(self._work) < len(self._crews):
             self._work.append(queue.SimpleQueue())
             threading.Thread(

@@ -91,4 +91,10 @@ def _affordable(probe: Probe, memory: int) -> int:
 
 
 def _time_text(seconds: float) -> str:
-    return f"{seconds * 1e6:.0f} us" if seconds < 1e-3 else f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    return (
+        f"{seconds * 1e6:.0f} us"
+        if seconds < 1e-3
+        else f"{seconds * 1e3:.1f} ms"
+        if seconds < 1
+        else f"{seconds:.1f} s"
+    )

@@ -1,0 +1,55 @@
+"""Envs with a known cost."""
+
+from __future__ import annotations
+
+import time
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+
+class Busy(gym.Env):
+    """Burns CPU for a given time in each step."""
+
+    observation_space = spaces.Box(-1, 1, (4,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, seconds: float = 1e-4) -> None:
+        self.seconds, self.observation = seconds, np.zeros(4, np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation, {}
+
+    def step(self, action):
+        until = time.perf_counter() + self.seconds
+        while time.perf_counter() < until:
+            pass
+        return self.observation, 0.0, False, False, {}
+
+
+class Waiting(Busy):
+    """Waits instead, as an env does that talks to a device or a server."""
+
+    def step(self, action):
+        time.sleep(self.seconds)
+        return self.observation, 0.0, False, False, {}
+
+
+class Frames(gym.Env):
+    """84x84x4 bytes per observation, at no other cost."""
+
+    observation_space = spaces.Box(0, 255, (84, 84, 4), np.uint8)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self.frame = np.zeros((84, 84, 4), np.uint8)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.frame, {}
+
+    def step(self, action):
+        self.frame[0, 0, 0] ^= 1
+        return self.frame, 0.0, False, False, {}

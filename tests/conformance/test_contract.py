@@ -1,0 +1,235 @@
+"""The rest of the contract, on every backend."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+import rookery
+from conformance.compare import record, same
+from conformance.worlds import Counter, Informer, WithState
+from rookery.errors import OptionError, SpaceError, StateError, UsageError
+
+
+def test_it_is_a_vector_env(make):
+    """Spaces, metadata and render_mode are where Gymnasium's wrappers look for them."""
+    envs = make(Counter, 3)
+    assert isinstance(envs, VectorEnv)
+    assert envs.num_envs == 3
+    assert envs.single_action_space == Counter.action_space
+    assert envs.action_space == gym.spaces.MultiDiscrete([2, 2, 2])
+    assert envs.observation_space.shape == (3, 2)
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    assert envs.render_mode == "rgb_array"
+
+
+def test_no_info_means_an_empty_dict(make):
+    """An env that says nothing costs nothing."""
+    envs = make("CartPole-v1", 2)
+    assert envs.reset(seed=1)[1] == {}
+    assert envs.step([0, 1])[4] == {}
+
+
+def test_reset_options_reach_the_envs_and_reset_infos_come_back(make):
+    """Options are handed on; the caller's dict stays as it was."""
+    options = {"level": 7}
+    _, infos = make(Informer, 2).reset(seed=1, options=options)
+    assert infos["option"].tolist() == [7, 7]
+    assert infos["_begun"].all()
+    assert options == {"level": 7}
+
+
+def test_final_observation_and_info_survive_a_reused_buffer(make):
+    """What an episode ended with is taken before the reset, although the env writes into the same arrays again."""
+    envs = make(Counter, 2, autoreset_mode="same_step", env_kwargs={"length": 3})
+    envs.reset(seed=1)
+    for _ in range(3):
+        observations, _, terminated, _, infos = envs.step([0, 0])
+    assert terminated.all()
+    assert observations[:, 0].tolist() == [0.0, 0.0]
+    assert [o[0] for o in infos["final_obs"]] == [3.0, 3.0]
+    assert infos["final_info"]["steps"].ravel().tolist() == [3, 3]
+
+
+def test_returned_arrays_are_the_callers(make):
+    """With copy=True nothing that was returned changes later; with copy=False observations are views."""
+    envs = make(Counter, 2)
+    first, _ = envs.reset(seed=1)
+    before = first.copy()
+    kept = envs.step([1, 1])
+    copies = [part.copy() for part in kept[:4]]
+    envs.step([0, 0])
+    assert np.array_equal(first, before)
+    assert all(np.array_equal(a, b) for a, b in zip(kept, copies, strict=False))
+    views = make(Counter, 2, copy=False)
+    seen, _ = views.reset(seed=1)
+    views.step([0, 0])
+    assert seen[:, 0].tolist() == [1.0, 1.0]
+
+
+def test_call_get_attr_set_attr_and_render(make):
+    """Methods, attributes and frames of the envs are within reach."""
+    envs = make(Counter, 3)
+    envs.reset(seed=1)
+    assert envs.call("double", 4, plus=1) == (9, 9, 9)
+    envs.set_attr("scale", [1.0, 2.0, 3.0])
+    assert envs.get_attr("scale") == (1.0, 2.0, 3.0)
+    assert envs.step([0, 0, 0])[0][:, 0].tolist() == [1.0, 2.0, 3.0]
+    assert [frame[0, 0, 0] for frame in envs.render()] == [1, 1, 1]
+    envs.set_attr("scale", 5.0)
+    assert envs.get_attr("scale") == (5.0, 5.0, 5.0)
+    with pytest.raises(AttributeError, match="nothing_here"):
+        envs.get_attr("nothing_here")
+    with pytest.raises(OptionError, match="one value for each"):
+        envs.set_attr("scale", [1.0])
+
+
+def test_episode_statistics(make):
+    """Return and length of every finished episode are counted in the engine, once."""
+    envs = make(Counter, 2, env_kwargs={"length": 3})
+    envs.reset(seed=1)
+    for action in ([1, 0], [1, 0], [1, 1], [0, 0], [0, 0], [0, 0], [0, 1]):
+        envs.step(action)
+    episodes = envs.finished_episodes()
+    assert episodes["env"].tolist() == [0, 1, 0, 1]
+    assert episodes["return"].tolist() == [3.0, 1.0, 0.0, 1.0]
+    assert episodes["length"].tolist() == [3, 3, 3, 3]
+    assert (episodes["seconds"] > 0).all()
+    assert len(envs.finished_episodes()) == 0
+
+
+@pytest.mark.parametrize(("before", "after"), [(4, 9), (9, 4), (3, 1), (1, 6)])
+def test_resize_leaves_the_envs_that_stay_alone(make, before, after):
+    """Kept envs go on as if nothing had happened; new ones take part after a reset of their own."""
+    envs = make("CartPole-v1", before)
+    undisturbed = rookery.make_vec("CartPole-v1", before, backend="serial")
+    envs.reset(seed=5), undisturbed.reset(seed=5)
+    rng, kept = np.random.default_rng(0), min(before, after)
+    for _ in range(4):
+        actions = rng.integers(0, 2, before)
+        envs.step(actions), undisturbed.step(actions)
+    envs.resize(after)
+    assert envs.num_envs == after
+    assert envs.observation_space.shape == (after, 4)
+    if after > before:
+        observations, _ = envs.reset(seed=6, options={"reset_mask": np.arange(after) >= before})
+        assert np.abs(observations[before:]).max() < 0.05
+    for _ in range(25):
+        actions = rng.integers(0, 2, max(before, after))
+        mine, theirs = envs.step(actions[:after]), undisturbed.step(actions[:before])
+        assert all(np.array_equal(a[:kept], b[:kept]) for a, b in zip(mine[:4], theirs[:4], strict=True))
+    assert sum(row["envs"] for row in envs.stats()) == after
+
+
+@pytest.mark.parametrize("world", ["CartPole-v1", WithState], ids=str)
+def test_state_continues_exactly_on_any_backend(make, world):
+    """A state saved here and loaded into another engine gives the same numbers from there on."""
+    envs = make(world, 3)
+    envs.reset(seed=2)
+    rng = np.random.default_rng(0)
+    for _ in range(7):
+        last, *_ = envs.step(rng.integers(0, 2, 3))
+    state = envs.state_dict()
+    actions = rng.integers(0, 2, (30, 3))
+    expected = [envs.step(a) for a in actions]
+    for other in (make(world, 3), rookery.make_vec(world, 3, backend="serial")):
+        assert np.array_equal(other.load_state_dict(state), last)
+        assert same(expected, [other.step(a) for a in actions])
+        other.close()
+
+
+class Unsaveable(Counter):
+    """Neither picklable nor able to tell its state."""
+
+    def __init__(self):
+        super().__init__()
+        self.unpicklable = (i for i in range(3))
+
+
+def test_state_that_cannot_be_had_is_refused(make):
+    """The error names the env and what it lacks."""
+    envs = make(Unsaveable, 2)
+    envs.reset(seed=1)
+    with pytest.raises(StateError, match="Unsaveable has no get_state/set_state"):
+        envs.state_dict()
+    saved = rookery.make_vec("CartPole-v1", 2, backend="serial")
+    saved.reset(seed=1)
+    state = saved.state_dict()
+    with pytest.raises(StateError, match="num_envs=2"):
+        make("CartPole-v1", 3).load_state_dict(state)
+
+
+def test_stats_tell_of_every_worker(make):
+    """Steps, CPU time, memory and pid per worker."""
+    envs = make("CartPole-v1", 4)
+    record(envs, 10)
+    rows = envs.stats()
+    assert sum(row["steps"] for row in rows) == 40
+    assert all(row["memory"] > 1e6 and row["pid"] > 0 and row["cpu_seconds"] >= 0 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [
+        (np.zeros(2, int), r"shape \(3,\).*got shape \(2,\)"),
+        (np.zeros((3, 1), int), r"got shape \(3, 1\)"),
+        (np.zeros(3), "dtype int64.*got float64"),
+        ([[0], [1, 2], [3]], "got object"),
+        (0, r"got shape \(\)"),
+    ],
+)
+def test_wrong_actions_are_refused_before_any_env_sees_them(make, actions, message):
+    """The error names what was expected and what came, and the engine goes on."""
+    envs = make("CartPole-v1", 3)
+    envs.reset(seed=1)
+    with pytest.raises(SpaceError, match=message):
+        envs.step(actions)
+    assert envs.step([0, 1, 0])[1].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_calls_out_of_turn_are_refused(make):
+    """recv without send, step while stepping, anything after close."""
+    envs = make("CartPole-v1", 2)
+    envs.reset(seed=1)
+    with pytest.raises(UsageError, match="send"):
+        envs.recv()
+    envs.send([0, 1])
+    with pytest.raises(UsageError, match="being stepped"):
+        envs.step([0, 1])
+    with pytest.raises(UsageError, match="being stepped already"):
+        envs.send([0, 1])
+    envs.recv()
+    envs.close()
+    envs.close()
+    for call in (lambda: envs.step([0, 1]), lambda: envs.reset(), lambda: envs.get_attr("t")):
+        with pytest.raises(UsageError, match="closed"):
+            call()
+
+
+def test_envs_sent_together_must_be_whole(make):
+    """Without batch_size, envs that share a worker are stepped as one; the error says how to change that."""
+    envs = make("CartPole-v1", 4, workers=1)
+    envs.reset(seed=1)
+    with pytest.raises(UsageError, match="batch_size"):
+        envs.send([0], env_ids=[2])
+    with pytest.raises(OptionError, match="distinct numbers below 4"):
+        envs.send([0, 0], env_ids=[1, 9])
+
+
+def test_many_info_keys_and_changing_types(make):
+    """More numeric keys than there are places in shared memory, and numbers that change type, still arrive."""
+
+    class Chatty(Counter):
+        def step(self, action):
+            observation, reward, terminated, truncated, _ = super().step(action)
+            info = {f"key{k}": k * self.t for k in range(40)} | {"mixed": self.t if self.t % 2 else self.t / 3}
+            return observation, reward, terminated, truncated, info
+
+    envs = make(Chatty, 2, env_kwargs={"length": 99})
+    envs.reset(seed=1)
+    for t in range(1, 6):
+        infos = envs.step([0, 0])[4]
+        assert all(infos[f"key{k}"].tolist() == [k * t, k * t] and infos[f"_key{k}"].all() for k in range(40))
+        assert infos["mixed"].tolist() == pytest.approx([t if t % 2 else t / 3] * 2)
