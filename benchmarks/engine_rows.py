@@ -13,11 +13,11 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from engine_worlds import Busy, Frames, Waiting
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
-from measure import Unconnected, in_turns, rate, stepper
 
 import rookery
+from engine_worlds import Busy, Frames, Waiting
+from measure import Unconnected, in_turns, rate, stepper
 
 
 @dataclass

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from gymnasium import Space
+from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode
 
 from rookery.engine.layout import Field, Leaf, join, leaves, place, split
-from rookery.errors import SpaceError
+from rookery.engine.machine import available_memory, size_text
+from rookery.errors import MemoryShortage, SpaceError
 
 ALL = slice(None)  # all envs; compared by identity on the hot path
 INFO_SLOTS = 32  # numeric info keys that travel without pickling; more than that go by message
@@ -59,6 +60,23 @@ class BatchSpec:
 def scalars(array: np.ndarray) -> Any:
     """The array for reading and writing one element at a time: 0.03 us each, where NumPy takes 0.09."""
     return memoryview(array)  # type: ignore[arg-type]
+
+
+def check_memory(observation_space: Space, action_space: Space, num_envs: int) -> None:
+    """Refuse a batch that does not fit, before anything of its size is made. Gymnasium's batched spaces count too:
+    two bounds and two masks for every element of a Box."""
+    rows = BatchSpec(observation_space, action_space, num_envs, AutoresetMode.NEXT_STEP).fields()[1]
+    bounds = sum(
+        num_envs * int(np.prod(leaf.shape, dtype=np.int64)) * 2 * (leaf.dtype.itemsize + 1)
+        for leaf in [*leaves(observation_space), *leaves(action_space)]
+        if isinstance(leaf.space, spaces.Box) and leaf.dtype is not None
+    )
+    free = available_memory()
+    if rows + bounds > free:
+        raise MemoryShortage(
+            f"{num_envs} envs need {size_text(rows + bounds)} of memory for their arrays ({size_text(rows)} of it "
+            f"shared), but only {size_text(free)} is free; use fewer envs or smaller observations"
+        )
 
 
 class Columns:

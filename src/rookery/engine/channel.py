@@ -50,24 +50,31 @@ class Channel:
     def receive(self, timeout: float | None = None) -> tuple[Any, list[int]]:
         """The next message and the descriptors that came with it."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        header = b""
-        fds: list[int] = []
+        header, fds = bytearray(), list[int]()
         while len(header) < _HEADER.size:
             self._await(deadline)
-            part, new, _, _ = socket.recv_fds(self.socket, _HEADER.size - len(header), _MAX_FDS)
+            try:
+                part, new, _, _ = socket.recv_fds(self.socket, _HEADER.size - len(header), _MAX_FDS)
+            except OSError as error:
+                raise ChannelClosed(str(error)) from None
             if not part:
                 raise ChannelClosed("end of file")
-            header, fds = header + part, fds + list(new)
-        size, _ = _HEADER.unpack(header)
-        data = bytearray(size)
-        view = memoryview(data)
+            header += part
+            fds += new
+        data = bytearray(_HEADER.unpack(header)[0])
+        self._fill(memoryview(data), deadline)
+        return pickle.loads(data), fds  # noqa: S301 - from our own live process
+
+    def _fill(self, view: memoryview, deadline: float | None) -> None:
         while view:
             self._await(deadline)
-            got = self.socket.recv_into(view)
+            try:
+                got = self.socket.recv_into(view)
+            except OSError as error:  # a killed process leaves a reset behind, not an end of file
+                raise ChannelClosed(str(error)) from None
             if not got:
                 raise ChannelClosed("end of file")
             view = view[got:]
-        return pickle.loads(data), fds  # noqa: S301 - from our own live process
 
     def _await(self, deadline: float | None) -> None:
         """Wait for bytes, for the peer's death (whose last words are still read), or for the deadline."""

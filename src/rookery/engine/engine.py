@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from rookery.engine import seeding
-from rookery.engine.batch import ALL, STEPS, WORKER_WORDS, Batch, BatchSpec
+from rookery.engine.batch import ALL, STEPS, WORKER_WORDS, Batch, BatchSpec, check_memory
 from rookery.engine.crew import Facts, Segment
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.groups import Group
@@ -44,11 +44,14 @@ class Engine(VectorEnv):
         self._slot_table = SlotTable()
         self._root_seed = seeding.fresh_entropy()
         self._restarts: dict[int, int] = {}
-        self._in_flight: dict[int, Segment] = {}
+        self._in_flight: dict[int, Segment] = {}  # sent and not yet handed out
+        self._losses = 0
+        self._broken: BaseException | None = None
         self._last_ids: np.ndarray | None = None
         self._episodes: deque[tuple[np.ndarray, ...]] = deque(maxlen=EPISODES_KEPT)
         self._divide(settings.workers)
         facts = self._open(self._rows_of(0))
+        check_memory(facts.observation_space, facts.action_space, self.num_envs)
         self._adopt(facts)
         self._staff(self._batch_spec(), facts)
 
@@ -143,7 +146,7 @@ class Engine(VectorEnv):
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Step all envs once."""
-        if self.closed or self._in_flight:
+        if self.closed or self._in_flight or self._broken:
             self._require_idle("step")
         self._send(self.segments, actions, ALL, self.num_envs)
         return self._receive(self.segments, ALL, self.num_envs)
@@ -158,6 +161,7 @@ class Engine(VectorEnv):
 
     def recv(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Results of the first `batch_size` envs to finish, in ascending order; `infos["env_id"]` names them."""
+        self._require_usable("recv")
         flying = list(self._in_flight.values())
         if not flying:
             raise UsageError("recv() was called, but no env is being stepped; call send(actions) first")
@@ -236,6 +240,7 @@ class Engine(VectorEnv):
         if self.settings.groups > 1:
             raise UsageError("an engine with groups cannot be resized; make a new one")
         if num_envs != self.num_envs:
+            check_memory(self.single_observation_space, self.single_action_space, num_envs)
             self._redivide(num_envs)
             self._batch_spaces()
             self._last_ids = None
@@ -288,16 +293,10 @@ class Engine(VectorEnv):
         self._post(segments)
 
     def _receive(self, segments: Sequence[Segment], rows: slice | np.ndarray, count: int) -> tuple:
-        batch, statuses, status = self.batch, self.batch.status, NOTHING
-        self._wait(segments, count)
+        batch = self.batch
         infos: dict[str, Any] = {}
-        reports = []
+        status, reports = self._collect(segments, count)
         for segment in segments:
-            word = statuses[segment.index]
-            if word:
-                status = word
-                if word == REPORT:
-                    reports.append(self._report(segment))
             del self._in_flight[segment.index]
         if status:
             position = None if rows is ALL else _positions(rows, self.num_envs)
@@ -311,6 +310,21 @@ class Engine(VectorEnv):
             rewards, terminated, truncated = rewards[rows], terminated[rows], truncated[rows]
         observations = batch.observations.take(rows, self._copy)
         return observations, rewards.copy(), terminated.copy(), truncated.copy(), infos
+
+    def _collect(self, segments: Sequence[Segment], count: int) -> tuple[int, list[Report]]:
+        """Wait for these segments and take what they left besides arrays."""
+        statuses = self.batch.status
+        while True:
+            self._wait(segments, count)
+            losses, status, reports = self._losses, NOTHING, []
+            for segment in segments:
+                word = statuses[segment.index]
+                if word:
+                    status = word
+                    if word == REPORT:
+                        reports.append(self._report(segment))
+            if losses == self._losses:  # no worker was lost meanwhile, and with it results already looked at
+                return status, reports
 
     def _absorb(self, report: Report, infos: dict[str, Any], position: dict[int, int] | None) -> None:
         """Merge a report into the infos of this step; act on failures."""
@@ -386,16 +400,20 @@ class Engine(VectorEnv):
 
     # --- helpers ------------------------------------------------------------------------------------------------
 
-    def _require_idle(self, what: str) -> None:
+    def _require_usable(self, what: str) -> None:
         if self.closed:
             raise UsageError(f"{what}() was called on a closed engine")
+        if self._broken is not None:
+            raise UsageError(f"{what}() was called, but this engine has failed: {self._broken}") from self._broken
+
+    def _require_idle(self, what: str) -> None:
+        self._require_usable(what)
         if self._in_flight:
             raise UsageError(f"{what}() was called while envs are being stepped; call recv() for all of them first")
 
     def _whole_segments(self, ids: np.ndarray) -> list[Segment]:
         """The segments made up by these envs; an engine without `batch_size` steps whole segments only."""
-        if self.closed:
-            raise UsageError("send() was called on a closed engine")
+        self._require_usable("send")
         wanted = set(ids.tolist())
         if len(wanted) != len(ids) or not wanted <= self._segment_of_row.keys():
             raise OptionError(f"env_ids should be distinct numbers below {self.num_envs}, got {ids.tolist()}")

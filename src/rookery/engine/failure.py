@@ -16,7 +16,7 @@ class Failure:
 
     def __init__(self, row: int, phase: str, error: BaseException) -> None:
         self.row, self.phase, self.error = row, phase, error
-        self.kind, self.message = type(error).__name__, str(error)
+        self.kind, self.message = type(error).__name__, _text(error)
         self.trace = "".join(traceback.format_exception(error))
         self.remote = False
 
@@ -54,26 +54,47 @@ class Failed(Exception):
         self.failure = failure
 
 
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - a __str__ that fails must not hide the failure it tells of
+        return "<its str() failed>"
+
+
 def _pack(error: BaseException) -> bytes | None:
-    """Class, arguments and attributes, each as far as it can travel. By name first, so that a class the parent
-    knows comes back as that very class; by value for classes from a script or notebook."""
+    """The exception in the first form that comes out of a round trip with its type and text. By name first, so that
+    a class the parent knows comes back as that very class; by value for classes from a script or notebook."""
     for dumps in (pickle.dumps, cloudpickle.dumps):
-        try:
-            args = tuple(_portable(item, dumps) for item in error.args)
-            attributes = {k: v for k, v in error.__dict__.items() if _travels(v, dumps)}
-            return dumps((type(error), args, attributes))
-        except Exception:  # noqa: BLE001, S112 - any exception class may resist pickling in its own way
-            continue
+        for form in (_whole, _in_parts):
+            try:
+                blob = dumps(form(error, dumps))
+            except Exception:  # noqa: BLE001, S112 - any exception class may resist pickling in its own way
+                continue
+            copy = _unpack(blob)
+            if type(copy) is type(error) and _text(copy) == _text(error):
+                return blob
     return None
 
 
+def _whole(error: BaseException, _: Any) -> tuple:
+    return (error,)
+
+
+def _in_parts(error: BaseException, dumps: Any) -> tuple:
+    """For classes with a constructor of their own, or attributes that cannot travel."""
+    args = tuple(item if _travels(item, dumps) else repr(item) for item in error.args)
+    return type(error), args, {k: v for k, v in error.__dict__.items() if _travels(v, dumps)}
+
+
 def _unpack(blob: bytes | None) -> Any:
-    """Rebuild without calling `__init__`, whose signature may be anything."""
     if blob is None:
         return None
     try:
-        cls, args, attributes = pickle.loads(blob)  # noqa: S301 - from our own live worker
-        error = cls.__new__(cls, *args)
+        first, *rest = pickle.loads(blob)  # noqa: S301 - from our own live worker
+        if not rest:
+            return first
+        args, attributes = rest
+        error = first.__new__(first, *args)  # without __init__, whose signature may be anything
         error.args = args
         error.__dict__.update(attributes)
         return error
@@ -87,7 +108,3 @@ def _travels(value: Any, dumps: Any) -> bool:
         return True
     except Exception:  # noqa: BLE001
         return False
-
-
-def _portable(value: Any, dumps: Any) -> Any:
-    return value if _travels(value, dumps) else repr(value)

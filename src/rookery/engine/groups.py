@@ -38,6 +38,7 @@ class Group:
 
     def send(self, actions: Any) -> None:
         """Start stepping this group."""
+        self._engine._require_usable("send")
         if any(s.index in self._engine._in_flight for s in self.segments):
             raise UsageError(f"envs {self.start} to {self.stop - 1} are being stepped already; call recv() first")
         self._engine._send(self.segments, actions, self.rows, self.num_envs)

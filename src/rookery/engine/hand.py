@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import select
 import time
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from rookery.engine.channel import ChannelClosed, ChannelTimeout
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.launch import Launcher
 from rookery.engine.signals import Bell, fence
+from rookery.engine.stepper import Report
 
 
 class Hand:
@@ -27,8 +29,8 @@ class Hand:
         self.bell = Bell()
         self.batch: Batch | None = None
         self._asked = 0
-        self._values: dict[int, tuple[str, Any]] = {}
-        self._reports: dict[int, Any] = {}
+        self._values: dict[int, tuple[str, bytes]] = {}
+        self._reports: dict[int, bytes] = {}
 
     def attached(self, batch: Batch) -> None:
         """From now on the worker looks at these words rather than at its channel."""
@@ -49,39 +51,40 @@ class Hand:
         self.channel.send((self._asked, method, packed), fds, timeout)
         return self._asked
 
-    def response(self, number: int, patience: float | None = None) -> Any:
-        """The answer to a question. With `patience`, ChannelTimeout is raised when the worker has spent that long on
-        one env."""
+    def response(self, number: int, patience: float | None = None, deadline: float | None = None) -> Any:
+        """The answer to a question. ChannelTimeout is raised when the worker has spent `patience` seconds on one env,
+        or at the `deadline`."""
         while number not in self._values:
-            self._receive(patience)
-        kind, value = self._values.pop(number)
-        if kind == "failed":
+            self._receive(patience, deadline)
+        kind, packed = self._values.pop(number)
+        value = _load(packed, -1)
+        if kind == "failed" or isinstance(value, Failure):
             raise Failed(value)
         return value
 
-    def report(self, index: int, patience: float | None = None) -> Any:
-        """The report of a segment that has one."""
+    def report(self, index: int, row: int, patience: float | None = None) -> Report:
+        """The report of a segment that has one; `row` is blamed if it cannot be read."""
         while index not in self._reports:
-            self._receive(patience)
-        report = self._reports.pop(index)
-        if isinstance(report, Failure):
-            raise Failed(report)
-        return report
+            self._receive(patience, None)
+        report = _load(self._reports.pop(index), row)
+        return Report(failures=[report]) if isinstance(report, Failure) else report
 
-    def _receive(self, patience: float | None) -> None:
+    def _receive(self, patience: float | None, deadline: float | None) -> None:
+        """Take one message in. A worker that has moved on to another env is given new patience."""
         row = self.current_row()
         while True:
             try:
-                (kind, number, value), _ = self.channel.receive(patience)
+                left = patience if deadline is None else max(0.0, deadline - time.monotonic())
+                (kind, number, packed), _ = self.channel.receive(left)
                 break
             except ChannelTimeout:
-                if row == self.current_row():
+                if deadline is not None or row == self.current_row():
                     raise
                 row = self.current_row()
         if kind == "report":
-            self._reports[number] = value
+            self._reports[number] = packed
         else:
-            self._values[number] = kind, value
+            self._values[number] = kind, packed
 
     def current_row(self) -> int:
         """The env the worker is at."""
@@ -114,7 +117,7 @@ def dismiss(hands: Sequence[Hand], timeout: float) -> list[Failure]:
     for hand in hands:
         if hand.number in asked:
             with contextlib.suppress(ChannelClosed, ChannelTimeout, Failed):
-                failures += hand.response(asked[hand.number], max(0.001, deadline - time.monotonic()))
+                failures += hand.response(asked[hand.number], deadline=deadline)
     for hand in hands:
         _end(hand, deadline)
         hand.discard()
@@ -127,6 +130,15 @@ def _end(hand: Hand, deadline: float) -> None:
     if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
         hand.process.kill()
     hand.process.wait()
+
+
+def _load(packed: bytes, row: int) -> Any:
+    """What a worker sent, or a Failure if it cannot be read here."""
+    try:
+        return pickle.loads(packed)  # noqa: S301 - from our own live worker
+    except Exception as error:  # noqa: BLE001 - an object's own __setstate__ or constructor may raise anything
+        problem = TypeError(f"what the env returned cannot be read in this process: {type(error).__name__}: {error}")
+        return Failure(row, "step", problem)
 
 
 def close_quietly(hands: list[Hand], launcher: Launcher, owner: int, timeout: float) -> list[Failure]:

@@ -90,7 +90,7 @@ class SlotTable:
         used = len(self.slots)
         masks = masks[:used, rows].copy()
         columns = np.where(masks, values[:used, rows], 0.0)
-        spoken = masks.any(axis=1).tolist()
+        spoken: list[bool] = np.any(masks, axis=1).tolist()
         for slot, column, mask, any_env in zip(self.slots.values(), columns, masks, spoken, strict=True):
             if not any_env:
                 continue

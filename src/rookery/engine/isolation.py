@@ -114,13 +114,13 @@ def _referenced(code: CodeType, names: dict[str, Any]) -> Iterator[Any]:
     """What a function's globals and local imports resolve to, following attributes of modules (`np.random.rand`)."""
     at: Any = None
     for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") and isinstance(at, ModuleType):
+            at = getattr(at, step.argval, None)
+            continue
+        if at is not None:
+            yield at  # the end of a chain: `np.random.default_rng` is harmless, `np.random` on the way to it too
+        at = None
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             at = names.get(step.argval)
         elif step.opname == "IMPORT_NAME":
-            at = {"random": random, "numpy.random": np.random}.get(step.argval)
-        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") and isinstance(at, ModuleType):
-            at = getattr(at, step.argval, None)
-        else:
-            at = None
-        if at is not None:
-            yield at
+            at = {"random": random, "numpy.random": np.random, "numpy": np}.get(step.argval)

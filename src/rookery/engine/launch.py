@@ -99,14 +99,18 @@ class Launcher:
 
     def _fork(self, theirs: socket.socket, ours: Channel) -> Process:
         parent = os.getpid()
-        tied = threading.current_thread() is threading.main_thread()
-        sys.stdout.flush()  # or the child would print what is still in the buffer a second time
-        pid = os.fork()
-        if pid == 0:
-            from rookery.engine.worker import main
 
-            ours.close()
-            main(theirs.detach(), parent if tied else 0)
+        def fork() -> int:
+            sys.stdout.flush()  # or the child would print what is still in the buffer a second time
+            pid = os.fork()
+            if pid == 0:
+                from rookery.engine.worker import main
+
+                ours.close()
+                main(theirs.detach(), parent)
+            return pid
+
+        pid = _from_lasting_thread(fork)
         return Process(pid, lambda: _waitpid(pid))
 
     def _from_server(self, theirs: socket.socket, _: Channel) -> Process:
@@ -133,8 +137,8 @@ class Launcher:
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent dies; `parent` is the pid it should have (0: do not)."""
-    if parent and sys.platform == "linux":
+    """Have the kernel kill this process when its parent dies; `parent` is the pid it should have."""
+    if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
             os._exit(1)  # it died before we asked

@@ -19,6 +19,8 @@ _NOTHING_TO_DO = nullcontext()
 class LocalEngine(Engine):
     """Crews in this process. Subclasses decide who runs them."""
 
+    interruptible = False
+
     def _open(self, rows: list[int]) -> Facts:
         self._crews = [self._new_crew()]
         self._reports: dict[int, Report] = {}
@@ -45,6 +47,8 @@ class LocalEngine(Engine):
                     crew.build([row for row in self._rows_of(k) if row not in crew.envs], spaces)
                     mine = [s for s in self.segments if s.worker == k]
                     crew.attach(self.batch, k * WORKER_WORDS + ROW, mine)
+                    for stepper in crew.steppers.values():
+                        stepper.interruptible = self.interruptible
                     crew.set_slots(list(self._slot_table.slots.values()))
         except BaseException:
             for crew in self._crews:

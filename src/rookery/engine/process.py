@@ -9,7 +9,7 @@ import signal
 import time
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from rookery.engine.batch import ASLEEP, Batch, BatchSpec
 from rookery.engine.channel import ChannelClosed, ChannelTimeout
@@ -18,15 +18,16 @@ from rookery.engine.engine import Engine
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.hand import Hand, close_quietly, dismiss, ring
 from rookery.engine.launch import Launcher
-from rookery.engine.machine import allowed_cores, available_memory, oom_kills, size_text
+from rookery.engine.machine import allowed_cores, oom_kills, size_text
 from rookery.engine.settings import Settings
 from rookery.engine.signals import Bell, fence
 from rookery.engine.source import Source
-from rookery.engine.stepper import REPORT, Report
+from rookery.engine.stepper import Report
 from rookery.engine.usage import process_usage
-from rookery.errors import MemoryShortage, StepTimeout, UsageError, WorkerDied
+from rookery.errors import MemoryShortage, RestartLimit, StepTimeout, WorkerDied
 
 WATCH_SECONDS = 200e-6  # how long the parent looks for results before it sleeps, where steps are that short
+START_SECONDS = 60.0  # a hung start is found after this long, where steps have a timeout
 CHECK_SECONDS = 1.0  # the longest sleep without a look around
 
 
@@ -40,8 +41,8 @@ class ProcessEngine(Engine):
         self._launcher = Launcher(settings.start_method or default_start_method(settings.workers))
         self._bell, self._block = Bell(), -1
         self._oom_kills = oom_kills()
-        self._broken: BaseException | None = None
         self._last_wait = 0.0
+        self._seen: dict[int, tuple[int, float]] = {}  # per busy worker: the env it is at, and since when
         self._finalizer = weakref.finalize(
             self, close_quietly, self._hands, self._launcher, os.getpid(), settings.close_timeout
         )
@@ -101,12 +102,7 @@ class ProcessEngine(Engine):
 
     def _allocate(self, spec: BatchSpec) -> None:
         """A nameless block, committed at once: a page that is missing later would be a SIGBUS."""
-        size, free = spec.fields()[1], available_memory()
-        if size > free:
-            raise MemoryShortage(
-                f"{spec.num_envs} envs need {size_text(size)} of shared memory for their arrays, but only "
-                f"{size_text(free)} is free; use fewer envs or smaller observations"
-            )
+        size = spec.fields()[1]
         self._release_block()
         self._block = os.memfd_create("rookery", os.MFD_CLOEXEC)
         try:
@@ -167,10 +163,6 @@ class ProcessEngine(Engine):
     # --- stepping -----------------------------------------------------------------------------------------------
 
     def _post(self, segments: Sequence[Segment]) -> None:
-        if self._broken is not None:
-            raise UsageError(
-                "a worker of this engine died; make a new one, or use on_failure='restart'"
-            ) from self._broken
         if self.batch.actions.object_leaves:
             self._send_objects(segments)
         go = self.batch.go
@@ -191,6 +183,8 @@ class ProcessEngine(Engine):
     def _wait(self, segments: Sequence[Segment], need: int) -> list[Segment]:
         go, done = self.batch.go, self.batch.done
         some = self.settings.per_env and need < len(segments)
+        if some and self.settings.step_timeout is not None:  # others may finish again and again beside a hung one
+            self._check_hangs(self.settings.step_timeout)
         start = time.perf_counter()
         if some or self._last_wait > WATCH_SECONDS or not self._watch(segments, start + WATCH_SECONDS):
             self._sleep(segments, need if some else len(segments))
@@ -218,7 +212,6 @@ class ProcessEngine(Engine):
             return sum([done[s.index] == go[s.index] for s in segments]) >= enough
 
         pause = CHECK_SECONDS if timeout is None else min(CHECK_SECONDS, timeout / 4)
-        seen: dict[int, tuple[int, float]] = {}
         batch.parent_words[ASLEEP] = 1
         fence()
         try:
@@ -229,35 +222,32 @@ class ProcessEngine(Engine):
                     elif fd in self._by_pidfd and not ready():
                         self._lose(self._by_pidfd[fd], None)
                 if timeout is not None:
-                    self._check_hangs(segments, seen, timeout)
+                    self._check_hangs(timeout)
         finally:
             batch.parent_words[ASLEEP] = 0
 
-    def _check_hangs(self, segments: Sequence[Segment], seen: dict[int, tuple[int, float]], timeout: float) -> None:
+    def _check_hangs(self, timeout: float) -> None:
         """A worker that has been at the same env for too long is killed and treated as dead."""
-        now = time.monotonic()
-        for number in {s.worker for s in segments if self.batch.done[s.index] != self.batch.go[s.index]}:
+        now, go, done = time.monotonic(), self.batch.go, self.batch.done
+        busy = {s.worker for s in self._in_flight.values() if done[s.index] != go[s.index]}
+        self._seen = {worker: at for worker, at in self._seen.items() if worker in busy}
+        for number in busy:
             row = self._hands[number].current_row()
-            if number not in seen or seen[number][0] != row:
-                seen[number] = row, now
-            elif now - seen[number][1] > timeout:
-                del seen[number]
+            if number not in self._seen or self._seen[number][0] != row:
+                self._seen[number] = row, now
+            elif now - self._seen[number][1] > timeout:
+                del self._seen[number]
                 self._hands[number].process.kill()
                 self._lose(number, row)
 
     def _report(self, segment: Segment) -> Report:
-        while True:
-            hand = self._hands[segment.worker]
-            try:
-                return hand.report(segment.index, self.settings.step_timeout)
-            except Failed as failed:
-                return Report(failures=[failed.failure])
-            except (ChannelClosed, ChannelTimeout):  # it died between the step and its last words
-                self.batch.done[segment.index] = self.batch.go[segment.index] - 1
-                self._lose(segment.worker, None)
-                self._wait([segment], segment.high - segment.low)
-                if self.batch.status[segment.index] != REPORT:
-                    return Report()
+        hand = self._hands[segment.worker]
+        try:
+            return hand.report(segment.index, segment.low, self.settings.step_timeout)
+        except (ChannelClosed, ChannelTimeout):  # it died between the step and its last words
+            hand.process.kill()
+            self._lose(segment.worker, None)
+            return Report()
 
     # --- asking -------------------------------------------------------------------------------------------------
 
@@ -274,6 +264,7 @@ class ProcessEngine(Engine):
                 except Failed as failed:
                     answers[k], first = None, first or failed
                 except ChannelClosed:
+                    self._hands[k].process.kill()
                     self._lose(k, None)  # raises, or puts a new worker in its place, which is asked again
                 except ChannelTimeout:
                     row = self._hands[k].current_row()
@@ -293,59 +284,76 @@ class ProcessEngine(Engine):
 
     def _lose(self, number: int, hung_row: int | None) -> None:
         """A worker is dead, or was killed at `hung_row`: raise, or put another in its place."""
+        self._losses += 1
         error = self._death(number, hung_row)
         if self.settings.on_failure != "restart":
-            self._broken = error
-            self._in_flight.clear()
-            raise error
+            self._give_up(error)
         story = f"{type(error).__name__}: {error}"
+        lost = [s for s in self.segments if s.worker == number and s.index in self._in_flight]
         while True:
-            self._guard.grant("worker", number, story)
             try:
-                failure = self._replace(number)
+                self._guard.grant("worker", number, story)
+            except RestartLimit as limit:
+                self._give_up(limit)
+            try:
+                failure = self._replace(number, lost)
             except Failed as failed:
                 failure = failed.failure
             except (ChannelClosed, ChannelTimeout):
-                story = f"{type(error).__name__}: {self._death(number, None)}"
+                self._hands[number].process.kill()
+                story = f"WorkerDied: {self._death(number, None)}"
                 continue
             if failure is None:
                 return
             story = failure.trace
 
-    def _replace(self, number: int) -> Failure | None:
-        """A new worker with the same envs, started on seeds of their own; steps under way are asked for again."""
-        old = self._hands[number]
-        old.process.kill()
-        old.process.wait()
-        old.discard()
-        hand = self._hire(number)
+    def _give_up(self, error: Exception) -> NoReturn:
+        self._broken = error
+        self._in_flight.clear()
+        raise error
+
+    def _replace(self, number: int, lost: Sequence[Segment]) -> Failure | None:
+        """A new worker with the same envs, started on seeds of their own. Segments that were on their way are asked
+        for again, also if the dead worker had finished them: their observations are no longer there."""
+        self._bury(number)
         batch, rows = self.batch, self._rows_of(number)
+        for segment in lost:  # nothing to do yet for the new worker
+            batch.done[segment.index] = batch.go[segment.index]
+        hand = self._hire(number)
         mine = [s for s in self.segments if s.worker == number]
-        try:
-            bells = (*hand.bell.fds, *self._bell.fds)
-            spaces = self.single_observation_space, self.single_action_space
-            asked = [hand.request("build", (rows, spaces))]
-            asked.append(hand.request("attach", (batch.spec, number, mine), (self._block, *bells)))
-            for question in asked:
-                hand.response(question, self.settings.step_timeout)
-        finally:
-            self._watch_deaths()
+        spaces = self.single_observation_space, self.single_action_space
+        bells = (*hand.bell.fds, *self._bell.fds)
+        asked = [hand.request("build", (rows, spaces))]
+        asked.append(hand.request("attach", (batch.spec, number, mine), (self._block, *bells)))
+        self._watch_deaths()
+        for question in asked:
+            hand.response(question, self._start_patience)
         hand.attached(batch)
         slots = list(self._slot_table.slots.values())
-        hand.response(hand.request("set_slots", (slots,)))
+        hand.response(hand.request("set_slots", (slots,)), self._start_patience)
         seeds = [self._restart_seed(row) for row in rows]
         reports = hand.response(hand.request("revive", (rows, seeds)), self.settings.step_timeout)
-        failures = [failure for report in reports for failure in report.failures]
         for report in reports:
             for k, row, value in report.objects:
                 batch.observations.columns[k][row] = value
-        if failures:
-            return failures[0]
-        for segment in mine:
-            if segment.index in self._in_flight and batch.done[segment.index] != batch.go[segment.index]:
-                batch.done[segment.index] = batch.go[segment.index] - 1
+            if report.failures:
+                return report.failures[0]
+        for segment in lost:
+            batch.done[segment.index] = batch.go[segment.index] - 1
         hand.ring()
         return None
+
+    def _bury(self, number: int) -> None:
+        hand = self._hands[number]
+        hand.process.kill()
+        hand.process.wait()
+        hand.discard()
+
+    @property
+    def _start_patience(self) -> float | None:
+        """A worker may take its time to start: interpreter, imports, building envs."""
+        timeout = self.settings.step_timeout
+        return None if timeout is None else max(timeout, START_SECONDS)
 
     def _death(self, number: int, hung_row: int | None) -> WorkerDied:
         hand, rows = self._hands[number], self._rows_of(number)
@@ -364,7 +372,7 @@ class ProcessEngine(Engine):
             return "died; how is not known"
         if status >= 0:
             return f"exited with code {status}" + (" (the env called exit)" if status == 0 else "")
-        name = signal.Signals(-status).name
+        name = signal.strsignal(-status) if -status >= signal.SIGRTMIN else signal.Signals(-status).name
         if -status != signal.SIGKILL:
             return f"died of signal {-status} ({name})"
         if oom_kills() > self._oom_kills:

@@ -16,20 +16,30 @@ class SerialEngine(LocalEngine):
     """
 
     backend = "serial"
+    interruptible = True
 
     def _post(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
             self.batch.go[segment.index] += 1
 
     def _wait(self, segments: Sequence[Segment], need: int) -> list[Segment]:
-        done, count = [], 0
+        go, done = self.batch.go, self.batch.done
+        finished, count = [], 0
         with self._borrowed():
             for segment in segments:
-                if self.batch.done[segment.index] != self.batch.go[segment.index]:
+                index = segment.index
+                if done[index] != go[index]:
                     if count >= need:
                         continue
+                    done[index] = go[index]  # first: if Ctrl-C ends the step, it is over
                     self._step(segment)
-                    self.batch.done[segment.index] = self.batch.go[segment.index]
-                done.append(segment)
+                finished.append(segment)
                 count += segment.high - segment.low
-        return done
+        return finished
+
+    def _step(self, segment: Segment) -> None:
+        try:
+            super()._step(segment)
+        except KeyboardInterrupt:
+            self._in_flight.clear()
+            raise

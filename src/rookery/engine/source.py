@@ -36,10 +36,10 @@ class Source:
 
 
 @dataclass(frozen=True)
-class GymnasiumId:
+class Registered:
     """`gymnasium.make` with the passive checker off: the engine checks every observation itself, and faster."""
 
-    spec: Any
+    spec: gym.envs.registration.EnvSpec
     kwargs: dict[str, Any]
 
     def __call__(self) -> gym.Env:
@@ -120,18 +120,17 @@ def _named(world: Any, kwargs: dict[str, Any]) -> Source:
             envs = [name for name, item in vars(module).items() if isinstance(item, type) and issubclass(item, gym.Env)]
             raise WorldError(f"{world!r}: {path} has no class or function {attribute!r}; envs in it: {envs or 'none'}")
         return Source((FileWorld(str(Path(path).resolve()), attribute, kwargs),), world, endless=True)
-    name = world if isinstance(world, str) else world.id
-    if isinstance(world, str):
-        _check_id(world)
-    return Source((GymnasiumId(world, kwargs),), name, endless=True)
+    spec = _find_spec(world) if isinstance(world, str) else world
+    return Source((Registered(spec, kwargs),), spec.id, endless=True)
 
 
-def _check_id(world: str) -> None:
-    """Refuse an unknown id here, before any process starts, and name the nearest ones."""
+def _find_spec(world: str) -> gym.envs.registration.EnvSpec:
+    """The spec behind an id, which workers can use even if it was registered by the caller's own script. An unknown
+    id is refused here, before any process starts, with the nearest known ones."""
     try:
-        gym.spec(world)
+        return gym.spec(world)
     except ModuleNotFoundError as error:
-        raise WorldError(f"{world!r}: the module before the colon cannot be imported ({error})") from None
+        raise WorldError(f"{world!r}: a module it needs cannot be imported ({error})") from None
     except gym.error.Error as error:
         near = difflib.get_close_matches(world, list(gym.registry), n=3, cutoff=0.6)
         hint = f"; did you mean {' or '.join(near)}?" if near else f" ({error})"

@@ -53,6 +53,8 @@ class Slot:
 class Stepper:
     """Envs [low, low + len(envs)) of the batch."""
 
+    interruptible = False  # in the caller's own thread a KeyboardInterrupt is the user's, not the env's
+
     def __init__(self, envs: list[gym.Env], low: int, strict: bool, isolation: list[GlobalRandom] | None) -> None:
         self.envs, self.low, self.strict, self.isolation = envs, low, strict, isolation
         self._phase = [_OVER] * len(envs)
@@ -145,7 +147,9 @@ class Stepper:
                     self._observer.put(i, observation)
                 if info:
                     report = self._note(i, info, report)
-            except BaseException as error:  # noqa: BLE001 - an env may raise anything, SystemExit included
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt) and self.interruptible:
+                    raise
                 report = self._fail(i, "step", error, report)
         words[self._count_word] += len(steps)
         if self.strict and not (sum_of_rewards - sum_of_rewards == 0.0 and self._observer.clean()):
@@ -246,11 +250,11 @@ class Stepper:
                 report = self._fail(i, "step", problem, report)
         return report
 
-    def _fail(self, i: int, phase: str, error: BaseException, report: Report | None) -> Report:
-        if isinstance(error, (BadValue, SpaceError)):
-            error.args = (f"env {self.low + i}, step {self._lengths[i]} of its episode: {error}",)
+    def _fail(self, i: int, phase: str, failing: BaseException, report: Report | None) -> Report:
+        if isinstance(failing, (BadValue, SpaceError)):
+            failing.args = (f"env {self.low + i}, step {self._lengths[i]} of its episode: {failing}",)
         report = report or Report()
-        report.failures.append(Failure(self.low + i, phase, error))
+        report.failures.append(Failure(self.low + i, phase, failing))
         self._rewards[i], self._terminated[i], self._truncated[i] = 0.0, False, False
         return report
 
@@ -267,12 +271,14 @@ class Stepper:
                 self._rewards[i], self._terminated[i], self._truncated[i] = 0.0, False, False
                 if info:
                     report.infos.append((self.low + i, info))
-            except BaseException as error:  # noqa: BLE001
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt) and self.interruptible:
+                    raise
                 self._fail(i, "reset", error, report)
         wanted, failed = set(positions), {f.row for f in report.failures}
-        for i, error in self._observer.problems().items():
+        for i, problem in self._observer.problems().items():
             if i in wanted and self.low + i not in failed:
-                self._fail(i, "reset", error, report)
+                self._fail(i, "reset", problem, report)
         report.objects, self._observer.objects = self._observer.objects, []
         return report
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from rookery.engine.batch import BatchSpec
 from rookery.engine.crew import Facts, Segment
+from rookery.engine.failure import Failure
 from rookery.engine.local import LocalEngine
+from rookery.engine.stepper import REPORT, Report
 from rookery.errors import OptionError
 
 
@@ -64,7 +66,10 @@ class ThreadEngine(LocalEngine):
 def _serve(work: queue.SimpleQueue, done: queue.SimpleQueue, crew: Any, reports: dict) -> None:
     while (task := work.get()) is not None:
         segment, batch = task
-        status, report = crew.steppers[segment.index].step()
+        try:
+            status, report = crew.steppers[segment.index].step()
+        except BaseException as error:  # noqa: BLE001 - a thread that dies in silence would be waited for
+            status, report = REPORT, Report(failures=[Failure(segment.low, "step", error)])
         batch.status[segment.index] = status
         if report is not None:
             reports[segment.index] = report

@@ -123,16 +123,16 @@ class Worker:
         self._reply(message)
 
     def _reply(self, message: tuple) -> None:
+        """Packed apart, so that what cannot be pickled, or read at the other end, is told with its number."""
+        kind, number, value = message
         try:
-            self._channel.send(message)
-        except ChannelClosed:
-            raise
-        except Exception as error:  # noqa: BLE001 - something in it cannot be pickled
-            kind, number, value = message
+            packed = dumps(value)
+        except Exception as error:  # noqa: BLE001 - pickling runs the objects' own code
             row, what = _culprit(value) if kind == "report" else (-1, "the answer")
             problem = TypeError(f"{what} cannot be sent to another process: {error}")
             kind = "report" if kind == "report" else "failed"
-            self._channel.send((kind, number, Failure(row, "step" if kind == "report" else "call", problem)))
+            packed = dumps(Failure(row, "step" if kind == "report" else "call", problem))
+        self._channel.send((kind, number, packed))
 
     def _do_hire(self, _: list[int], source: Any, strict: bool, isolate: bool | None, cores: Sequence[int]) -> int:
         if cores:
