@@ -233,3 +233,43 @@ def test_many_info_keys_and_changing_types(make):
         infos = envs.step([0, 0])[4]
         assert all(infos[f"key{k}"].tolist() == [k * t, k * t] and infos[f"_key{k}"].all() for k in range(40))
         assert infos["mixed"].tolist() == pytest.approx([t if t % 2 else t / 3] * 2)
+
+
+def test_large_integers_in_infos_keep_every_digit(make):
+    """Timestamps in nanoseconds are not rounded to what a float holds; larger ones still arrive."""
+
+    class Clock(Counter):
+        def step(self, action):
+            return *super().step(action)[:4], {"ns": 2**60 + self.t, "huge": 2**70 + self.t}
+
+    envs = make(Clock, 2, env_kwargs={"length": 99})
+    envs.reset(seed=1)
+    for t in range(1, 4):
+        infos = envs.step([0, 0])[4]
+        assert infos["ns"].tolist() == [2**60 + t] * 2
+        assert infos["huge"].tolist() == [2**70 + t] * 2
+
+
+def test_envs_may_disagree_about_what_an_info_is(make):
+    """A dict from one env and a number from another under the same key both arrive."""
+
+    class Odd(Counter):
+        def step(self, action):
+            return *super().step(action)[:4], {"a": {"b": 2} if action else 1}
+
+    envs = make(Odd, 3, env_kwargs={"length": 99})
+    envs.reset(seed=1)
+    for actions in ([1, 0, 1], [0, 1, 0], [1, 1, 1]):
+        infos = envs.step(actions)[4]
+        got = infos["a"]["b"].tolist() if isinstance(infos["a"], dict) else infos["a"].tolist()
+        assert got == ([2, 2, 2] if all(actions) else [{"b": 2} if a else 1 for a in actions])
+
+
+def test_call_hands_on_any_keyword(make):
+    """Also those that rookery's own signature uses."""
+
+    class Named(Counter):
+        def greet(self, name, rows=0):
+            return f"{name}{rows}"
+
+    assert make(Named, 2).call("greet", name="bob", rows=3) == ("bob3", "bob3")

@@ -58,7 +58,7 @@ class Crew:
     def build(self, rows: Sequence[int], expected: tuple[gym.Space, gym.Space] | None = None) -> Facts:
         """Build these envs; all must have the same spaces, and the `expected` ones if given."""
         for row in rows:
-            with self._blame(row, "__init__"):
+            with self.blame(row, "__init__"):
                 env = self._source.make(row)
                 if expected is None:
                     leaves(env.observation_space), leaves(env.action_space)  # a clear error now if they cannot work
@@ -207,7 +207,7 @@ class Crew:
     def _each(self, rows: Sequence[int], phase: str, ask: Callable[[int], Any]) -> dict[int, Any]:
         results = {}
         for row in rows:
-            with self._blame(row, phase):
+            with self.blame(row, phase):
                 if self._private is None:
                     results[row] = ask(row)
                     continue
@@ -219,7 +219,8 @@ class Crew:
         return results
 
     @contextmanager
-    def _blame(self, row: int, phase: str) -> Iterator[None]:
+    def blame(self, row: int, phase: str) -> Iterator[None]:
+        """Have what is raised here told as a failure of one env."""
         try:
             yield
         except BaseException as error:

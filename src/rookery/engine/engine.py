@@ -153,11 +153,12 @@ class Engine(VectorEnv):
 
     def send(self, actions: Any, env_ids: Sequence[int] | np.ndarray | None = None) -> None:
         """Start stepping some envs: `env_ids`, or those of the last `recv` (all of them after a reset)."""
-        if env_ids is None:
-            env_ids = self._last_ids if self._last_ids is not None else range(self.num_envs)
-        ids = np.asarray(env_ids, dtype=np.int64)
-        segments = self._whole_segments(ids)
-        self._send(segments, actions, ids, len(ids))
+        env_ids = self._last_ids if env_ids is None else env_ids
+        if env_ids is None and not self._in_flight:
+            self._require_usable("send")
+            return self._send(self.segments, actions, ALL, self.num_envs)
+        ids = np.asarray(range(self.num_envs) if env_ids is None else env_ids, dtype=np.int64)
+        return self._send(self._whole_segments(ids), actions, ids, len(ids))
 
     def recv(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Results of the first `batch_size` envs to finish, in ascending order; `infos["env_id"]` names them."""
@@ -167,6 +168,11 @@ class Engine(VectorEnv):
             raise UsageError("recv() was called, but no env is being stepped; call send(actions) first")
         size = sum(s.high - s.low for s in flying)
         need = min(self.settings.batch_size or size, size)
+        if need == self.num_envs:
+            self._last_ids = None
+            result = self._receive(self.segments, ALL, need)
+            result[4]["env_id"] = np.arange(need)
+            return result
         finished = {s.index for s in self._wait(flying, need)}
         chosen, count = [], 0
         for segment in flying:  # in the order they were sent, so that none waits for ever
@@ -183,11 +189,11 @@ class Engine(VectorEnv):
         """Each env's rendering."""
         return self.call("render")
 
-    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def call(self, name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Each env's attribute `name` or, if it is callable, what it returns."""
         return self.call_some(range(self.num_envs), name, *args, **kwargs)
 
-    def call_some(self, rows: Sequence[int], name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    def call_some(self, rows: Sequence[int], name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """`call` for some envs only."""
         return self._ask_rows(rows, lambda mine: ("call", (mine, name, args, kwargs)))
 

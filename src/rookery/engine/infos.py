@@ -16,15 +16,26 @@ _FLOAT64 = np.dtype(np.float64)
 def add_info(infos: dict[str, Any], info: dict[str, Any], at: int, count: int) -> None:
     """Merge one env's info into position `at` of the columns in `infos`."""
     for key, value in info.items():
-        if isinstance(value, dict):
+        column = infos.get(key)
+        if isinstance(value, dict) and (column is None or isinstance(column, dict)):
             add_info(infos.setdefault(key, {}), value, at, count)
         else:
-            infos[key] = _place(infos.get(key), value, at, count)
+            if isinstance(column, dict):  # a dict from one env, something else from another
+                column = _as_objects(column, infos[f"_{key}"])
+            infos[key] = _place(column, value, at, count)
         mark(infos, key, at, count)
 
 
 def mark(infos: dict[str, Any], key: str, at: int, count: int) -> None:
     infos.setdefault(f"_{key}", np.zeros(count, np.bool_))[at] = True
+
+
+def _as_objects(nested: dict[str, Any], mask: np.ndarray) -> np.ndarray:
+    """Nested columns as one column of dicts."""
+    column = np.full(len(mask), None, dtype=object)
+    for at in mask.nonzero()[0].tolist():
+        column[at] = {k: v[at] for k, v in nested.items() if f"_{k}" in nested and nested[f"_{k}"][at]}
+    return column
 
 
 def _place(column: np.ndarray | None, value: Any, at: int, count: int) -> np.ndarray:
@@ -47,6 +58,8 @@ def _new_column(value: Any, count: int) -> np.ndarray:
 def _fits(column: np.ndarray, value: Any) -> bool:
     if column.dtype == object:
         return True
+    if isinstance(value, dict):
+        return False
     array = np.asarray(value)
     return array.shape == column.shape[1:] and np.can_cast(array.dtype, column.dtype)
 
@@ -94,7 +107,8 @@ class SlotTable:
         for slot, column, mask, any_env in zip(self.slots.values(), columns, masks, spoken, strict=True):
             if not any_env:
                 continue
-            typed = column if slot.dtype is _FLOAT64 else column.astype(slot.dtype)
+            whole = column.view(np.int64) if slot.integer else column
+            typed = whole if slot.dtype is _FLOAT64 else whole.astype(slot.dtype)
             if slot.key in infos:  # some envs sent this key the slow way, in the same step
                 for at in mask.nonzero()[0].tolist():
                     infos[slot.key] = _place(infos[slot.key], typed[at], at, len(mask))
@@ -104,8 +118,8 @@ class SlotTable:
 
 
 def _slot_dtype(value: Any) -> np.dtype | None:
-    """The column type of a number that a double holds exactly (integers: of everyday size)."""
+    """The column type of a number that eight bytes hold exactly."""
     if isinstance(value, (*_NUMBERS, np.bool_, np.floating, np.integer)):
         dtype = np.asarray(value).dtype
-        return dtype if dtype.itemsize <= 8 else None
+        return dtype if dtype.kind in "biuf" and dtype.itemsize <= 8 else None
     return None

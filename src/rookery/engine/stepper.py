@@ -49,6 +49,11 @@ class Slot:
     dtype: np.dtype
     types: tuple[type, ...]
 
+    @property
+    def integer(self) -> bool:
+        """Integers keep all their bits: they are stored as such in the same eight bytes."""
+        return self.dtype.kind in "iu"
+
 
 class Stepper:
     """Envs [low, low + len(envs)) of the batch."""
@@ -86,6 +91,7 @@ class Stepper:
         low, high = self.low, self.low + len(self.envs)
         for slot in slots:
             values = self._batch.info_values[slot.index, low:high]
+            values = values.view(np.int64) if slot.integer else values
             self._slots[slot.key] = slot.types, scalars(values), scalars(self._masks[slot.index])
 
     def _entry(self, i: int) -> Any:
@@ -227,9 +233,13 @@ class Stepper:
         for key, value in info.items():
             slot = slots.get(key)
             if slot is not None and type(value) in slot[0]:
-                slot[1][i] = value
-                slot[2][i] = self._marked = True
-            elif rest is None:
+                try:
+                    slot[1][i] = value
+                    slot[2][i] = self._marked = True
+                    continue
+                except ValueError:
+                    pass  # an integer of more than eight bytes
+            if rest is None:
                 rest = {key: value}
             else:
                 rest[key] = value

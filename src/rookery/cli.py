@@ -1,0 +1,213 @@
+"""The command `rookery`: words to calls. Each command imports what it needs when it runs, so that --help is quick."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+
+from rookery import __version__
+from rookery.errors import RookeryError
+
+GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
+TRACE_LINES = 9
+WORLD_HELP = "a Gymnasium id, such as CartPole-v1, or a class or function in a file, such as my_env.py:MyEnv"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit status: 0 good, 1 bad news or a failing env, 2 bad input, 130 interrupted."""
+    parser = build_parser()
+    options = parser.parse_args(argv)
+    if options.command is None:
+        parser.print_help(sys.stderr)
+        return USAGE
+    try:
+        return options.run(options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
+        sys.stderr.close()
+        return GOOD
+    except RookeryError as error:
+        print(f"rookery: {error}", file=sys.stderr)
+        return USAGE
+    except Exception as error:  # noqa: BLE001 - raised by the user's env: they want its place, not ours
+        print(_failure_text(error), file=sys.stderr)
+        return BAD
+
+
+def _failure_text(error: Exception) -> str:
+    """One line, then the end of the traceback: the worker's own if there is one."""
+    notes = getattr(error, "__notes__", [])
+    raised_by = next((note.removeprefix("raised by ") for note in notes if note.startswith("raised by ")), None)
+    what = f"{type(error).__name__}: {error}"
+    heading = f"rookery: {raised_by} raised {what}" if raised_by else f"rookery: {what}"
+    remote = next((note.partition("\n")[2] for note in notes if note.startswith("traceback in the worker")), None)
+    lines = (remote or "".join(traceback.format_exception(error))).rstrip().splitlines()
+    return "\n".join([heading, *(f"    {line}" for line in lines[-TRACE_LINES:])])
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole grammar."""
+    parser = argparse.ArgumentParser(
+        prog="rookery",
+        description="Many reinforcement-learning environments at once, as fast as the machine allows.",
+        epilog="`rookery COMMAND --help` tells more about a command.",
+    )
+    parser.add_argument("--version", action="version", version=f"rookery {__version__}")
+    commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
+    for add in (_add_bench, _add_tune, _add_profile, _add_check, _add_doctor):
+        add(commands)
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction, name: str, run: Callable, summary: str, more: str, example: str
+) -> argparse.ArgumentParser:
+    """A command with its help; all of them can speak JSON."""
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}. {more}",
+        epilog=f"example: {example}",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip() and word.strip() != "none")
+
+
+def _add_bench(commands: argparse._SubParsersAction) -> None:
+    parser = _command(
+        commands, "bench", _bench, "compare rookery's speed with that of other libraries",
+        "All sides run the same env with the same random actions, in turns of a fraction of a second, so that a noisy "
+        "machine treats them alike. The ratios are medians over the turns.",
+        "rookery bench CartPole-v1 --num-envs 8 --against gymnasium,sb3 --seconds 3",
+    )  # fmt: skip
+    parser.add_argument("env", metavar="ENV", help=WORLD_HELP)
+    parser.add_argument(
+        "--num-envs", "--n-envs", type=int, default=8, metavar="N", help="how many envs each side runs (8)"
+    )
+    parser.add_argument(
+        "--against", type=_words, default=("gymnasium", "sb3", "envpool"), metavar="LIST",
+        help="the peers: some of gymnasium, sb3, envpool, with commas between, or none (all three; those that are not "
+        "installed are left out)",
+    )  # fmt: skip
+    parser.add_argument("--seconds", type=float, default=3.0, metavar="S", help="how long each side is measured (3)")
+    parser.add_argument(
+        "--backend", type=_words, default=("process", "serial"), metavar="LIST",
+        help="rookery's own backends to run: some of process, serial, thread; peers are compared with the first "
+        "(process,serial)",
+    )  # fmt: skip
+    parser.add_argument("--workers", type=int, metavar="N", help="how many workers rookery uses (found by measuring)")
+    parser.add_argument("--plot", metavar="FILE", help="also draw the figures, as .png, .svg or .pdf")
+
+
+def _bench(options: argparse.Namespace) -> int:
+    if options.plot:
+        from rookery.tools.plot import check_plot_file, draw
+
+        check_plot_file(options.plot)
+    from rookery.tools import bench, show
+
+    result = bench.bench(
+        options.env, options.num_envs, options.against, options.seconds, options.backend, options.workers
+    )
+    if options.json:
+        show.emit_json(bench.as_json(result))
+    else:
+        bench.print_table(result)
+    if options.plot:
+        draw(result, options.plot)
+    return GOOD
+
+
+def _add_tune(commands: argparse._SubParsersAction) -> None:
+    parser = _command(
+        commands, "tune", _tune, "find out how many envs and workers to use",
+        "Tries the serial loop and worker processes with a few numbers of envs each, for real, and prints the call to "
+        "copy: the one with the fewest envs within 5 % of the best rate.",
+        "rookery tune my_env.py:MyEnv",
+    )  # fmt: skip
+    parser.add_argument("env", metavar="ENV", help=WORLD_HELP)
+    parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="how long each try is measured (1)")
+
+
+def _tune(options: argparse.Namespace) -> int:
+    from rookery.tools import show, tune
+
+    result = tune.tune(options.env, options.seconds)
+    if options.json:
+        show.emit_json(tune.as_json(result))
+    else:
+        tune.print_table(result)
+    return GOOD
+
+
+def _add_profile(commands: argparse._SubParsersAction) -> None:
+    parser = _command(
+        commands, "profile", _profile, "see where a step's time goes and what to change first",
+        "Profiles one env function by function, resets apart, then measures how many of them scale with workers.",
+        "rookery profile my_env.py:MyEnv",
+    )  # fmt: skip
+    parser.add_argument("env", metavar="ENV", help=WORLD_HELP)
+    parser.add_argument("--steps", type=int, metavar="N", help="how many steps to profile (up to 2,000 or 2 seconds)")
+
+
+def _profile(options: argparse.Namespace) -> int:
+    from rookery.tools import profile, show
+
+    result = profile.profile(options.env, options.steps)
+    if options.json:
+        show.emit_json(profile.as_json(result))
+    else:
+        profile.print_report(result)
+    return GOOD
+
+
+def _add_check(commands: argparse._SubParsersAction) -> None:
+    parser = _command(
+        commands, "check", _check, "look for mistakes in an env before training on it",
+        "Steps it with random actions and checks spaces, values, determinism, buffers, pickling and speed. The exit "
+        "status is 1 if there are problems. The same as rookery.testing.check_world.",
+        "rookery check my_env.py:MyEnv --steps 1000",
+    )  # fmt: skip
+    parser.add_argument("env", metavar="ENV", help=WORLD_HELP)
+    parser.add_argument("--steps", type=int, default=200, metavar="N", help="how many steps to look at (200)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the seed of env and actions (0)")
+
+
+def _check(options: argparse.Namespace) -> int:
+    from rookery.testing import check_world
+    from rookery.tools import show
+
+    report = check_world(options.env, steps=options.steps, seed=options.seed)
+    if options.json:
+        show.emit_json(report.as_dict())
+    else:
+        print(report)
+    return GOOD if report.ok else BAD
+
+
+def _add_doctor(commands: argparse._SubParsersAction) -> None:
+    _command(
+        commands, "doctor", _doctor, "look at this machine: cores, limits, memory, GPU, packages",
+        "Says what is missing and how to get it, and really starts a worker process in each way there is. The exit "
+        "status is 1 if none can be started.",
+        "rookery doctor --json",
+    )  # fmt: skip
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from rookery.tools import doctor, show
+
+    findings = doctor.examine()
+    if options.json:
+        show.emit_json(doctor.as_json(findings))
+    else:
+        doctor.print_findings(findings)
+    return GOOD if doctor.healthy(findings) else BAD

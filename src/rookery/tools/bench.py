@@ -1,0 +1,169 @@
+"""`rookery bench`: rookery and its peers on one world, in one run, with the same actions.
+
+A machine's speed drifts by more than many a difference worth knowing, so the sides take turns in short slices, and
+each ratio is the median over rounds of two slices measured within a second or two of each other.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from typing import Any
+
+from rich.text import Text
+
+from rookery.engine.api import BACKENDS
+from rookery.engine.probe import probe
+from rookery.engine.settings import one_of, positive_int
+from rookery.engine.source import resolve
+from rookery.engine.tune import Choice, choose
+from rookery.tools import show
+from rookery.tools.facts import machine_facts
+from rookery.tools.measure import SLICE_SECONDS, draw_actions, positive_seconds, timed_slice
+from rookery.tools.sides import OK, Side, Task, peer_sides, rookery_sides
+
+MIN_ROUNDS = 3
+WARM_UP = 0.1  # seconds
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """Every side's figures; the first side is the one that the others are compared with."""
+
+    env: str
+    num_envs: int
+    seconds: float
+    rounds: int
+    auto: Choice
+    workers: dict[str, int]
+    sides: list[Side]
+    machine: dict[str, Any]
+
+    @property
+    def base(self) -> Side:
+        return self.sides[0]
+
+    def ratio(self, side: Side) -> float:
+        """How many times as fast the base is as `side`."""
+        pairs = zip(self.base.rates, side.rates, strict=True)
+        return statistics.median(ours / theirs for ours, theirs in pairs)
+
+    def is_auto(self, side: Side) -> bool:
+        return side.name == f"rookery {self.auto.backend}"
+
+
+def bench(
+    world: Any,
+    num_envs: int = 8,
+    against: tuple[str, ...] = ("gymnasium", "sb3", "envpool"),
+    seconds: float = 3.0,
+    backends: tuple[str, ...] = ("process", "serial"),
+    workers: int | None = None,
+) -> BenchResult:
+    """Measure every side for `seconds` in all."""
+    _check(num_envs, seconds, backends, workers)
+    peers = peer_sides(list(against))
+    source = resolve(world)
+    machine = machine_facts("stable-baselines3", "envpool")
+    cost = probe(source)
+    staff = {b: 1 if b == "serial" else choose(cost, num_envs, workers, b).workers for b in backends}
+    sides = [*rookery_sides(list(backends), staff), *peers]
+    task = Task(source, num_envs, cost)
+    rounds = max(MIN_ROUNDS, round(seconds / SLICE_SECONDS))
+    try:
+        _run(sides, task, rounds, seconds)
+    except BaseException:
+        for side in sides:
+            side.kill()
+        raise
+    for side in sides:
+        side.close()
+    return BenchResult(source.name, num_envs, seconds, rounds, choose(cost, num_envs), staff, sides, machine)
+
+
+def _check(num_envs: int, seconds: float, backends: tuple[str, ...], workers: int | None) -> None:
+    positive_int("num_envs", num_envs)
+    positive_seconds(seconds)
+    for backend in backends or ("",):
+        one_of("backend", backend, tuple(BACKENDS))
+    if workers is not None:
+        positive_int("workers", workers)
+
+
+def _run(sides: list[Side], task: Task, rounds: int, seconds: float) -> None:
+    actions = draw_actions(task.probe.facts.action_space, task.num_envs)
+    with show.progress(len(sides) * (rounds + 1)) as advance:
+        # Sides that fork come first, so that their children inherit nothing of the others'.
+        for side in sorted(sides, key=lambda s: not s.process_per_env):
+            advance(f"starting {side.name}")
+            side.open(task)
+            _slice(side, actions, task.num_envs, min(WARM_UP, seconds))
+            side.rates.clear()
+        for k in range(rounds):
+            for side in sides if k % 2 == 0 else sides[::-1]:
+                advance(side.name)
+                _slice(side, actions, task.num_envs, seconds / rounds)
+
+
+def _slice(side: Side, actions: list[Any], num_envs: int, seconds: float) -> None:
+    if side.status != OK:
+        return
+    try:
+        side.rates.append(timed_slice(side.envs.step, actions, num_envs, seconds))
+    except Exception as error:  # noqa: BLE001 - a peer may fail in any way of its own
+        side.fail(error)
+
+
+def as_json(result: BenchResult) -> dict[str, Any]:
+    """The result as one plain object."""
+    return {
+        "env": result.env,
+        "num_envs": result.num_envs,
+        "seconds": result.seconds,
+        "rounds": result.rounds,
+        "auto": {"backend": result.auto.backend, "workers": result.auto.workers, "reason": result.auto.reason},
+        "base": result.base.name,
+        "sides": [_side_json(result, side) for side in result.sides],
+        "machine": result.machine,
+    }
+
+
+def _side_json(result: BenchResult, side: Side) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": side.name, "status": side.status}
+    if side.ours:
+        row |= {"workers": result.workers[side.name.split()[1]], "auto": result.is_auto(side)}
+    if side.status == OK:
+        row |= {
+            "steps_per_second": statistics.median(side.rates),
+            "lowest": min(side.rates),
+            "highest": max(side.rates),
+            "ratio": result.ratio(side),
+        }
+    return row
+
+
+def print_table(result: BenchResult) -> None:
+    """The result for people."""
+    title = f"{result.env}, {result.num_envs} envs, the same random actions for all, {result.rounds} rounds"
+    table = show.table(title, "", "steps/s>", "slowest - fastest>", f"{result.base.name} is>")
+    for side in result.sides:
+        if side.status != OK:
+            table.add_row(side.name, Text(side.status, style="dim"), "", "")
+            continue
+        spread = f"{show.rate(min(side.rates))} - {show.rate(max(side.rates))}"
+        ratio = "" if side is result.base else f"{show.times(result.ratio(side))} as fast"
+        table.add_row(_label(result, side), show.rate(statistics.median(side.rates)), spread, ratio)
+    out = show.console()
+    out.print(table)
+    out.print()
+    out.print(f"backend='auto' takes {result.auto.backend}: {result.auto.reason.partition(': ')[2]}")
+    show.print_machine(out, result.machine)
+
+
+def _label(result: BenchResult, side: Side) -> Text:
+    label = Text(side.name, style="bold" if side.ours else "")
+    if side.ours and (workers := result.workers[side.name.split()[1]]) > 1:
+        label.append(f", {workers} workers", style="not bold dim")
+    if side.ours and result.is_auto(side):
+        label.append("  (auto)", style="not bold green")
+    return label

@@ -1,0 +1,181 @@
+"""`rookery doctor`: what this machine offers to rookery, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import psutil
+from rich.text import Text
+
+from rookery.engine.machine import allowed_cores, available_memory, cpu_quota, size_text, usable_cores
+from rookery.engine.settings import START_METHODS
+from rookery.tools import show
+from rookery.tools.facts import extras, machine_facts, package_version
+from rookery.tools.gpu import gpu_state
+
+GOOD, NOTE, BAD = "ok", "note", "problem"
+_STYLES = {GOOD: "green", NOTE: "yellow", BAD: "bold red"}
+SHM = "/dev/shm"  # noqa: S108
+SMALL_SHM = 64 * 2**20
+FEW_FILES = 1024
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at: how it stands, and what to do about it."""
+
+    subject: str
+    state: str
+    found: str
+    remedy: str = ""
+
+
+class TinyEnv(gym.Env):
+    """The least that can be stepped, to see whether a worker lives."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+
+def examine() -> list[Finding]:
+    """Look at everything; starts a tiny worker by each start method."""
+    findings = [_cores(), _memory(), _shared_memory(), _open_files(), *_start_methods(), Finding("gpu", *gpu_state())]
+    return [*findings, *_packages(), *_extras()]
+
+
+def healthy(findings: list[Finding]) -> bool:
+    """Whether worker processes can be started at all."""
+    return any(f.subject.startswith("workers by") and f.state == GOOD for f in findings)
+
+
+def _cores() -> Finding:
+    have, mine, quota = psutil.cpu_count() or 1, len(allowed_cores()), cpu_quota()
+    limits = []
+    if mine < have:
+        limits.append(f"affinity allows {mine}")
+    if quota is not None:
+        limits.append(f"the cgroup grants the time of {quota:g}")
+    found = f"{usable_cores()} usable of {have}" + (
+        f": {', '.join(limits)}" if limits else ", no affinity or cgroup limit"
+    )
+    if usable_cores() == 1:
+        return Finding("cores", NOTE, found, "worker processes gain little on one core unless steps wait")
+    return Finding("cores", GOOD, found)
+
+
+def _memory() -> Finding:
+    machine, mine = psutil.virtual_memory(), available_memory()
+    found = f"{size_text(mine)} available of {size_text(machine.total)}"
+    if mine < 0.9 * machine.available:
+        found += f" (the cgroup leaves less than the machine's {size_text(machine.available)})"
+    if mine < 2**30:
+        return Finding("memory", NOTE, found, "a worker process takes some 50 MiB before the first env")
+    return Finding("memory", GOOD, found)
+
+
+def _shared_memory() -> Finding:
+    shm = shutil.disk_usage(SHM) if os.path.isdir(SHM) else None
+    beside = f"{SHM} has {size_text(shm.free)} free" if shm else f"no {SHM}"
+    try:
+        os.close(os.memfd_create("rookery-doctor"))
+    except (AttributeError, OSError) as error:
+        return Finding(
+            "shared memory", BAD, f"no memfd ({error}); {beside}", "worker processes need Linux 3.17 or later"
+        )
+    if shm and shm.total <= SMALL_SHM:
+        remedy = "rookery does not use it, but Gymnasium and torch do: docker run --shm-size=2g"
+        return Finding("shared memory", NOTE, f"memfd works; {beside}", remedy)
+    return Finding("shared memory", GOOD, f"memfd works; {beside}")
+
+
+def _open_files() -> Finding:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < FEW_FILES:
+        return Finding("open files", NOTE, f"at most {soft}", f"many workers need more: ulimit -n {min(hard, 65536)}")
+    return Finding("open files", GOOD, f"at most {soft}")
+
+
+def _start_methods() -> Iterator[Finding]:
+    for method in START_METHODS:
+        problem = _start_problem(method)
+        subject = f"workers by {method}"
+        if problem is None:
+            yield Finding(subject, GOOD, "a worker was started and stepped an env")
+        else:
+            yield Finding(subject, BAD, problem, "use another start_method; without any, backend='serial' still works")
+
+
+def _start_problem(method: str) -> str | None:
+    """Really start a worker, and see it step."""
+    from rookery.engine.process import ProcessEngine
+    from rookery.engine.settings import Settings
+    from rookery.engine.source import resolve
+
+    try:
+        envs = ProcessEngine(resolve(TinyEnv), Settings(num_envs=1, start_method=method, step_timeout=20.0))
+        try:
+            envs.reset(seed=0)
+            envs.step(np.zeros(1, np.int64))
+        finally:
+            envs.close()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def _packages() -> Iterator[Finding]:
+    yield Finding("python", GOOD, f"{sys.version.split()[0]} at {sys.executable}")
+    for name in ("rookery", "gymnasium", "numpy", "torch"):
+        version = package_version(name)
+        if version is not None:
+            yield Finding(name, GOOD, version)
+
+
+def _extras() -> Iterator[Finding]:
+    """Each optional part of rookery; the one for its developers is theirs to know."""
+    for extra, packages in sorted(extras().items()):
+        missing = [name for name in packages if package_version(name) is None]
+        subject = f"extra {extra}"
+        if missing:
+            yield Finding(subject, NOTE, f"without {', '.join(missing)}", f"pip install 'rookery[{extra}]'")
+        else:
+            yield Finding(subject, GOOD, ", ".join(f"{name} {package_version(name)}" for name in packages))
+
+
+def as_json(findings: list[Finding]) -> dict[str, Any]:
+    """The findings as one plain object."""
+    return {"ok": healthy(findings), "findings": [asdict(f) for f in findings], "machine": machine_facts("torch")}
+
+
+def print_findings(findings: list[Finding]) -> None:
+    """The findings for people."""
+    table = show.table("", "", "", "")
+    table.show_header, table.title = False, None
+    for f in findings:
+        text = Text(f.found)
+        if f.remedy:
+            text.append(f"\n{f.remedy}", style="italic")
+        table.add_row(Text(f.state, style=_STYLES[f.state]), f.subject, text)
+    out = show.console()
+    out.print(table)
+    notes = sum(f.state != GOOD for f in findings)
+    if not healthy(findings):
+        out.print("\nWorker processes cannot be started here; backend='serial' is what remains.", style="bold red")
+    else:
+        out.print(f"\nReady. {notes} notes above." if notes else "\nReady.", style="bold")

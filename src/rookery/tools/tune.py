@@ -1,0 +1,131 @@
+"""`rookery tune`: try what is sensible for a world on this machine, and say what to use."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rookery.engine.machine import available_memory
+from rookery.engine.probe import Probe, probe
+from rookery.engine.source import resolve
+from rookery.engine.tune import Choice, choose
+from rookery.tools import show
+from rookery.tools.facts import machine_facts
+from rookery.tools.measure import Trial, positive_seconds, try_out, worker_counts
+
+SERIAL_ENVS = (1, 8, 32)
+ENVS_PER_WORKER = (1, 2, 8, 32)
+NEAR = 0.95  # of the best rate: fewer envs that reach it are the better choice, for memory and for on-policy learners
+BUILD_PATIENCE = 10.0  # seconds
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """All trials, and the one to use."""
+
+    env: str
+    world: str
+    seconds: float
+    cost: Probe
+    auto: Choice
+    trials: list[Trial]
+    machine: dict[str, Any]
+
+    @property
+    def best(self) -> Trial:
+        """Of those within 5 % of the fastest, the one with the fewest envs, then workers."""
+        fastest = max(trial.steps_per_second for trial in self.trials)
+        near = [trial for trial in self.trials if trial.steps_per_second >= NEAR * fastest]
+        return min(near, key=lambda t: (t.num_envs, t.workers, t.backend != "serial", -t.steps_per_second))
+
+    @property
+    def code(self) -> str:
+        """The call to copy."""
+        best = self.best
+        workers = f", workers={best.workers}" if best.backend != "serial" else ""
+        return f'rookery.make_vec("{self.world}", num_envs={best.num_envs}, backend="{best.backend}"{workers})'
+
+
+def tune(world: str, seconds: float = 1.0) -> TuneResult:
+    """Try serial and worker processes with a few numbers of envs each, `seconds` apiece."""
+    positive_seconds(seconds)
+    source, machine = resolve(world), machine_facts()
+    cost = probe(source)
+    auto = choose(cost)
+    plans = candidates(cost, auto, seconds)
+    trials = []
+    with show.progress(len(plans)) as advance:
+        for backend, num_envs, workers in plans:
+            advance(f"{backend}, {num_envs} envs" + (f" on {workers} workers" if backend == "process" else ""))
+            trials.append(try_out(source, cost, backend, num_envs, workers, seconds))
+    return TuneResult(source.name, world, seconds, cost, auto, trials, machine)
+
+
+def candidates(cost: Probe, auto: Choice, seconds: float) -> list[tuple[str, int, int]]:
+    """(backend, envs, workers) worth trying: what fits in memory, starts in seconds and steps often enough."""
+    plans = [("serial", n, 1) for n in SERIAL_ENVS]
+    for workers in worker_counts(cost):
+        plans += [("process", workers * share, workers) for share in ENVS_PER_WORKER if workers * share > 1]
+    kept = [plan for plan in plans if _feasible(cost, plan, seconds)]
+    mine = (auto.backend, auto.num_envs, auto.workers)
+    return kept if mine in kept else [*kept, mine]
+
+
+def _feasible(cost: Probe, plan: tuple[str, int, int], seconds: float) -> bool:
+    backend, num_envs, workers = plan
+    share = num_envs / workers
+    processes = workers * cost.process_memory if backend == "process" else 0
+    if processes + num_envs * cost.memory > available_memory() / 2:
+        return False
+    quick = share * cost.build_seconds < BUILD_PATIENCE and share * cost.step_seconds < seconds / 4
+    return quick or share <= 1
+
+
+def as_json(result: TuneResult) -> dict[str, Any]:
+    """The result as one plain object."""
+    cost = result.cost
+    return {
+        "env": result.env,
+        "seconds": result.seconds,
+        "step_seconds": cost.step_seconds,
+        "reset_seconds": cost.reset_seconds,
+        "cpu_share": cost.cpu_share,
+        "memory_per_env": cost.memory,
+        "auto": {key: value for key, value in asdict(result.auto).items() if key != "reason"},
+        "tried": [asdict(trial) for trial in result.trials],
+        "use": {**asdict(result.best), "code": result.code},
+        "machine": result.machine,
+    }
+
+
+def print_table(result: TuneResult) -> None:
+    """The result for people."""
+    cost, best = result.cost, result.best
+    waiting = f", {show.percent(1 - cost.cpu_share)} of it waiting" if cost.cpu_share < 0.7 else ""
+    table = show.table(
+        f"{result.env}: a step takes {show.duration(cost.step_seconds)}{waiting}",
+        "backend", "workers>", "envs>", "steps/s>", "memory>", "of the best>", "",
+    )  # fmt: skip
+    fastest = max(trial.steps_per_second for trial in result.trials)
+    for trial in result.trials:
+        workers = "" if trial.backend == "serial" else str(trial.workers)
+        share = show.percent(trial.steps_per_second / fastest)
+        cells = [
+            trial.backend,
+            workers,
+            str(trial.num_envs),
+            show.rate(trial.steps_per_second),
+            show.memory(trial.memory),
+        ]
+        table.add_row(*cells, share, _marks(result, trial), style="bold green" if trial is best else "")
+    out = show.console()
+    out.print(table)
+    out.print("\nFewest envs within 5 % of the best rate:")
+    out.print(f"    {result.code}", style="bold", soft_wrap=True, markup=False)
+    show.print_machine(out, result.machine)
+
+
+def _marks(result: TuneResult, trial: Trial) -> str:
+    auto = result.auto
+    is_auto = (trial.backend, trial.num_envs, trial.workers) == (auto.backend, auto.num_envs, auto.workers)
+    return ", ".join(["use this"] * (trial is result.best) + ["auto's choice"] * is_auto)

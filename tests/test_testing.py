@@ -1,0 +1,419 @@
+"""`check_world` finds each fault that is planted, and none where there is none."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import rookery
+from rookery.errors import OptionError, WorldError
+from rookery.testing import WorldReport, check_world
+
+
+class Sound(gym.Env):
+    """A world without fault: a walk in the plane. Faults are planted by overriding a part."""
+
+    observation_space: gym.Space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    action_space: gym.Space = gym.spaces.Discrete(4)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> Any:
+        super().reset(seed=seed)
+        self.time, self.at = 0, self.np_random.uniform(-0.1, 0.1, 2)
+        return self.observe(), {}
+
+    def step(self, action: Any) -> Any:
+        self.time += 1
+        self.at = np.clip(self.at + self.np_random.normal(0, 0.05, 2), -1, 1)
+        return self.observe(), self.reward(), self.over(), False, self.info()
+
+    def observe(self) -> Any:
+        return self.at.astype(np.float32)
+
+    def reward(self) -> Any:
+        return 1.0
+
+    def over(self) -> Any:
+        return self.time >= 30
+
+    def info(self) -> Any:
+        return {}
+
+
+def only_problem(world: Any, **options: Any) -> str:
+    report = check_world(world, **options)
+    assert not report.ok
+    assert len(report.problems) == 1, report
+    return report.problems[0]
+
+
+def advice(world: Any) -> str:
+    report = check_world(world)
+    assert report.ok, report
+    return "\n".join(report.advice)
+
+
+# --- sound worlds -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("world", [Sound, lambda: Sound(), "CartPole-v1", "Blackjack-v1", "Pendulum-v1"])
+def test_sound_worlds_have_no_problems(world):
+    """Classes, lambdas and Gymnasium's own envs pass, and their speed is told."""
+    report = check_world(world)
+    assert report.problems == []
+    assert report.ok
+    assert report.steps_per_second > 100
+    assert report.reset_seconds > 0
+    report.raise_if_bad()
+
+
+def test_nested_and_object_spaces_pass():
+    """Dict, Tuple and Text observations are looked at leaf by leaf."""
+
+    class Nested(Sound):
+        observation_space = gym.spaces.Dict(
+            {
+                "at": gym.spaces.Box(-1, 1, (2,), np.float32),
+                "more": gym.spaces.Tuple((gym.spaces.Discrete(31), gym.spaces.Text(5))),
+            }
+        )
+
+        def observe(self) -> Any:
+            return {"at": self.at.astype(np.float32), "more": (self.time, "hello")}
+
+    assert check_world(Nested).problems == []
+
+
+def test_an_instance_is_accepted_and_stays_open():
+    """An env at hand can be checked; what needs a second one is left out, and it is not closed."""
+
+    class Open(Sound):
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    env = Open()
+    report = check_world(env)
+    assert report.ok
+    assert report.world == "Open"
+    assert "an instance was given" in "\n".join(report.advice)
+    assert not env.closed
+
+
+def test_the_callers_random_numbers_are_left_alone():
+    """Checking a world that uses the global generators does not move the caller's own."""
+
+    class Global(Sound):
+        def reward(self) -> float:
+            return random.random() + float(np.random.rand())
+
+    random.seed(1), np.random.seed(1)
+    expected = random.random(), np.random.rand()
+    random.seed(1), np.random.seed(1)
+    check_world(Global)
+    assert (random.random(), np.random.rand()) == expected
+
+
+def test_it_is_part_of_the_package():
+    """`rookery.testing.check_world` is there without a further import."""
+    assert rookery.testing.check_world is check_world
+
+
+# --- planted faults: values -------------------------------------------------------------------------------------
+
+
+class WrongDtype(Sound):
+    def observe(self) -> Any:
+        return self.at.astype(np.float64)
+
+
+class WrongShape(Sound):
+    def observe(self) -> Any:
+        return np.zeros(3, np.float32)
+
+
+class OutOfBounds(Sound):
+    def observe(self) -> Any:
+        return np.full(2, 0.5 if self.time < 7 else 1.5, np.float32)
+
+
+class NotANumberSeen(Sound):
+    def observe(self) -> Any:
+        return np.full(2, 0.5 if self.time < 7 else np.nan, np.float32)
+
+
+class NotANumberReward(Sound):
+    def reward(self) -> Any:
+        return float("nan")
+
+
+class ArrayReward(Sound):
+    def reward(self) -> Any:
+        return np.ones(1)
+
+
+class NoReward(Sound):
+    def reward(self) -> Any:
+        return None
+
+
+class IntegerEnd(Sound):
+    def over(self) -> Any:
+        return int(self.time >= 30)
+
+
+class ListInfo(Sound):
+    def info(self) -> Any:
+        return []
+
+
+class LockInInfo(Sound):
+    def info(self) -> Any:
+        return {"lock": threading.Lock()}
+
+
+@pytest.mark.parametrize(
+    ("world", "words"),
+    [
+        (WrongDtype, "reset(): observation should be of shape (2,) and dtype float32"),
+        (WrongShape, "got shape (3,)"),
+        (OutOfBounds, "step() number 6: observation[0] is 1.5, outside its space [-1.0, 1.0]"),
+        (NotANumberSeen, "step() number 6: observation[0] is nan"),
+        (NotANumberReward, "step() number 0: reward is nan"),
+        (ArrayReward, "reward should be a number, got ndarray of shape (1,)"),
+        (NoReward, "reward should be a number, got None (NoneType)"),
+        (IntegerEnd, "terminated should be a bool, got 0 (int)"),
+        (ListInfo, "info should be a dict, got list"),
+        (LockInInfo, "info cannot be sent between processes"),
+    ],
+)
+def test_bad_values_are_found_once(world, words):
+    """A value that is not as declared is reported with the call it came from, once however often it occurs."""
+    assert words in only_problem(world)
+
+
+# --- planted faults: the interface ------------------------------------------------------------------------------
+
+
+class FourValues(Sound):
+    def step(self, action: Any) -> Any:
+        return super().step(action)[:4]
+
+
+class BareReset(Sound):
+    def reset(self, **kwargs: Any) -> Any:
+        return super().reset(**kwargs)[0]
+
+
+class NoSeed(Sound):
+    def reset(self) -> Any:  # type: ignore[override]
+        return super().reset()
+
+
+class NoSpace(Sound):
+    action_space = 4  # type: ignore[assignment]
+
+
+class CannotBeBuilt(Sound):
+    def __init__(self) -> None:
+        raise RuntimeError("the licence has expired")
+
+
+class Raises(Sound):
+    def reward(self) -> Any:
+        return 1 / (4 - self.time)
+
+
+class BadClose(Sound):
+    def close(self) -> None:
+        raise OSError("already closed")
+
+
+@pytest.mark.parametrize(
+    ("world", "words"),
+    [
+        (FourValues, "got a tuple of 4; four values are the old gym's"),
+        (BareReset, "reset() should return (observation, info), got ndarray of shape (2,)"),
+        (NoSeed, "reset(seed=...) raised TypeError"),
+        (NoSpace, "action_space should be a gymnasium Space, got 4"),
+        (CannotBeBuilt, "it cannot be built: RuntimeError: the licence has expired"),
+        (Raises, "step() number 3 raised ZeroDivisionError"),
+        (BadClose, "close() raised OSError: already closed"),
+        (lambda: 3, "should build a gymnasium.Env"),
+    ],
+)
+def test_a_broken_interface_is_one_problem(world, words):
+    """What does not answer as Gymnasium asks is reported as a problem, and never raised."""
+    assert words in only_problem(world)
+
+
+def test_the_place_of_an_error_is_told():
+    """An exception is reported with the file and line that raised it."""
+    assert "(test_testing.py:" in only_problem(Raises)
+
+
+# --- planted faults: determinism --------------------------------------------------------------------------------
+
+
+class Clockwork(Sound):
+    """Keeps something outside the env, so that a second env differs from the first."""
+
+    built = 0
+
+    def __init__(self) -> None:
+        type(self).built += 1
+        self.number = type(self).built
+
+    def reward(self) -> Any:
+        return float(self.number)
+
+
+class Forgetful(Sound):
+    """Does not seed its own generator anew."""
+
+    def __init__(self) -> None:
+        self.own = np.random.Generator(np.random.PCG64(3))
+
+    def reward(self) -> Any:
+        return self.own.random()
+
+
+def test_envs_that_differ_are_found():
+    """Two fresh envs that part ways with the same seed are told apart, with the first difference."""
+    assert "two fresh envs with the same seed and actions differ: the reward" in only_problem(Clockwork)
+
+
+def test_a_seed_that_does_not_rule_is_found():
+    """An env that does not return to the same trajectory after reset(seed) is found."""
+    assert "again on the same env gives another trajectory: the reward" in only_problem(Forgetful)
+
+
+class LosesItsPlace(Sound):
+    """Saves a state that is not the whole of it."""
+
+    def get_state(self) -> Any:
+        return 0
+
+    def set_state(self, state: Any) -> None:
+        self.time, self.at = state, np.zeros(2)
+
+
+def test_a_state_that_is_not_all_is_found():
+    """An env restored from its own saved state must go on as the original does."""
+    assert "something is missing in the state" in only_problem(LosesItsPlace)
+
+
+def test_a_maker_that_cannot_travel_is_found():
+    """A builder that holds a lock cannot be sent to worker processes."""
+    lock = threading.Lock()
+    assert "it cannot be sent to worker processes" in only_problem(lambda: Sound() if lock else None)
+
+
+# --- advice -----------------------------------------------------------------------------------------------------
+
+
+class OneBuffer(Sound):
+    """Hands out the same array again and again."""
+
+    def __init__(self) -> None:
+        self.buffer = np.zeros(2, np.float32)
+
+    def observe(self) -> Any:
+        self.buffer[:] = self.at
+        return self.buffer
+
+
+class PythonRandom(Sound):
+    def reward(self) -> Any:
+        return random.random()
+
+
+class NumpyRandom(Sound):
+    def reward(self) -> Any:
+        return np.random.rand()
+
+
+class Greedy(Sound):
+    """Writes into the action it is given."""
+
+    action_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+
+    def step(self, action: Any) -> Any:
+        action *= 0.5
+        return super().step(action)
+
+
+class CannotBeSaved(Sound):
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+class SlowReset(Sound):
+    def reset(self, **kwargs: Any) -> Any:
+        threading.Event().wait(0.03)
+        return super().reset(**kwargs)
+
+
+class Windowed(Sound):
+    render_mode = "human"
+
+
+@pytest.mark.parametrize(
+    ("world", "words"),
+    [
+        (OneBuffer, "observations share one buffer"),
+        (PythonRandom, "draws from the global random;"),
+        (NumpyRandom, "draws from the global numpy.random;"),
+        (Greedy, "step() changes the action it is given"),
+        (CannotBeSaved, "its state cannot be saved"),
+        (SlowReset, "a reset costs as much as"),
+        (Windowed, "do not render while training"),
+        ("CartPole-v1", "give each worker many envs"),
+    ],
+)
+def test_what_could_be_better_is_advice(world, words):
+    """What rookery can live with is no problem, but is told."""
+    assert words in advice(world)
+
+
+# --- the report -------------------------------------------------------------------------------------------------
+
+
+def test_several_faults_are_all_listed():
+    """Independent faults are found in one go."""
+
+    class Twice(NotANumberReward, IntegerEnd):
+        pass
+
+    assert len(check_world(Twice).problems) == 2
+
+
+def test_raise_if_bad_lists_all_problems():
+    """`raise_if_bad` raises a WorldError whose message is the whole report."""
+    report = WorldReport("MyEnv", 200, ["reward is nan", "info is a list"], ["copy it"])
+    with pytest.raises(WorldError) as error:
+        report.raise_if_bad()
+    assert str(error.value).splitlines() == [
+        "MyEnv: 2 problems in 200 steps",
+        "  problem: reward is nan",
+        "  problem: info is a list",
+        "  advice: copy it",
+    ]
+
+
+@pytest.mark.parametrize("steps", [0, -1, 2.5, True])
+def test_steps_must_be_a_positive_integer(steps):
+    """A number of steps that cannot be taken is refused."""
+    with pytest.raises(OptionError, match="steps should be a positive integer"):
+        check_world(Sound, steps=steps)
+
+
+def test_an_unknown_world_is_refused():
+    """What is no world at all is an error, not a report."""
+    with pytest.raises(WorldError, match="is not a registered Gymnasium id"):
+        check_world("NoSuchWorld-v0")
