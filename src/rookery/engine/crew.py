@@ -17,7 +17,7 @@ from rookery.engine.isolation import GlobalRandom, uses_global_random
 from rookery.engine.layout import leaves
 from rookery.engine.source import Source
 from rookery.engine.stepper import Report, Slot, Stepper
-from rookery.errors import SpaceError
+from rookery.errors import SpaceError, UsageError
 
 
 @dataclass(frozen=True)
@@ -145,14 +145,14 @@ class Crew:
         """An attribute of each env or, if it is callable, its result."""
 
         def ask(row: int) -> Any:
-            found = self.envs[row].get_wrapper_attr(name)
+            found = self._env(row).get_wrapper_attr(name)
             return found(*args, **kwargs) if callable(found) else found
 
         return self._each(rows, name, ask)
 
     def set_attr(self, rows: Sequence[int], name: str, values: Sequence[Any]) -> dict[int, Any]:
         value_of = dict(zip(rows, values, strict=True))
-        return self._each(rows, f"set_attr:{name}", lambda row: self.envs[row].set_wrapper_attr(name, value_of[row]))
+        return self._each(rows, f"set_attr:{name}", lambda row: self._env(row).set_wrapper_attr(name, value_of[row]))
 
     def is_wrapped(self, rows: Sequence[int], wrapper: type) -> dict[int, bool]:
         return {row: any(isinstance(layer, wrapper) for layer in wrapper_chain(self.envs[row])) for row in rows}
@@ -161,7 +161,7 @@ class Crew:
         def snapshot(row: int) -> dict[str, Any]:
             stepper, i = self._find(row)
             private = None if self._private is None else self._private[row].state()
-            return {"env": state.save(self.envs[row]), "books": stepper.books(i), "global_random": private}
+            return {"env": state.save(self._env(row)), "books": stepper.books(i), "global_random": private}
 
         return self._each(rows, "get_state", snapshot)
 
@@ -197,6 +197,11 @@ class Crew:
 
     def _rows(self, stepper: Stepper) -> range:
         return range(stepper.low, stepper.low + len(stepper.envs))
+
+    def _env(self, row: int) -> gym.Env:
+        if row not in self.envs:
+            raise UsageError(f"env {row} failed and could not be built again")
+        return self.envs[row]
 
     def _find(self, row: int) -> tuple[Stepper, int]:
         for stepper in self.steppers.values():

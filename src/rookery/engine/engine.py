@@ -45,7 +45,7 @@ class Engine(VectorEnv):
         self._root_seed = seeding.fresh_entropy()
         self._restarts: dict[int, int] = {}
         self._in_flight: dict[int, Segment] = {}  # sent and not yet handed out
-        self._losses = 0
+        self._asked_again: set[int] = set()  # segments whose worker was lost while they were in flight
         self._broken: BaseException | None = None
         self._last_ids: np.ndarray | None = None
         self._episodes: deque[tuple[np.ndarray, ...]] = deque(maxlen=EPISODES_KEPT)
@@ -113,6 +113,10 @@ class Engine(VectorEnv):
     def _ask(self, wanted: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
         """Call a method of the crew of each worker named, side by side. Raises what the first env to fail raised or,
         if `raw`, the Failed that carries it."""
+
+    @abstractmethod
+    def _tell(self, method: str, args: tuple) -> None:
+        """Call a method of every worker's crew before its next step, without waiting."""
 
     @abstractmethod
     def _grow(self, spec: BatchSpec) -> None:
@@ -299,16 +303,15 @@ class Engine(VectorEnv):
         self._post(segments)
 
     def _receive(self, segments: Sequence[Segment], rows: slice | np.ndarray, count: int) -> tuple:
-        batch = self.batch
-        infos: dict[str, Any] = {}
-        status, reports = self._collect(segments, count)
-        for segment in segments:
-            del self._in_flight[segment.index]
-        if status:
-            position = None if rows is ALL else _positions(rows, self.num_envs)
-            for report in reports:  # after all are in: a failure raised here leaves nothing on the way
-                self._absorb(report, infos, position)
-            self._slot_table.read(infos, batch.info_values, batch.info_masks, rows)
+        batch, infos = self.batch, dict[str, Any]()
+        try:
+            status, reports = self._collect(segments)
+            if status:
+                self._digest(segments, reports, infos, None if rows is ALL else _positions(rows, self.num_envs))
+                self._slot_table.read(infos, batch.info_values, batch.info_masks, rows)
+        finally:  # whatever was raised, these envs are nobody's business any more
+            for segment in segments:
+                self._in_flight.pop(segment.index, None)
         if rows is not ALL or batch.any_end():
             self._note_ends(infos, rows, count)
         rewards, terminated, truncated = batch.rewards, batch.terminated, batch.truncated
@@ -317,20 +320,37 @@ class Engine(VectorEnv):
         observations = batch.observations.take(rows, self._copy)
         return observations, rewards.copy(), terminated.copy(), truncated.copy(), infos
 
-    def _collect(self, segments: Sequence[Segment], count: int) -> tuple[int, list[Report]]:
+    def _collect(self, segments: Sequence[Segment]) -> tuple[int, list[Report]]:
         """Wait for these segments and take what they left besides arrays."""
-        statuses = self.batch.status
+        statuses, reports = self.batch.status, dict[int, Report]()
+        count = sum([s.high - s.low for s in segments])
         while True:
             self._wait(segments, count)
-            losses, status, reports = self._losses, NOTHING, []
+            for index in self._asked_again:  # their worker was lost: what was taken of them before is void
+                reports.pop(index, None)
+            self._asked_again.clear()
+            status = NOTHING
             for segment in segments:
                 word = statuses[segment.index]
                 if word:
                     status = word
-                    if word == REPORT:
-                        reports.append(self._report(segment))
-            if losses == self._losses:  # no worker was lost meanwhile, and with it results already looked at
-                return status, reports
+                    if word == REPORT and segment.index not in reports:
+                        reports[segment.index] = self._report(segment)
+            if not self._asked_again:
+                return status, list(reports.values())
+
+    def _digest(
+        self, segments: Sequence[Segment], reports: list[Report], infos: dict, position: dict[int, int] | None
+    ) -> None:
+        """Merge reports. Acting on a failure may find a worker dead, and its segments on their way once more."""
+        while True:
+            for report in reports:
+                self._absorb(report, infos, position)
+            if not self._asked_again:
+                return
+            again = [s for s in segments if s.index in self._asked_again]
+            self._asked_again.clear()
+            _, reports = self._collect(again)
 
     def _absorb(self, report: Report, infos: dict[str, Any], position: dict[int, int] | None) -> None:
         """Merge a report into the infos of this step; act on failures."""
@@ -347,8 +367,7 @@ class Engine(VectorEnv):
             at = row if position is None else position[row]
             add_info(infos.setdefault("final_info", {}), info, at, count)
         if fresh:
-            slots = list(self._slot_table.slots.values())
-            self._ask({w: ("set_slots", (slots,)) for w in range(self.workers)})
+            self._spread_slots()
         for failure in report.failures:
             self._mend(failure, infos, position)
 
@@ -367,6 +386,9 @@ class Engine(VectorEnv):
                 infos["final_obs"][at] = batch.finals.row(row)
                 mark(infos, "final_obs", at, count)
                 mark(infos, "final_info", at, count)
+
+    def _spread_slots(self) -> None:
+        self._tell("set_slots", (list(self._slot_table.slots.values()),))
 
     # --- failures -----------------------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ from rookery.engine.launch import Launcher
 from rookery.engine.signals import Bell, fence
 from rookery.engine.stepper import Report
 
+UNANSWERED = 0  # the number of a message that wants no answer
+
 
 class Hand:
     """Worker `number`: its process, its channel and, once attached, its words in the batch."""
@@ -44,12 +46,20 @@ class Hand:
     def request(self, method: str, args: tuple, fds: tuple[int, ...] = (), timeout: float | None = None) -> int:
         """Send a question; `response` with the number returned here gives the answer."""
         self._asked += 1
-        packed = cloudpickle.dumps(args)  # by value for what lives in a script or notebook, which workers do not import
+        self._mail(self._asked, method, args, fds, timeout)
+        return self._asked
+
+    def tell(self, method: str, args: tuple) -> None:
+        """A message that needs no answer, and whose loss with the worker does not matter."""
+        with contextlib.suppress(ChannelClosed):
+            self._mail(UNANSWERED, method, args)
+
+    def _mail(self, number: int, method: str, args: tuple, fds: tuple = (), timeout: float | None = None) -> None:
+        packed = cloudpickle.dumps(args)  # by value for what lives in a script or notebook: workers do not import it
         if self.batch is not None:
             self.words[self._base + MAIL] += 1
             self.ring()  # first, so that the worker is reading when the message is long
-        self.channel.send((self._asked, method, packed), fds, timeout)
-        return self._asked
+        self.channel.send((number, method, packed), fds, timeout)
 
     def response(self, number: int, patience: float | None = None, deadline: float | None = None) -> Any:
         """The answer to a question. ChannelTimeout is raised when the worker has spent `patience` seconds on one env,
@@ -141,12 +151,35 @@ def _load(packed: bytes, row: int) -> Any:
         return Failure(row, "step", problem)
 
 
-def close_quietly(hands: list[Hand], launcher: Launcher, owner: int, timeout: float) -> list[Failure]:
-    """Let everything go; safe to run twice, at interpreter exit, and in a forked child (where it does nothing)."""
-    if os.getpid() != owner:
-        return []
-    leaving, hands[:] = list(hands), []
-    try:
-        return dismiss(leaving, timeout)
-    finally:
-        launcher.close()
+class Resources:
+    """All that a process engine holds of the system, in one place, so that one call lets it go."""
+
+    def __init__(self, launcher: Launcher) -> None:
+        self.launcher, self.bell, self.block = launcher, Bell(), -1
+        self.hands: list[Hand] = []
+        self._owner = os.getpid()
+
+    def new_block(self, size: int) -> int:
+        """A nameless shared block, committed at once: a page that is missing later would be a SIGBUS."""
+        self._release_block()
+        self.block = os.memfd_create("rookery", os.MFD_CLOEXEC)
+        os.posix_fallocate(self.block, 0, size)
+        return self.block
+
+    def close(self, timeout: float) -> list[Failure]:
+        """End all workers. Quiet when repeated or at interpreter exit; does nothing in a forked child, to whom none of
+        this belongs."""
+        if os.getpid() != self._owner or not self.bell.fds:
+            return []
+        leaving, self.hands[:] = list(self.hands), []
+        try:
+            return dismiss(leaving, timeout)
+        finally:
+            self.launcher.close()
+            self.bell.close()
+            self._release_block()
+
+    def _release_block(self) -> None:
+        if self.block >= 0:
+            os.close(self.block)
+            self.block = -1

@@ -80,6 +80,7 @@ class SlotTable:
 
     def __init__(self) -> None:
         self.slots: dict[str, Slot] = {}
+        self._names: list[tuple[str, str, Slot]] = []
         self._refused: set[str] = set()
 
     def learn(self, info: dict[str, Any]) -> list[Slot]:
@@ -95,26 +96,35 @@ class SlotTable:
             types = (type(value), int) if dtype.kind == "f" else (type(value),)
             slot = Slot(len(self.slots), key, dtype, types)
             self.slots[key] = slot
+            self._names.append((key, f"_{key}", slot))
             fresh.append(slot)
         return fresh
 
     def read(self, infos: dict[str, Any], values: np.ndarray, masks: np.ndarray, rows: slice | np.ndarray) -> None:
-        """Add what the envs wrote into their slots. All keys are copied at once: 8 us where one by one took 40."""
+        """Add what the envs wrote into their slots. All keys are copied at once: 4 us, where one by one took 40."""
         used = len(self.slots)
-        masks = masks[:used, rows].copy()
-        columns = np.where(masks, values[:used, rows], 0.0)
-        spoken: list[bool] = np.any(masks, axis=1).tolist()
-        for slot, column, mask, any_env in zip(self.slots.values(), columns, masks, spoken, strict=True):
-            if not any_env:
+        masks, columns = masks[:used, rows].copy(), values[:used, rows].copy()
+        if infos or b"\0" in masks.tobytes():
+            self._read_some(infos, columns, masks)
+            return
+        for (key, mask_key, slot), column, mask in zip(self._names, columns, masks, strict=True):
+            infos[key] = column if slot.dtype is _FLOAT64 else _typed(slot, column)
+            infos[mask_key] = mask
+
+    def _read_some(self, infos: dict[str, Any], columns: np.ndarray, masks: np.ndarray) -> None:
+        """The same where not every env spoke, or some sent a key the slow way in this step."""
+        columns[~masks] = 0.0
+        for (key, mask_key, slot), column, mask in zip(self._names, columns, masks, strict=True):
+            if key not in infos and mask.any():
+                infos[key], infos[mask_key] = _typed(slot, column), mask
                 continue
-            whole = column.view(np.int64) if slot.integer else column
-            typed = whole if slot.dtype is _FLOAT64 else whole.astype(slot.dtype)
-            if slot.key in infos:  # some envs sent this key the slow way, in the same step
-                for at in mask.nonzero()[0].tolist():
-                    infos[slot.key] = _place(infos[slot.key], typed[at], at, len(mask))
-                    mark(infos, slot.key, at, len(mask))
-            else:
-                infos[slot.key], infos[f"_{slot.key}"] = typed, mask
+            for at in mask.nonzero()[0].tolist():
+                infos[key] = _place(infos[key], _typed(slot, column)[at], at, len(mask))
+                mark(infos, key, at, len(mask))
+
+
+def _typed(slot: Slot, column: np.ndarray) -> np.ndarray:
+    return (column.view(np.int64) if slot.integer else column).astype(slot.dtype, copy=False)
 
 
 def _slot_dtype(value: Any) -> np.dtype | None:

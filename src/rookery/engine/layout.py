@@ -56,9 +56,12 @@ def split(space: Space, value: Any) -> list[Any]:
     if isinstance(space, spaces.Dict):
         try:
             parts = [value[key] for key in space.spaces]
+            fits = len(value) == len(parts)
         except (KeyError, TypeError, IndexError):
+            fits = False
+        if not fits:
             got = sorted(value) if isinstance(value, dict) else type(value).__name__
-            raise SpaceError(f"expected a dict with keys {list(space.spaces)}, got {got}") from None
+            raise SpaceError(f"expected a dict with keys {list(space.spaces)}, got {got}")
         return [leaf for child, part in zip(space.spaces.values(), parts, strict=True) for leaf in split(child, part)]
     if isinstance(space, spaces.Tuple):
         if not isinstance(value, (tuple, list)) or len(value) != len(space.spaces):

@@ -65,6 +65,9 @@ class LocalEngine(Engine):
         with self._borrowed(), _NOTHING_TO_DO if raw else self._unwrapped():
             return {k: getattr(self._crews[k], method)(*args) for k, (method, args) in wanted.items()}
 
+    def _tell(self, method: str, args: tuple) -> None:
+        self._ask({k: (method, args) for k in range(self.workers)})
+
     def _step(self, segment: Segment) -> None:
         """Step one segment now; keeps its report for later."""
         status, report = self._crews[segment.worker].steppers[segment.index].step()

@@ -27,9 +27,11 @@ def cpu_quota(root: Path = _CGROUP) -> float | None:
             quota, period = int(words[0]), int(words[1])
             break
     if quota is None:
-        v1 = _words(root / "cpu" / "cpu.cfs_quota_us"), _words(root / "cpu" / "cpu.cfs_period_us")
-        if v1[0] and v1[1] and int(v1[0][0]) > 0:
-            quota, period = int(v1[0][0]), int(v1[1][0])
+        for folder in _own_cgroups(root / "cpu", "cpu"):  # version 1
+            limit, length = _words(folder / "cpu.cfs_quota_us"), _words(folder / "cpu.cfs_period_us")
+            if limit and length and int(limit[0]) > 0:
+                quota, period = int(limit[0]), int(length[0])
+                break
     return None if not quota or not period else quota / period
 
 
@@ -46,9 +48,10 @@ def available_memory(root: Path = _CGROUP) -> int:
         limit, used = _words(folder / "memory.max"), _words(folder / "memory.current")
         if limit and used and limit[0] != "max":
             free = min(free, int(limit[0]) - int(used[0]))
-    v1 = _words(root / "memory" / "memory.limit_in_bytes"), _words(root / "memory" / "memory.usage_in_bytes")
-    if v1[0] and v1[1]:
-        free = min(free, int(v1[0][0]) - int(v1[1][0]))
+    for folder in _own_cgroups(root / "memory", "memory"):  # version 1
+        limit, used = _words(folder / "memory.limit_in_bytes"), _words(folder / "memory.usage_in_bytes")
+        if limit and used:
+            free = min(free, int(limit[0]) - int(used[0]))
     return max(0, free)
 
 
@@ -72,13 +75,15 @@ def size_text(count: float) -> str:
     return f"{count:.1f} TiB"
 
 
-def _own_cgroups(root: Path) -> list[Path]:
-    """This process's cgroup and its ancestors, nearest first: any of them may set a limit."""
+def _own_cgroups(root: Path, controller: str = "") -> list[Path]:
+    """This process's cgroup and its ancestors, nearest first: any of them may set a limit. Version 1 has a hierarchy
+    for each controller, version 2 one without a name."""
     own = "/"
     try:
         for line in Path("/proc/self/cgroup").read_text().splitlines():
-            if line.startswith("0::"):
-                own = line[3:]
+            _, names, path = line.split(":", 2)
+            if controller in names.split(","):
+                own = path
     except OSError:
         pass
     folder = root / own.lstrip("/")

@@ -11,6 +11,7 @@ from rookery.engine.batch import Columns
 from rookery.engine.layout import Leaf, split
 from rookery.errors import BadValue, RookeryError, SpaceError
 
+SPREAD_BYTES = 1 << 16
 ADVICE = "mend the space or the env, or accept it with bad_values='allow'"
 
 
@@ -95,6 +96,8 @@ class Bounds:
     def __init__(self, leaf: Leaf, rows: np.ndarray) -> None:
         self.leaf, self.rows = leaf, rows
         self.low, self.high = _limits(leaf)
+        if rows.nbytes <= SPREAD_BYTES:  # limits of the full shape compare at 0.4 us; broadcasting takes 1.0
+            self.low, self.high = (np.broadcast_to(limit, rows.shape).copy() for limit in (self.low, self.high))
         self._flags = bytearray(2 * rows.size)
         self._above, self._below = np.frombuffer(self._flags, np.bool_).reshape(2, *rows.shape)
 
@@ -124,7 +127,7 @@ class Bounds:
         where = f"observation{self.leaf.name}{list(at) if at else ''}"
         if np.issubdtype(self.leaf.dtype, np.floating) and not np.isfinite(value):
             return BadValue(f"{where} is {value}")
-        low, high = (np.broadcast_to(limit, self.leaf.shape)[at] for limit in (self.low, self.high))
+        low, high = (np.broadcast_to(limit, self.rows.shape)[i][at] for limit in (self.low, self.high))
         return SpaceError(f"{where} is {value}, outside its space [{low}, {high}]: {ADVICE}")
 
 

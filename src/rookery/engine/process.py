@@ -16,17 +16,17 @@ from rookery.engine.channel import ChannelClosed, ChannelTimeout
 from rookery.engine.crew import Facts, Segment
 from rookery.engine.engine import Engine
 from rookery.engine.failure import Failed, Failure
-from rookery.engine.hand import Hand, close_quietly, dismiss, ring
+from rookery.engine.hand import Hand, Resources, dismiss, ring
 from rookery.engine.launch import Launcher
 from rookery.engine.machine import allowed_cores, oom_kills, size_text
 from rookery.engine.settings import Settings
-from rookery.engine.signals import Bell, fence
+from rookery.engine.signals import fence
 from rookery.engine.source import Source
 from rookery.engine.stepper import Report
 from rookery.engine.usage import process_usage
 from rookery.errors import MemoryShortage, RestartLimit, StepTimeout, WorkerDied
 
-WATCH_SECONDS = 200e-6  # how long the parent looks for results before it sleeps, where steps are that short
+WATCH_SECONDS = 1e-3  # how long the parent looks for results before it sleeps; not at all after longer waits
 START_SECONDS = 60.0  # a hung start is found after this long, where steps have a timeout
 CHECK_SECONDS = 1.0  # the longest sleep without a look around
 
@@ -37,22 +37,18 @@ class ProcessEngine(Engine):
     backend = "process"
 
     def __init__(self, source: Source, settings: Settings) -> None:
-        self._hands: list[Hand] = []
-        self._launcher = Launcher(settings.start_method or default_start_method(settings.workers))
-        self._bell, self._block = Bell(), -1
+        launcher = Launcher(settings.start_method or default_start_method(settings.workers))
+        self._held = Resources(launcher)
+        self._hands, self._bell = self._held.hands, self._held.bell
         self._oom_kills = oom_kills()
         self._last_wait = 0.0
-        self._seen: dict[int, tuple[int, float]] = {}  # per busy worker: the env it is at, and since when
-        self._finalizer = weakref.finalize(
-            self, close_quietly, self._hands, self._launcher, os.getpid(), settings.close_timeout
-        )
+        self._seen: dict[int, tuple[Any, float]] = {}  # per busy worker: where it is, and since when
+        self._finalizer = weakref.finalize(self, self._held.close, settings.close_timeout)
         try:
             super().__init__(source, settings)
         except BaseException:
             self.closed = True
             self._finalizer()
-            self._bell.close()
-            self._release_block()
             raise
 
     @property
@@ -61,7 +57,7 @@ class ProcessEngine(Engine):
 
     @property
     def start_method(self) -> str:
-        return self._launcher.method
+        return self._held.launcher.method
 
     # --- bringing workers up ------------------------------------------------------------------------------------
 
@@ -71,7 +67,7 @@ class ProcessEngine(Engine):
         return self._first_answer(0, "build", (rows[:1],))
 
     def _hire(self, number: int) -> Hand:
-        hand = Hand(number, self._launcher)
+        hand = Hand(number, self._held.launcher)
         self._hands[number : number + 1] = [hand]
         strict = self.settings.bad_values != "allow"
         hand.request("hire", (self.source, strict, self.settings.isolate_random, self._cores(number)))
@@ -101,41 +97,36 @@ class ProcessEngine(Engine):
         self._watch_deaths()
 
     def _allocate(self, spec: BatchSpec) -> None:
-        """A nameless block, committed at once: a page that is missing later would be a SIGBUS."""
         size = spec.fields()[1]
-        self._release_block()
-        self._block = os.memfd_create("rookery", os.MFD_CLOEXEC)
         try:
-            os.posix_fallocate(self._block, 0, size)
-            self.batch = Batch(spec, mmap.mmap(self._block, size))
+            self.batch = Batch(spec, mmap.mmap(self._held.new_block(size), size))
         except OSError as error:
             raise MemoryShortage(f"{size_text(size)} of shared memory could not be had: {error.strerror}") from None
-
-    def _release_block(self) -> None:
-        if self._block >= 0:
-            os.close(self._block)
-            self._block = -1
 
     def _attach(self, numbers: Sequence[int], built: dict[int, set[int]]) -> None:
         """Have workers build the envs they lack and move to the block `fd`, all at the same time."""
         spaces = self.single_observation_space, self.single_action_space
-        pending = []
+        pending, block = [], self._held.block
         for number in numbers:
             hand = self._hands[number]
             mine = [s for s in self.segments if s.worker == number]
             missing = [row for row in self._rows_of(number) if row not in built.get(number, ())]
             bells = () if hand.batch is not None else (*hand.bell.fds, *self._bell.fds)
-            pending.append((number, hand.request("build", (missing, spaces))))
-            pending.append((number, hand.request("attach", (self.batch.spec, number, mine), (self._block, *bells))))
-        for number, asked in pending:
+            build = hand.request("build", (missing, spaces))
+            pending.append((number, build, hand.request("attach", (self.batch.spec, number, mine), (block, *bells))))
+        problems: list[BaseException] = []
+        for number, *questions in pending:
+            hand = self._hands[number]
             try:
-                self._hands[number].response(asked)
+                for question in questions:
+                    hand.response(question)
+                hand.attached(self.batch)
             except Failed as failed:
-                raise failed.failure.exception() from None
+                problems.append(failed.failure.exception())
             except ChannelClosed:
-                raise self._death(number, None) from None
-        for number in numbers:
-            self._hands[number].attached(self.batch)
+                problems.append(self._death(number, None))
+        if problems:  # only now, when all others know where to look for their next message
+            raise problems[0]
 
     def _grow(self, spec: BatchSpec) -> None:
         old, kept = self.batch, min(self.batch.spec.num_envs, spec.num_envs)
@@ -149,8 +140,7 @@ class ProcessEngine(Engine):
         self.batch.observations.put(slice(0, kept), old.observations.take(slice(0, kept)), kept)
         self._attach(range(staff), built)
         self._watch_deaths()
-        slots = list(self._slot_table.slots.values())
-        self._ask({w: ("set_slots", (slots,)) for w in range(self.workers)})
+        self._spread_slots()
 
     def _watch_deaths(self) -> None:
         self._poll = select.poll()
@@ -229,12 +219,14 @@ class ProcessEngine(Engine):
     def _check_hangs(self, timeout: float) -> None:
         """A worker that has been at the same env for too long is killed and treated as dead."""
         now, go, done = time.monotonic(), self.batch.go, self.batch.done
-        busy = {s.worker for s in self._in_flight.values() if done[s.index] != go[s.index]}
-        self._seen = {worker: at for worker, at in self._seen.items() if worker in busy}
-        for number in busy:
+        busy: dict[int, int] = {}
+        for s in self._in_flight.values():
+            if done[s.index] != go[s.index]:
+                busy[s.worker] = busy.get(s.worker, 0) + go[s.index]
+        for number, asked in busy.items():
             row = self._hands[number].current_row()
-            if number not in self._seen or self._seen[number][0] != row:
-                self._seen[number] = row, now
+            if number not in self._seen or self._seen[number][0] != (row, asked):
+                self._seen[number] = (row, asked), now
             elif now - self._seen[number][1] > timeout:
                 del self._seen[number]
                 self._hands[number].process.kill()
@@ -274,6 +266,10 @@ class ProcessEngine(Engine):
             raise first if raw else first.failure.exception()
         return answers
 
+    def _tell(self, method: str, args: tuple) -> None:
+        for hand in self._hands:
+            hand.tell(method, args)
+
     def _request(self, worker: int, method: str, args: tuple) -> int | None:
         try:
             return self._hands[worker].request(method, args)
@@ -284,12 +280,12 @@ class ProcessEngine(Engine):
 
     def _lose(self, number: int, hung_row: int | None) -> None:
         """A worker is dead, or was killed at `hung_row`: raise, or put another in its place."""
-        self._losses += 1
         error = self._death(number, hung_row)
         if self.settings.on_failure != "restart":
             self._give_up(error)
         story = f"{type(error).__name__}: {error}"
         lost = [s for s in self.segments if s.worker == number and s.index in self._in_flight]
+        self._asked_again |= {s.index for s in lost}
         while True:
             try:
                 self._guard.grant("worker", number, story)
@@ -324,7 +320,7 @@ class ProcessEngine(Engine):
         spaces = self.single_observation_space, self.single_action_space
         bells = (*hand.bell.fds, *self._bell.fds)
         asked = [hand.request("build", (rows, spaces))]
-        asked.append(hand.request("attach", (batch.spec, number, mine), (self._block, *bells)))
+        asked.append(hand.request("attach", (batch.spec, number, mine), (self._held.block, *bells)))
         self._watch_deaths()
         for question in asked:
             hand.response(question, self._start_patience)
@@ -365,7 +361,9 @@ class ProcessEngine(Engine):
             )
         row = hand.current_row()
         at = f" while at env {row}" if row in rows else ""
-        return WorkerDied(f"{who} {self._manner(hand.process.wait())}{at}")
+        manner = self._manner(hand.process.wait())
+        self._oom_kills = oom_kills()
+        return WorkerDied(f"{who} {manner}{at}")
 
     def _manner(self, status: int | None) -> str:
         if status is None:
@@ -389,10 +387,7 @@ class ProcessEngine(Engine):
         self.closed = True
         self._in_flight.clear()
         self._finalizer.detach()
-        patience = 0.0 if terminate else self.settings.close_timeout if timeout is None else timeout
-        failures = close_quietly(self._hands, self._launcher, os.getpid(), patience)
-        self._bell.close()
-        self._release_block()
+        failures = self._held.close(0.0 if terminate else self.settings.close_timeout if timeout is None else timeout)
         del self.batch  # the block goes back to the system once no returned view refers to it
         if failures:
             raise failures[0].exception()

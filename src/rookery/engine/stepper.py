@@ -55,6 +55,13 @@ class Slot:
         return self.dtype.kind in "iu"
 
 
+@dataclass
+class Raised:
+    """Stands for the result of a step that raised."""
+
+    error: BaseException
+
+
 class Stepper:
     """Envs [low, low + len(envs)) of the batch."""
 
@@ -119,28 +126,48 @@ class Stepper:
 
     def step(self) -> tuple[int, Report | None]:
         """Step every env once; returns what there is besides the arrays."""
-        report: Report | None = None
-        ndarray = np.ndarray
         if self._marked:
             self._masks[:] = False
             self._marked = False
+        sum_of_rewards, report = self._store(self._step_envs())
+        self._words[self._count_word] += len(self._steps)
+        if self.strict and not (sum_of_rewards - sum_of_rewards == 0.0 and self._observer.clean()):
+            report = self._accuse(report)
+        if self._observer.objects:
+            report = report or Report()
+            report.objects, self._observer.objects = self._observer.objects, []
+        return (REPORT if report else SLOTS if self._marked else NOTHING), report
+
+    def _step_envs(self) -> list[Any]:
+        """Nothing but the envs' own steps. Between two of them the caches are cold: what the loop does here costs five
+        times what it costs in `_store`, where it is done for all envs in a row (7 us an env with everything here)."""
         words, row_word = self._words, self._row_word
-        rewards, terminations, truncations = self._rewards, self._terminated, self._truncated
-        phase, returns, lengths, steps = self._phase, self._returns, self._lengths, self._steps
-        rows, shape, dtype = self._observer.flat_rows, self._observer.flat_shape, self._observer.flat_dtype
-        sum_of_rewards = 0.0
-        for i, row, step, action in zip(self._positions, self._row_numbers, steps, self._actions(), strict=True):
+        results: list[Any] = []
+        for row, step, action, phase in zip(self._row_numbers, self._steps, self._actions(), self._phase, strict=True):
             words[row_word] = row
             try:
-                if phase[i]:
-                    report = self._resume(i, report)
+                results.append(None if phase else step(action))
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt) and self.interruptible:
+                    raise
+                results.append(Raised(error))
+        return results
+
+    def _store(self, results: list[Any]) -> tuple[float, Report | None]:
+        """Write what the envs returned into their rows; returns the sum of rewards, which NaN and infinity spoil."""
+        report: Report | None = None
+        ndarray = np.ndarray
+        rewards, terminations, truncations = self._rewards, self._terminated, self._truncated
+        returns, lengths = self._returns, self._lengths
+        rows, shape, dtype = self._observer.flat_rows, self._observer.flat_shape, self._observer.flat_dtype
+        sum_of_rewards = 0.0
+        for i, result in enumerate(results):
+            try:
+                if type(result) is not tuple:
+                    report = self._resume(i, result, report)
                     continue
-                observation, reward, terminated, truncated, info = step(action)
-                try:
-                    rewards[i] = reward
-                except (TypeError, ValueError):
-                    raise SpaceError(f"reward should be a number, got {reward!r}") from None
-                terminations[i], truncations[i] = terminated, truncated
+                observation, reward, terminated, truncated, info = result
+                rewards[i], terminations[i], truncations[i] = reward, terminated, truncated
                 reward = rewards[i]  # a Python float now
                 returns[i] += reward
                 lengths[i] += 1
@@ -156,14 +183,8 @@ class Stepper:
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt) and self.interruptible:
                     raise
-                report = self._fail(i, "step", error, report)
-        words[self._count_word] += len(steps)
-        if self.strict and not (sum_of_rewards - sum_of_rewards == 0.0 and self._observer.clean()):
-            report = self._accuse(report)
-        if self._observer.objects:
-            report = report or Report()
-            report.objects, self._observer.objects = self._observer.objects, []
-        return (REPORT if report else SLOTS if self._marked else NOTHING), report
+                report = self._fail(i, "step", _explained(error, result), report)
+        return sum_of_rewards, report
 
     def _actions(self) -> Iterable[Any]:
         """One action per env, in the form Gymnasium gives to a single env; arrays are private copies."""
@@ -200,8 +221,12 @@ class Stepper:
         self._batch.returns[row], self._batch.lengths[row] = self._returns[i], self._lengths[i]
         self._batch.seconds[row] = time.perf_counter() - self._started[i]
 
-    def _resume(self, i: int, report: Report | None) -> Report | None:
-        """A step for an env that is not in an episode: after its end, or after a restart."""
+    def _resume(self, i: int, result: Any, report: Report | None) -> Report | None:
+        """A step for an env that is not in an episode: after its end, or after a restart; or one that failed."""
+        if type(result) is Raised:
+            return self._fail(i, "step", result.error, report)
+        if result is not None:
+            raise SpaceError(f"step() should return a tuple of five, got {type(result).__name__}")
         phase = self._phase[i]
         if phase == _OVER:
             raise UsageError("the episode is over; reset the env with reset(options={'reset_mask': ...}) first")
@@ -274,7 +299,6 @@ class Stepper:
         """Reset the envs at these positions."""
         report = Report()
         for i, seed in zip(positions, seeds, strict=True):
-            self._words[self._row_word] = self.low + i
             try:
                 observation, info = self._reset_env(i, seed, options)
                 self._observer.put(i, observation)
@@ -306,6 +330,7 @@ class Stepper:
         return self._announce_restart(i, None)
 
     def _reset_env(self, i: int, seed: int | None, options: dict | None) -> tuple[Any, dict]:
+        self._words[self._row_word] = self.low + i
         self._returns[i], self._lengths[i], self._started[i] = 0.0, 0, time.perf_counter()
         self._phase[i] = _RUNNING
         if self.isolation is None:
@@ -329,3 +354,22 @@ class Stepper:
     def load_books(self, i: int, books: dict[str, Any]) -> None:
         self._phase[i], self._returns[i], self._lengths[i] = books["phase"], books["return"], books["length"]
         self._started[i] = time.perf_counter() - books["seconds"]
+
+
+def _explained(error: BaseException, result: Any) -> BaseException:
+    """Python's words for a malformed result of step(), in ours."""
+    if isinstance(error, ValueError) and type(result) is tuple and len(result) != 5:
+        return SpaceError(
+            f"step() should return observation, reward, terminated, truncated, info; got {len(result)} values"
+        )
+    if isinstance(error, (TypeError, ValueError)) and not _is_number(result[1]):
+        return SpaceError(f"reward should be a number, got {result[1]!r}")
+    return error
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+        return True
+    except (TypeError, ValueError):
+        return False

@@ -19,11 +19,12 @@ from rookery.engine.batch import ASLEEP, BELL, MAIL, ROW, WORKER_WORDS, Batch, B
 from rookery.engine.channel import Channel, ChannelClosed, dumps
 from rookery.engine.crew import Crew, Segment
 from rookery.engine.failure import Failed, Failure
+from rookery.engine.hand import UNANSWERED
 from rookery.engine.launch import die_with_parent
 from rookery.engine.signals import Bell, fence, watch
 from rookery.engine.stepper import REPORT, Report
 
-WATCH_SECONDS = 200e-6  # how long a worker looks for its next task before it sleeps; not at all after longer pauses
+WATCH_SECONDS = 1e-3  # how long a worker looks for its next task before it sleeps; not at all after longer pauses
 PARENT_CHECK_MS = 1000
 
 
@@ -32,14 +33,15 @@ def main(fd: int, parent: int) -> None:
     die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    code = 0
+    code, channel = 0, Channel(socket.socket(fileno=fd))
     try:
-        Worker(Channel(socket.socket(fileno=fd)), os.getppid()).serve()
+        Worker(channel, os.getppid()).serve()
     except ChannelClosed:
         pass  # the parent is gone
     except BaseException:  # noqa: BLE001 - a defect of ours, or an env that reached into this loop: say so and go
         traceback.print_exc()
         code = 1
+    channel.close()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
@@ -125,6 +127,8 @@ class Worker:
     def _reply(self, message: tuple) -> None:
         """Packed apart, so that what cannot be pickled, or read at the other end, is told with its number."""
         kind, number, value = message
+        if number == UNANSWERED and kind != "report":
+            return
         try:
             packed = dumps(value)
         except Exception as error:  # noqa: BLE001 - pickling runs the objects' own code
@@ -151,10 +155,10 @@ class Worker:
             self._bell, self._parent_bell = Bell(bells[:half]), Bell(bells[half:])
             self._poll = select.poll()
             self._poll.register(self._bell, select.POLLIN)
-        self._batch = Batch(spec, buffer)
-        self._words, self._base = self._batch.worker_words, number * WORKER_WORDS
+        batch, base = Batch(spec, buffer), number * WORKER_WORDS
+        self._crew.attach(batch, base + ROW, segments)
+        self._batch, self._words, self._base = batch, batch.worker_words, base
         self._mail_read = self._words[self._base + MAIL]
-        self._crew.attach(self._batch, self._base + ROW, segments)
 
     def _do_leave(self, _: list[int]) -> list[Failure]:
         self._running = False

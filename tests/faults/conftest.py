@@ -1,0 +1,103 @@
+"""What every fault test shares: a look around before and after, and engines that are closed whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import time
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import rookery
+from rookery.engine.process import ProcessEngine
+
+SETTLE_SECONDS = 3.0  # how long processes may take to disappear after a test
+FAILED = pytest.StashKey[bool]()
+Possessions = tuple[set[int], set[str], dict[str, str]]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "call":
+        item.stash[FAILED] = report.failed
+    return report
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No child process, nothing new in /dev/shm, and no more open files than before."""
+    before = _possessions()
+    yield
+    if request.node.stash.get(FAILED, True):
+        return  # pytest keeps the frames of a failed test, and with them what the test had open
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while (left := _difference(before)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not left, f"left behind: {left}"
+
+
+def _possessions() -> Possessions:
+    gc.collect()
+    children = {child.pid for child in psutil.Process().children(recursive=True)}
+    files = {}
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the listing's own descriptor is gone by now
+            files[name] = os.readlink(f"/proc/self/fd/{name}")
+    return children, set(os.listdir("/dev/shm")), files
+
+
+def _difference(before: Possessions) -> str:
+    children, memory, files = _possessions()
+    found = []
+    if children - before[0]:
+        found.append(f"processes {sorted(children - before[0])}")
+    if memory - before[1]:
+        found.append(f"in /dev/shm {sorted(memory - before[1])}")
+    if len(files) > len(before[2]):
+        new = [target for name, target in files.items() if before[2].get(name) != target]
+        found.append(f"{len(files)} open files instead of {len(before[2])}, new: {new}")
+    return "; ".join(found)
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., rookery.Engine]]:
+    """`rookery.make_vec`, with every engine closed at the end of the test. Workers are forked unless a test says
+    otherwise: ten times quicker, and the start methods have tests of their own."""
+    engines: list[rookery.Engine] = []
+
+    def make_vec(*args: Any, **kwargs: Any) -> rookery.Engine:
+        options = {"close_timeout": 2.0, "start_method": "fork", **kwargs}
+        engines.append(rookery.make_vec(*args, **options))
+        return engines[-1]
+
+    yield make_vec
+    for engine in engines:
+        with contextlib.suppress(Exception):  # close() may tell what the test is about
+            engine.close()
+    engines.clear()
+
+
+@pytest.fixture
+def workers_started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by the number of each worker that an engine hires."""
+    started: list[int] = []
+    hire = ProcessEngine._hire
+
+    def counted(self: ProcessEngine, number: int) -> Any:
+        started.append(number)
+        return hire(self, number)
+
+    monkeypatch.setattr(ProcessEngine, "_hire", counted)
+    return started
+
+
+@pytest.fixture
+def diary(tmp_path: Path) -> Path:
+    """A file in which envs of any process write down what happened to them."""
+    return tmp_path / "diary"

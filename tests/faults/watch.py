@@ -1,0 +1,101 @@
+"""Helpers of the fault tests: watching processes and the clock, and comparing trajectories."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import psutil
+
+import rookery
+
+START_METHODS = ("spawn", "forkserver", "fork")
+BACKENDS = ("serial", "thread", "process")
+Harm = Mapping[tuple[int, int], int]  # (step, env) -> action
+Result = tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
+
+
+@contextlib.contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """The block must not take longer than this."""
+    start = time.monotonic()
+    try:
+        yield
+    finally:
+        took = time.monotonic() - start
+    assert took <= seconds, f"took {took:.2f} s, allowed are {seconds:g} s"
+
+
+def alive(pids: list[int]) -> list[int]:
+    """Which of these processes still run; a zombie does not."""
+    running = []
+    for pid in pids:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                running.append(pid)
+    return running
+
+
+def gone_within(pids: list[int], seconds: float) -> bool:
+    """Whether none of these processes runs any more before the time is up."""
+    deadline = time.monotonic() + seconds
+    while alive(pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not alive(pids)
+
+
+def pids_of(envs: rookery.Engine) -> list[int]:
+    """The processes of the engine's workers, by worker number."""
+    return [worker["pid"] for worker in envs.stats()]
+
+
+@contextlib.contextmanager
+def killed_after(seconds: float, pid: int) -> Iterator[None]:
+    """SIGKILL `pid` from outside while the block runs (by a process: a thread here would be in the way of fork)."""
+    with subprocess.Popen(["sh", "-c", f"sleep {seconds}; kill -9 {pid}"]):
+        yield
+
+
+def action_of(env: int, step: int) -> int:
+    """What env does in its step: the same in every run."""
+    return int(np.random.default_rng((env, step)).integers(2))
+
+
+def play(envs: rookery.Engine, steps: int, harm: Harm | None = None, first: int = 0) -> list[Result]:
+    """Step all envs with their usual actions, except where `harm` says otherwise."""
+    results = []
+    for step in range(first, first + steps):
+        actions = [(harm or {}).get((step, env), action_of(env, step)) for env in range(envs.num_envs)]
+        results.append(envs.step(np.array(actions)))
+    return results
+
+
+def undisturbed(world: Any, num_envs: int, steps: int, seed: int, **options: Any) -> list[Result]:
+    """What the same play gives in the serial backend when nothing goes wrong."""
+    envs = rookery.make_vec(world, num_envs, backend="serial", **options)
+    envs.reset(seed=seed)
+    results = play(envs, steps)
+    envs.close()
+    return results
+
+
+def same(a: Any, b: Any) -> bool:
+    """Bit for bit the same array."""
+    a, b = np.asarray(a), np.asarray(b)
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def same_rows(results: list[Result], expected: list[Result], rows: list[int]) -> bool:
+    """Whether these envs' observations, rewards and flags are the same in two plays, bit for bit."""
+    return len(results) == len(expected) and all(
+        same(mine[k][rows], theirs[k][rows]) for mine, theirs in zip(results, expected, strict=True) for k in range(4)
+    )
+
+
+def restarted(infos: dict[str, Any]) -> list[int]:
+    """Positions that the infos of a step call restarted."""
+    return np.flatnonzero(infos.get("restarted", [])).tolist()
