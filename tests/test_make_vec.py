@@ -159,7 +159,7 @@ def test_what_only_an_env_can_tell_is_refused_by_the_first_worker(backend, monke
     start = api.import_module("rookery.engine.launch").Launcher.start
     monkeypatch.setattr("rookery.engine.launch.Launcher.start", lambda self: started.append(1) or start(self))
     options = {"num_envs": 4, "backend": backend, "workers": 4 if backend == "process" else 1}
-    with pytest.raises(WorldError, match="should build a gymnasium.Env, but it returned builtins.dict"):
+    with pytest.raises(WorldError, match=r"should build a gymnasium\.Env, but it returned builtins\.dict"):
         rookery.make_vec(dict, **options)
     with pytest.raises(SpaceError, match="expected a gymnasium Space, got None"):
         rookery.make_vec(NoSpaces, **options)

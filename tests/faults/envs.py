@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import os
 import random
 import signal
@@ -55,6 +56,7 @@ def do(act: int) -> None:
     elif act == Act.OS_EXIT:
         os._exit(3)
     elif act == Act.SEGFAULT:
+        faulthandler.disable()  # pytest's, in a forked worker: its long dump would be no news
         os.kill(os.getpid(), signal.SIGSEGV)
     elif act == Act.HOLD_GIL:
         ctypes.PyDLL(None).sleep(1000)  # PyDLL keeps the GIL: no Python thread of this process runs meanwhile

@@ -102,8 +102,8 @@ class Engine(VectorEnv):
         """Start stepping these segments."""
 
     @abstractmethod
-    def _wait(self, segments: Sequence[Segment], need: int) -> list[Segment]:
-        """Block until at least `need` envs in these segments have been stepped; returns the finished segments."""
+    def _wait(self, segments: Sequence[Segment], need: int) -> None:
+        """Block until at least `need` envs in these segments have been stepped."""
 
     @abstractmethod
     def _report(self, segment: Segment) -> Report:
@@ -177,10 +177,10 @@ class Engine(VectorEnv):
             result = self._receive(self.segments, ALL, need)
             result[4]["env_id"] = np.arange(need)
             return result
-        finished = {s.index for s in self._wait(flying, need)}
-        chosen, count = [], 0
+        self._wait(flying, need)
+        go, done, chosen, count = self.batch.go, self.batch.done, [], 0
         for segment in flying:  # in the order they were sent, so that none waits for ever
-            if segment.index in finished and count < need:
+            if done[segment.index] == go[segment.index] and count < need:
                 chosen.append(segment)
                 count += segment.high - segment.low
         ids = np.sort(np.concatenate([np.arange(s.low, s.high) for s in chosen]))
@@ -303,10 +303,13 @@ class Engine(VectorEnv):
         self._post(segments)
 
     def _receive(self, segments: Sequence[Segment], rows: slice | np.ndarray, count: int) -> tuple:
-        batch, infos = self.batch, dict[str, Any]()
+        batch, infos, status = self.batch, dict[str, Any](), NOTHING
         try:
-            status, reports = self._collect(segments)
-            if status:
+            self._wait(segments, count)
+            for segment in segments:
+                status |= batch.status[segment.index]
+            if status or self._asked_again:  # something besides arrays, or a worker was lost
+                reports = self._collect(segments, count)
                 self._digest(segments, reports, infos, None if rows is ALL else _positions(rows, self.num_envs))
                 self._slot_table.read(infos, batch.info_values, batch.info_masks, rows)
         finally:  # whatever was raised, these envs are nobody's business any more
@@ -320,24 +323,19 @@ class Engine(VectorEnv):
         observations = batch.observations.take(rows, self._copy)
         return observations, rewards.copy(), terminated.copy(), truncated.copy(), infos
 
-    def _collect(self, segments: Sequence[Segment]) -> tuple[int, list[Report]]:
-        """Wait for these segments and take what they left besides arrays."""
+    def _collect(self, segments: Sequence[Segment], count: int) -> list[Report]:
+        """Wait for these segments and take their reports."""
         statuses, reports = self.batch.status, dict[int, Report]()
-        count = sum([s.high - s.low for s in segments])
         while True:
             self._wait(segments, count)
             for index in self._asked_again:  # their worker was lost: what was taken of them before is void
                 reports.pop(index, None)
             self._asked_again.clear()
-            status = NOTHING
             for segment in segments:
-                word = statuses[segment.index]
-                if word:
-                    status = word
-                    if word == REPORT and segment.index not in reports:
-                        reports[segment.index] = self._report(segment)
+                if statuses[segment.index] == REPORT and segment.index not in reports:
+                    reports[segment.index] = self._report(segment)
             if not self._asked_again:
-                return status, list(reports.values())
+                return list(reports.values())
 
     def _digest(
         self, segments: Sequence[Segment], reports: list[Report], infos: dict, position: dict[int, int] | None
@@ -350,7 +348,7 @@ class Engine(VectorEnv):
                 return
             again = [s for s in segments if s.index in self._asked_again]
             self._asked_again.clear()
-            _, reports = self._collect(again)
+            reports = self._collect(again, sum(s.high - s.low for s in again))
 
     def _absorb(self, report: Report, infos: dict[str, Any], position: dict[int, int] | None) -> None:
         """Merge a report into the infos of this step; act on failures."""

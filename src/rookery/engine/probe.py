@@ -39,7 +39,7 @@ def probe(source: Source, start_method: str | None = None, seconds: float = PROB
     hand: Hand | None = None
     try:
         hand = Hand(0, launcher)
-        hand.response(hand.request("hire", (source, True, None, [])))
+        hand.response(hand.request("hire", (source, True, None, [], 0.0)))
         return hand.response(hand.request("run", (_measure, seconds)))
     except Failed as failed:
         raise failed.failure.exception() from None

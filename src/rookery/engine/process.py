@@ -18,7 +18,7 @@ from rookery.engine.engine import Engine
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.hand import Hand, Resources, dismiss, ring
 from rookery.engine.launch import Launcher
-from rookery.engine.machine import allowed_cores, oom_kills, size_text
+from rookery.engine.machine import allowed_cores, oom_kills, size_text, usable_cores
 from rookery.engine.settings import Settings
 from rookery.engine.signals import fence
 from rookery.engine.source import Source
@@ -26,7 +26,7 @@ from rookery.engine.stepper import Report
 from rookery.engine.usage import process_usage
 from rookery.errors import MemoryShortage, RestartLimit, StepTimeout, WorkerDied
 
-WATCH_SECONDS = 1e-3  # how long the parent looks for results before it sleeps; not at all after longer waits
+WATCH_SECONDS = 1e-3  # how long parent and workers look for news before they sleep; not at all after longer waits
 START_SECONDS = 60.0  # a hung start is found after this long, where steps have a timeout
 CHECK_SECONDS = 1.0  # the longest sleep without a look around
 
@@ -41,6 +41,11 @@ class ProcessEngine(Engine):
         self._held = Resources(launcher)
         self._hands, self._bell = self._held.hands, self._held.bell
         self._oom_kills = oom_kills()
+        self._pinned = _pins(settings)
+        # Watching pays where it takes no core from a worker: one is free, or each worker has its own to come back to.
+        # Unpinned on as many cores, a watching parent halved the speed of two workers.
+        spare = settings.workers < usable_cores()
+        self._watch_seconds = WATCH_SECONDS if self._pinned or spare else 0.0
         self._last_wait = 0.0
         self._seen: dict[int, tuple[Any, float]] = {}  # per busy worker: where it is, and since when
         self._finalizer = weakref.finalize(self, self._held.close, settings.close_timeout)
@@ -70,15 +75,13 @@ class ProcessEngine(Engine):
         hand = Hand(number, self._held.launcher)
         self._hands[number : number + 1] = [hand]
         strict = self.settings.bad_values != "allow"
-        hand.request("hire", (self.source, strict, self.settings.isolate_random, self._cores(number)))
+        isolate = self.settings.isolate_random
+        hand.request("hire", (self.source, strict, isolate, self._cores(number), self._watch_seconds))
         return hand
 
     def _cores(self, number: int) -> list[int]:
-        """Pin a worker where there is one for each core: measured +26 % to +50 % on short steps. With fewer workers
-        the kernel finds free cores itself, and pinning would make separate runs share the same ones."""
         cores = allowed_cores()
-        pin = self.settings.workers == len(cores) if self.settings.pin is None else self.settings.pin
-        return [cores[number % len(cores)]] if pin and hasattr(os, "sched_setaffinity") else []
+        return [cores[number % len(cores)]] if self._pinned else []
 
     def _first_answer(self, number: int, method: str, args: tuple) -> Any:
         hand = self._hands[number]
@@ -170,17 +173,15 @@ class ProcessEngine(Engine):
             mine += [(k, row, actions.columns[k][row]) for k in actions.object_leaves for row in range(s.low, s.high)]
         self._ask({worker: ("take_actions", (mine,)) for worker, mine in items.items()})
 
-    def _wait(self, segments: Sequence[Segment], need: int) -> list[Segment]:
-        go, done = self.batch.go, self.batch.done
+    def _wait(self, segments: Sequence[Segment], need: int) -> None:
         some = self.settings.per_env and need < len(segments)
         if some and self.settings.step_timeout is not None:  # others may finish again and again beside a hung one
             self._check_hangs(self.settings.step_timeout)
         start = time.perf_counter()
-        if some or self._last_wait > WATCH_SECONDS or not self._watch(segments, start + WATCH_SECONDS):
+        if some or self._last_wait > self._watch_seconds or not self._watch(segments, start + self._watch_seconds):
             self._sleep(segments, need if some else len(segments))
         self._last_wait = time.perf_counter() - start
         fence()
-        return [s for s in segments if done[s.index] == go[s.index]] if some else list(segments)
 
     def _watch(self, segments: Sequence[Segment], until: float) -> bool:
         """Look for the results of all these segments, one after the other, giving way to the workers."""
@@ -391,6 +392,14 @@ class ProcessEngine(Engine):
         del self.batch  # the block goes back to the system once no returned view refers to it
         if failures:
             raise failures[0].exception()
+
+
+def _pins(settings: Settings) -> bool:
+    """Pin workers where there is one for each core: measured +26 % to +50 % on short steps. With fewer workers the
+    kernel finds free cores itself, and pinning would make separate runs share the same ones."""
+    if not hasattr(os, "sched_setaffinity"):
+        return False
+    return settings.workers == len(allowed_cores()) if settings.pin is None else settings.pin
 
 
 def default_start_method(workers: int) -> str:

@@ -22,9 +22,8 @@ class SerialEngine(LocalEngine):
         for segment in segments:
             self.batch.go[segment.index] += 1
 
-    def _wait(self, segments: Sequence[Segment], need: int) -> list[Segment]:
-        go, done = self.batch.go, self.batch.done
-        finished, count = [], 0
+    def _wait(self, segments: Sequence[Segment], need: int) -> None:
+        go, done, count = self.batch.go, self.batch.done, 0
         with self._borrowed():
             for segment in segments:
                 index = segment.index
@@ -33,9 +32,7 @@ class SerialEngine(LocalEngine):
                         continue
                     done[index] = go[index]  # first: if Ctrl-C ends the step, it is over
                     self._step(segment)
-                finished.append(segment)
                 count += segment.high - segment.low
-        return finished
 
     def _step(self, segment: Segment) -> None:
         try:

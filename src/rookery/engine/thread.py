@@ -47,14 +47,14 @@ class ThreadEngine(LocalEngine):
             self.batch.go[segment.index] += 1
             self._work[segment.worker].put((segment, self.batch))
 
-    def _wait(self, segments: Sequence[Segment], need: int) -> list[Segment]:
+    def _wait(self, segments: Sequence[Segment], need: int) -> None:
         go, done = self.batch.go, self.batch.done
         while True:
             finished = [s for s in segments if done[s.index] == go[s.index]]
             if sum(s.high - s.low for s in finished) >= need:
                 while not self._done.empty():  # tokens only say "look again"; the words hold the truth
                     self._done.get_nowait()
-                return finished
+                return
             self._done.get()
 
     def close_extras(self, **kwargs: Any) -> None:

@@ -24,7 +24,6 @@ from rookery.engine.launch import die_with_parent
 from rookery.engine.signals import Bell, fence, watch
 from rookery.engine.stepper import REPORT, Report
 
-WATCH_SECONDS = 1e-3  # how long a worker looks for its next task before it sleeps; not at all after longer pauses
 PARENT_CHECK_MS = 1000
 
 
@@ -75,7 +74,8 @@ class Worker:
         """Wait until the bell word changes: watch it for a moment, then sleep until the bell rings."""
         words, bell = self._words, self._base + BELL
         start = time.perf_counter()
-        if self._last_pause > WATCH_SECONDS or not watch(words, bell, heard, WATCH_SECONDS):
+        # Not after a longer pause: whoever keeps us waiting that long needs the core more than we do.
+        if self._last_pause > self._watch_seconds or not watch(words, bell, heard, self._watch_seconds):
             words[self._base + ASLEEP] = 1
             fence()
             while words[bell] == heard:
@@ -138,10 +138,13 @@ class Worker:
             packed = dumps(Failure(row, "step" if kind == "report" else "call", problem))
         self._channel.send((kind, number, packed))
 
-    def _do_hire(self, _: list[int], source: Any, strict: bool, isolate: bool | None, cores: Sequence[int]) -> int:
+    def _do_hire(
+        self, _: list[int], source: Any, strict: bool, isolate: bool | None, cores: Sequence[int], watch_seconds: float
+    ) -> int:
         if cores:
             os.sched_setaffinity(0, cores)
         _one_torch_thread()
+        self._watch_seconds = watch_seconds
         self._crew = Crew(source, strict, isolate)
         return os.getpid()
 
