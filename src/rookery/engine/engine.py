@@ -308,9 +308,10 @@ class Engine(VectorEnv):
             self._wait(segments, count)
             for segment in segments:
                 status |= batch.status[segment.index]
-            if status or self._asked_again:  # something besides arrays, or a worker was lost
+            if status & REPORT or self._asked_again:  # something besides arrays, or a worker was lost
                 reports = self._collect(segments, count)
                 self._digest(segments, reports, infos, None if rows is ALL else _positions(rows, self.num_envs))
+            if status:
                 self._slot_table.read(infos, batch.info_values, batch.info_masks, rows)
         finally:  # whatever was raised, these envs are nobody's business any more
             for segment in segments:

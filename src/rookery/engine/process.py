@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from rookery.engine.batch import ASLEEP, Batch, BatchSpec
 from rookery.engine.channel import ChannelClosed, ChannelTimeout
+from rookery.engine.contention import Contention
 from rookery.engine.crew import Facts, Segment
 from rookery.engine.engine import Engine
 from rookery.engine.failure import Failed, Failure
@@ -28,6 +29,7 @@ from rookery.errors import MemoryShortage, RestartLimit, StepTimeout, WorkerDied
 
 WATCH_SECONDS = 1e-3  # how long parent and workers look for news before they sleep; not at all after longer waits
 START_SECONDS = 60.0  # a hung start is found after this long, where steps have a timeout
+clock = time.perf_counter
 CHECK_SECONDS = 1.0  # the longest sleep without a look around
 
 
@@ -46,7 +48,7 @@ class ProcessEngine(Engine):
         # Unpinned on as many cores, a watching parent halved the speed of two workers.
         spare = settings.workers < usable_cores()
         self._watch_seconds = WATCH_SECONDS if self._pinned or spare else 0.0
-        self._last_wait = 0.0
+        self._last_wait, self._contention = 0.0, Contention()
         self._seen: dict[int, tuple[Any, float]] = {}  # per busy worker: where it is, and since when
         self._finalizer = weakref.finalize(self, self._held.close, settings.close_timeout)
         try:
@@ -177,15 +179,26 @@ class ProcessEngine(Engine):
         some = self.settings.per_env and need < len(segments)
         if some and self.settings.step_timeout is not None:  # others may finish again and again beside a hung one
             self._check_hangs(self.settings.step_timeout)
-        start = time.perf_counter()
+        start = clock()
         if some or self._last_wait > self._watch_seconds or not self._watch(segments, start + self._watch_seconds):
             self._sleep(segments, need if some else len(segments))
-        self._last_wait = time.perf_counter() - start
+        now = clock()
+        self._last_wait = now - start
         fence()
+        if self._pinned and self._contention.changed(now - start, now):
+            self._settle_workers()
+
+    def _settle_workers(self) -> None:
+        """Give up the cores to a busy neighbour, or take them back."""
+        crowded = self._contention.crowded
+        self._watch_seconds = 0.0 if crowded else WATCH_SECONDS
+        for hand in self._hands:
+            cores = allowed_cores() if crowded else self._cores(hand.number)
+            hand.tell("settle", (cores, self._watch_seconds))
 
     def _watch(self, segments: Sequence[Segment], until: float) -> bool:
         """Look for the results of all these segments, one after the other, giving way to the workers."""
-        go, done, give_way, clock = self.batch.go, self.batch.done, os.sched_yield, time.perf_counter
+        go, done, give_way = self.batch.go, self.batch.done, os.sched_yield
         for segment in segments:
             index = segment.index
             while done[index] != go[index]:

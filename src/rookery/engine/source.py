@@ -5,6 +5,7 @@ A world is a Gymnasium id or EnvSpec, a class, any callable, `"file.py:MyEnv"`, 
 
 from __future__ import annotations
 
+import copy
 import difflib
 import importlib.util
 import sys
@@ -37,13 +38,16 @@ class Source:
 
 @dataclass(frozen=True)
 class Registered:
-    """`gymnasium.make` with the passive checker off: the engine checks every observation itself, and faster."""
+    """`gymnasium.make` without the two wrappers whose work the engine does itself, and faster: the passive checker
+    (every observation is checked) and the order enforcer (no env is stepped before a reset). 0.5 us a step each."""
 
     spec: gym.envs.registration.EnvSpec
     kwargs: dict[str, Any]
 
     def __call__(self) -> gym.Env:
-        return gym.make(self.spec, disable_env_checker=True, **self.kwargs)
+        spec = copy.deepcopy(self.spec)
+        spec.order_enforce = False
+        return gym.make(spec, disable_env_checker=True, **self.kwargs)
 
 
 @dataclass(frozen=True)

@@ -229,7 +229,7 @@ class Stepper:
             raise SpaceError(f"step() should return a tuple of five, got {type(result).__name__}")
         phase = self._phase[i]
         if phase == _OVER:
-            raise UsageError("the episode is over; reset the env with reset(options={'reset_mask': ...}) first")
+            raise UsageError("not in an episode: call reset(), or reset(options={'reset_mask': ...}) for some envs")
         self._rewards[i], self._terminated[i] = 0.0, False
         self._truncated[i] = phase == _RESTARTED
         if phase == _RESTARTED:

@@ -141,12 +141,16 @@ class Worker:
     def _do_hire(
         self, _: list[int], source: Any, strict: bool, isolate: bool | None, cores: Sequence[int], watch_seconds: float
     ) -> int:
-        if cores:
-            os.sched_setaffinity(0, cores)
         _one_torch_thread()
-        self._watch_seconds = watch_seconds
+        self._do_settle([], cores, watch_seconds)
         self._crew = Crew(source, strict, isolate)
         return os.getpid()
+
+    def _do_settle(self, _: list[int], cores: Sequence[int], watch_seconds: float) -> None:
+        """Where to run, and how long to look for the next task before sleeping."""
+        if cores:
+            os.sched_setaffinity(0, cores)
+        self._watch_seconds = watch_seconds
 
     def _do_attach(self, fds: list[int], spec: BatchSpec, number: int, segments: Sequence[Segment]) -> None:
         assert self._crew is not None
