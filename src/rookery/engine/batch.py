@@ -114,8 +114,12 @@ class Columns:
     def put(self, rows: slice | np.ndarray, value: Any, count: int) -> None:
         """Store a batched value for some envs, checking shapes; used for actions."""
         flat = self.flat_leaf  # the common case, at a third of the cost of finding out why a value does not fit
-        fits = flat is not None and type(value) is np.ndarray and value.dtype is flat.dtype
-        if flat is not None and fits and value.shape == (count, *flat.shape):
+        if (
+            flat is not None
+            and type(value) is np.ndarray
+            and (value.dtype is flat.dtype or value.dtype == flat.dtype)  # unpickled dtypes are equal, not the same
+            and value.shape == (count, *flat.shape)
+        ):
             self.only_array[rows] = value
             return
         parts = split(self.space, value)

@@ -40,7 +40,7 @@ def leaves(space: Space, path: tuple[str | int, ...] = ()) -> list[Leaf]:
     if isinstance(space, spaces.Tuple):
         return [leaf for key, child in enumerate(space.spaces) for leaf in leaves(child, (*path, key))]
     if isinstance(space, ARRAY_SPACES):
-        # The one canonical dtype object: unpickling makes copies, and the stepping loop compares by identity.
+        # The one canonical dtype object: unpickling makes copies, and comparing by identity is quicker.
         dtype = np.dtype(np.dtype(space.dtype).str)
         if dtype.hasobject:
             raise SpaceError(f"{space} cannot be laid out in memory: its dtype is {dtype}")

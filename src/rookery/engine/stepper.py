@@ -174,7 +174,12 @@ class Stepper:
                 sum_of_rewards += reward
                 if terminated or truncated:
                     report, observation, info = self._end(i, observation, info, report)
-                if rows and type(observation) is ndarray and observation.dtype is dtype and observation.shape == shape:
+                if (
+                    rows
+                    and type(observation) is ndarray
+                    and (observation.dtype is dtype or observation.dtype == dtype)
+                    and observation.shape == shape
+                ):
                     rows[i][...] = observation
                 else:
                     self._observer.put(i, observation)
