@@ -222,6 +222,16 @@ def test_falls_back_to_serial_when_processes_cannot_start(monkeypatch, caplog):
         caplog.clear()
 
 
+def test_falls_back_to_serial_where_there_is_no_linux(monkeypatch, caplog):
+    """Other systems get the serial loop and one line that says why."""
+    caplog.set_level(logging.INFO, logger="rookery")
+    monkeypatch.delattr(os, "pidfd_open")
+    envs = rookery.make_vec("CartPole-v1", num_envs=4)
+    assert envs.backend == "serial"
+    assert "they need Linux" in caplog.text
+    one_step(envs)
+
+
 def test_import_is_light():
     """`import rookery` loads no heavy library and takes well under half a second."""
     code = (

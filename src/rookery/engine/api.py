@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import Any
 
@@ -158,7 +157,3 @@ def _same_thing(num_envs: int | None, n_envs: int | None) -> int | None:
     if num_envs is not None and n_envs is not None and num_envs != n_envs:
         raise OptionError(f"num_envs={num_envs} and n_envs={n_envs} are two names of one option; give one of them")
     return n_envs if num_envs is None else num_envs
-
-
-if sys.platform == "win32":  # pragma: no cover
-    BACKENDS.pop("process")

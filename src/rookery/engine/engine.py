@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from rookery.engine import seeding
@@ -19,7 +19,7 @@ from rookery.engine.failure import Failed, Failure
 from rookery.engine.groups import Group
 from rookery.engine.guard import Guard
 from rookery.engine.infos import SlotTable, add_info, mark
-from rookery.engine.settings import Settings, divide, group_ranges
+from rookery.engine.settings import Settings, divide, group_ranges, positive_int, redivide
 from rookery.engine.source import Source
 from rookery.engine.stepper import NOTHING, REPORT, Report
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
@@ -243,15 +243,17 @@ class Engine(VectorEnv):
         """Change the number of envs. Those that stay keep their worker, state and seed; new ones must be reset
         (`reset(options={"reset_mask": ...})`) before they are stepped."""
         self._require_idle("resize")
-        if isinstance(num_envs, bool) or not isinstance(num_envs, int) or num_envs < 1:
-            raise OptionError(f"num_envs should be a positive integer, got {num_envs!r}")
+        positive_int("num_envs", num_envs)
         if not self.source.endless and num_envs > len(self.source.makers):
             raise OptionError(f"cannot grow to {num_envs} envs: the list holds {len(self.source.makers)} worlds")
         if self.settings.groups > 1:
             raise UsageError("an engine with groups cannot be resized; make a new one")
         if num_envs != self.num_envs:
             check_memory(self.single_observation_space, self.single_action_space, num_envs)
-            self._redivide(num_envs)
+            staff = max(self.workers, min(self.settings.workers, num_envs))
+            self.segments = redivide(self.segments, num_envs, staff, self.settings.per_env)
+            self.num_envs = num_envs
+            self._segment_of_row = {row: s for s in self.segments for row in range(s.low, s.high)}
             self._batch_spaces()
             self._last_ids = None
             old = self.batch.worker_words
@@ -483,28 +485,7 @@ class Engine(VectorEnv):
             answers.update(part)
         return tuple(answers[row] for row in rows)
 
-    def _redivide(self, num_envs: int) -> None:
-        """New segments for `num_envs`: kept envs stay with their worker, new ones go where there are fewest."""
-        old, self.num_envs = self.num_envs, num_envs
-        per_env = self.settings.per_env
-        kept = [(s.worker, s.low, min(s.high, num_envs)) for s in self.segments if s.low < num_envs]
-        load = {w: 0 for w in range(max(self.workers, min(self.settings.workers, num_envs)))}
-        for worker, low, high in kept:
-            load[worker] += high - low
-        for row in range(old, num_envs):
-            worker = min(load, key=lambda w: (load[w], w))
-            load[worker] += 1
-            if not per_env and kept and kept[-1][0] == worker and kept[-1][2] == row:
-                kept[-1] = (worker, kept[-1][1], row + 1)
-            else:
-                kept.append((worker, row, row + 1))
-        self.segments = [Segment(k, worker, low, high) for k, (worker, low, high) in enumerate(kept)]
-        self._segment_of_row = {row: s for s in self.segments for row in range(s.low, s.high)}
-
 
 def _positions(rows: slice | np.ndarray, num_envs: int) -> dict[int, int]:
     ids = np.arange(num_envs)[rows]
     return {row: at for at, row in enumerate(ids.tolist())}
-
-
-__all__ = ["AutoresetMode", "Engine"]

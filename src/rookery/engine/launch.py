@@ -68,6 +68,8 @@ class Launcher:
     """Starts workers by one method for one engine."""
 
     def __init__(self, method: str) -> None:
+        if not (hasattr(os, "pidfd_open") and hasattr(os, "memfd_create")):
+            raise OSError("they need Linux: memfd for memory without a name, pidfd to see a death")
         self.method = method
         self._server: tuple[subprocess.Popen, Channel] | None = None
 

@@ -243,17 +243,17 @@ class ProcessEngine(Engine):
                 self._seen[number] = (row, asked), now
             elif now - self._seen[number][1] > timeout:
                 del self._seen[number]
-                self._hands[number].process.kill()
-                self._lose(number, row)
+                self._lose(number, self._kill(number))
 
     def _report(self, segment: Segment) -> Report:
         hand = self._hands[segment.worker]
         try:
             return hand.report(segment.index, segment.low, self.settings.step_timeout)
-        except (ChannelClosed, ChannelTimeout):  # it died between the step and its last words
-            hand.process.kill()
+        except ChannelClosed:  # it died between the step and its last words
             self._lose(segment.worker, None)
-            return Report()
+        except ChannelTimeout:
+            self._lose(segment.worker, self._kill(segment.worker))
+        return Report()
 
     # --- asking -------------------------------------------------------------------------------------------------
 
@@ -270,12 +270,9 @@ class ProcessEngine(Engine):
                 except Failed as failed:
                     answers[k], first = None, first or failed
                 except ChannelClosed:
-                    self._hands[k].process.kill()
                     self._lose(k, None)  # raises, or puts a new worker in its place, which is asked again
                 except ChannelTimeout:
-                    row = self._hands[k].current_row()
-                    self._hands[k].process.kill()
-                    self._lose(k, row)
+                    self._lose(k, self._kill(k))
         if first is not None:
             raise first if raw else first.failure.exception()
         return answers
@@ -309,13 +306,19 @@ class ProcessEngine(Engine):
                 failure = self._replace(number, lost)
             except Failed as failed:
                 failure = failed.failure
-            except (ChannelClosed, ChannelTimeout):
-                self._hands[number].process.kill()
-                story = f"WorkerDied: {self._death(number, None)}"
+            except (ChannelClosed, ChannelTimeout) as lost_again:
+                row = self._kill(number) if isinstance(lost_again, ChannelTimeout) else None
+                story = f"WorkerDied: {self._death(number, row)}"
                 continue
             if failure is None:
                 return
             story = failure.trace
+
+    def _kill(self, number: int) -> int:
+        """End a worker that hangs; returns the env it was at."""
+        row = self._hands[number].current_row()
+        self._hands[number].process.kill()
+        return row
 
     def _give_up(self, error: Exception) -> NoReturn:
         self._broken = error
@@ -375,6 +378,7 @@ class ProcessEngine(Engine):
             )
         row = hand.current_row()
         at = f" while at env {row}" if row in rows else ""
+        hand.process.kill()  # no effect on one that is dead; an env may also have closed the channel and live on
         manner = self._manner(hand.process.wait())
         self._oom_kills = oom_kills()
         return WorkerDied(f"{who} {manner}{at}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,3 +104,20 @@ def divide(num_envs: int, workers: int, groups: int, per_env: bool) -> list[Segm
                 segments.append(Segment(len(segments), (turn + p) % workers, a, b))
         turn += parts
     return segments
+
+
+def redivide(segments: Sequence[Segment], num_envs: int, workers: int, per_env: bool) -> list[Segment]:
+    """Segments for another number of envs: those that stay keep their worker, new ones go where there are fewest."""
+    old = max(s.high for s in segments)
+    kept = [(s.worker, s.low, min(s.high, num_envs)) for s in segments if s.low < num_envs]
+    load = dict.fromkeys(range(workers), 0)
+    for worker, low, high in kept:
+        load[worker] += high - low
+    for row in range(old, num_envs):
+        worker = min(load, key=lambda w: (load[w], w))
+        load[worker] += 1
+        if not per_env and kept and kept[-1][0] == worker and kept[-1][2] == row:
+            kept[-1] = (worker, kept[-1][1], row + 1)
+        else:
+            kept.append((worker, row, row + 1))
+    return [Segment(k, worker, low, high) for k, (worker, low, high) in enumerate(kept)]
