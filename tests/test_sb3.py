@@ -425,7 +425,8 @@ def test_dqn_learns():
 def test_multi_binary_actions():
     """PPO's float samples of MultiBinary actions reach the envs as integers."""
     envs = vec(Switches, 4)
-    PPO("MlpPolicy", envs, **ON_POLICY).learn(128)
+    model = PPO("MlpPolicy", envs, **ON_POLICY).learn(128)  # Switches refuses anything but integers
+    assert model.num_timesteps >= 128
     envs.close()
 
 
