@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import gymnasium as gym
@@ -220,6 +222,37 @@ def test_falls_back_to_serial_when_processes_cannot_start(monkeypatch, caplog):
         assert "worker processes cannot be started here" in caplog.text
         one_step(envs)
         caplog.clear()
+
+
+class NoDevice(Counter):
+    """Cannot open what it needs."""
+
+    def __init__(self):
+        raise OSError(19, "No such device")
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "process", "workers": 2}], ids=str)
+def test_an_envs_own_system_error_is_no_reason_to_fall_back(options, caplog):
+    """What an env's constructor raises is raised, and nobody says that processes cannot be started."""
+    caplog.set_level(logging.INFO, logger="rookery")
+    with pytest.raises(OSError, match="No such device") as caught:
+        rookery.make_vec(NoDevice, num_envs=2, **options)
+    assert caught.value.env_index == 0
+    assert caplog.text == ""
+
+
+def test_after_ctrl_c_the_step_under_way_can_still_be_received():
+    """Workers do not see the interrupt; what they were doing arrives with recv(), and stepping goes on from there."""
+    envs = rookery.make_vec(lambda: SlowEnv(0.4), 2, backend="process", workers=2)
+    envs.reset(seed=1)
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        envs.step([0, 0])
+    with pytest.raises(rookery.errors.UsageError, match="recv"):
+        envs.step([0, 0])
+    assert envs.recv()[0][:, 0].tolist() == [1.0, 1.0]
+    assert envs.step([0, 0])[0][:, 0].tolist() == [2.0, 2.0]
+    envs.close()
 
 
 def test_falls_back_to_serial_where_there_is_no_linux(monkeypatch, caplog):

@@ -13,7 +13,7 @@ from rookery.engine.probe import probe
 from rookery.engine.settings import Settings, autoreset, one_of, positive_int
 from rookery.engine.source import Source, resolve
 from rookery.engine.tune import Choice, choose
-from rookery.errors import MemoryShortage, OptionError
+from rookery.errors import OptionError, RookeryError
 from rookery.say import say
 
 # Backends are found by name and imported when used.
@@ -134,20 +134,16 @@ def _build(source: Source, choice: Choice, settings: Settings) -> Engine:
     engine = getattr(import_module(module), name)
     try:
         return engine(source, settings)
-    except MemoryShortage:
-        raise
     except OSError as error:
-        if choice.backend != "process" or isinstance(error, _env_errors()):
+        if choice.backend != "process":
             raise
         return _build(source, _cannot_start(error, choice.num_envs), settings)
 
 
-def _env_errors() -> tuple[type[BaseException], ...]:
-    """Errors that an env's own code raises are no reason to try another backend: they carry the env's number."""
-    return (FileNotFoundError, PermissionError, ConnectionError, TimeoutError)
-
-
 def _cannot_start(error: OSError, num_envs: int | None) -> Choice:
+    """The serial loop instead, unless the error is one of ours or of an env, which carries its number."""
+    if isinstance(error, RookeryError) or hasattr(error, "env_index"):
+        raise error
     count = num_envs or usable_cores()
     say(f"worker processes cannot be started here ({error}); falling back to the serial backend with {count} envs")
     return Choice("serial", count, 1, "")

@@ -300,9 +300,9 @@ class Engine(VectorEnv):
 
     def _send(self, segments: Sequence[Segment], actions: Any, rows: slice | np.ndarray, count: int) -> None:
         self.batch.actions.put(rows, actions, count)
-        for segment in segments:
-            self._in_flight[segment.index] = segment
         self._post(segments)
+        for segment in segments:  # only now: what failed to start is not on its way
+            self._in_flight[segment.index] = segment
 
     def _receive(self, segments: Sequence[Segment], rows: slice | np.ndarray, count: int) -> tuple:
         batch, infos, status = self.batch, dict[str, Any](), NOTHING
@@ -315,9 +315,10 @@ class Engine(VectorEnv):
                 self._digest(segments, reports, infos, None if rows is ALL else _positions(rows, self.num_envs))
             if status:
                 self._slot_table.read(infos, batch.info_values, batch.info_masks, rows)
-        finally:  # whatever was raised, these envs are nobody's business any more
-            for segment in segments:
-                self._in_flight.pop(segment.index, None)
+        except Exception:
+            self._land(segments)
+            raise  # not so for Ctrl-C: the workers are still stepping, and recv() gets what they do
+        self._land(segments)
         if rows is not ALL or batch.any_end():
             self._note_ends(infos, rows, count)
         rewards, terminated, truncated = batch.rewards, batch.terminated, batch.truncated
@@ -326,11 +327,14 @@ class Engine(VectorEnv):
         observations = batch.observations.take(rows, self._copy)
         return observations, rewards.copy(), terminated.copy(), truncated.copy(), infos
 
+    def _land(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            self._in_flight.pop(segment.index, None)
+
     def _collect(self, segments: Sequence[Segment], count: int) -> list[Report]:
-        """Wait for these segments and take their reports."""
+        """Take the reports of finished segments; waits once more for those whose worker is lost meanwhile."""
         statuses, reports = self.batch.status, dict[int, Report]()
         while True:
-            self._wait(segments, count)
             for index in self._asked_again:  # their worker was lost: what was taken of them before is void
                 reports.pop(index, None)
             self._asked_again.clear()
@@ -339,6 +343,7 @@ class Engine(VectorEnv):
                     reports[segment.index] = self._report(segment)
             if not self._asked_again:
                 return list(reports.values())
+            self._wait(segments, count)
 
     def _digest(
         self, segments: Sequence[Segment], reports: list[Report], infos: dict, position: dict[int, int] | None
@@ -351,7 +356,9 @@ class Engine(VectorEnv):
                 return
             again = [s for s in segments if s.index in self._asked_again]
             self._asked_again.clear()
-            reports = self._collect(again, sum(s.high - s.low for s in again))
+            count = sum(s.high - s.low for s in again)
+            self._wait(again, count)
+            reports = self._collect(again, count)
 
     def _absorb(self, report: Report, infos: dict[str, Any], position: dict[int, int] | None) -> None:
         """Merge a report into the infos of this step; act on failures."""
