@@ -266,21 +266,19 @@ def test_falls_back_to_serial_where_there_is_no_linux(monkeypatch, caplog):
 
 
 def test_import_is_light():
-    """`import rookery` loads no heavy library and takes well under half a second."""
+    """`import rookery` loads nothing heavier than Gymnasium, whose list of worlds it joins."""
     code = (
-        "import sys, time; t = time.perf_counter(); import rookery; print(time.perf_counter() - t);"
-        "print([m for m in ('torch', 'numba', 'ray', 'optuna', 'gymnasium', 'numpy') if m in sys.modules])"
+        "import sys, rookery;"
+        "print([m for m in ('torch', 'numba', 'llvmlite', 'ray', 'optuna', 'pygame') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    seconds, loaded = done.stdout.splitlines()
-    assert loaded == "[]"
-    assert float(seconds) < 0.5
+    assert done.stdout.strip() == "[]"
 
 
 def test_public_names():
     """The public names are these, and each can be had."""
     assert sorted(rookery.__all__) == [
-        "Engine", "errors", "get_recommended_n_envs", "make_vec", "pettingzoo", "sb3", "testing",
+        "Engine", "KernelWorld", "errors", "get_recommended_n_envs", "make_vec", "pettingzoo", "sb3", "testing",
     ]  # fmt: skip
     assert all(getattr(rookery, name) is not None for name in rookery.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -13,19 +13,25 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rookery.worlds.register import register
+
 if TYPE_CHECKING:
     from rookery import errors, pettingzoo, sb3, testing
     from rookery.engine.api import get_recommended_n_envs, make_vec
     from rookery.engine.engine import Engine
+    from rookery.worlds.kernel import KernelWorld
 
 __version__ = "0.1.0"
-__all__ = ["Engine", "errors", "get_recommended_n_envs", "make_vec", "pettingzoo", "sb3", "testing"]
+__all__ = ["Engine", "KernelWorld", "errors", "get_recommended_n_envs", "make_vec", "pettingzoo", "sb3", "testing"]
 
-# Names are loaded when first used, so that `import rookery` costs nothing.
+register()  # so that gymnasium.make("rookery/CartPole-v1") works from now on
+
+# Names are loaded when first used, so that `import rookery` costs no more than `import gymnasium`.
 _HOMES = {
     "make_vec": "rookery.engine.api",
     "get_recommended_n_envs": "rookery.engine.api",
     "Engine": "rookery.engine.engine",
+    "KernelWorld": "rookery.worlds.kernel",
 }
 _MODULES = {"errors", "pettingzoo", "sb3", "testing"}
 

@@ -5,22 +5,26 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
 from rookery.engine.engine import Engine
 from rookery.engine.machine import usable_cores
 from rookery.engine.probe import probe
 from rookery.engine.settings import Settings, autoreset, one_of, positive_int
-from rookery.engine.source import Source, resolve
+from rookery.engine.source import Source, kernel_of, resolve
 from rookery.engine.tune import Choice, choose
 from rookery.errors import OptionError, RookeryError
 from rookery.say import say
+
+KERNEL_ENVS = 1024  # if nobody says how many: enough to fill a few cores, few enough to stay in their caches
 
 # Backends are found by name and imported when used.
 BACKENDS = {
     "serial": "rookery.engine.serial:SerialEngine",
     "thread": "rookery.engine.thread:ThreadEngine",
     "process": "rookery.engine.process:ProcessEngine",
+    "kernel": "rookery.engine.kernel:KernelEngine",
 }
 
 
@@ -49,11 +53,12 @@ def make_vec(
     """Many copies of `world` as one `gymnasium.vector.VectorEnv`.
 
     Args:
-        world: A Gymnasium id, a class, any callable that builds an env (lambdas and closures too), `"file.py:MyEnv"`,
-            or a list of callables, one per env.
+        world: A Gymnasium id, a class (of an env or a `KernelWorld`), any callable that builds an env (lambdas and
+            closures too), `"file.py:MyEnv"`, or a list of callables, one per env.
         num_envs: How many envs; None finds out by measuring for a moment. `n_envs` is the same.
-        backend: "serial", "thread", "process", or "auto": processes where they are faster than the serial loop.
-        workers: How many workers share the envs, in any split; None finds out.
+        backend: "serial", "thread", "process", "kernel" (kernel worlds only), or "auto": "kernel" for a kernel world,
+            else processes where they are faster than the serial loop.
+        workers: How many workers (threads, for a kernel world) share the envs, in any split; None finds out.
         batch_size: `recv()` returns the first so many envs to finish, so that one slow env does not hold the others.
         groups: Divide the envs into groups (`envs.groups`) that are stepped in turns, for overlap with a policy.
         start_method: "spawn", "forkserver" or "fork"; None chooses. No main guard is needed for any of them.
@@ -86,7 +91,7 @@ def make_vec(
     for name, value in (("num_envs", num_envs), ("workers", workers)):
         if value is not None:
             positive_int(name, value)
-    if step_timeout is not None and backend in ("serial", "thread"):
+    if step_timeout is not None and backend in ("serial", "thread", "kernel"):
         raise OptionError(f"step_timeout needs backend='process': a hung step in {backend!r} cannot be stopped")
     source = resolve(world, num_envs, env_kwargs)
     num_envs = num_envs if source.endless else len(source.makers)
@@ -113,6 +118,9 @@ def get_recommended_n_envs(world: Any = None) -> int:
 
 def _settle(source: Source, num_envs: int | None, workers: int | None, backend: str, method: str | None) -> Choice:
     """Measure only what was left open."""
+    if backend == "kernel" or (backend == "auto" and kernel_of(source) is not None):
+        return Choice("kernel", num_envs or KERNEL_ENVS, min(workers or usable_cores(), num_envs or KERNEL_ENVS), "")
+    _hint_at_twin(source)
     if num_envs is not None and backend == "serial":
         return Choice(backend, num_envs, workers or 1, "")
     if num_envs is not None and workers is not None and backend != "auto":
@@ -127,6 +135,13 @@ def _settle(source: Source, num_envs: int | None, workers: int | None, backend: 
         return _cannot_start(error, num_envs)
     say(choice.reason)
     return choice
+
+
+def _hint_at_twin(source: Source) -> None:
+    """The engine never swaps the world; it tells that there is a quicker one."""
+    twin = f"rookery/{source.name}"
+    if twin in gym.registry:
+        say(f"{source.name} has a twin that is compiled and far quicker: rookery.make_vec({twin!r})")
 
 
 def _build(source: Source, choice: Choice, settings: Settings) -> Engine:

@@ -18,6 +18,10 @@ from typing import Any
 import gymnasium as gym
 
 from rookery.errors import WorldError
+from rookery.worlds.env import KernelEnv, find_world
+from rookery.worlds.kernel import KernelWorld
+
+KERNEL_ENV = "rookery.worlds.env:KernelEnv"  # the entry point of every registered kernel world
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,8 @@ class Source:
 
     def make(self, index: int) -> gym.Env:
         env = self.makers[0 if self.endless else index]()
+        if isinstance(env, KernelWorld):
+            env = KernelEnv(env)
         if not isinstance(env, gym.Env):
             hint = " (for a PettingZoo env use rookery.pettingzoo.make_vec)" if hasattr(env, "possible_agents") else ""
             raise WorldError(f"{self.name} should build a gymnasium.Env, but it returned {_describe(env)}{hint}")
@@ -73,6 +79,50 @@ class CallWith:
         return self.function(**self.kwargs)
 
 
+@dataclass(frozen=True)
+class Finished:
+    """A kernel world that is there already; its envs share it, as it holds no state."""
+
+    world: KernelWorld
+
+    def __call__(self) -> KernelWorld:
+        return self.world
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel world, for the backends that compile it."""
+
+    world: KernelWorld
+    render_mode: str | None = None
+    spec: Any = None
+
+
+def kernel_of(source: Source) -> Kernel | None:
+    """The kernel world behind a source, if that is what it is."""
+    maker = source.makers[0]
+    if not source.endless:
+        return None
+    if isinstance(maker, Registered):
+        if maker.spec.entry_point != KERNEL_ENV:
+            return None
+        kwargs: dict[str, Any] = {**maker.spec.kwargs, **maker.kwargs}
+        limit, mode = kwargs.pop("max_episode_steps", None), kwargs.pop("render_mode", None)
+        kwargs.pop("plain", None)
+        world = find_world(kwargs.pop("world"), kwargs)
+        if limit is not None:  # as Gymnasium's TimeLimit, which would come on top of the world's own
+            world.values["time_limit"] = min(limit, world.values["time_limit"] or limit)
+        return Kernel(world, mode, maker.spec)
+    if isinstance(maker, CallWith) and isinstance(maker.function, type) and issubclass(maker.function, KernelWorld):
+        return Kernel(maker())
+    if isinstance(maker, Finished):
+        return Kernel(maker.world)
+    if isinstance(maker, FileWorld):
+        found = getattr(load_file(maker.path), maker.attribute)
+        return Kernel(maker()) if isinstance(found, type) and issubclass(found, KernelWorld) else None
+    return None
+
+
 def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | None = None) -> Source:
     """Check what can be checked without building an env, and return the builder."""
     kwargs = dict(kwargs or {})
@@ -85,6 +135,10 @@ def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | No
             f"got an env instance, {_describe(world)}: many copies are needed, so give its class, "
             "or a function that builds one, such as `lambda: MyEnv()`"
         )
+    if isinstance(world, KernelWorld):
+        if kwargs:
+            raise WorldError(f"env_kwargs {', '.join(kwargs)} were given beside a finished world; give its class")
+        return Source((Finished(world),), world.name, endless=True)
     if callable(world):
         return Source((CallWith(world, kwargs),), getattr(world, "__name__", repr(world)), endless=True)
     if isinstance(world, Sequence) and world:

@@ -1,0 +1,359 @@
+"""The kernel backend: a kernel world's envs, stepped by compiled code on the caller's thread or on several."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from rookery.engine import seeding
+from rookery.engine.batch import ALL, Batch, BatchSpec, private_batch
+from rookery.engine.crew import Facts, Segment
+from rookery.engine.engine import EPISODE, Engine
+from rookery.engine.failure import Failure
+from rookery.engine.infos import mark
+from rookery.engine.kernel_crew import KernelCrew
+from rookery.engine.pool import Pool
+from rookery.engine.settings import Settings
+from rookery.engine.source import Source, kernel_of
+from rookery.engine.stepper import Report
+from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
+from rookery.worlds.arena import Arena
+from rookery.worlds.loop import BAD_ACTION, DISABLED, ENDED, FAULT, NEXT_STEP, SAME_STEP
+from rookery.worlds.runner import Runner, trouble
+
+MODES = {
+    AutoresetMode.NEXT_STEP: NEXT_STEP,
+    AutoresetMode.SAME_STEP: SAME_STEP,
+    AutoresetMode.DISABLED: DISABLED,
+}
+SHARE_OUT = 100e-6  # seconds a round must take on one thread before more are worth waking: that costs 20 us
+TRIAL_ROUNDS = 8  # the quickest of so many decides
+SAVED = (
+    "states",
+    "params",
+    "infos",
+    "final_infos",
+    "finals",
+    "rewards",
+    "terminated",
+    "truncated",
+    "masks",
+    "final_masks",
+)
+
+
+class KernelEngine(Engine):
+    """All envs in this process, stepped by compiled code that holds no lock.
+
+    With several agents in a world, every agent of every env is a row: `num_envs` counts rows, `num_worlds` envs, and
+    row `i * num_agents + k` is agent k of env i.
+    """
+
+    backend = "kernel"
+
+    def __init__(self, source: Source, settings: Settings) -> None:
+        kernel = kernel_of(source)
+        if kernel is None:
+            raise OptionError(f"backend='kernel' needs a kernel world, and {source.name} is not one")
+        self.world, self.agents, self._kernel = kernel.world, kernel.world.num_agents, kernel
+        self._threads = settings.workers
+        self._pool: Pool | None = None
+        self._trials: list[float] = []
+        if self.agents > 1:
+            if settings.groups > 1 or settings.batch_size is not None:
+                raise OptionError("a world with several agents is stepped as a whole: leave out groups and batch_size")
+            settings = replace(settings, num_envs=settings.num_envs * self.agents)
+        super().__init__(source, replace(settings, workers=1))
+
+    # --- what a backend provides --------------------------------------------------------------------------------
+
+    @property
+    def num_worlds(self) -> int:
+        """How many envs there are; with one agent each, as many as rows."""
+        return self.num_envs // self.agents
+
+    @property
+    def workers(self) -> int:
+        return 1
+
+    def _open(self, rows: list[int]) -> Facts:
+        self._crew = KernelCrew(self._kernel)
+        return self._crew.facts()
+
+    def _staff(self, spec: BatchSpec, facts: Facts) -> None:
+        self.batch: Batch = private_batch(spec)
+        self.arena = Arena(self.world, self.num_worlds, max(self._threads, 1), self._given(spec))
+        self._runner = Runner(self.arena, MODES[spec.autoreset_mode], self.settings.bad_values != "allow")
+        self._crew.attach(self.arena, self._runner)
+        self._pool = None
+        self._silent = not self.world.info and self.world.action_mask is None
+        self._same_step = spec.autoreset_mode is AutoresetMode.SAME_STEP
+
+    def _given(self, spec: BatchSpec) -> dict[str, np.ndarray]:
+        """The batch's arrays, in the form in which the loop wants them."""
+        batch, rows = self.batch, self.num_envs
+        observed, acted = batch.observations.only_array, batch.actions.only_array
+        given = {
+            "observations": observed.reshape(rows, *(observed.shape[1:] or (1,))),
+            "actions": acted if self.agents == 1 else acted.reshape(self.num_worlds, self.agents, *acted.shape[1:]),
+            "rewards": batch.rewards,
+            "terminated": batch.terminated,
+            "truncated": batch.truncated,
+            "last_returns": batch.returns,
+            "last_lengths": batch.lengths,
+        }
+        if batch.finals is not None:
+            given["finals"] = batch.finals.only_array.reshape(given["observations"].shape)
+        return given
+
+    def _post(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            self.batch.go[segment.index] += 1
+
+    def _wait(self, segments: Sequence[Segment], need: int) -> None:
+        go, done, count = self.batch.go, self.batch.done, 0
+        for segment in segments:
+            if done[segment.index] != go[segment.index]:
+                if count >= need:
+                    continue
+                done[segment.index] = go[segment.index]
+                self._outcome(segment.low // self.agents, segment.high // self.agents)
+            count += segment.high - segment.low
+
+    def _report(self, segment: Segment) -> Report:
+        raise AssertionError("compiled code reports through arrays")
+
+    def _ask(self, wanted: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
+        return {k: getattr(self._crew, method)(*args) for k, (method, args) in wanted.items()}
+
+    def _tell(self, method: str, args: tuple) -> None:
+        """Nobody to tell: info columns have their places already."""
+
+    def _grow(self, spec: BatchSpec) -> None:
+        old, kept = self.arena, min(self.arena.num_envs, self.num_worlds)
+        self._staff(spec, self.facts)
+        if old.per_env or len(old.params) > 1:
+            self.arena.spread_params()
+        for name in (*SAVED, "observations", "last_returns", "last_lengths", "started"):
+            rows = kept if len(old.arrays[name]) in (1, old.num_envs) else kept * self.agents
+            self.arena.arrays[name][:rows] = old.arrays[name][:rows]
+        self._runner.refresh()
+
+    def _usage(self) -> list[dict[str, Any]]:
+        from rookery.engine.usage import process_usage
+
+        return [process_usage(os.getpid())]
+
+    # --- stepping -----------------------------------------------------------------------------------------------
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Step all envs once."""
+        if self.closed or self._in_flight or self._broken:
+            self._require_idle("step")
+        batch = self.batch
+        batch.actions.put(ALL, actions, self.num_envs)
+        outcome = self._outcome(0, self.num_worlds)
+        infos: dict[str, Any] = {}
+        if outcome & FAULT:
+            self._mend_all(infos, None)
+        if not self._silent:
+            self._read_infos(infos, ALL)
+        if self._same_step and outcome & ENDED:
+            self._read_finals(infos, ALL)
+        return (
+            batch.observations.take(ALL, self._copy), batch.rewards.copy(), batch.terminated.copy(),
+            batch.truncated.copy(), infos,
+        )  # fmt: skip
+
+    def _receive(self, segments: Sequence[Segment], rows: slice | np.ndarray, count: int) -> tuple:
+        try:
+            self._wait(segments, count)
+        finally:
+            self._land(segments)
+        infos: dict[str, Any] = {}
+        batch = self.batch
+        ids = np.arange(self.num_envs)[rows]
+        if self.arena.faults.any():
+            self._mend_all(infos, {row: at for at, row in enumerate(ids.tolist())})
+        if not self._silent:
+            self._read_infos(infos, rows)
+        terminated, truncated = batch.terminated[rows].copy(), batch.truncated[rows].copy()
+        if self._same_step and (terminated | truncated).any():
+            self._read_finals(infos, rows)
+        return batch.observations.take(rows, self._copy), batch.rewards[rows].copy(), terminated, truncated, infos
+
+    def _outcome(self, low: int, high: int) -> int:
+        """Step envs [low, high), on as many threads as are worth it."""
+        runner = self._runner
+        runner.tick()
+        if self._pool is not None and high - low == self.num_worlds:
+            bad = runner.check(low, high)  # nothing moves if any action is bad
+            return bad or self._pool.run(high)
+        if self._threads == 1 or len(self._trials) >= TRIAL_ROUNDS:
+            return runner.step(low, high)
+        before = time.perf_counter()
+        outcome = runner.step(low, high)
+        if high - low == self.num_worlds:
+            self._consider(time.perf_counter() - before)
+        return outcome
+
+    def _consider(self, seconds: float) -> None:
+        """Share the work out if a round takes long enough."""
+        self._trials.append(seconds)
+        if len(self._trials) == TRIAL_ROUNDS and min(self._trials) > SHARE_OUT:
+            self._pool = Pool(self._threads, self._runner.step)
+
+    # --- what comes back besides numbers ------------------------------------------------------------------------
+
+    def _read_infos(self, infos: dict[str, Any], rows: slice | np.ndarray) -> None:
+        spoke = np.repeat(self.arena.spoke, self.agents)[rows]
+        if spoke.any():
+            _columns(infos, self.arena.infos, self.world.info, rows, spoke)
+        if self.world.action_mask is not None:
+            infos["action_mask"] = self.arena.masks[rows].copy()
+            infos["_action_mask"] = np.ones(len(infos["action_mask"]), np.bool_)
+
+    def _read_finals(self, infos: dict[str, Any], rows: slice | np.ndarray) -> None:
+        """The last observations and infos of episodes that ended in this step."""
+        batch, finals = self.batch, self.batch.finals
+        assert finals is not None
+        ended = batch.terminated[rows] | batch.truncated[rows]
+        ids = np.arange(self.num_envs)[rows]
+        infos["final_obs"] = np.full(len(ids), None, dtype=object)
+        infos["final_info"] = infos.get("final_info", {})
+        _columns(infos["final_info"], self.arena.final_infos, self.world.info, rows, ended)
+        if self.world.action_mask is not None:
+            masks = np.where(ended[:, None], self.arena.final_masks[rows], np.int8(0))
+            infos["final_info"]["action_mask"], infos["final_info"]["_action_mask"] = masks, ended.copy()
+        for at in ended.nonzero()[0].tolist():
+            infos["final_obs"][at] = finals.row(int(ids[at]))
+            mark(infos, "final_obs", at, len(ids))
+            mark(infos, "final_info", at, len(ids))
+
+    def _mend_all(self, infos: dict[str, Any], position: dict[int, int] | None) -> None:
+        """Raise the first fault, or restart the envs that may be."""
+        arena = self.arena
+        for env in np.flatnonzero(arena.faults).tolist():
+            fault = arena.faults[env]
+            error = trouble(arena, env)
+            if isinstance(error, (BadValue, SpaceError)):
+                when = "" if fault == BAD_ACTION else f", step {arena.states['steps'][env]} of its episode"
+                error.args = (f"env {env}{when}: {error}",)
+            if fault == BAD_ACTION or isinstance(error, UsageError):
+                arena.faults[:] = 0
+                raise error
+            try:
+                self._mend(Failure(env * self.agents, "step", error), infos, position)
+            except BaseException:
+                arena.faults[:] = 0
+                raise
+
+    def finished_episodes(self) -> np.ndarray:
+        """Episodes that ended since the last call, as records of env, return, length and seconds, oldest first."""
+        taken = self.arena.take_episodes()
+        episodes = np.zeros(len(taken), EPISODE)
+        for mine, theirs in (("env", "row"), ("return", "total"), ("length", "length")):
+            episodes[mine] = taken[theirs]
+        episodes["seconds"] = taken["nanoseconds"] * 1e-9
+        return episodes
+
+    # --- resetting, parameters, state ---------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset all envs, or those in `options["reset_mask"]`. Other options are values for the world's parameters."""
+        self._require_idle("reset")
+        options = dict(options or {})
+        mask = options.pop("reset_mask", None)
+        envs = np.arange(self.num_worlds) if mask is None else self._masked_envs(mask)
+        seeds = seeding.env_seeds(seed, self.num_worlds)
+        if isinstance(seed, (int, np.integer)):
+            self._root_seed = int(seed)
+        if options:
+            self.set_parameters(envs=envs, **options)
+        self._crew.begin(envs, seeds)
+        infos: dict[str, Any] = {}
+        if not self._silent:
+            self._read_infos(infos, ALL)
+        self._last_ids = None
+        return self.batch.observations.take(ALL, self.settings.copy), infos
+
+    def _masked_envs(self, mask: Any) -> np.ndarray:
+        rows = np.array(self._masked_rows(mask))
+        envs = np.unique(rows // self.agents)
+        if len(envs) * self.agents != len(rows):
+            raise OptionError("options['reset_mask'] should hold whole worlds: all rows of a world, or none of them")
+        return envs
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The world's parameters as they are now, one value per env."""
+        return {name: np.broadcast_to(self.arena.params[name], (self.num_worlds,)).copy() for name in self.world.values}
+
+    def set_parameters(self, envs: Any = None, **values: Any) -> None:
+        """Change parameters from the next step on: of all envs or of some, with one value or one per env."""
+        self._require_idle("set_parameters")
+        self._crew.set_parameters(np.arange(self.num_worlds) if envs is None else np.asarray(envs), values)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to continue exactly from here, as arrays; see `load_state_dict`."""
+        self._require_idle("state_dict")
+        return {
+            "format": 1,
+            "num_envs": self.num_envs,
+            "autoreset_mode": self.settings.autoreset_mode.name,
+            "root_seed": self._root_seed,
+            "restarts": dict(self._restarts),
+            "observations": self.batch.observations.take(ALL),
+            "world": self.world.name,
+            "arrays": {name: _bytes(self.arena.arrays[name]) for name in SAVED},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> Any:
+        """Continue from a `state_dict()` of this world; returns the observations held then."""
+        self._require_idle("load_state_dict")
+        mine = {
+            "num_envs": self.num_envs,
+            "autoreset_mode": self.settings.autoreset_mode.name,
+            "world": self.world.name,
+        }
+        for name, value in mine.items():
+            if state.get(name) != value:
+                raise StateError(f"the state was saved with {name}={state.get(name)}, this engine has {value}")
+        if len(state["arrays"]["params"]) != self.arena.params.nbytes:
+            self.arena.spread_params()
+        for name in SAVED:
+            _restore(self.arena.arrays[name], state["arrays"][name], name)
+        self._runner.refresh()
+        self._root_seed, self._restarts = state["root_seed"], dict(state["restarts"])
+        self.batch.observations.only_array[...] = state["observations"]
+        return self.batch.observations.take(ALL, self.settings.copy)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        pool = getattr(self, "_pool", None)
+        if pool is not None:
+            pool.close()
+
+
+def _columns(infos: dict[str, Any], records: np.ndarray, names: Any, rows: Any, spoke: np.ndarray) -> None:
+    for name in names:
+        column = records[name][rows].copy()
+        column[~spoke] = 0
+        infos[name], infos[f"_{name}"] = column, spoke.copy()
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return np.frombuffer(array.tobytes(), np.uint8)
+
+
+def _restore(array: np.ndarray, saved: np.ndarray, name: str) -> None:
+    if saved.nbytes != array.nbytes:
+        raise StateError(f"the saved {name} have another size: the world has changed since")
+    array[...] = np.frombuffer(saved.tobytes(), array.dtype).reshape(array.shape)

@@ -1,0 +1,115 @@
+"""What can be asked of a kernel world's envs besides stepping them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rookery.engine import seeding
+from rookery.engine.crew import Facts
+from rookery.engine.source import Kernel
+from rookery.engine.stepper import Report
+from rookery.errors import OptionError
+from rookery.worlds.arena import Arena
+from rookery.worlds.env import KernelEnv
+from rookery.worlds.loop import NEXT_STEP, OVER, RESET_NEXT, SAME_STEP
+from rookery.worlds.runner import Runner, seed_key
+
+
+class KernelCrew:
+    """Resets envs, restarts them, and shows each of them as a Gymnasium env where that is asked for."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel, self.world = kernel, kernel.world
+        self._views: dict[int, KernelEnv] = {}
+
+    def facts(self) -> Facts:
+        world = self.world
+        return Facts(
+            world.observation_space, world.action_space, dict(world.metadata), self._kernel.render_mode,
+            self._kernel.spec, (False, False),
+        )  # fmt: skip
+
+    def attach(self, arena: Arena, runner: Runner) -> None:
+        self.arena, self._runner = arena, runner
+        self._views.clear()
+
+    # --- episodes -----------------------------------------------------------------------------------------------
+
+    def begin(self, envs: np.ndarray, seeds: Sequence[int | None]) -> None:
+        """Start episodes in these envs. Those with a seed start a new life; so do those that have had none."""
+        states = self.arena.states
+        for env in envs.tolist():
+            seed = seeds[env]
+            if seed is None and states["seed"][env] == states["episode"][env] == 0:
+                seed = seeding.fresh_entropy()
+            if seed is not None:
+                states[env] = np.zeros((), states.dtype)
+                states["seed"][env] = seed_key(seed)
+        self._runner.begin(envs)
+
+    def restart(self, row: int, seed: int, announce: bool) -> list[Report]:
+        """Begin anew after a fault; the lost episode ends as truncated in the step that broke it."""
+        arena, agents = self.arena, self.world.num_agents
+        env = row // agents
+        rows = range(env * agents, (env + 1) * agents)
+        self.begin(np.array([env]), {env: seed})  # type: ignore[arg-type]
+        arena.truncated[rows] = True
+        report = Report()
+        mode = self._runner.mode
+        for r in rows:
+            report.infos.append((r, {"restarted": True}))
+            if mode == SAME_STEP:
+                report.final_infos.append((r, {"restarted": True}))
+        if mode == SAME_STEP:
+            arena.finals[rows] = arena.observations[rows]
+        else:
+            arena.states["stage"][env] = RESET_NEXT if mode == NEXT_STEP else OVER
+        return [report]
+
+    # --- parameters ---------------------------------------------------------------------------------------------
+
+    def set_parameters(self, envs: np.ndarray, values: dict[str, Any]) -> None:
+        arena = self.arena
+        for name, value in values.items():
+            encoded = self._encoded(name, value, len(envs))
+            if len(arena.params) == 1 < arena.num_envs and (np.ndim(encoded) or len(envs) < arena.num_envs):
+                arena.spread_params()
+                self._runner.refresh()
+            arena.params[name][envs if len(arena.params) > 1 else 0] = encoded
+
+    def _encoded(self, name: str, value: Any, count: int) -> Any:
+        if isinstance(value, (list, tuple, np.ndarray)):
+            if len(value) != count:
+                raise OptionError(f"{name!r} needs one value, or one for each of {count} envs, got {len(value)}")
+            return np.array([self.world.encode({name: item})[name] for item in value])
+        return self.world.encode({name: value})[name]
+
+    # --- envs as objects ----------------------------------------------------------------------------------------
+
+    def call(self, rows: Sequence[int], name: str, args: tuple, kwargs: dict) -> dict[int, Any]:
+        def ask(view: KernelEnv) -> Any:
+            found = view.get_wrapper_attr(name)
+            return found(*args, **kwargs) if callable(found) else found
+
+        return self._each(rows, ask)
+
+    def set_attr(self, rows: Sequence[int], name: str, values: Sequence[Any]) -> dict[int, Any]:
+        """Parameters are the attributes that can be set."""
+        for row, value in zip(rows, values, strict=True):
+            self.set_parameters(np.array([row // self.world.num_agents]), {name: value})
+        return dict.fromkeys(rows)
+
+    def is_wrapped(self, rows: Sequence[int], wrapper: type) -> dict[int, bool]:
+        return dict.fromkeys(rows, False)
+
+    def _each(self, rows: Sequence[int], ask: Callable[[KernelEnv], Any]) -> dict[int, Any]:
+        return {row: ask(self._view(row // self.world.num_agents)) for row in rows}
+
+    def _view(self, env: int) -> KernelEnv:
+        """One env of the batch as an object, over the batch's own memory."""
+        if env not in self._views:
+            self._views[env] = KernelEnv.over(self.arena.view(env), self._kernel.render_mode)
+        return self._views[env]

@@ -1,0 +1,1 @@
+"""What is simulated. Worlds know nothing of engines or learners."""

@@ -1,0 +1,65 @@
+"""CartPole: a cart on a rail, with a pole standing on it."""
+
+import math
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from rookery.worlds.kernel import KernelWorld
+from rookery.worlds.random import uniform
+
+TIME_STEP = 0.02
+RAIL = 2.4  # the cart may roll this far from the middle
+LEAN = math.radians(12)  # the pole may lean this far
+# Twice as much can be seen, so that what ended an episode still is.
+LIMITS = np.array([2 * RAIL, np.inf, 2 * LEAN, np.inf], np.float32)
+
+
+class CartPole(KernelWorld):
+    """Keep the pole upright by pushing the cart to the left (0) or to the right (1).
+
+    Every step is worth 1; with `sutton_barto_reward`, nothing, and the fall costs 1.
+    """
+
+    observation_space = spaces.Box(-LIMITS, LIMITS, dtype=np.float32)
+    action_space = spaces.Discrete(2)
+    state = {"x": "f8", "velocity": "f8", "angle": "f8", "spin": "f8"}
+    parameters = {
+        "gravity": 9.8, "cart_mass": 1.0, "pole_mass": 0.1, "half_length": 0.5, "force": 10.0,
+        "sutton_barto_reward": False,
+    }  # fmt: skip
+    time_limit = 500
+
+    @staticmethod
+    def reset(state: Any) -> None:
+        state.x = uniform(state, -0.05, 0.05)
+        state.velocity = uniform(state, -0.05, 0.05)
+        state.angle = uniform(state, -0.05, 0.05)
+        state.spin = uniform(state, -0.05, 0.05)
+
+    @staticmethod
+    def step(state: Any, action: Any, params: Any) -> Any:
+        force = params.force if action == 1 else -params.force
+        cosine, sine = math.cos(state.angle), math.sin(state.angle)
+        per_mass = 1.0 / (params.cart_mass + params.pole_mass)  # a division takes as long as six multiplications
+        lever = params.pole_mass * params.half_length
+        push = (force + lever * state.spin * state.spin * sine) * per_mass
+        turn = (params.gravity * sine - cosine * push) / (
+            params.half_length * (4.0 / 3.0 - params.pole_mass * cosine * cosine * per_mass)
+        )
+        state.x += TIME_STEP * state.velocity
+        state.velocity += TIME_STEP * (push - lever * turn * cosine * per_mass)
+        state.angle += TIME_STEP * state.spin
+        state.spin += TIME_STEP * turn
+        fallen = abs(state.x) > RAIL or abs(state.angle) > LEAN
+        if params.sutton_barto_reward:
+            return -1.0 if fallen else 0.0, fallen
+        return 1.0, fallen
+
+    @staticmethod
+    def observe(state: Any, out: Any) -> None:
+        out[0] = state.x
+        out[1] = state.velocity
+        out[2] = state.angle
+        out[3] = state.spin

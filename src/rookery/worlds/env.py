@@ -1,0 +1,181 @@
+"""A kernel world as an ordinary Gymnasium env of one."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from rookery.errors import SpaceError, StateError, WorldError
+from rookery.worlds.arena import Arena
+from rookery.worlds.kernel import KernelWorld
+from rookery.worlds.loop import DISABLED, FAULT
+from rookery.worlds.plain import PlainRecord
+from rookery.worlds.runner import Runner, seed_key, trouble
+
+
+class KernelEnv(gym.Env):
+    """One env of a kernel world: the same numbers as in a batch of any size.
+
+    Args:
+        world: A KernelWorld class or instance, or where to find one, as "package.module:Class".
+        render_mode: One of the world's render modes.
+        plain: Run the world's functions as plain Python, to debug them.
+        **parameters: The world's parameters, if `world` is not an instance.
+
+    Example:
+        >>> import gymnasium
+        >>> env = gymnasium.make("rookery/CartPole-v1", gravity=1.6)
+        >>> observation, info = env.reset(seed=3)
+        >>> observation, reward, terminated, truncated, info = env.step(1)
+        >>> reward, terminated, truncated
+        (1.0, False, False)
+    """
+
+    def __init__(self, world: Any, render_mode: str | None = None, plain: bool = False, **parameters: Any) -> None:
+        world = find_world(world, parameters)
+        if world.num_agents > 1:
+            raise WorldError(
+                f"{world.name} has {world.num_agents} agents, and Gymnasium's interface is for one: "
+                "use rookery.make_vec, or rookery.worlds.parallel.KernelParallelEnv"
+            )
+        self._settle(Arena(world, 1), render_mode, plain)
+
+    @classmethod
+    def over(cls, arena: Arena, render_mode: str | None) -> KernelEnv:
+        """An env whose state is that of an arena of one."""
+        env = cls.__new__(cls)
+        env._settle(arena, render_mode, plain=False)
+        return env
+
+    def _settle(self, arena: Arena, render_mode: str | None, plain: bool) -> None:
+        world = arena.world
+        modes = world.metadata.get("render_modes", [])
+        if render_mode is not None and render_mode not in modes:
+            raise WorldError(f"{world.name} cannot be rendered as {render_mode!r}; it knows {modes}")
+        self.world, self._arena, self._plain = world, arena, plain
+        self.observation_space, self.action_space = world.observation_space, world.action_space
+        self.metadata, self.render_mode = dict(world.metadata), render_mode
+        self._runner = Runner(arena, DISABLED, plain=plain)
+
+    # --- Gymnasium's interface ----------------------------------------------------------------------------------
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Start an episode. `options` may hold values for the world's parameters, kept until they are set again."""
+        super().reset(seed=seed)
+        if options:
+            self.set_parameters(**options)
+        if seed is not None or not self._arena.states["episode"][0]:
+            self._arena.states[0] = np.zeros((), self._arena.states.dtype)
+            self._arena.states["seed"] = seed_key(seed) if seed is not None else self.np_random.integers(2**31)
+        self._runner.begin([0])
+        self._show()
+        return self._observation(), self._masks()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        arena = self._arena
+        try:
+            arena.actions[0] = action
+        except (ValueError, TypeError, OverflowError) as error:
+            raise SpaceError(f"action {action!r} is not in {self.action_space}: {error}") from None
+        self._runner.tick()
+        if self._runner.step(0, 1) & FAULT:
+            raise trouble(arena, 0)
+        self._show()
+        info = {name: arena.infos[name][0].copy() for name in self.world.info} | self._masks()
+        return (
+            self._observation(), float(arena.rewards[0]), bool(arena.terminated[0]), bool(arena.truncated[0]), info,
+        )  # fmt: skip
+
+    def render(self) -> Any:
+        """A picture of the env as it is now."""
+        if self.render_mode is None:
+            gym.logger.warn("render() was called on an env made without a render_mode")
+            return None
+        return self._picture()
+
+    def close(self) -> None:
+        close = getattr(self.world, "close", None)
+        if close is not None:
+            close()
+
+    # --- beyond it ----------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> PlainRecord:
+        """The env's state, live: its fields can be read and set as attributes."""
+        return PlainRecord(self._arena.states[0])
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The world's parameters as they are now."""
+        return {name: self._arena.params[name][0].item() for name in self.world.values}
+
+    def set_parameters(self, **values: Any) -> None:
+        """Change parameters, from the next step on."""
+        for name, value in self.world.encode(values).items():
+            self._arena.params[name] = value
+
+    def get_wrapper_attr(self, name: str) -> Any:
+        """An attribute; parameters count as such."""
+        return self.parameters[name] if name in self.world.values else super().get_wrapper_attr(name)
+
+    def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
+        """Set an attribute; parameters count as such."""
+        if name not in self.world.values:
+            return super().set_wrapper_attr(name, value, force=force)
+        self.set_parameters(**{name: value})
+        return True
+
+    def get_state(self) -> dict[str, np.ndarray]:
+        """Everything that decides how the env goes on, as arrays."""
+        names = ("states", "params", "observations", "infos")
+        return {name: np.frombuffer(self._arena.arrays[name].tobytes(), np.uint8) for name in names}
+
+    def set_state(self, state: dict[str, np.ndarray]) -> None:
+        """Go on from what `get_state` gave."""
+        for name, saved in state.items():
+            array = self._arena.arrays[name]
+            if saved.nbytes != array.nbytes:
+                raise StateError(f"the saved {name} of {self.world.name} have another size: the world has changed")
+            array[...] = np.frombuffer(saved.tobytes(), array.dtype).reshape(array.shape)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"world": self.world, "render_mode": self.render_mode, "plain": self._plain, "state": self.get_state()}
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        state = saved.pop("state")
+        self.__init__(**saved)  # type: ignore[misc]
+        self.set_state(state)
+
+    def _observation(self) -> Any:
+        observation = self._arena.observations[0]
+        return (
+            observation.copy() if self.observation_space.shape else self._arena.observations.dtype.type(observation[0])
+        )
+
+    def _masks(self) -> dict[str, Any]:
+        return {} if self.world.action_mask is None else {"action_mask": self._arena.masks[0].copy()}
+
+    def _show(self) -> None:
+        if self.render_mode == "human":
+            self._picture()
+
+    def _picture(self) -> Any:
+        return self.world.render(self.state, PlainRecord(self._arena.params[0]), self.render_mode or "rgb_array")
+
+
+def find_world(world: Any, parameters: dict[str, Any] | None = None) -> KernelWorld:
+    """A world from an instance, a class, or "package.module:Class"."""
+    if isinstance(world, KernelWorld):
+        if parameters:
+            raise WorldError(f"parameters {', '.join(parameters)} were given beside a finished world; give its class")
+        return world
+    if isinstance(world, str):
+        module, _, name = world.partition(":")
+        world = getattr(import_module(module), name)
+    if not (isinstance(world, type) and issubclass(world, KernelWorld)):
+        raise WorldError(f"{world!r} is not a KernelWorld")
+    return world(**(parameters or {}))

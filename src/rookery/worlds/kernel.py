@@ -1,0 +1,171 @@
+"""The contract of kernel worlds: one env, as plain functions over its state.
+
+The functions are written once, in ordinary Python, and run three ways: as they stand (to debug), compiled for CPU
+threads, and compiled for a GPU. docs/kernel-worlds.md shows how to write one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from rookery.errors import OptionError, WorldError
+
+# What the engine keeps in every env's record, before the world's own fields. `seed`, `episode` and `draws` are the key
+# of the next random number; `steps` counts since the reset; `returns` sums rewards, one per agent.
+ENGINE_FIELDS = (("seed", "u4"), ("episode", "u4"), ("draws", "u4"), ("steps", "i4"), ("stage", "i4"))
+RESERVED = (*(name for name, _ in ENGINE_FIELDS), "returns")
+
+# What each function may ask for, by the names of its arguments, in any order.
+ARGUMENTS = {
+    "reset": ("state", "params", "tables", "scratch"),
+    "step": ("state", "action", "params", "tables", "scratch", "info", "rewards"),
+    "observe": ("state", "out", "agent", "params", "tables"),
+    "action_mask": ("state", "out", "agent", "params", "tables"),
+}
+SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+
+
+class KernelWorld:
+    """Subclass it, declare what follows, and write `reset`, `step` and `observe` as static methods for ONE env.
+
+    - `reset(state)` starts an episode; every field of `state` is 0 when it is called.
+    - `step(state, action)` returns the reward and whether the episode terminated.
+    - `observe(state, out)` writes the observation into `out`.
+    - `action_mask(state, out)`, optional, writes 1 for each action that is allowed now, and 0 for the others.
+
+    Each may also take `params` (the parameters, as attributes), `tables` (read-only arrays, as attributes) and, but for
+    `observe`, `scratch` (working memory, as attributes; what it holds on entry is undefined). `step` may take `info`,
+    whose attributes are the env's info columns.
+
+    With `num_agents` above 1, `step` gets one action per agent, writes `rewards[agent]`, and returns only whether the
+    episode terminated; `info` holds one record per agent, and `observe` takes the number of the `agent` that looks.
+    """
+
+    observation_space: Space
+    action_space: Space
+    state: ClassVar[Mapping[str, Any]] = {}  # field -> dtype, or (dtype, shape)
+    scratch: ClassVar[Mapping[str, Any]] = {}
+    info: ClassVar[Mapping[str, Any]] = {}
+    parameters: ClassVar[Mapping[str, float | int | bool]] = {}  # name -> default
+    tables: Mapping[str, np.ndarray] = {}
+    time_limit: int = 0  # steps after which an episode is truncated; 0 for never
+    num_agents: int = 1
+    clips_actions = False  # True: actions outside a Box are the world's to clip; False: they are refused
+    metadata: dict[str, Any] = {"render_modes": [], "render_fps": 50}
+
+    reset: Callable[..., Any]
+    step: Callable[..., Any]
+    observe: Callable[..., Any]
+    action_mask: Callable[..., Any] | None = None
+
+    def __init__(self, **parameters: float | int | bool) -> None:
+        self.values: dict[str, Any] = {"time_limit": self.time_limit, **self.parameters}
+        self.values.update(self.encode(parameters))
+        _check(self)
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    # --- record types -------------------------------------------------------------------------------------------
+
+    @property
+    def state_dtype(self) -> np.dtype:
+        engine = [*ENGINE_FIELDS, ("returns", "f8", (self.num_agents,))]
+        return np.dtype([*engine, *_fields(self.state)], align=True)
+
+    @property
+    def scratch_dtype(self) -> np.dtype:
+        return np.dtype(_fields(self.scratch) or [("nothing", "u1")], align=True)
+
+    @property
+    def info_dtype(self) -> np.dtype:
+        return np.dtype(_fields(self.info) or [("nothing", "u1")], align=True)
+
+    @property
+    def params_dtype(self) -> np.dtype:
+        return np.dtype([(name, _number_type(value)) for name, value in self.values.items()], align=True)
+
+    def params_record(self) -> np.ndarray:
+        """The parameters as an array of one record."""
+        record = np.zeros(1, self.params_dtype)
+        for name, value in self.values.items():
+            record[name] = value
+        return record
+
+    def encode(self, values: Mapping[str, Any]) -> dict[str, float | int | bool]:
+        """Parameters as numbers. A world that gives some of them names for people translates those here."""
+        check_names(self.name, values, self.values)
+        for name, value in values.items():
+            if not isinstance(value, (bool, int, float, np.number, np.bool_)):
+                raise OptionError(f"{self.name}: the parameter {name!r} should be a number, got {value!r}")
+        return dict(values)
+
+    def render(self, state: Any, params: Any, mode: str) -> Any:
+        """A picture of one env: an array (height, width, 3) of bytes for mode "rgb_array"."""
+        raise NotImplementedError(f"{self.name} cannot be rendered")
+
+
+def check_names(world: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Refuse parameters that do not exist, with the nearest that does."""
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise OptionError(f"{world} has no parameter {name!r}{hint} (it has {', '.join(known)})")
+
+
+def adapt(function: Callable[..., Any], role: str) -> Callable[..., Any]:
+    """`function` under its role's full list of arguments, whichever of them it asks for.
+
+    >>> adapt(lambda out, state: (state, out), "observe")("the state", "the array", 0, None, None)
+    ('the state', 'the array')
+    """
+    wanted = ", ".join(inspect.signature(function).parameters)
+    everything = ", ".join(ARGUMENTS[role])
+    return eval(f"lambda {everything}: function({wanted})", {"function": function, "__name__": __name__})  # noqa: S307 - names checked before
+
+
+def _fields(declared: Mapping[str, Any]) -> list[tuple]:
+    return [(name, *kind) if isinstance(kind, tuple) else (name, kind) for name, kind in declared.items()]
+
+
+def _number_type(value: Any) -> str:
+    return "i8" if isinstance(value, (bool, int, np.integer, np.bool_)) else "f8"
+
+
+def _check(world: KernelWorld) -> None:
+    """Refuse a world that cannot work, in words about the world."""
+    for kind in ("observation_space", "action_space"):
+        space = getattr(world, kind, None)
+        if not isinstance(space, SPACES):
+            known = ", ".join(s.__name__ for s in SPACES)
+            raise WorldError(f"{world.name}.{kind} should be one of {known}, got {space!r}")
+    for role, arguments in ARGUMENTS.items():
+        function = getattr(world, role, None)
+        if function is None and role == "action_mask":
+            continue
+        if not isinstance(function, FunctionType):
+            raise WorldError(f"{world.name}.{role} should be a static method: put @staticmethod above `def {role}`")
+        unknown = [name for name in inspect.signature(function).parameters if name not in arguments]
+        if unknown:
+            raise WorldError(f"{world.name}.{role} asks for {unknown[0]!r}; it may ask for {', '.join(arguments)}")
+    for kind in ("state", "scratch", "info", "parameters", "tables"):
+        odd = [name for name in getattr(world, kind) if not str(name).isidentifier()]
+        if odd:
+            raise WorldError(f"{world.name}.{kind}: {odd[0]!r} cannot be the name of an attribute")
+    taken = [name for name in world.state if name in RESERVED]
+    if taken:
+        raise WorldError(f"{world.name}.state may not have a field {taken[0]!r}: the engine keeps one of that name")
+    for kind in ("state", "scratch", "info"):
+        try:
+            np.dtype(_fields(getattr(world, kind)), align=True)
+        except (TypeError, ValueError) as error:
+            raise WorldError(f"{world.name}.{kind} should map names to NumPy types: {error}") from None

@@ -1,0 +1,20 @@
+"""The kernel worlds that Gymnasium knows by name, once rookery is imported."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+
+WORLDS = {
+    "CartPole-v1": "rookery.worlds.classic:CartPole",
+    "Pendulum-v1": "rookery.worlds.classic:Pendulum",
+    "Acrobot-v1": "rookery.worlds.classic:Acrobot",
+    "MountainCar-v0": "rookery.worlds.classic:MountainCar",
+    "MountainCarContinuous-v0": "rookery.worlds.classic:MountainCarContinuous",
+}
+
+
+def register() -> None:
+    """Make "rookery/CartPole-v1" and the others known to `gymnasium.make`."""
+    for name, world in WORLDS.items():
+        if f"rookery/{name}" not in gym.registry:
+            gym.register(f"rookery/{name}", entry_point="rookery.worlds.env:KernelEnv", kwargs={"world": world})

@@ -1,0 +1,98 @@
+"""Stepping an arena, compiled or in plain Python."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from rookery.errors import BadValue, MissingExtra, RookeryError, SpaceError, UsageError
+from rookery.worlds.arena import HEADER, Arena
+from rookery.worlds.loop import BAD_ACTION, BAD_OBSERVATION, BAD_REWARD, BEGIN, CHECK, STEP
+
+MODE, STRICT, TURN, CLOCK = (HEADER.index(name) for name in ("mode", "strict", "turn", "clock"))
+
+
+class Runner:
+    """Runs a world's loop over an arena."""
+
+    def __init__(self, arena: Arena, mode: int, strict: bool = True, plain: bool = False) -> None:
+        self.arena, self.mode, self._strict = arena, mode, int(strict)
+        self._call = _plain(arena) if plain else _compiled(arena)
+        self._plain = plain
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take note of arrays that were replaced."""
+        self._plan = self.arena.plan()
+        self._plan[MODE], self._plan[STRICT] = self.mode, self._strict
+        self._where = (self.arena, self._plan) if self._plain else (self._plan.ctypes.data,)
+        self._numbers = memoryview(self._plan)  # type: ignore[arg-type]
+
+    def tick(self) -> None:
+        """Begin a round: what is noted from now on belongs to it."""
+        numbers = self._numbers
+        numbers[TURN] += 1
+        numbers[CLOCK] = time.perf_counter_ns()
+
+    def step(self, low: int, high: int, slot: int = 0) -> int:
+        """Step envs [low, high); returns the union of ENDED and FAULT. Does nothing if any action is bad."""
+        return self._call(*self._where, STEP, low, high, slot)
+
+    def check(self, low: int, high: int) -> int:
+        """Look at the actions alone."""
+        return self._call(*self._where, CHECK, low, high, 0)
+
+    def begin(self, envs: Any) -> None:
+        """Start a new episode in these envs."""
+        self.arena.wanted[:] = False
+        self.arena.wanted[envs] = True
+        self.tick()
+        self._call(*self._where, BEGIN, 0, self.arena.num_envs, 0)
+
+
+def _compiled(arena: Arena) -> Any:
+    try:
+        from rookery.worlds import native
+    except ImportError as error:
+        raise MissingExtra(
+            f"kernel worlds are compiled by Numba, which cannot be imported ({error}): pip install 'rookery[kernel]'"
+        ) from None
+    return native.entry_point(arena.world)
+
+
+def _plain(arena: Arena) -> Any:
+    from rookery.worlds import plain
+
+    return plain.entry_point(arena.world)
+
+
+def seed_key(seed: int) -> int:
+    """A seed as the 32-bit key of an env's random numbers; larger ones are hashed."""
+    return seed if 0 <= seed < 2**32 else int(np.random.SeedSequence(seed).generate_state(1)[0])
+
+
+def trouble(arena: Arena, env: int) -> RookeryError:
+    """What is wrong with an env whose fault is set, in words; clears the fault."""
+    fault, world = arena.faults[env], arena.world
+    arena.faults[env] = 0
+    rows = range(env * world.num_agents, (env + 1) * world.num_agents)
+    if fault == BAD_ACTION:
+        action = arena.actions[env].tolist()
+        return SpaceError(f"action {action} is not in {world.action_space}")
+    if fault == BAD_REWARD:
+        return BadValue(f"reward is {next(r for r in arena.rewards[rows] if not np.isfinite(r))}")
+    if fault == BAD_OBSERVATION:
+        return _bad_observation(arena, rows)
+    return UsageError("not in an episode: call reset(), or reset(options={'reset_mask': ...}) for some envs")
+
+
+def _bad_observation(arena: Arena, rows: range) -> RookeryError:
+    flat, low, high = arena.flat, arena.low, arena.high
+    row, at = next((r, k) for r in rows for k in range(len(low)) if not low[k] <= flat[r, k] <= high[k])
+    place = np.unravel_index(at, arena.observations.shape[1:])
+    where, value = f"observation[{', '.join(map(str, place))}]", flat[row, at]
+    if not np.isfinite(value):
+        return BadValue(f"{where} is {value}")
+    return SpaceError(f"{where} is {value}, outside [{low[at]}, {high[at]}] of {arena.world.observation_space}")

@@ -1,0 +1,74 @@
+"""From functions written for one env in plain Python to functions that a compiler accepts.
+
+A world's functions call helpers, in their own file or imported by name. A compiler wants each of those compiled
+before it meets a call to it; here they are found and compiled, so that a world's author never has to think of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+Function = Callable[..., Any]
+Jit = Callable[[FunctionType], Any]
+
+
+def translate(function: Function, jit: Jit, done: dict[Function, Any] | None = None) -> Any:
+    """`jit(function)`, after the same was done to every plain function it calls by name.
+
+    >>> def double(x): return 2 * x
+    >>> def four_times(x): return double(double(x))
+    >>> names = []
+    >>> translate(four_times, lambda f: names.append(f.__name__) or f)(3), names
+    (12, ['double', 'four_times'])
+    """
+    done = {} if done is None else done
+    if function not in done:
+        assert isinstance(function, FunctionType)
+        own = {name: _ready(value, jit, done) for name, value in used_globals(function).items()}
+        cells = tuple(type(cell)(_ready(cell.cell_contents, jit, done)) for cell in function.__closure__ or ())
+        copy = FunctionType(
+            function.__code__,
+            {**own, "__name__": function.__module__, "__builtins__": __builtins__},
+            function.__name__,
+            function.__defaults__,
+            cells,
+        )
+        copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+        done[function] = jit(copy)
+    return done[function]
+
+
+def reachable(function: Any, seen: set[FunctionType] | None = None) -> set[FunctionType]:
+    """`function` and all plain functions it calls by name, and those that they call."""
+    seen = set() if seen is None else seen
+    if function not in seen:
+        seen.add(function)
+        for value in (*used_globals(function).values(), *closed_over(function).values()):
+            if isinstance(value, FunctionType):
+                reachable(value, seen)
+    return seen
+
+
+def used_globals(function: Any) -> dict[str, Any]:
+    """The global names that a function's code mentions, with their values."""
+    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    return {name: function.__globals__[name] for name in sorted(names) if name in function.__globals__}
+
+
+def closed_over(function: Any) -> dict[str, Any]:
+    """The outer variables that a function's code mentions, with their values."""
+    cells = function.__closure__ or ()
+    return {name: cell.cell_contents for name, cell in zip(function.__code__.co_freevars, cells, strict=True)}
+
+
+def _ready(value: Any, jit: Jit, done: dict[Function, Any]) -> Any:
+    return translate(value, jit, done) if isinstance(value, FunctionType) else value
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)

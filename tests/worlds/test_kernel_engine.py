@@ -1,0 +1,280 @@
+"""Kernel worlds under the engine: the same numbers in every way of running them."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import rookery
+from conformance.compare import record, same
+from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError, WorldError
+from rookery.worlds.env import KernelEnv
+from worlds.samples import Poisoned, Steerer, Tug, Walker
+
+MODES = ["next_step", "same_step"]
+
+
+def kernel(world, num_envs, **options):
+    return rookery.make_vec(world, num_envs, backend="kernel", **options)
+
+
+@pytest.mark.parametrize("world", [Walker, Steerer, "rookery/CartPole-v1"], ids=str)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("backend", ["serial", "thread", "process"])
+def test_every_backend_gives_what_the_kernel_backend_gives(world, mode, backend):
+    """A kernel world's trajectory depends on seed, env and actions alone; infos and masks included."""
+    compiled = record(kernel(world, 3, autoreset_mode=mode))
+    envs = rookery.make_vec(world, 3, backend=backend, workers=1 if backend == "serial" else 2, autoreset_mode=mode)
+    assert same(compiled, record(envs))
+    envs.close()
+
+
+@pytest.mark.parametrize("world", [Walker, Steerer, "rookery/CartPole-v1"], ids=str)
+def test_batch_size_and_threads_change_nothing(world):
+    """Env i does the same among 1, 7 and 64, on one thread and on two."""
+    actions = np.array([gym.vector.utils.batch_space(_space(world), 64).sample() for _ in range(60)])
+    reference = None
+    for n in (64, 7, 1):
+        for threads in (1, 2):
+            envs = kernel(world, n, workers=min(threads, n))
+            if threads == 2:
+                _share_out(envs)
+            envs.reset(seed=5)
+            steps = [envs.step(batch[:n])[:4] for batch in actions]
+            envs.close()
+            reference = reference or steps
+            for mine, first in zip(steps, reference, strict=True):
+                assert all(np.array_equal(a, b[:n]) for a, b in zip(mine, first, strict=True))
+
+
+def _space(world):
+    return gym.make(world).action_space if isinstance(world, str) else world.action_space
+
+
+def _share_out(envs):
+    """Have two threads at work from the first round on, however short it is."""
+    from rookery.engine.pool import Pool
+
+    envs._pool = Pool(2, envs._runner.step)
+
+
+def test_plain_python_gives_what_compiled_code_gives():
+    """A world of doubles is followed to the last bit by its own source, run as it stands."""
+    compiled, plain = KernelEnv(Walker), KernelEnv(Walker, plain=True)
+    rng = np.random.default_rng(0)
+    assert same(compiled.reset(seed=4), plain.reset(seed=4))
+    for _ in range(60):
+        action = int(rng.integers(3))
+        one, other = compiled.step(action), plain.step(action)
+        assert same(one, other)
+        if one[2] or one[3]:
+            assert same(compiled.reset(), plain.reset())
+
+
+def test_disabled_mode_waits_for_reset_mask():
+    """With autoreset off, an ended env must be reset by mask; the others are not disturbed."""
+    envs = kernel(Walker, 3, autoreset_mode="disabled", env_kwargs={"time_limit": 2})
+    envs.reset(seed=1)
+    envs.step([1, 1, 1])
+    assert envs.step([1, 1, 1])[3].all()
+    with pytest.raises(UsageError, match="reset_mask"):
+        envs.step([1, 1, 1])
+    before = envs.arena.states.copy()
+    envs.reset(options={"reset_mask": np.array([True, True, False])})
+    assert envs.arena.states[2] == before[2]
+    assert envs.arena.states["steps"].tolist() == [0, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("harm", "error", "words"),
+    [
+        (1, BadValue, r"env 1, step 3 of its episode: observation\[1\] is nan"),
+        (2, SpaceError, r"env 1, step 3 of its episode: observation\[2\] is 101.0, outside"),
+        (3, BadValue, r"env 1, step 3 of its episode: reward is inf"),
+    ],
+)
+def test_bad_values_are_named_at_their_step(harm, error, words):
+    """NaN, infinity and values outside the space raise at the step that makes them, with env and place."""
+    envs = kernel(Poisoned, 3)
+    envs.reset(seed=1)
+    envs.set_parameters(envs=[1], harm=harm)
+    envs.step([1, 1, 1])
+    envs.step([1, 1, 1])
+    with pytest.raises(error, match=words):
+        envs.step([1, 1, 1])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_bad_env_is_restarted_if_that_is_asked_for(mode):
+    """bad_values="restart": the env comes back truncated and announced; its neighbours do not notice."""
+    envs, undisturbed = (kernel(Poisoned, 3, bad_values="restart", autoreset_mode=mode) for _ in range(2))
+    envs.reset(seed=1), undisturbed.reset(seed=1)
+    envs.set_parameters(envs=[1], harm=1)
+    for _ in range(3):
+        got, expected = envs.step([1, 1, 1]), undisturbed.step([1, 1, 1])
+    assert got[3].tolist() == [False, True, False]
+    assert got[4]["restarted"].tolist() == [False, True, False]
+    assert np.isfinite(got[0]).all()
+    assert np.array_equal(got[0][[0, 2]], expected[0][[0, 2]])
+    assert envs.restarts == 1
+    for _ in range(2):
+        assert np.isfinite(envs.step([1, 1, 1])[0]).all()
+
+
+def test_allowed_bad_values_pass():
+    """bad_values="allow" looks at nothing."""
+    envs = kernel(Poisoned, 2, bad_values="allow", env_kwargs={"harm": 1})
+    envs.reset(seed=1)
+    for _ in range(3):
+        observations = envs.step([1, 1])[0]
+    assert np.isnan(observations[:, 1]).all()
+
+
+@pytest.mark.parametrize(
+    ("world", "actions", "words"),
+    [
+        (Walker, [1, 7, 1], r"env 1: action 7 is not in Discrete\(3\)"),
+        (Walker, [1, -1, 1], r"env 1: action -1 is not in"),
+        (Steerer, [[0, 0], [0, 0], [0, 1.5]], r"env 2: action \[0.0, 1.5\] is not in Box"),
+        (Steerer, [[0, 0], [np.nan, 0], [0, 0]], r"env 1: action \[nan, 0.0\] is not in Box"),
+    ],
+)
+def test_an_action_out_of_range_moves_nothing(world, actions, words):
+    """The env and the action are named, and every env stands where it stood, so the caller may try again."""
+    envs = kernel(world, 3)
+    envs.reset(seed=1)
+    before = envs.arena.states.copy()
+    with pytest.raises(SpaceError, match=words):
+        envs.step(np.array(actions, envs.single_action_space.dtype))
+    assert np.array_equal(envs.arena.states, before)
+    envs.step(np.zeros_like(np.array(actions, envs.single_action_space.dtype)))
+
+
+def test_episodes_are_counted_in_the_loop():
+    """Return, length and seconds of every finished episode, oldest first."""
+    envs = kernel(Walker, 2, env_kwargs={"time_limit": 3, "limit": 1e9})
+    envs.reset(seed=1)
+    total = np.zeros(2)
+    for _ in range(3):
+        total += envs.step([1, 1])[1]
+    for _ in range(4):
+        envs.step([1, 1])
+    episodes = envs.finished_episodes()
+    assert episodes["env"].tolist() == [0, 1, 0, 1]
+    assert episodes["length"].tolist() == [3, 3, 3, 3]
+    assert np.allclose(episodes["return"][:2], total)
+    assert (episodes["seconds"] > 0).all()
+    assert len(envs.finished_episodes()) == 0
+
+
+def test_the_state_goes_out_and_in():
+    """An engine that loads a state does what the other one does; a state of another world is refused."""
+    envs, twin = kernel(Walker, 5, env_kwargs={"limit": 3.0}), kernel(Walker, 5, env_kwargs={"limit": 3.0})
+    envs.reset(seed=3), twin.reset(seed=8)
+    envs.set_parameters(envs=[2], stride=0.5)
+    rng = np.random.default_rng(0)
+    for _ in range(9):
+        envs.step(rng.integers(0, 3, 5))
+    twin.load_state_dict(envs.state_dict())
+    for _ in range(30):
+        actions = rng.integers(0, 3, 5)
+        assert same(envs.step(actions), twin.step(actions))
+    with pytest.raises(StateError, match="world=Walker"):
+        kernel("rookery/CartPole-v1", 5).load_state_dict(envs.state_dict())
+
+
+def test_groups_and_batches_work_as_elsewhere():
+    """send and recv, in groups and env by env, give the numbers of lock-step."""
+    actions = np.random.default_rng(0).integers(0, 3, (20, 6))
+    whole, parts, single = kernel(Walker, 6), kernel(Walker, 6, groups=2), kernel(Walker, 6, batch_size=2)
+    for envs in (whole, parts, single):
+        envs.reset(seed=4)
+    first, second = parts.groups
+    for t in range(20):
+        expected = whole.step(actions[t])
+        first.send(actions[t][:3]), second.send(actions[t][3:])
+        for part, group in ((slice(0, 3), first), (slice(3, 6), second)):
+            got = group.recv()
+            assert all(np.array_equal(e[part], g) for e, g in zip(expected[:4], got[:4], strict=True))
+            assert np.array_equal(expected[4]["action_mask"][part], got[4]["action_mask"])
+        single.send(actions[t], range(6))
+        for _ in range(3):
+            observations, rewards, _, _, infos = single.recv()
+            assert np.array_equal(expected[0][infos["env_id"]], observations)
+            assert np.array_equal(expected[1][infos["env_id"]], rewards)
+
+
+def test_every_agent_is_a_row():
+    """Two agents a world: rows of their own, rewards and infos of their own, one seed a world."""
+    envs = kernel(Tug, 3, autoreset_mode="same_step")
+    assert (envs.num_envs, envs.num_worlds) == (6, 3)
+    observations, _ = envs.reset(seed=2)
+    assert np.array_equal(observations[0::2, 0], -observations[1::2, 0])
+    alone = kernel(Tug, 1)
+    assert np.array_equal(alone.reset(seed=2)[0], observations[:2])
+    actions = np.array([[1], [0.25], [0], [0], [-1], [1]], np.float32)
+    observations, rewards, terminated, truncated, infos = envs.step(actions)
+    assert rewards.tolist() == [0.75, -0.75, 0, 0, -2, 2]
+    assert infos["pull"].tolist() == actions[:, 0].tolist()
+    observations, rewards, terminated, _, infos = [envs.step(actions) for _ in range(2)][-1]
+    assert terminated.tolist() == [False] * 4 + [True] * 2
+    assert abs(infos["final_obs"][4][0]) > 4 > abs(observations[4, 0])
+    with pytest.raises(OptionError, match="whole worlds"):
+        envs.reset(options={"reset_mask": np.array([True] + [False] * 5)})
+    with pytest.raises(WorldError, match="2 agents"):
+        KernelEnv(Tug)
+
+
+def test_parameters_of_all_and_of_some():
+    """One value for all, one per env, by name through set_attr, and by options at a reset."""
+    envs = kernel(Walker, 3)
+    envs.set_parameters(stride=2.0)
+    assert envs.parameters["stride"].tolist() == [2.0, 2.0, 2.0]
+    envs.set_parameters(stride=[1.0, 2.0, 3.0])
+    envs.set_attr("limit", [7.0, 8.0, 9.0])
+    assert envs.get_attr("limit") == (7.0, 8.0, 9.0)
+    envs.reset(seed=1, options={"stride": 0.0})
+    assert envs.parameters["stride"].tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(OptionError, match="no parameter 'strid'; did you mean 'stride'"):
+        envs.set_parameters(strid=1)
+    with pytest.raises(OptionError, match="one for each of 3 envs"):
+        envs.set_parameters(stride=[1.0])
+
+
+@pytest.mark.parametrize(("before", "after"), [(4, 9), (9, 4)])
+def test_resize_leaves_the_envs_that_stay_alone(before, after):
+    """Kept envs go on as if nothing had happened."""
+    envs, undisturbed = kernel(Walker, before), kernel(Walker, before)
+    envs.reset(seed=5), undisturbed.reset(seed=5)
+    rng, kept = np.random.default_rng(0), min(before, after)
+    envs.resize(after)
+    if after > before:
+        envs.reset(seed=6, options={"reset_mask": np.arange(after) >= before})
+    for _ in range(25):
+        actions = rng.integers(0, 3, max(before, after))
+        mine, theirs = envs.step(actions[:after]), undisturbed.step(actions[:before])
+        assert all(np.array_equal(a[:kept], b[:kept]) for a, b in zip(mine[:4], theirs[:4], strict=True))
+
+
+def test_auto_takes_the_kernel_backend_for_kernel_worlds(caplog):
+    """A kernel world is compiled without being asked; Gymnasium's own world stays, with a hint at its twin."""
+    assert rookery.make_vec(Walker, 4).backend == "kernel"
+    with caplog.at_level("INFO"):
+        envs = rookery.make_vec("CartPole-v1", 2, workers=1)
+    assert envs.backend != "kernel"
+    assert "rookery/CartPole-v1" in caplog.text
+    envs.close()
+    with pytest.raises(OptionError, match="needs a kernel world"):
+        kernel("CartPole-v1", 2)
+
+
+def test_copy_false_returns_views():
+    """With copy=False observations are the engine's own memory; otherwise what was returned never changes."""
+    envs, views = kernel(Walker, 2), kernel(Walker, 2, copy=False)
+    kept, _ = envs.reset(seed=1)
+    before = kept.copy()
+    seen, _ = views.reset(seed=1)
+    envs.step([0, 0]), views.step([0, 0])
+    assert np.array_equal(kept, before)
+    assert not np.array_equal(seen, before)

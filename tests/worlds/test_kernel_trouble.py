@@ -1,0 +1,137 @@
+"""A world with a mistake is refused in words about the world, with the line that is meant."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rookery.errors import OptionError, RookeryError, WorldError
+from rookery.worlds.env import KernelEnv, find_world
+from worlds import broken
+from worlds.samples import Walker
+
+
+@pytest.mark.parametrize(
+    ("world", "words"),
+    [
+        (broken.UndeclaredField, "no field 'speed'; declared are .* x"),
+        (broken.Helper, "no attribute 'nothing'"),
+        (broken.UnknownName, "'nobody_knows' is not defined"),
+        (broken.Allocates, "cannot be compiled: .*zeros"),
+        (broken.Raises, "cannot raise an exception"),
+        (broken.WritesTooFar, "out of bounds"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_mistakes_are_shown_at_their_line(world, words):
+    """The error names the mistake, the file and the line, in a helper function too."""
+    with pytest.raises(WorldError, match=words) as caught:
+        KernelEnv(world)
+    lines = inspect.getsource(broken).splitlines()
+    (number,) = [k for k, line in enumerate(lines, 1) if line.endswith(f"wrong: {world.__name__}")]
+    assert f'File "{broken.__file__}", line {number}\n' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("world", "words"),
+    [
+        (broken.ReturnsOne, "step should return the reward and whether the episode terminated"),
+        (broken.AsksForMore, "AsksForMore.step asks for 'wind'; it may ask for state, action,"),
+        (broken.NotStatic, "NotStatic.step should be a static method"),
+        (broken.TakenName, "may not have a field 'seed'"),
+        (broken.OddType, "OddType.state should map names to NumPy types"),
+        (broken.NoSpace, "NoSpace.observation_space should be one of Box"),
+        ("nothing", "is not a KernelWorld|No module"),
+        (int, "is not a KernelWorld"),
+    ],
+    ids=str,
+)
+def test_what_cannot_work_is_refused(world, words):
+    """Before anything is compiled."""
+    with pytest.raises((WorldError, ImportError), match=words):
+        KernelEnv(world)
+
+
+def test_unknown_parameters_are_refused_with_the_nearest_known():
+    """A misspelt parameter never passes silently, nor does one that is no number."""
+    with pytest.raises(OptionError, match="no parameter 'strid'; did you mean 'stride'"):
+        Walker(strid=2)
+    with pytest.raises(OptionError, match="'stride' should be a number"):
+        Walker(stride="long")
+    with pytest.raises(RookeryError, match="give its class"):
+        find_world(Walker(), {"stride": 2})
+
+
+SECOND_START = """
+import sys, time
+sys.path.insert(0, {folder!r})
+import rookery
+from rookery.worlds import native
+compiled = []
+original = native._compile
+native._compile = lambda *args: compiled.append(1) or original(*args)
+from outer import Hopper
+envs = rookery.make_vec(Hopper, 4)
+envs.reset(seed=1)
+print(len(compiled), envs.step([0, 0, 0, 0])[1].tolist())
+"""
+
+OUTER = """
+import numpy as np
+from gymnasium import spaces
+from rookery import KernelWorld
+from inner import bonus
+
+class Hopper(KernelWorld):
+    observation_space = spaces.Box(0, 1, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+    state = {"x": "f8"}
+    @staticmethod
+    def reset(state):
+        state.x = 0.5
+    @staticmethod
+    def step(state, action):
+        return bonus(state.x), False
+    @staticmethod
+    def observe(state, out):
+        out[0] = state.x
+"""
+
+
+def test_compiled_code_is_kept_until_any_file_changes(tmp_path, monkeypatch):
+    """A second process compiles nothing; after an edit in a file that the world only calls into, it does."""
+    monkeypatch.setenv("ROOKERY_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "outer.py").write_text(OUTER)
+
+    def start(bonus: str) -> str:
+        (tmp_path / "inner.py").write_text(bonus)
+        code = SECOND_START.format(folder=str(tmp_path))
+        return subprocess.check_output([sys.executable, "-B", "-c", code], text=True).strip()
+
+    plain = "def bonus(x):\n    return 2.0 * x\n"
+    assert start(plain) == "1 [1.0, 1.0, 1.0, 1.0]"
+    assert start(plain) == "0 [1.0, 1.0, 1.0, 1.0]"
+    assert start(plain.replace("2.0", "4.0")) == "1 [2.0, 2.0, 2.0, 2.0]"
+    assert start("FACTOR = 6.0\ndef bonus(x):\n    return FACTOR * x\n") == "1 [3.0, 3.0, 3.0, 3.0]"
+    assert start("FACTOR = 8.0\ndef bonus(x):\n    return FACTOR * x\n") == "1 [4.0, 4.0, 4.0, 4.0]"
+
+
+def test_a_spoilt_cache_is_compiled_again(tmp_path, monkeypatch):
+    """Half a file, or a flipped byte, is noticed by its hash; no pickle is read."""
+    monkeypatch.setenv("ROOKERY_CACHE", str(tmp_path))
+    from rookery.worlds import cache
+
+    cache.write("World", "0" * 64, "entry", b"machine code")
+    (file,) = tmp_path.iterdir()
+    assert cache.read("World", "0" * 64) == ("entry", b"machine code")
+    file.write_bytes(file.read_bytes().replace(b"machine", b"Machine"))
+    assert cache.read("World", "0" * 64) is None
+    file.write_bytes(b"")
+    assert cache.read("World", "0" * 64) is None
+    source = Path(cache.__file__).read_text()
+    assert not re.search(r"\bpickle\b", source)
