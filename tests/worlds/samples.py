@@ -82,7 +82,7 @@ class Tug(KernelWorld):
     num_agents = 2
     state = {"rope": "f8"}
     info = {"pull": "f4"}
-    time_limit = 30
+    time_limit = 18
 
     @staticmethod
     def reset(state):

@@ -214,7 +214,7 @@ def test_every_agent_is_a_row():
     alone = kernel(Tug, 1)
     assert np.array_equal(alone.reset(seed=2)[0], observations[:2])
     actions = np.array([[1], [0.25], [0], [0], [-1], [1]], np.float32)
-    observations, rewards, terminated, truncated, infos = envs.step(actions)
+    _, rewards, _, _, infos = envs.step(actions)
     assert rewards.tolist() == [0.75, -0.75, 0, 0, -2, 2]
     assert infos["pull"].tolist() == actions[:, 0].tolist()
     observations, rewards, terminated, _, infos = [envs.step(actions) for _ in range(2)][-1]

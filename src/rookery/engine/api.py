@@ -25,6 +25,7 @@ BACKENDS = {
     "thread": "rookery.engine.thread:ThreadEngine",
     "process": "rookery.engine.process:ProcessEngine",
     "kernel": "rookery.engine.kernel:KernelEngine",
+    "cuda": "rookery.engine.cuda:CudaEngine",
 }
 
 
@@ -38,7 +39,7 @@ def make_vec(
     groups: int = 1,
     start_method: str | None = None,
     autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
-    copy: bool = True,
+    copy: bool | None = None,
     step_timeout: float | None = None,
     on_failure: str = "raise",
     max_restarts: int = 3,
@@ -56,14 +57,16 @@ def make_vec(
         world: A Gymnasium id, a class (of an env or a `KernelWorld`), any callable that builds an env (lambdas and
             closures too), `"file.py:MyEnv"`, or a list of callables, one per env.
         num_envs: How many envs; None finds out by measuring for a moment. `n_envs` is the same.
-        backend: "serial", "thread", "process", "kernel" (kernel worlds only), or "auto": "kernel" for a kernel world,
-            else processes where they are faster than the serial loop.
+        backend: "serial", "thread", "process"; for kernel worlds also "kernel" (compiled, on CPU threads) and "cuda"
+            (on a GPU, with torch tensors: see `rookery.engine.cuda.CudaEngine`); or "auto": "kernel" for a kernel
+            world, else processes where they are faster than the serial loop.
         workers: How many workers (threads, for a kernel world) share the envs, in any split; None finds out.
         batch_size: `recv()` returns the first so many envs to finish, so that one slow env does not hold the others.
         groups: Divide the envs into groups (`envs.groups`) that are stepped in turns, for overlap with a policy.
         start_method: "spawn", "forkserver" or "fork"; None chooses. No main guard is needed for any of them.
         autoreset_mode: Gymnasium's NEXT_STEP, SAME_STEP or DISABLED.
-        copy: False returns views of the observations, valid until the same envs are stepped again.
+        copy: False returns views of the observations, valid until the same envs are stepped again. None is False for
+            backend "cuda", and True for the others.
         step_timeout: Seconds after which a step counts as hung and its worker is killed (backend "process").
         on_failure: "raise", or "restart": a failed env or dead worker is replaced, and its envs come back `truncated`
             with `info["restarted"]`.
@@ -91,15 +94,17 @@ def make_vec(
     for name, value in (("num_envs", num_envs), ("workers", workers)):
         if value is not None:
             positive_int(name, value)
-    if step_timeout is not None and backend in ("serial", "thread", "kernel"):
+    if step_timeout is not None and backend in ("serial", "thread", "kernel", "cuda"):
         raise OptionError(f"step_timeout needs backend='process': a hung step in {backend!r} cannot be stopped")
     source = resolve(world, num_envs, env_kwargs)
     num_envs = num_envs if source.endless else len(source.makers)
 
+    copies = backend != "cuda" if copy is None else copy
+
     def settings(envs: int, staff: int) -> Settings:
         return Settings(
             num_envs=envs, workers=staff, batch_size=batch_size, groups=groups, start_method=start_method,
-            autoreset_mode=mode, copy=copy, step_timeout=step_timeout, on_failure=on_failure,
+            autoreset_mode=mode, copy=copies, step_timeout=step_timeout, on_failure=on_failure,
             max_restarts=max_restarts, restart_window=restart_window, bad_values=bad_values,
             isolate_random=isolate_random, close_timeout=close_timeout, pin=pin,
         )  # fmt: skip
@@ -118,8 +123,9 @@ def get_recommended_n_envs(world: Any = None) -> int:
 
 def _settle(source: Source, num_envs: int | None, workers: int | None, backend: str, method: str | None) -> Choice:
     """Measure only what was left open."""
-    if backend == "kernel" or (backend == "auto" and kernel_of(source) is not None):
-        return Choice("kernel", num_envs or KERNEL_ENVS, min(workers or usable_cores(), num_envs or KERNEL_ENVS), "")
+    if backend in ("kernel", "cuda") or (backend == "auto" and kernel_of(source) is not None):
+        backend = "kernel" if backend == "auto" else backend
+        return Choice(backend, num_envs or KERNEL_ENVS, min(workers or usable_cores(), num_envs or KERNEL_ENVS), "")
     _hint_at_twin(source)
     if num_envs is not None and backend == "serial":
         return Choice(backend, num_envs, workers or 1, "")

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from rookery.worlds.kernel import KernelWorld
-from rookery.worlds.loop import COLUMNS, EPISODES_KEPT, OVER
+from rookery.worlds.loop import COLUMNS, EPISODES_KEPT, OVER, mask_size
 
 EPISODE = np.dtype(
     [("turn", "i8"), ("row", "i8"), ("total", "f8"), ("length", "i8"), ("nanoseconds", "i8")], align=True
@@ -54,7 +54,6 @@ class Arena:
         action_low, action_high = limits(world.action_space, any_number=world.clips_actions)
         shape, dtype = array_form(world.observation_space)
         action_shape, action_dtype = array_form(world.action_space)
-        choices = int(getattr(world.action_space, "n", 1)) if world.action_mask is not None else 0
         together = () if world.num_agents == 1 else (world.num_agents,)
         return {
             "states": np.zeros(n, world.state_dtype),
@@ -74,8 +73,8 @@ class Arena:
             "rewards": np.zeros(rows),
             "terminated": np.zeros(rows, np.bool_),
             "truncated": np.zeros(rows, np.bool_),
-            "masks": np.zeros((rows, choices), np.int8),
-            "final_masks": np.zeros((rows, choices), np.int8),
+            "masks": np.zeros((rows, mask_size(world)), np.int8),
+            "final_masks": np.zeros((rows, mask_size(world)), np.int8),
             "last_returns": np.zeros(rows),
             "last_lengths": np.zeros(rows, np.int64),
             "faults": np.zeros(n, np.uint8),

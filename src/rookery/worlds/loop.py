@@ -59,6 +59,7 @@ Columns: Any = namedtuple("Columns", COLUMNS)  # type: ignore[misc]
 def build(world: KernelWorld) -> tuple[Function, Function]:
     """`advance(columns, tables, i, slot, per_env, mode, strict)` and `begin(columns, tables, i, slot, per_env)`."""
     agents, size = world.num_agents, math.prod(world.observation_space.shape or ())
+    choices = mask_size(world)
     world_reset, observe = adapt(world.reset, "reset"), adapt(world.observe, "observe")
     clear, act, masks = _clearer(world), _actor(world), _masker(world)
 
@@ -104,7 +105,7 @@ def build(world: KernelWorld) -> tuple[Function, Function]:
                 columns.final_infos[row] = columns.infos[row]
                 for k in range(size):
                     columns.flat_finals[row, k] = columns.flat[row, k]
-                for k in range(columns.masks.shape[1]):
+                for k in range(choices):
                     columns.final_masks[row, k] = columns.masks[row, k]
             columns.spoke[i] = False
             start(state, params, tables, columns.scratch[slot])
@@ -150,6 +151,11 @@ def build(world: KernelWorld) -> tuple[Function, Function]:
         return NOTHING
 
     return advance, begin
+
+
+def mask_size(world: KernelWorld) -> int:
+    """How many places an action mask has; 0 in a world without masks."""
+    return int(getattr(world.action_space, "n", 1)) if world.action_mask is not None else 0
 
 
 def build_action_check(world: KernelWorld) -> Function:

@@ -1,0 +1,231 @@
+"""The CUDA backend: a kernel world's envs on a GPU, one thread an env. Nothing leaves the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from rookery.engine import seeding
+from rookery.engine.kernel import MODES
+from rookery.engine.settings import Settings
+from rookery.engine.source import Source, kernel_of
+from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
+from rookery.worlds.arena import Arena
+from rookery.worlds.cuda import DeviceArena, Launcher, find_device
+from rookery.worlds.runner import seed_key, trouble
+
+SAVED = ("states", "params", "infos", "observations", "rewards", "terminated", "truncated", "masks")
+
+
+class CudaEngine(VectorEnv):
+    """As `KernelEngine`, with torch tensors on a GPU going in and coming out.
+
+    - `step(actions)` reads the caller's tensor where it lies and runs on the caller's stream. What it returns are views
+      that the next step overwrites (`copy=True` returns copies).
+    - It can be captured in a CUDA graph. While capturing nothing can be raised: call `check()` now and then; outside a
+      graph every step is checked, at the price of waiting for it (`bad_values="allow"` leaves the check out).
+    - In SAME_STEP mode `infos["final_obs"]` holds the last observation of each row whose episode ended in this step,
+      and is undefined in the others. `last_returns` and `last_lengths` are those of each row's last finished episode.
+    """
+
+    backend = "cuda"
+
+    def __init__(self, source: Source, settings: Settings, device: str | None = None) -> None:
+        kernel = kernel_of(source)
+        if kernel is None:
+            raise OptionError(f"backend='cuda' needs a kernel world, and {source.name} is not one")
+        if settings.groups > 1 or settings.batch_size is not None:
+            raise OptionError("backend='cuda' steps all envs at once: leave out groups and batch_size")
+        self.world, self.settings, self.source = kernel.world, settings, source
+        self.agents, self.num_worlds = kernel.world.num_agents, settings.num_envs
+        self.num_envs = self.num_worlds * self.agents
+        self.device = find_device(device)
+        self.single_observation_space, self.single_action_space = (
+            kernel.world.observation_space,
+            kernel.world.action_space,
+        )
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.metadata = {**kernel.world.metadata, "autoreset_mode": settings.autoreset_mode}
+        self.render_mode, self.spec = kernel.render_mode, kernel.spec
+        self._mode, self._strict = MODES[settings.autoreset_mode], settings.bad_values != "allow"
+        self._root_seed = seeding.fresh_entropy()
+        self.arena = DeviceArena(self.world, self.num_worlds, self.device)
+        self._launcher = Launcher(self.arena)
+        self._action_dtype = self.arena.tensors["actions"].dtype
+        self._action_shape = (self.num_envs, *(self.single_action_space.shape or ()))
+
+    # --- Gymnasium's interface ----------------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[torch.Tensor, dict[str, Any]]:
+        """Reset all envs, or those in `options["reset_mask"]`. Other options are values for the world's parameters."""
+        options = dict(options or {})
+        mask = options.pop("reset_mask", None)
+        wanted = np.ones(self.num_worlds, np.bool_) if mask is None else self._whole_worlds(mask)
+        if options:
+            self.set_parameters(envs=np.flatnonzero(wanted), **options)
+        if isinstance(seed, (int, np.integer)):
+            self._root_seed = int(seed)
+        self._seed(wanted, seeding.env_seeds(seed, self.num_worlds))
+        self._launcher.begin(torch.from_numpy(wanted).to(self.device))
+        return self._observations(), self._infos()
+
+    def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict]:
+        """Step all envs once."""
+        self._actions = self._checked(actions)
+        self._launcher.step(self._actions, self._mode, self._strict)
+        if self._strict and not self._capturing():
+            self.check()
+        tensors = self.arena.tensors
+        results = [tensors[name] for name in ("rewards", "terminated", "truncated")]
+        if self.settings.copy:
+            results = [part.clone() for part in results]
+        return self._observations(), *results, self._infos()  # type: ignore[return-value]
+
+    def check(self) -> None:
+        """Raise what went wrong since the last check: a bad action, NaN, a value outside the space. Waits for the
+        GPU."""
+        if not self._launcher.trouble.item():
+            return
+        self._launcher.trouble.zero_()
+        host = Arena(self.world, self.num_worlds)
+        host.arrays["actions"][...] = self._actions.cpu().numpy()
+        for name in ("faults", "rewards", "observations", "states"):
+            host.arrays[name][...] = self.arena.host(name).reshape(host.arrays[name].shape)
+        self.arena.tensors["faults"].zero_()
+        for env in np.flatnonzero(host.faults).tolist():
+            error = trouble(host, env)
+            if isinstance(error, (BadValue, SpaceError)):
+                error.args = (f"env {env}, step {host.states['steps'][env]} of its episode: {error}",)
+            raise error
+
+    # --- beyond it ----------------------------------------------------------------------------------------------
+
+    @property
+    def last_returns(self) -> torch.Tensor:
+        """The return of the episode that each row finished last."""
+        return self.arena.tensors["last_returns"]
+
+    @property
+    def last_lengths(self) -> torch.Tensor:
+        """The length of the episode that each row finished last."""
+        return self.arena.tensors["last_lengths"]
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The world's parameters as they are now, one value per env."""
+        params = self.arena.host("params")
+        return {name: np.broadcast_to(params[name], (self.num_worlds,)).copy() for name in self.world.values}
+
+    def set_parameters(self, envs: Any = None, **values: Any) -> None:
+        """Change parameters from the next step on: of all envs or of some, with one value or one per env. A CUDA graph
+        that was captured before must be captured again if this is the first time that envs differ."""
+        envs = np.arange(self.num_worlds) if envs is None else np.asarray(envs)
+        for name, value in values.items():
+            many = isinstance(value, (list, tuple, np.ndarray))
+            if many and len(value) != len(envs):
+                raise OptionError(f"{name!r} needs one value, or one for each of {len(envs)} envs, got {len(value)}")
+            encoded = [self.world.encode({name: item})[name] for item in (value if many else [value])]
+            if (many or len(envs) < self.num_worlds) and not self.arena.per_env and self.num_worlds > 1:
+                self.arena.spread_params()
+                self._launcher.refresh()
+            params = self.arena.host("params")
+            params[name][envs if len(params) > 1 else 0] = encoded if many and len(params) > 1 else encoded[0]
+            self.arena.put("params", params)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to continue exactly from here, as NumPy arrays."""
+        return {
+            "format": 1,
+            "num_envs": self.num_envs,
+            "autoreset_mode": self.settings.autoreset_mode.name,
+            "root_seed": self._root_seed,
+            "world": self.world.name,
+            "arrays": {name: self.arena.tensors[name].cpu().numpy().copy() for name in SAVED},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> torch.Tensor:
+        """Continue from a `state_dict()`; returns the observations held then."""
+        mode = self.settings.autoreset_mode.name
+        for name, mine in (("num_envs", self.num_envs), ("autoreset_mode", mode), ("world", self.world.name)):
+            if state.get(name) != mine:
+                raise StateError(f"the state was saved with {name}={state.get(name)}, this engine has {mine}")
+        if len(state["arrays"]["params"]) > 1:
+            self.arena.spread_params()
+            self._launcher.refresh()
+        for name in SAVED:
+            self.arena.tensors[name].copy_(torch.from_numpy(state["arrays"][name]))
+        self._root_seed = state["root_seed"]
+        return self._observations()
+
+    # --- helpers ------------------------------------------------------------------------------------------------
+
+    def _seed(self, wanted: np.ndarray, seeds: Sequence[int | None]) -> None:
+        """Those with a seed start a new life; so do those that have had none."""
+        states = self.arena.host("states")
+        fresh = (states["seed"] == 0) & (states["episode"] == 0) & wanted
+        given = np.array([seed is not None for seed in seeds]) & wanted
+        if not (fresh | given).any():
+            return
+        for env in np.flatnonzero(fresh | given).tolist():
+            seed = seeds[env]
+            states[env] = np.zeros((), states.dtype)
+            states["seed"][env] = seed_key(seeding.fresh_entropy() if seed is None else seed)
+        self.arena.put("states", states)
+
+    def _checked(self, actions: Any) -> torch.Tensor:
+        if not isinstance(actions, torch.Tensor):
+            actions = torch.as_tensor(np.asarray(actions), device=self.device)
+        if tuple(actions.shape) != self._action_shape:
+            raise SpaceError(f"actions should have shape {self._action_shape}, got {tuple(actions.shape)}")
+        if actions.device.type != self.device.type:
+            raise UsageError(f"actions are on {actions.device}, the envs on {self.device}: move them first")
+        if actions.dtype != self._action_dtype:
+            if actions.dtype.is_floating_point and not self._action_dtype.is_floating_point:
+                raise SpaceError(f"actions should have dtype {self._action_dtype}, got {actions.dtype}")
+            actions = actions.to(self._action_dtype)
+        actions = actions.contiguous()
+        return actions if self.agents == 1 else actions.reshape(self.num_worlds, self.agents, *actions.shape[1:])
+
+    def _observations(self) -> torch.Tensor:
+        observations = self.arena.tensors["observations"]
+        observations = observations if self.single_observation_space.shape else observations.reshape(-1)
+        return observations.clone() if self.settings.copy else observations
+
+    def _infos(self) -> dict[str, Any]:
+        tensors, infos = self.arena.tensors, dict[str, Any]()
+        spoke = tensors["spoke"].repeat_interleave(self.agents) if self.agents > 1 else tensors["spoke"]
+        for name in self.world.info:
+            infos[name], infos[f"_{name}"] = self.arena.field("infos", name), spoke
+        if self.world.action_mask is not None:
+            infos["action_mask"] = tensors["masks"]
+        if self.settings.autoreset_mode is AutoresetMode.SAME_STEP:
+            infos["final_obs"] = tensors["finals"]
+            infos["_final_obs"] = tensors["terminated"] | tensors["truncated"]
+            infos["final_info"] = {name: self.arena.field("final_infos", name) for name in self.world.info}
+        if self.settings.copy:
+            infos = _copied(infos)
+        return infos
+
+    def _capturing(self) -> bool:
+        return self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+    def _whole_worlds(self, mask: Any) -> np.ndarray:
+        rows = np.asarray(mask.cpu() if isinstance(mask, torch.Tensor) else mask)
+        if rows.dtype != np.bool_ or rows.shape != (self.num_envs,):
+            raise OptionError(f"options['reset_mask'] should be a bool array of shape ({self.num_envs},)")
+        rows = rows.reshape(self.num_worlds, self.agents)
+        if (rows.any(axis=1) != rows.all(axis=1)).any():
+            raise OptionError("options['reset_mask'] should hold whole worlds: all rows of a world, or none of them")
+        return rows[:, 0].copy()
+
+
+def _copied(infos: dict[str, Any]) -> dict[str, Any]:
+    return {key: _copied(part) if isinstance(part, dict) else part.clone() for key, part in infos.items()}
