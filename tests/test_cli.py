@@ -63,7 +63,7 @@ def test_no_command_shows_the_help(capsys):
     assert "bench" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["bench", "tune", "profile", "check", "doctor"])
+@pytest.mark.parametrize("command", ["bench", "tune", "profile", "check", "doctor", "play"])
 def test_every_command_has_help_with_an_example(command, capsys):
     """`rookery COMMAND --help` says what the command does and shows it in use."""
     with pytest.raises(SystemExit) as exit_info:

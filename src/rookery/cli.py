@@ -57,7 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"rookery {__version__}")
     commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
-    for add in (_add_bench, _add_tune, _add_profile, _add_check, _add_doctor):
+    for add in (_add_bench, _add_tune, _add_profile, _add_check, _add_doctor, _add_play):
         add(commands)
     return parser
 
@@ -211,3 +211,39 @@ def _doctor(options: argparse.Namespace) -> int:
     else:
         doctor.print_findings(findings)
     return GOOD if doctor.healthy(findings) else BAD
+
+
+def _add_play(commands: argparse._SubParsersAction) -> None:
+    parser = _command(
+        commands, "play", _play, "play a game yourself, or watch scripted players",
+        "Opens a window. WASD or the arrows move your racket, Q/E or comma/period turn it, space or Enter shoots the "
+        "puck that you hold, R restarts and Esc quits. Two people share the keyboard: WASD, Q/E and space are the left "
+        "player's, arrows, comma/period and Enter the right one's.",
+        "rookery play hockey --opponent weak",
+    )  # fmt: skip
+    parser.add_argument("world", metavar="WORLD", choices=["hockey"], help="the game: hockey")
+    players = ("human", "weak", "strong")
+    parser.add_argument("--player", choices=players, default="human", help="who plays on the left (human)")
+    parser.add_argument("--opponent", choices=players, default="strong", help="who plays on the right (strong)")
+    parser.add_argument(
+        "--mode", choices=("normal", "shooting", "defense"), default="normal",
+        help="a normal game, or practice in shooting or defense (normal)",
+    )  # fmt: skip
+    parser.add_argument("--fps", type=int, default=50, metavar="N", help="steps in a second; fewer are easier (50)")
+    parser.add_argument("--seed", type=int, metavar="N", help="the seed of the games (another each time)")
+    parser.add_argument("--games", type=int, metavar="N", help="stop after so many games (play on until Esc)")
+    parser.add_argument("--record", metavar="FILE", help="write the last half minute to a .gif file")
+
+
+def _play(options: argparse.Namespace) -> int:
+    from rookery.tools import show
+    from rookery.worlds.hockey import play
+
+    tally = play.play(
+        options.player, options.opponent, options.mode, options.fps, options.seed, options.games, options.record
+    )
+    if options.json:
+        show.emit_json(tally.as_json())
+    else:
+        print(tally)
+    return GOOD

@@ -56,7 +56,7 @@ def _share_out(envs):
     """Have two threads at work from the first round on, however short it is."""
     from rookery.engine.pool import Pool
 
-    envs._pool = Pool(2, envs._runner.step)
+    envs._pool, envs._alone = Pool(2, envs._runner.step), False
 
 
 def test_plain_python_gives_what_compiled_code_gives():

@@ -12,6 +12,7 @@ from gymnasium.vector.utils import batch_space
 
 from rookery.engine import seeding
 from rookery.engine.kernel import MODES
+from rookery.engine.kernel_crew import encode_many
 from rookery.engine.settings import Settings
 from rookery.engine.source import Source, kernel_of
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
@@ -128,17 +129,15 @@ class CudaEngine(VectorEnv):
         """Change parameters from the next step on: of all envs or of some, with one value or one per env. A CUDA graph
         that was captured before must be captured again if this is the first time that envs differ."""
         envs = np.arange(self.num_worlds) if envs is None else np.asarray(envs)
-        for name, value in values.items():
-            many = isinstance(value, (list, tuple, np.ndarray))
-            if many and len(value) != len(envs):
-                raise OptionError(f"{name!r} needs one value, or one for each of {len(envs)} envs, got {len(value)}")
-            encoded = [self.world.encode({name: item})[name] for item in (value if many else [value])]
-            if (many or len(envs) < self.num_worlds) and not self.arena.per_env and self.num_worlds > 1:
-                self.arena.spread_params()
-                self._launcher.refresh()
-            params = self.arena.host("params")
-            params[name][envs if len(params) > 1 else 0] = encoded if many and len(params) > 1 else encoded[0]
-            self.arena.put("params", params)
+        params = encode_many(self.world, values, len(envs))
+        differ = len(envs) < self.num_worlds or any(np.ndim(value) for value in params.values())
+        if differ and len(self.arena.tensors["params"]) < self.num_worlds:
+            self.arena.spread_params()
+            self._launcher.refresh()
+        records = self.arena.host("params")
+        for name, value in params.items():
+            records[name][envs if len(records) > 1 else 0] = value
+        self.arena.put("params", records)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue exactly from here, as NumPy arrays."""

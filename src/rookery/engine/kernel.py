@@ -64,7 +64,6 @@ class KernelEngine(Engine):
         self.world, self.agents, self._kernel = kernel.world, kernel.world.num_agents, kernel
         self._threads = settings.workers
         self._pool: Pool | None = None
-        self._trials: list[float] = []
         if self.agents > 1:
             if settings.groups > 1 or settings.batch_size is not None:
                 raise OptionError("a world with several agents is stepped as a whole: leave out groups and batch_size")
@@ -91,8 +90,10 @@ class KernelEngine(Engine):
         self.arena = Arena(self.world, self.num_worlds, max(self._threads, 1), self._given(spec))
         self._runner = Runner(self.arena, MODES[spec.autoreset_mode], self.settings.bad_values != "allow")
         self._crew.attach(self.arena, self._runner)
-        self._pool = None
+        self._pool, self._alone = None, self._threads == 1
+        self._trials: list[float] = []
         self._silent = not self.world.info and self.world.action_mask is None
+        self._observed = self.batch.observations.only_array
         self._same_step = spec.autoreset_mode is AutoresetMode.SAME_STEP
 
     def _given(self, spec: BatchSpec) -> dict[str, np.ndarray]:
@@ -157,8 +158,12 @@ class KernelEngine(Engine):
         if self.closed or self._in_flight or self._broken:
             self._require_idle("step")
         batch = self.batch
-        batch.actions.put(ALL, actions, self.num_envs)
-        outcome = self._outcome(0, self.num_worlds)
+        mine = batch.actions.only_array
+        if type(actions) is np.ndarray and actions.dtype is mine.dtype and actions.shape == mine.shape:
+            mine[...] = actions  # the common case, at half the price
+        else:
+            batch.actions.put(ALL, actions, self.num_envs)
+        outcome = self._runner.step_all() if self._alone else self._outcome(0, self.num_worlds)
         infos: dict[str, Any] = {}
         if outcome & FAULT:
             self._mend_all(infos, None)
@@ -167,7 +172,7 @@ class KernelEngine(Engine):
         if self._same_step and outcome & ENDED:
             self._read_finals(infos, ALL)
         return (
-            batch.observations.take(ALL, self._copy), batch.rewards.copy(), batch.terminated.copy(),
+            self._observed.copy() if self._copy else self._observed, batch.rewards.copy(), batch.terminated.copy(),
             batch.truncated.copy(), infos,
         )  # fmt: skip
 
@@ -195,7 +200,7 @@ class KernelEngine(Engine):
         if self._pool is not None and high - low == self.num_worlds:
             bad = runner.check(low, high)  # nothing moves if any action is bad
             return bad or self._pool.run(high)
-        if self._threads == 1 or len(self._trials) >= TRIAL_ROUNDS:
+        if self._alone:
             return runner.step(low, high)
         before = time.perf_counter()
         outcome = runner.step(low, high)
@@ -206,8 +211,11 @@ class KernelEngine(Engine):
     def _consider(self, seconds: float) -> None:
         """Share the work out if a round takes long enough."""
         self._trials.append(seconds)
-        if len(self._trials) == TRIAL_ROUNDS and min(self._trials) > SHARE_OUT:
-            self._pool = Pool(self._threads, self._runner.step)
+        if len(self._trials) == TRIAL_ROUNDS:
+            if min(self._trials) > SHARE_OUT:
+                self._pool = Pool(self._threads, self._runner.step)
+            else:
+                self._alone = True
 
     # --- what comes back besides numbers ------------------------------------------------------------------------
 

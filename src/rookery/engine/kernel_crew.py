@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from rookery.engine.stepper import Report
 from rookery.errors import OptionError
 from rookery.worlds.arena import Arena
 from rookery.worlds.env import KernelEnv
+from rookery.worlds.kernel import KernelWorld
 from rookery.worlds.loop import NEXT_STEP, OVER, RESET_NEXT, SAME_STEP
 from rookery.worlds.runner import Runner, seed_key
 
@@ -28,8 +30,8 @@ class KernelCrew:
     def facts(self) -> Facts:
         world = self.world
         return Facts(
-            world.observation_space, world.action_space, dict(world.metadata), self._kernel.render_mode,
-            self._kernel.spec, (False, False),
+            deepcopy(world.observation_space), deepcopy(world.action_space), dict(world.metadata),
+            self._kernel.render_mode, self._kernel.spec, (False, False),
         )  # fmt: skip
 
     def attach(self, arena: Arena, runner: Runner) -> None:
@@ -73,19 +75,11 @@ class KernelCrew:
 
     def set_parameters(self, envs: np.ndarray, values: dict[str, Any]) -> None:
         arena = self.arena
-        for name, value in values.items():
-            encoded = self._encoded(name, value, len(envs))
+        for name, encoded in encode_many(self.world, values, len(envs)).items():
             if len(arena.params) == 1 < arena.num_envs and (np.ndim(encoded) or len(envs) < arena.num_envs):
                 arena.spread_params()
                 self._runner.refresh()
             arena.params[name][envs if len(arena.params) > 1 else 0] = encoded
-
-    def _encoded(self, name: str, value: Any, count: int) -> Any:
-        if isinstance(value, (list, tuple, np.ndarray)):
-            if len(value) != count:
-                raise OptionError(f"{name!r} needs one value, or one for each of {count} envs, got {len(value)}")
-            return np.array([self.world.encode({name: item})[name] for item in value])
-        return self.world.encode({name: value})[name]
 
     # --- envs as objects ----------------------------------------------------------------------------------------
 
@@ -113,3 +107,17 @@ class KernelCrew:
         if env not in self._views:
             self._views[env] = KernelEnv.over(self.arena.view(env), self._kernel.render_mode)
         return self._views[env]
+
+
+def encode_many(world: KernelWorld, values: dict[str, Any], count: int) -> dict[str, Any]:
+    """Parameters as numbers, or as arrays of `count` numbers where one was given for each env."""
+    encoded: dict[str, Any] = {}
+    for name, value in values.items():
+        if not isinstance(value, (list, tuple, np.ndarray)):
+            encoded |= world.encode({name: value})
+        elif len(value) != count:
+            raise OptionError(f"{name!r} needs one value, or one for each of {count} envs, got {len(value)}")
+        else:
+            each = [world.encode({name: item}) for item in value]
+            encoded |= {key: np.array([numbers[key] for numbers in each]) for key in each[0]}
+    return encoded

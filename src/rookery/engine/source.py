@@ -108,7 +108,8 @@ def kernel_of(source: Source) -> Kernel | None:
             return None
         kwargs: dict[str, Any] = {**maker.spec.kwargs, **maker.kwargs}
         limit, mode = kwargs.pop("max_episode_steps", None), kwargs.pop("render_mode", None)
-        kwargs.pop("plain", None)
+        if kwargs.pop("plain", False):  # wants to be run as it stands, env by env
+            return None
         world = find_world(kwargs.pop("world"), kwargs)
         if limit is not None:  # as Gymnasium's TimeLimit, which would come on top of the world's own
             world.values["time_limit"] = min(limit, world.values["time_limit"] or limit)

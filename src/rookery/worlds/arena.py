@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ class Arena:
         for name, flat in (("observations", "flat"), ("finals", "flat_finals"), ("actions", "flat_actions")):
             self.arrays[flat] = self.arrays[name].reshape(len(self.arrays[name]), -1)
         self.tables = {name: np.ascontiguousarray(table) for name, table in world.tables.items()} or NO_TABLES
-        self.tables_type: Any = namedtuple("Tables", self.tables)  # type: ignore[misc]
+        self.tables_type = _tables_type(tuple(self.tables))
         self.states["stage"] = OVER
 
     def __getattr__(self, name: str) -> np.ndarray:
@@ -126,6 +127,11 @@ class Arena:
         episodes = np.concatenate(taken)
         self.counts[:] = 0
         return episodes[np.lexsort((episodes["row"], episodes["turn"]))]
+
+
+@lru_cache
+def _tables_type(names: tuple[str, ...]) -> Any:
+    return namedtuple("Tables", names)  # type: ignore[misc]
 
 
 def array_form(space: Space) -> tuple[tuple[int, ...], np.dtype]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from importlib import import_module
 from typing import Any
 
@@ -34,6 +35,8 @@ class KernelEnv(gym.Env):
         (1.0, False, False)
     """
 
+    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 50}  # of all worlds; each has its own
+
     def __init__(self, world: Any, render_mode: str | None = None, plain: bool = False, **parameters: Any) -> None:
         world = find_world(world, parameters)
         if world.num_agents > 1:
@@ -56,7 +59,8 @@ class KernelEnv(gym.Env):
         if render_mode is not None and render_mode not in modes:
             raise WorldError(f"{world.name} cannot be rendered as {render_mode!r}; it knows {modes}")
         self.world, self._arena, self._plain = world, arena, plain
-        self.observation_space, self.action_space = world.observation_space, world.action_space
+        # Copies: a space draws its samples from a generator of its own, which two envs should not share.
+        self.observation_space, self.action_space = deepcopy(world.observation_space), deepcopy(world.action_space)
         self.metadata, self.render_mode = dict(world.metadata), render_mode
         self._runner = Runner(arena, DISABLED, plain=plain)
 
@@ -168,7 +172,7 @@ class KernelEnv(gym.Env):
 
 
 def find_world(world: Any, parameters: dict[str, Any] | None = None) -> KernelWorld:
-    """A world from an instance, a class, or "package.module:Class"."""
+    """A world from an instance, a class, a function that makes one, or where to find either ("package.module:Name")."""
     if isinstance(world, KernelWorld):
         if parameters:
             raise WorldError(f"parameters {', '.join(parameters)} were given beside a finished world; give its class")
@@ -176,6 +180,7 @@ def find_world(world: Any, parameters: dict[str, Any] | None = None) -> KernelWo
     if isinstance(world, str):
         module, _, name = world.partition(":")
         world = getattr(import_module(module), name)
-    if not (isinstance(world, type) and issubclass(world, KernelWorld)):
+    made = world(**(parameters or {})) if callable(world) else world
+    if not isinstance(made, KernelWorld):
         raise WorldError(f"{world!r} is not a KernelWorld")
-    return world(**(parameters or {}))
+    return made

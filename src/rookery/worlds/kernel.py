@@ -67,6 +67,7 @@ class KernelWorld:
 
     def __init__(self, **parameters: float | int | bool) -> None:
         self.values: dict[str, Any] = {"time_limit": self.time_limit, **self.parameters}
+        self._types = {name: _number_type(value) for name, value in self.values.items()}
         self.values.update(self.encode(parameters))
         _check(self)
 
@@ -91,7 +92,7 @@ class KernelWorld:
 
     @property
     def params_dtype(self) -> np.dtype:
-        return np.dtype([(name, _number_type(value)) for name, value in self.values.items()], align=True)
+        return np.dtype(list(self._types.items()), align=True)
 
     def params_record(self) -> np.ndarray:
         """The parameters as an array of one record."""
@@ -106,6 +107,8 @@ class KernelWorld:
         for name, value in values.items():
             if not isinstance(value, (bool, int, float, np.number, np.bool_)):
                 raise OptionError(f"{self.name}: the parameter {name!r} should be a number, got {value!r}")
+            if self._types[name] == "i8" and value != int(value):
+                raise OptionError(f"{self.name}: the parameter {name!r} should be a whole number, got {value!r}")
         return dict(values)
 
     def render(self, state: Any, params: Any, mode: str) -> Any:

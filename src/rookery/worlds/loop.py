@@ -11,6 +11,8 @@ import math
 from collections import namedtuple
 from typing import Any
 
+import numpy as np
+
 from rookery.worlds.kernel import RESERVED, KernelWorld, adapt
 from rookery.worlds.translate import Function
 
@@ -61,7 +63,7 @@ def build(world: KernelWorld) -> tuple[Function, Function]:
     agents, size = world.num_agents, math.prod(world.observation_space.shape or ())
     choices = mask_size(world)
     world_reset, observe = adapt(world.reset, "reset"), adapt(world.observe, "observe")
-    clear, act, masks = _clearer(world), _actor(world), _masker(world)
+    clear, act, masks = _clearer(world.state_dtype), _actor(world), _masker(world)
 
     def start(state: Any, params: Any, tables: Any, scratch: Any) -> None:
         clear(state)
@@ -234,8 +236,10 @@ def build_loop(world: KernelWorld) -> Function:
 def _actor(world: KernelWorld) -> Function:
     """Calls the world's step, and stores its rewards."""
     agents, step = world.num_agents, adapt(world.step, "step")
+    clear_info = _clearer(world.info_dtype)
 
     def act_alone(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> bool:
+        clear_info(columns.infos[i])
         reward, terminated = step(
             state, columns.actions[i], params, tables, columns.scratch[slot], columns.infos[i], columns.rewards
         )
@@ -245,6 +249,8 @@ def _actor(world: KernelWorld) -> Function:
 
     def act_together(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> bool:
         first = i * agents
+        for row in range(first, first + agents):
+            clear_info(columns.infos[row])
         rewards, infos = columns.rewards[first : first + agents], columns.infos[first : first + agents]
         terminated = step(state, columns.actions[i], params, tables, columns.scratch[slot], infos, rewards)
         for agent in range(agents):
@@ -271,16 +277,16 @@ def no_masks(columns: Any, i: int, state: Any, params: Any, tables: Any) -> None
     """Stands in where a world has no action masks."""
 
 
-def _clearer(world: KernelWorld) -> Function:
-    """A function that sets every field of the world's own to 0, so that no episode can see the one before."""
+def _clearer(dtype: np.dtype) -> Function:
+    """A function that sets every field of a record to 0, but for the engine's own: no episode sees the one before."""
     lines = []
-    for name in world.state_dtype.names or ():
+    for name in dtype.names or ():
         if name not in RESERVED:
-            shape = world.state_dtype[name].shape
+            shape = dtype[name].shape
             index = ", ".join(f"k{d}" for d in range(len(shape)))
             loops = "".join(f"{'    ' * (d + 1)}for k{d} in range({size}):\n" for d, size in enumerate(shape))
-            target = f"state.{name}[{index}]" if shape else f"state.{name}"
+            target = f"record.{name}[{index}]" if shape else f"record.{name}"
             lines.append(f"{loops}{'    ' * (len(shape) + 1)}{target} = 0\n")
     scope: dict[str, Any] = {"__name__": __name__}
-    exec(f"def clear(state):\n{''.join(lines) or '    pass'}", scope)  # noqa: S102 - field names were checked by NumPy
+    exec(f"def clear(record):\n{''.join(lines) or '    pass'}", scope)  # noqa: S102 - field names were checked before
     return scope["clear"]

@@ -1,6 +1,7 @@
 """Kernel worlds as plain Python: slow, and with a breakpoint wherever you like.
 
-Records read as Python numbers, so arithmetic is done in doubles, as in compiled code.
+Records read as Python numbers, so arithmetic is done in doubles. So it is in compiled code, but for what is made of
+single floats alone ("f4" fields, float32 actions).
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ WORLDS = {
     "Pendulum-v1": "rookery.worlds.classic:Pendulum",
     "Acrobot-v1": "rookery.worlds.classic:Acrobot",
     "MountainCar-v0": "rookery.worlds.classic:MountainCar",
+    "Hockey-v0": "rookery.worlds.hockey.world:hockey",
+    "HockeyOne-v0": "rookery.worlds.hockey.world:hockey_one",
     "MountainCarContinuous-v0": "rookery.worlds.classic:MountainCarContinuous",
 }
 

@@ -6,9 +6,12 @@ before it meets a call to it; here they are found and compiled, so that a world'
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
+
+from rookery.errors import WorldError
 
 Function = Callable[..., Any]
 Jit = Callable[[FunctionType], Any]
@@ -26,6 +29,7 @@ def translate(function: Function, jit: Jit, done: dict[Function, Any] | None = N
     done = {} if done is None else done
     if function not in done:
         assert isinstance(function, FunctionType)
+        done[function] = None  # being translated
         own = {name: _ready(value, jit, done) for name, value in used_globals(function).items()}
         cells = tuple(type(cell)(_ready(cell.cell_contents, jit, done)) for cell in function.__closure__ or ())
         copy = FunctionType(
@@ -37,6 +41,8 @@ def translate(function: Function, jit: Jit, done: dict[Function, Any] | None = N
         )
         copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
         done[function] = jit(copy)
+    if done[function] is None:
+        raise WorldError(f"{function.__qualname__} calls itself, which compiled code cannot do")
     return done[function]
 
 
@@ -52,8 +58,9 @@ def reachable(function: Any, seen: set[FunctionType] | None = None) -> set[Funct
 
 
 def used_globals(function: Any) -> dict[str, Any]:
-    """The global names that a function's code mentions, with their values."""
-    names = {name for code in _codes(function.__code__) for name in code.co_names}
+    """The global names that a function's code reads, with their values."""
+    reads = (step for code in _codes(function.__code__) for step in dis.get_instructions(code))
+    names = {step.argval for step in reads if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     return {name: function.__globals__[name] for name in sorted(names) if name in function.__globals__}
 
 

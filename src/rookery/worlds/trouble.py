@@ -8,6 +8,7 @@ import re
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from types import FunctionType
 
 import numpy as np
@@ -28,17 +29,18 @@ _NEEDS_MEMORY = "something in it needs memory of its own (a list, a string, a ne
 def rehearse(world: KernelWorld) -> None:
     """Run a few steps in plain Python before compiling: its errors are clearer than any compiler's, and it notices
     what compiled code would not, such as an index outside an array."""
-    _refuse_exceptions(world)
+    _refuse(world)
     arena = Arena(world, 1)
     plan, entry = arena.plan(), entry_point(world)
     plan[2] = SAME_STEP
     arena.wanted[:] = True
-    world.action_space.seed(0)
+    action_space = deepcopy(world.action_space)
+    action_space.seed(0)
     try:
         entry(arena, plan, BEGIN, 0, 1, 0)
         for _ in range(REHEARSAL_STEPS):
             arena.actions.reshape(world.num_agents, -1)[:] = [
-                np.ravel(world.action_space.sample()) for _ in range(world.num_agents)
+                np.ravel(action_space.sample()) for _ in range(world.num_agents)
             ]
             entry(arena, plan, STEP, 0, 1, 0)
     except (ArithmeticError, RookeryError):
@@ -59,15 +61,18 @@ def explained(world: KernelWorld) -> Iterator[None]:
         raise WorldError(f"{world.name} cannot be compiled: {_reason(text)}{_place(world, text)}") from error
 
 
-def _refuse_exceptions(world: KernelWorld) -> None:
+def _refuse(world: KernelWorld) -> None:
+    """What the compiler would let pass, and which then would not work."""
     for function in _functions(world):
         for instruction in dis.get_instructions(function):
             if instruction.opname in ("RAISE_VARARGS", "LOAD_ASSERTION_ERROR"):
-                line = instruction.positions.lineno if instruction.positions else None
-                raise WorldError(
-                    f"{world.name} cannot be compiled: compiled code cannot raise an exception; return `terminated`, "
-                    f"or write NaN, which is reported{_line(function, line)}"
-                )
+                why = "raise an exception; return `terminated`, or write NaN, which is reported"
+            elif instruction.opname == "LOAD_GLOBAL" and instruction.argval == "print":
+                why = "print; run it as plain Python (plain=True) to look inside"
+            else:
+                continue
+            line = instruction.positions.lineno if instruction.positions else None
+            raise WorldError(f"{world.name} cannot be compiled: compiled code cannot {why}{_line(function, line)}")
 
 
 def _reason(text: str) -> str:

@@ -1,0 +1,90 @@
+"""The moving bodies: from the state to centres of mass and back, and how they move."""
+
+import math
+from typing import Any
+
+from rookery.worlds.hockey.field import DYNAMIC, GROUND, INVERSE_INERTIA, INVERSE_MASS, ORIGIN_AHEAD, PUCK, TIME_STEP
+
+LARGEST_MOVE = 2.0  # in one step
+LARGEST_TURN = 0.5 * math.pi
+
+
+def load_bodies(state: Any, scratch: Any) -> None:
+    """Fills the working memory with all bodies as they stand."""
+    for body in range(DYNAMIC):
+        scratch.angle[body] = state.angle[body]
+        turn(scratch, body)
+        scratch.x[body] = state.x[body] - scratch.cos[body] * ORIGIN_AHEAD[body]
+        scratch.y[body] = state.y[body] - scratch.sin[body] * ORIGIN_AHEAD[body]
+        scratch.vx[body] = state.vx[body]
+        scratch.vy[body] = state.vy[body]
+        scratch.spin[body] = state.spin[body]
+    load_ground(scratch)
+
+
+def load_ground(scratch: Any) -> None:
+    """The body of all that never moves."""
+    scratch.x[GROUND] = 0.0
+    scratch.y[GROUND] = 0.0
+    scratch.angle[GROUND] = 0.0
+    scratch.cos[GROUND] = 1.0
+    scratch.sin[GROUND] = 0.0
+    scratch.vx[GROUND] = 0.0
+    scratch.vy[GROUND] = 0.0
+    scratch.spin[GROUND] = 0.0
+
+
+def store_bodies(state: Any, scratch: Any) -> None:
+    """Writes the bodies back to the state."""
+    for body in range(DYNAMIC):
+        state.angle[body] = scratch.angle[body]
+        state.x[body] = scratch.x[body] + scratch.cos[body] * ORIGIN_AHEAD[body]
+        state.y[body] = scratch.y[body] + scratch.sin[body] * ORIGIN_AHEAD[body]
+        state.vx[body] = scratch.vx[body]
+        state.vy[body] = scratch.vy[body]
+        state.spin[body] = scratch.spin[body]
+
+
+def turn(scratch: Any, body: int) -> None:
+    """Brings cosine and sine up to date with the angle. The puck is round: nobody sees its angle."""
+    if body == PUCK:
+        scratch.angle[body] = 0.0
+        scratch.cos[body] = 1.0
+        scratch.sin[body] = 0.0
+    elif body != GROUND:
+        scratch.cos[body] = math.cos(scratch.angle[body])
+        scratch.sin[body] = math.sin(scratch.angle[body])
+
+
+def accelerate(scratch: Any, body: int) -> None:
+    """Lets forces, then damping, act on a body's velocity for one step."""
+    linear = 1.0 - TIME_STEP * scratch.damping[body]
+    angular = 1.0 - TIME_STEP * scratch.angular_damping[body]
+    push = TIME_STEP * INVERSE_MASS[body]
+    scratch.vx[body] = (scratch.vx[body] + push * scratch.force_x[body]) * linear
+    scratch.vy[body] = (scratch.vy[body] + push * scratch.force_y[body]) * linear
+    scratch.spin[body] = (scratch.spin[body] + TIME_STEP * INVERSE_INERTIA[body] * scratch.torque[body]) * angular
+
+
+def move(scratch: Any, body: int, duration: float) -> None:
+    """Moves a body on with its velocity, which is cut where it would carry it too far."""
+    dx, dy = duration * scratch.vx[body], duration * scratch.vy[body]
+    squared = dx * dx + dy * dy
+    if squared > LARGEST_MOVE * LARGEST_MOVE:
+        cut = LARGEST_MOVE / math.sqrt(squared)
+        scratch.vx[body] *= cut
+        scratch.vy[body] *= cut
+    turned = abs(duration * scratch.spin[body])
+    if turned > LARGEST_TURN:
+        scratch.spin[body] *= LARGEST_TURN / turned
+    scratch.x[body] += duration * scratch.vx[body]
+    scratch.y[body] += duration * scratch.vy[body]
+    scratch.angle[body] += duration * scratch.spin[body]
+    turn(scratch, body)
+
+
+def mark_start(scratch: Any, body: int) -> None:
+    """Remembers where a body's sweep begins."""
+    scratch.start_x[body] = scratch.x[body]
+    scratch.start_y[body] = scratch.y[body]
+    scratch.start_angle[body] = scratch.angle[body]

@@ -1,0 +1,113 @@
+"""The table, the two rackets and the puck: sizes, shapes and masses, in units of 60 pixels.
+
+Four bodies are numbered throughout: rackets 0 and 1, the puck 2, and 3 for everything that never moves.
+A racket's corners are kept relative to its centre of mass, around which it turns; its *origin* is what players see.
+"""
+
+PIXELS = 60.0
+TIME_STEP = 0.02
+CENTRE_X = 5.0
+CENTRE_Y = 4.0
+
+PUCK = 2
+GROUND = 3
+RACKETS = 2
+DYNAMIC = 3
+
+# Box2D's tolerances, which decide where bodies come to rest.
+SLOP = 0.005
+SKIN = 2.0 * SLOP
+
+PUCK_RADIUS = 13.0 / PIXELS
+PUCK_MASS = 1.0323623
+PUCK_INERTIA = 0.5 * PUCK_MASS * PUCK_RADIUS * PUCK_RADIUS
+RACKET_MASS = 58.0
+RACKET_OFFSET = 0.12237549  # from the centre of mass forward to the origin
+RACKET_INERTIA = 4.5780897 - RACKET_MASS * RACKET_OFFSET * RACKET_OFFSET
+
+INVERSE_MASS = (1.0 / RACKET_MASS, 1.0 / RACKET_MASS, 1.0 / PUCK_MASS, 0.0)
+INVERSE_INERTIA = (1.0 / RACKET_INERTIA, 1.0 / RACKET_INERTIA, 1.0 / PUCK_INERTIA, 0.0)
+ORIGIN_AHEAD = (RACKET_OFFSET, -RACKET_OFFSET, 0.0, 0.0)
+RADIUS = (SKIN, SKIN, PUCK_RADIUS, SKIN)
+
+# Of two surfaces that touch: the root of the product of their frictions, the larger of their restitutions.
+FRICTION = (1.0, 1.0, 0.1, 0.1)
+RESTITUTION = (0.0, 0.0, 0.95, 0.0)
+
+Polygon = tuple[tuple[float, float], ...]
+
+
+def _units(corners: Polygon, scale: float = 1.0, at: tuple[float, float] = (0.0, 0.0)) -> Polygon:
+    return tuple((at[0] + scale * x / PIXELS, at[1] + scale * y / PIXELS) for x, y in corners)
+
+
+def _box(x: float, y: float, half_width: float, half_height: float) -> Polygon:
+    w, h = half_width / PIXELS, half_height / PIXELS
+    return ((x + w, y - h), (x + w, y + h), (x - w, y + h), (x - w, y - h))
+
+
+def _mirrored(corners: Polygon, flip_x: bool, flip_y: bool, about: tuple[float, float]) -> Polygon:
+    """The polygon's mirror image, its corners still counterclockwise from the lower of the rightmost ones."""
+    image = [(2 * about[0] - x if flip_x else x, 2 * about[1] - y if flip_y else y) for x, y in corners]
+    image = image[::-1] if flip_x != flip_y else image
+    first = image.index(max(image, key=lambda corner: (corner[0], -corner[1])))
+    return tuple(image[first:] + image[:first])
+
+
+# Corners run counterclockwise from the lower of the rightmost ones, as Box2D orders them: it decides between equals.
+RACKET: Polygon = _units(((5, -20), (5, 20), (-10, 20), (-18, 10), (-21, 0), (-18, -10), (-10, -20)), 1.2)
+RACKET_POLYGONS = (RACKET, _mirrored(RACKET, True, False, (0.0, 0.0)))
+POST: Polygon = _units(((10, -5), (10, 128), (-10, 135), (-10, -5)), 1.0, (CENTRE_X - 245 / PIXELS, 0.5))
+MIDDLE = (CENTRE_X, CENTRE_Y)
+STATIC_POLYGONS = (
+    _box(CENTRE_X, 0.5, 250, 10),
+    _box(CENTRE_X, 7.5, 250, 10),
+    POST,
+    _mirrored(POST, True, False, MIDDLE),
+    _mirrored(POST, False, True, MIDDLE),
+    _mirrored(POST, True, True, MIDDLE),
+    _box(CENTRE_X - 255 / PIXELS, CENTRE_Y, 10, 75),
+    _box(CENTRE_X + 255 / PIXELS, CENTRE_Y, 10, 75),
+)
+LEFT_GOAL = 6
+RIGHT_GOAL = 7
+WALLS = 6  # the first six static polygons stop the puck, all eight stop a racket
+STATICS = 8
+STATIC_CORNERS = 4
+RACKET_CORNERS = 7
+
+
+def _normals(corners: Polygon) -> Polygon:
+    following = corners[1:] + corners[:1]
+    edges = [(x2 - x1, y2 - y1) for (x1, y1), (x2, y2) in zip(corners, following, strict=True)]
+    return tuple((dy / (dx * dx + dy * dy) ** 0.5, -dx / (dx * dx + dy * dy) ** 0.5) for dx, dy in edges)
+
+
+def _flat(polygons: tuple[Polygon, ...], axis: int) -> tuple[float, ...]:
+    return tuple(float(point[axis]) for polygon in polygons for point in polygon)
+
+
+_ABOUT_MASS = tuple(
+    tuple((x + ahead, y) for x, y in polygon) for polygon, ahead in zip(RACKET_POLYGONS, ORIGIN_AHEAD, strict=False)
+)
+RACKET_X = _flat(_ABOUT_MASS, 0)
+RACKET_Y = _flat(_ABOUT_MASS, 1)
+RACKET_NORMAL_X = _flat(tuple(map(_normals, _ABOUT_MASS)), 0)
+RACKET_NORMAL_Y = _flat(tuple(map(_normals, _ABOUT_MASS)), 1)
+RACKET_REACH = max((x * x + y * y) ** 0.5 for x, y in _ABOUT_MASS[0])
+REACH = (RACKET_REACH, RACKET_REACH, PUCK_RADIUS, 0.0)
+
+STATIC_X = _flat(STATIC_POLYGONS, 0)
+STATIC_Y = _flat(STATIC_POLYGONS, 1)
+STATIC_NORMAL_X = _flat(tuple(map(_normals, STATIC_POLYGONS)), 0)
+STATIC_NORMAL_Y = _flat(tuple(map(_normals, STATIC_POLYGONS)), 1)
+STATIC_LOW_X = tuple(min(x for x, _ in polygon) for polygon in STATIC_POLYGONS)
+STATIC_HIGH_X = tuple(max(x for x, _ in polygon) for polygon in STATIC_POLYGONS)
+STATIC_LOW_Y = tuple(min(y for _, y in polygon) for polygon in STATIC_POLYGONS)
+STATIC_HIGH_Y = tuple(max(y for _, y in polygon) for polygon in STATIC_POLYGONS)
+
+# Within this rectangle nothing static is met.
+FREE_LOW_X = STATIC_HIGH_X[2]
+FREE_HIGH_X = STATIC_LOW_X[3]
+FREE_LOW_Y = STATIC_HIGH_Y[0]
+FREE_HIGH_Y = STATIC_LOW_Y[1]

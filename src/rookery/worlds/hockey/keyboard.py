@@ -1,0 +1,81 @@
+"""The keyboard, as people play hockey on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rookery.worlds.hockey.brush import load_pygame
+
+GENERAL_KEYS = "R restart, Esc quit"
+
+
+@dataclass(frozen=True)
+class Hand:
+    """The keys under one hand, by pygame's names, and what a person calls them."""
+
+    left: str
+    right: str
+    up: str
+    down: str
+    anticlockwise: str
+    clockwise: str
+    shoot: str
+    text: str
+
+
+LEFT_HAND = Hand("a", "d", "w", "s", "q", "e", "SPACE", "WASD move, Q/E turn, space shoots")
+RIGHT_HAND = Hand(
+    "LEFT", "RIGHT", "UP", "DOWN", "COMMA", "PERIOD", "RETURN", "arrows move, comma/period turn, Enter shoots"
+)
+
+
+def key_help(player: str, opponent: str) -> str:
+    """Which keys do what, for these players.
+
+    >>> key_help("weak", "strong")
+    'R restart, Esc quit'
+    """
+    people = (player, opponent).count("human")
+    alone = [f"{LEFT_HAND.text} (or: {RIGHT_HAND.text})"]
+    together = [f"left player: {LEFT_HAND.text}", f"right player: {RIGHT_HAND.text}"]
+    return "\n".join([*([], alone, together)[people], GENERAL_KEYS])
+
+
+def assign_hands(one_is_human: bool, two_is_human: bool) -> tuple[tuple[Hand, ...], tuple[Hand, ...]]:
+    """The keys of each player: someone alone may use either hand's."""
+    if one_is_human and two_is_human:
+        return (LEFT_HAND,), (RIGHT_HAND,)
+    both = LEFT_HAND, RIGHT_HAND
+    return (both if one_is_human else ()), (both if two_is_human else ())
+
+
+class Keyboard:
+    """Which keys are down, from events: also those pressed and released between two looks."""
+
+    def __init__(self) -> None:
+        self._pygame = load_pygame()
+        self._held: set[int] = set()
+        self._down: set[int] = set()
+        self.restarted = self.left = False
+
+    def look(self) -> None:
+        pygame = self._pygame
+        tapped = set()
+        for event in pygame.event.get((pygame.KEYDOWN, pygame.KEYUP)):
+            if event.type == pygame.KEYDOWN:
+                tapped.add(event.key)
+                self._held.add(event.key)
+            else:
+                self._held.discard(event.key)
+        self._down = self._held | tapped
+        self.restarted, self.left = pygame.K_r in tapped, pygame.K_ESCAPE in tapped
+
+    def wish(self, hands: Iterable[Hand]) -> list[float]:
+        """Force x, force y, torque and shoot, as asked for by one or two hands."""
+
+        def pressed(way: str) -> float:
+            return float(any(getattr(self._pygame, f"K_{getattr(hand, way)}") in self._down for hand in hands))
+
+        sideways, upwards = pressed("right") - pressed("left"), pressed("up") - pressed("down")
+        return [sideways, upwards, pressed("anticlockwise") - pressed("clockwise"), pressed("shoot")]

@@ -1,0 +1,162 @@
+"""Hockey for people: at the keyboard against a script or each other, or looking on."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict, dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from rookery.errors import OptionError
+from rookery.worlds.env import KernelEnv
+from rookery.worlds.hockey.gif import Recording
+from rookery.worlds.hockey.keyboard import Keyboard, assign_hands, key_help
+from rookery.worlds.hockey.render import FRAMES_PER_SECOND, Picture
+from rookery.worlds.hockey.world import Hockey
+
+PLAYERS = ("human", "weak", "strong")
+MODES = ("normal", "shooting", "defense")
+PAUSE_FRAMES = 45  # between games, to see how the last one ended
+
+
+@dataclass
+class Tally:
+    """How the games went."""
+
+    names: tuple[str, str]
+    won: int = 0
+    lost: int = 0
+    drawn: int = 0
+    steps: int = 0
+
+    @property
+    def games(self) -> int:
+        return self.won + self.lost + self.drawn
+
+    def count(self, winner: int) -> None:
+        """Note a game that ended: 1 if the first player won, -1 if the second did, 0 for a draw."""
+        self.won += winner == 1
+        self.lost += winner == -1
+        self.drawn += winner == 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {"games": self.games, **asdict(self)}
+
+    def __str__(self) -> str:
+        """
+        >>> str(Tally(("you", "strong script"), won=1, lost=2, drawn=1, steps=640))
+        '4 games in 640 steps: you won 1, strong script won 2, 1 drawn'
+        """
+        games = "1 game" if self.games == 1 else f"{self.games} games"
+        first, second = self.names
+        return f"{games} in {self.steps} steps: {first} won {self.won}, {second} won {self.lost}, {self.drawn} drawn"
+
+
+def play(
+    player: str = "human",
+    opponent: str = "strong",
+    mode: str = "normal",
+    fps: int = FRAMES_PER_SECOND,
+    seed: int | None = None,
+    games: int | None = None,
+    record: str | None = None,
+) -> Tally:
+    """Play until the window is closed, or for a number of games; returns how they went."""
+    _check(player, opponent, mode, fps, games)
+    recording = Recording(record) if record else None
+    match = Match(player, opponent, mode, fps, recording)
+    try:
+        match.play(seed, games)
+    finally:
+        match.close()
+    if recording:
+        recording.save()
+    return match.tally
+
+
+class Match:
+    """Games in a window, one after the other."""
+
+    def __init__(self, player: str, opponent: str, mode: str, fps: int, recording: Recording | None) -> None:
+        scripts = {"player_one": player, "player_two": opponent}
+        scripts = {name: "free" if who == "human" else who for name, who in scripts.items()}
+        # In plain Python a step takes 4 ms: fast enough for people, who need not wait for a compiler then.
+        self._env = KernelEnv(Hockey, plain=True, mode=mode, **scripts)
+        self._params = SimpleNamespace(**self._env.parameters)
+        self._hands = assign_hands(player == "human", opponent == "human")
+        self._picture, self._recording = Picture(), recording
+        self._picture.frames_per_second = fps
+        self._picture.names = _names(player, opponent)
+        self.tally = Tally(self._picture.names)
+        self._keyboard = Keyboard()
+        self._keys = key_help(player, opponent)
+
+    def play(self, seed: int | None, games: int | None) -> None:
+        self._env.reset(seed=seed)
+        self._show()
+        print(self._keys, file=sys.stderr)  # once there is a window to play in
+        while not self._stopped() and (games is None or self.tally.games < games):
+            self._play_game()
+            self._env.reset()
+
+    def close(self) -> None:
+        self._picture.close()
+
+    def _play_game(self) -> None:
+        """One game to its end; or until someone restarts or leaves it."""
+        over = False
+        while not over:
+            _, _, terminated, truncated, _ = self._env.step(self._actions())
+            self.tally.steps += 1
+            over = terminated or truncated
+            if over:
+                self.tally.count(self._env.state.winner)
+            self._show()
+            if self._stopped() or self._keyboard.restarted:
+                return
+        self._pause()
+
+    def _pause(self) -> None:
+        self._picture.banner = "" if self._env.state.winner else "DRAW"
+        for _ in range(PAUSE_FRAMES):
+            self._show()
+            if self._stopped() or self._keyboard.restarted:
+                break
+        self._picture.banner = ""
+
+    def _show(self) -> None:
+        """Show the game as it stands, and look at the keyboard."""
+        self._picture.score = self.tally.won, self.tally.lost
+        self._picture.draw(self._env.state, self._params, "human")
+        if self._recording:
+            self._recording.add(self._picture.frame())
+        if not self._picture.closed:
+            self._keyboard.look()
+
+    def _stopped(self) -> bool:
+        return self._picture.closed or self._keyboard.left
+
+    def _actions(self) -> np.ndarray:
+        """What the people at the keyboard want, in the table's directions; player 2 sees those the other way round."""
+        wishes = np.array([self._keyboard.wish(hands) for hands in self._hands], np.float32)
+        wishes[1, :2] *= -1.0
+        return wishes.ravel()
+
+
+def _names(player: str, opponent: str) -> tuple[str, str]:
+    names = {"human": "you", "weak": "weak script", "strong": "strong script"}
+    if player != opponent:
+        return names[player], names[opponent]
+    kind = "player" if player == "human" else names[player]
+    return f"left {kind}", f"right {kind}"
+
+
+def _check(player: str, opponent: str, mode: str, fps: int, games: int | None) -> None:
+    for name, value, known in (("player", player, PLAYERS), ("opponent", opponent, PLAYERS), ("mode", mode, MODES)):
+        if value not in known:
+            raise OptionError(f"{name} should be one of {', '.join(known)}, got {value!r}")
+    for name, number in (("fps", fps), ("games", games)):
+        if number is not None and number < 1:
+            raise OptionError(f"{name} should be a positive integer, got {number}")

@@ -1,0 +1,60 @@
+"""Recorded steps of the original game, made again in our world: what ours does from the same place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rookery.worlds.arena import Arena
+from rookery.worlds.hockey.field import CENTRE_X, CENTRE_Y, PUCK
+from rookery.worlds.hockey.rules import KEPT
+from rookery.worlds.hockey.world import Hockey
+from rookery.worlds.loop import DISABLED, RUNNING
+from rookery.worlds.runner import Runner
+
+COLUMNS = 65
+OBSERVATION = 3
+ACTIONS = slice(21, 29)
+
+
+def replay(rows: Any, plain: bool = False) -> dict[str, np.ndarray]:
+    """Steps each row from its observation, hidden state and actions; in plain Python if asked to.
+
+    Returns arrays `next_observation` (n, 18), `reward` (n,), `winner` (n,) and `catch` (n, 2).
+    """
+    rows = np.ascontiguousarray(rows, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] != COLUMNS:
+        raise ValueError(f"rows must have {COLUMNS} columns, got an array of shape {rows.shape}")
+    if not np.isin(rows[:, 2], (0, 1, 2)).all():
+        raise ValueError("column 2, the mode, must be 0, 1 or 2")
+    arena = Arena(Hockey(), len(rows))
+    arena.spread_params()
+    arena.params["mode"] = rows[:, 2]
+    arena.actions[:] = rows[:, ACTIONS]
+    restore(arena.states, rows)
+    held_before = arena.states["hold"].copy()
+    Runner(arena, DISABLED, strict=False, plain=plain).step(0, len(rows))
+    return {
+        "next_observation": arena.observations.astype(np.float64),
+        "reward": arena.rewards.copy(),
+        "winner": arena.states["winner"].astype(np.int64),
+        "catch": (held_before == 0) & (arena.states["hold"] == KEPT),
+    }
+
+
+def restore(states: np.ndarray, rows: np.ndarray) -> None:
+    """Puts states where rows say they were."""
+    states["stage"] = RUNNING
+    for player in range(2):
+        first = OBSERVATION + 6 * player
+        states["x"][:, player], states["y"][:, player] = rows[:, first] + CENTRE_X, rows[:, first + 1] + CENTRE_Y
+        for k, name in enumerate(("angle", "vx", "vy", "spin"), start=2):
+            states[name][:, player] = rows[:, first + k]
+        states["hold"][:, player] = rows[:, OBSERVATION + 16 + player]
+        states["touching"][:, player] = rows[:, 55 + player]
+    puck = OBSERVATION + 12
+    states["x"][:, PUCK], states["y"][:, PUCK] = rows[:, puck] + CENTRE_X, rows[:, puck + 1] + CENTRE_Y
+    states["vx"][:, PUCK], states["vy"][:, PUCK] = rows[:, puck + 2], rows[:, puck + 3]
+    states["spin"][:, PUCK] = rows[:, 53]
+    states["push_x"], states["push_y"] = rows[:, 57], rows[:, 58]

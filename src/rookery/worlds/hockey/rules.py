@@ -1,0 +1,148 @@
+"""The game: starts, steps, catches, goals, rewards, and what players see."""
+
+import math
+from typing import Any
+
+from rookery.worlds.hockey.bodies import load_bodies, store_bodies
+from rookery.worlds.hockey.contacts import find_contacts, goal_reached
+from rookery.worlds.hockey.field import CENTRE_X, CENTRE_Y, PIXELS, PUCK, RACKETS
+from rookery.worlds.hockey.forces import PUCK_TOP_SPEED, SHOT_SPEED, drive_puck, drive_racket, keep_puck
+from rookery.worlds.hockey.physics import move_bodies
+from rookery.worlds.hockey.scripted import ask_as_scripted
+from rookery.worlds.random import uniform
+
+NORMAL = 0
+SHOOTING = 1
+DEFENSE = 2
+STEPS = (250, 80, 80)  # a game's limit, by mode
+KEPT = 15  # steps for which a caught puck is kept
+STILL = 0.1  # a puck that leaves a racket faster than this is not caught
+GOAL = 10.0
+MOST_CLOSENESS = -30.0
+LONGEST_WAY = 250.0 / PIXELS
+
+
+def reset(state: Any, params: Any) -> None:
+    """Begins a game."""
+    for body in range(3):
+        state.x[body], state.y[body], state.angle[body] = CENTRE_X, CENTRE_Y, 0.0
+        state.vx[body], state.vy[body], state.spin[body] = 0.0, 0.0, 0.0
+    for player in range(RACKETS):
+        state.hold[player] = 0
+        state.touching[player] = 0
+        state.swing[player] = uniform(state, 0.0, math.pi)
+    state.push_x, state.push_y, state.winner = 0.0, 0.0, 0
+    state.x[0], state.x[1] = CENTRE_X - 3.0, CENTRE_X + 3.0
+    if params.mode != NORMAL:
+        state.x[1] += uniform(state, -10.0 / 3.0, 10.0 / 6.0)
+        state.y[1] += uniform(state, -2.0, 2.0)
+    if params.mode == DEFENSE:
+        shoot_at_goal(state)
+    else:
+        side = -1.0 if one_starts(state, params) else 1.0
+        state.x[PUCK] += side * uniform(state, 1.0, 2.0)
+        state.y[PUCK] += uniform(state, -1.0, 1.0)
+
+
+def one_starts(state: Any, params: Any) -> bool:
+    """Whether the puck lies in player 1's half at the start: in a normal game, by turns unless told."""
+    if params.mode == SHOOTING:
+        return True
+    return params.one_starts == 1 if params.one_starts >= 0 else state.episode % 2 == 1
+
+
+def shoot_at_goal(state: Any) -> None:
+    """Puts the puck into player 2's half, to be shot at player 1's goal in the first step."""
+    state.x[PUCK] += uniform(state, 0.0, 10.0 / 3.0)
+    state.y[PUCK] += 0.8 * uniform(state, -4.0, 4.0)
+    dx = -state.x[PUCK]
+    dy = CENTRE_Y + 0.6 * uniform(state, -75.0 / PIXELS, 75.0 / PIXELS) - state.y[PUCK]
+    distance = math.sqrt(dx * dx + dy * dy)
+    state.push_x = SHOT_SPEED * dx / distance
+    state.push_y = SHOT_SPEED * dy / distance
+
+
+def play(state: Any, params: Any, scratch: Any) -> None:
+    """One step in which the players do what `scratch.ask` says, if not what their script says."""
+    load_bodies(state, scratch)
+    for player in range(RACKETS):
+        script = params.player_one if player == 0 else params.player_two
+        if script != 0:
+            ask_as_scripted(state, scratch, player, script)
+        drive_racket(scratch, player)
+    drive_puck(state, scratch)
+    find_touches(state, params, scratch)
+    state.winner = goal_reached(scratch)
+    move_bodies(scratch)
+    store_bodies(state, scratch)
+
+
+def find_touches(state: Any, params: Any, scratch: Any) -> None:
+    """Carries a held puck on and finds who touches what; a puck met by a racket may be caught."""
+    if params.keep_mode:
+        for player in range(RACKETS):
+            keep_puck(state, scratch, player)
+    find_contacts(scratch)
+    for player in range(RACKETS):
+        if params.keep_mode and scratch.touching[player] > state.touching[player]:
+            catch(state, scratch, player)
+        state.touching[player] = scratch.touching[player]
+
+
+def catch(state: Any, scratch: Any, player: int) -> None:
+    """Gives a puck that a player has just met to that player, unless it is leaving."""
+    leaving = scratch.vx[PUCK] if player == 0 else -scratch.vx[PUCK]
+    if leaving < STILL and state.hold[player] == 0:
+        state.hold[player] = KEPT
+
+
+def judge(state: Any, params: Any, info: Any, player: int) -> float:
+    """Fills a player's infos and returns the player's reward for the step just made."""
+    forward = 1.0 if player == 0 else -1.0
+    steps = STEPS[params.mode]
+    speed = forward * state.vx[PUCK]
+    closeness = 0.0
+    if forward * (state.x[PUCK] - CENTRE_X) < 0.0 and speed <= 0.0:
+        dx, dy = state.x[player] - state.x[PUCK], state.y[player] - state.y[PUCK]
+        closeness = MOST_CLOSENESS * math.sqrt(dx * dx + dy * dy) / (0.5 * LONGEST_WAY * steps)
+    won = state.winner if player == 0 else -state.winner
+    info.winner = won
+    info.reward_closeness_to_puck = closeness
+    info.reward_touch_puck = 1.0 if state.hold[player] == KEPT else 0.0
+    info.reward_puck_direction = speed / (PUCK_TOP_SPEED * steps)
+    return GOAL * won + closeness
+
+
+def observe(state: Any, out: Any, player: int) -> None:
+    """Writes the 18 numbers that a player sees: from the own side, as if playing from the left."""
+    forward = 1.0 if player == 0 else -1.0
+    for place in range(2):
+        body = place if player == 0 else 1 - place
+        first = 6 * place
+        out[first] = forward * (state.x[body] - CENTRE_X)
+        out[first + 1] = forward * (state.y[body] - CENTRE_Y)
+        out[first + 2] = state.angle[body]
+        out[first + 3] = forward * state.vx[body]
+        out[first + 4] = forward * state.vy[body]
+        out[first + 5] = state.spin[body]
+        out[16 + place] = state.hold[body]
+    out[12] = forward * (state.x[PUCK] - CENTRE_X)
+    out[13] = forward * (state.y[PUCK] - CENTRE_Y)
+    out[14] = forward * state.vx[PUCK]
+    out[15] = forward * state.vy[PUCK]
+
+
+def discrete_action(index: int, fineness: int) -> tuple[float, float, float, float]:
+    """The action behind a number: 0 nothing; then for x, y and angle in turn -, + in growing strength; last, shoot.
+
+    >>> discrete_action(1, 2), discrete_action(7, 2), discrete_action(1, 3)
+    ((-1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), (-0.5, 0.0, 0.0, 0.0))
+    """
+    per_axis = 2 * (fineness - 1)
+    if index == 0:
+        return 0.0, 0.0, 0.0, 0.0
+    if index > 3 * per_axis:
+        return 0.0, 0.0, 0.0, 1.0
+    axis, rank = (index - 1) // per_axis, (index - 1) % per_axis
+    strength = (rank // 2 + 1) / (fineness - 1) * (1.0 if rank % 2 else -1.0)
+    return (strength if axis == 0 else 0.0), (strength if axis == 1 else 0.0), (strength if axis == 2 else 0.0), 0.0

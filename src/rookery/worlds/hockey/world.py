@@ -1,0 +1,243 @@
+"""Air hockey as kernel worlds: both players in one row, a row for each, or one player against a script.
+
+`hockey(...)` and `hockey_one(...)` choose among them; Gymnasium knows them as "rookery/Hockey-v0" and
+"rookery/HockeyOne-v0".
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from rookery.errors import OptionError, UsageError
+from rookery.say import say
+from rookery.worlds.hockey.rules import STEPS, discrete_action, judge, observe, play, reset
+from rookery.worlds.hockey.state import INFO, PARAMETERS, SCRATCH, STATE
+from rookery.worlds.kernel import KernelWorld
+
+
+class Mode(enum.IntEnum):
+    """What is played."""
+
+    NORMAL = 0
+    TRAIN_SHOOTING = 1
+    TRAIN_DEFENSE = 2
+
+
+MODES = {"normal": 0, "shooting": 1, "train_shooting": 1, "defense": 2, "train_defense": 2}
+PLAYERS = {"free": 0, "none": 0, "weak": 1, "basic_weak": 1, "strong": 2, "basic_strong": 2}
+VIEW = spaces.Box(-np.inf, np.inf, (18,), np.float32)
+
+
+class HockeyWorld(KernelWorld):
+    """What all of them share.
+
+    Parameters: `mode` ("normal", "shooting", "defense"), `keep_mode`, `one_starts` (1 or 0; -1 alternates),
+    `player_one` and `player_two` ("free" to act as told, "weak" or "strong" to follow the script), `time_limit` (that
+    of the mode unless given).
+    """
+
+    state = STATE
+    scratch = SCRATCH
+    info = INFO
+    parameters = PARAMETERS
+    observation_space: spaces.Space = VIEW
+    time_limit = STEPS[0]
+    clips_actions = True  # the game's own rule
+    agent_names = ("player_one", "player_two")
+    metadata = {"render_modes": ["rgb_array", "human"], "render_fps": 50}
+    reset = staticmethod(reset)
+
+    def __init__(self, **parameters: Any) -> None:
+        super().__init__(**parameters)
+        self._picture: Any = None
+
+    def encode(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Modes and players by name; a mode brings its time limit with it."""
+        numbers: dict[str, Any] = {}
+        for name, value in values.items():
+            if name == "mode":
+                number = _named(name, value, MODES)
+                numbers |= {"mode": number, "time_limit": STEPS[number]}
+            elif name in ("player_one", "player_two", "opponent"):
+                numbers["player_two" if name == "opponent" else name] = _named(name, value, PLAYERS)
+            else:
+                numbers[name] = value
+        if values.get("time_limit") is not None:
+            numbers["time_limit"] = values["time_limit"]
+        return super().encode(numbers)
+
+    def render(self, state: Any, params: Any, mode: str) -> Any:
+        from rookery.worlds.hockey.render import Picture
+
+        if self._picture is None:
+            self._picture = Picture()
+        try:
+            return self._picture.draw(state, params, mode)
+        except UsageError as error:  # no screen: an env goes on without its window
+            say(str(error))
+            self._picture.closed = True
+            return None
+
+    def close(self) -> None:
+        """Close the window, if there is one."""
+        if self._picture is not None:
+            self._picture.close()
+            self._picture = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_picture": None}  # a window stays where it is
+
+    @staticmethod
+    def observe(state: Any, out: Any, agent: int) -> None:
+        observe(state, out, agent)
+
+
+class Hockey(HockeyWorld):
+    """Both players' actions in one row; observations, rewards and infos are player 1's, with player 2's view beside."""
+
+    action_space: spaces.Space = spaces.Box(-1, 1, (8,), np.float32)
+    info = INFO | {"obs_agent_two": "(18,)f4"}
+
+    @staticmethod
+    def step(state: Any, action: Any, params: Any, scratch: Any, info: Any) -> Any:
+        for k in range(8):
+            scratch.ask[k] = action[k]
+        play(state, params, scratch)
+        observe(state, info.obs_agent_two, 1)
+        return judge(state, params, info, 0), state.winner != 0
+
+
+class HockeyDiscrete(HockeyWorld):
+    """As `Hockey`, each player choosing one of a few actions."""
+
+    info = Hockey.info
+    parameters = {**PARAMETERS, "action_fineness": 2}
+
+    def __init__(self, **parameters: Any) -> None:
+        self.action_space = spaces.MultiDiscrete([choices(parameters)] * 2)
+        super().__init__(**parameters)
+
+    @staticmethod
+    def step(state: Any, action: Any, params: Any, scratch: Any, info: Any) -> Any:
+        for player in range(2):
+            ask(scratch, player, action[player], params.action_fineness)
+        play(state, params, scratch)
+        observe(state, info.obs_agent_two, 1)
+        return judge(state, params, info, 0), state.winner != 0
+
+
+class HockeyRows(HockeyWorld):
+    """A row for each player: own view, own four actions, own rewards and infos."""
+
+    action_space: spaces.Space = spaces.Box(-1, 1, (4,), np.float32)
+    num_agents = 2
+
+    @staticmethod
+    def step(state: Any, action: Any, params: Any, scratch: Any, info: Any, rewards: Any) -> Any:
+        for player in range(2):
+            for k in range(4):
+                scratch.ask[4 * player + k] = action[player, k]
+        play(state, params, scratch)
+        for player in range(2):
+            rewards[player] = judge(state, params, info[player], player)
+        return state.winner != 0
+
+
+class HockeyRowsDiscrete(HockeyWorld):
+    """As `HockeyRows`, each player choosing one of a few actions."""
+
+    num_agents = 2
+    parameters = {**PARAMETERS, "action_fineness": 2}
+
+    def __init__(self, **parameters: Any) -> None:
+        self.action_space = spaces.Discrete(choices(parameters))
+        super().__init__(**parameters)
+
+    @staticmethod
+    def step(state: Any, action: Any, params: Any, scratch: Any, info: Any, rewards: Any) -> Any:
+        for player in range(2):
+            ask(scratch, player, action[player], params.action_fineness)
+        play(state, params, scratch)
+        for player in range(2):
+            rewards[player] = judge(state, params, info[player], player)
+        return state.winner != 0
+
+
+class HockeyOne(HockeyWorld):
+    """Player 1 against a scripted opponent."""
+
+    action_space: spaces.Space = spaces.Box(-1, 1, (4,), np.float32)
+    parameters = {**PARAMETERS, "player_two": 1}
+
+    @staticmethod
+    def step(state: Any, action: Any, params: Any, scratch: Any, info: Any) -> Any:
+        for k in range(4):
+            scratch.ask[k] = action[k]
+            scratch.ask[4 + k] = 0.0
+        play(state, params, scratch)
+        return judge(state, params, info, 0), state.winner != 0
+
+
+class HockeyOneDiscrete(HockeyWorld):
+    """As `HockeyOne`, choosing one of a few actions."""
+
+    parameters = {**PARAMETERS, "player_two": 1, "action_fineness": 2}
+
+    def __init__(self, **parameters: Any) -> None:
+        self.action_space = spaces.Discrete(choices(parameters))
+        super().__init__(**parameters)
+
+    @staticmethod
+    def step(state: Any, action: Any, params: Any, scratch: Any, info: Any) -> Any:
+        ask(scratch, 0, action, params.action_fineness)
+        for k in range(4):
+            scratch.ask[4 + k] = 0.0
+        play(state, params, scratch)
+        return judge(state, params, info, 0), state.winner != 0
+
+
+def ask(scratch: Any, player: int, index: int, fineness: int) -> None:
+    """Have a player ask for the action behind a number."""
+    force_x, force_y, torque, shoot = discrete_action(index, fineness)
+    first = 4 * player
+    scratch.ask[first] = force_x
+    scratch.ask[first + 1] = force_y
+    scratch.ask[first + 2] = torque
+    scratch.ask[first + 3] = shoot
+
+
+def choices(parameters: Mapping[str, Any]) -> int:
+    """How many discrete actions a player has."""
+    fineness = parameters.get("action_fineness", 2)
+    if not isinstance(fineness, int) or fineness < 2:
+        raise OptionError(f"action_fineness should be a whole number from 2 up, got {fineness!r}")
+    return 1 + 6 * (fineness - 1) + 1
+
+
+def hockey(rows: int = 1, discrete: bool = False, **parameters: Any) -> HockeyWorld:
+    """The two-player game: `rows=1` with both players' actions in one row, or `rows=2`, one for each player."""
+    if rows not in (1, 2):
+        raise OptionError(f"rows should be 1 (both players in one) or 2 (one for each), got {rows!r}")
+    kinds = {
+        (1, False): Hockey, (1, True): HockeyDiscrete, (2, False): HockeyRows, (2, True): HockeyRowsDiscrete,
+    }  # fmt: skip
+    return kinds[rows, bool(discrete)](**parameters)
+
+
+def hockey_one(opponent: Any = "weak", discrete: bool = False, **parameters: Any) -> HockeyWorld:
+    """One player against a scripted `opponent`: "weak" or "strong" ("none" stands still)."""
+    kind = HockeyOneDiscrete if discrete else HockeyOne
+    return kind(player_two=opponent, **parameters)
+
+
+def _named(name: str, value: Any, names: dict[str, int]) -> int:
+    if isinstance(value, str) and value.lower() in names:
+        return names[value.lower()]
+    if isinstance(value, (int, np.integer)) and int(value) in names.values():
+        return int(value)
+    raise OptionError(f"{name} should be one of {', '.join(map(repr, names))}, got {value!r}")
