@@ -44,9 +44,9 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def table(rows: list[Row]) -> Table:
+def table(rows: list[Row], title: str = "rookery engine") -> Table:
     """One line per figure."""
-    out = Table(title="rookery engine")
+    out = Table(title=title)
     for title, justify in (("measure", "left"), ("ours", "right"), ("theirs", "right"), ("figure", "right")):
         out.add_column(title, justify=justify)  # type: ignore[arg-type]
     out.add_column("must reach", justify="right")

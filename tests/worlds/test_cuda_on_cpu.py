@@ -11,6 +11,7 @@ from rookery.engine.cuda import CudaEngine
 from rookery.engine.settings import Settings, autoreset
 from rookery.engine.source import resolve
 from rookery.errors import BadValue, OptionError, SpaceError
+from rookery.worlds.hockey.world import HockeyOne, HockeyRows
 from worlds.samples import Poisoned, Steerer, Tug, Walker
 
 
@@ -19,7 +20,7 @@ def on_cpu(world, num_envs, mode="next_step", copy=False, **options):
     return CudaEngine(resolve(world), settings, device="cpu")
 
 
-@pytest.mark.parametrize("world", [Walker, Steerer, Tug], ids=lambda world: world.__name__)
+@pytest.mark.parametrize("world", [Walker, Steerer, Tug, HockeyOne, HockeyRows], ids=lambda world: world.__name__)
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_the_gpus_code_does_what_the_cpus_does(world, mode):
     """Same seeds, same actions: the same observations, rewards, ends, infos and statistics."""

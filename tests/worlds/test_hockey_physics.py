@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from rookery.worlds.hockey import fidelity, rules
 from rookery.worlds.hockey.field import FREE_HIGH_Y, PUCK, PUCK_MASS, PUCK_RADIUS, RACKET, RACKET_MASS, RACKET_POLYGONS
+from rookery.worlds.hockey.replaying import replay
 from rookery.worlds.hockey.rules import discrete_action, judge, observe
 from rookery.worlds.hockey.world import Hockey
 from worlds.hockey_plain import IDLE, Table, plain_record
 
+ROWS = Path(__file__).with_name("hockey_rows.npz")
 SHOOT_ONE = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0)
 
 
@@ -259,3 +263,12 @@ def test_a_scripted_player_goes_after_the_puck_and_shoots_a_held_one(strength):
     assert table.state.hold[0] == 6
     table.step()
     assert table.state.hold[0] == 0
+
+
+def test_free_steps_are_what_the_general_way_makes_of_them(monkeypatch):
+    """The short way for steps in which nothing is met gives the same bits, and leaves the others alone."""
+    rows = fidelity.read_rows(ROWS)
+    short = replay(rows, plain=True)
+    monkeypatch.setattr(rules, "play_freely", lambda *_: False)
+    general = replay(rows, plain=True)
+    assert all(np.array_equal(short[name], general[name]) for name in short)

@@ -6,7 +6,8 @@ that has none still guards this path.
 
 from __future__ import annotations
 
-from typing import Any
+from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,32 +19,67 @@ import torch
 from rookery.errors import MissingExtra, OptionError
 from rookery.worlds.arena import Arena
 from rookery.worlds.kernel import KernelWorld
-from rookery.worlds.loop import BAD_ACTION, COLUMNS, FAULT, Columns, build, build_action_check
+from rookery.worlds.loop import BAD_ACTION, COLUMNS, FAULT, HARD, Columns, build, build_action_check
 from rookery.worlds.plain import PlainRows
 from rookery.worlds.translate import Function, translate
-from rookery.worlds.trouble import explained, rehearse
+from rookery.worlds.trouble import rehearse
 
 BLOCK = 128
+HARD_BLOCK = 32  # long steps are few: in small blocks they spread over the whole GPU
+Notes: Any = namedtuple("Notes", ("trouble", "count", "hard"))  # type: ignore[misc]
 INLINED = ("rookery.worlds.cuda", "rookery.worlds.loop", "rookery.worlds.kernel")
 FLOAT32 = ("rewards", "last_returns")  # what learners on a GPU want; the CPU keeps doubles
 
 
-def build_bodies(world: KernelWorld) -> tuple[Function, Function]:
-    """What one thread does to env i: step it, and begin it anew if that is wanted."""
-    (advance, begin), fits = build(world), build_action_check(world)
+class Bodies(NamedTuple):
+    """What one thread does, each as a function of (columns, tables, i, per_env, mode, strict, notes)."""
 
-    def step_body(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, trouble: Any) -> None:
+    step: Function  # steps env i
+    step_if_easy: Function  # the same, or notes that the step is a long one
+    step_hard: Function  # steps the i-th of those noted
+    begin: Function  # begins env i anew, if that is wanted
+
+
+def build_bodies(world: KernelWorld, reserve: Function) -> Bodies:
+    """The bodies of the kernels. `reserve(notes)` hands out places in the list of hard envs, one after another."""
+    (advance, advance_if_easy, advance_hard, begin), fits = build(world), build_action_check(world)
+
+    def refuse(columns: Any, i: int, notes: Any) -> None:
+        columns.faults[i] = BAD_ACTION
+        notes.trouble[0] = 1
+
+    def step(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, notes: Any) -> None:
         if not fits(columns, i):
-            columns.faults[i] = BAD_ACTION
-            trouble[0] = 1
+            refuse(columns, i, notes)
         elif advance(columns, tables, i, 0, per_env, mode, strict) == FAULT:
-            trouble[0] = 1
+            notes.trouble[0] = 1
 
-    def begin_body(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, trouble: Any) -> None:
+    def step_if_easy(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, notes: Any) -> None:
+        if not fits(columns, i):
+            refuse(columns, i, notes)
+            return
+        outcome = advance_if_easy(columns, tables, i, 0, per_env, mode, strict)
+        if outcome == HARD:
+            notes.hard[reserve(notes)] = i
+        elif outcome == FAULT:
+            notes.trouble[0] = 1
+
+    def step_hard(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, notes: Any) -> None:
+        if i < notes.count[0] and advance_hard(columns, tables, notes.hard[i], 0, per_env, mode, strict) == FAULT:
+            notes.trouble[0] = 1
+
+    def begin_wanted(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, notes: Any) -> None:
         if columns.wanted[i]:
             begin(columns, tables, i, 0, per_env)
 
-    return step_body, begin_body
+    return Bodies(step, step_if_easy, step_hard, begin_wanted)
+
+
+def reserve_in_turn(notes: Any) -> int:
+    """`reserve` where threads run one after another."""
+    place = notes.count[0]
+    notes.count[0] = place + 1
+    return place
 
 
 class DeviceArena:
@@ -94,69 +130,71 @@ class DeviceArena:
 
 
 class Launcher:
-    """Runs a body once for every env, on the arena's device."""
+    """Runs bodies once for every env, on the arena's device."""
 
     def __init__(self, arena: DeviceArena) -> None:
-        self.arena, self.trouble = arena, torch.zeros(1, dtype=torch.int32, device=arena.device)
-        self._bodies = build_bodies(arena.world)
-        if arena.device.type == "cuda":
-            self._kernels = _compiled(arena.world, self._bodies)
+        self.arena, device = arena, arena.device
+        self._on_gpu = device.type == "cuda"
+        self._easy = arena.world.easy is not None
+        self.trouble = torch.zeros(1, dtype=torch.int32, device=device)
+        self._count = torch.zeros(1, dtype=torch.int32, device=device)
+        self._hard = torch.zeros(arena.num_envs, dtype=torch.int32, device=device)
+        self._run: Bodies = _kernels(arena.world) if self._on_gpu else build_bodies(arena.world, reserve_in_turn)
         self.refresh()
 
     def refresh(self) -> None:
         """Take note of tensors that were replaced."""
-        wrap = self._on_gpu if self.arena.device.type == "cuda" else self._on_cpu
-        self._wrap = wrap
-        self._columns: Any = Columns(*(wrap(self.arena.tensors[name], self.arena.dtypes[name]) for name in COLUMNS))
-        self._tables = self.arena.tables_type(*(wrap(table, None) for table in self.arena.tables.values()))
-        self._flag = wrap(self.trouble, None)
+        self._columns: Any = Columns(*(self._wrap(self.arena.tensors[n], self.arena.dtypes[n]) for n in COLUMNS))
+        self._tables = self.arena.tables_type(*(self._wrap(table) for table in self.arena.tables.values()))
+        self._notes = Notes(*(self._wrap(tensor) for tensor in (self.trouble, self._count, self._hard)))
 
     def step(self, actions: torch.Tensor, mode: int, strict: bool) -> None:
         """Step all envs with these actions, on the caller's stream, without waiting."""
         flat = actions.reshape(self.arena.num_envs, -1)
-        columns = self._columns._replace(actions=self._wrap(actions, None), flat_actions=self._wrap(flat, None))
-        self._launch(0, columns, mode, int(strict))
+        columns = self._columns._replace(actions=self._wrap(actions), flat_actions=self._wrap(flat))
+        if self._easy:
+            self._count.zero_()
+            self._launch(self._run.step_if_easy, columns, mode, int(strict))
+            self._launch(self._run.step_hard, columns, mode, int(strict), HARD_BLOCK)
+        else:
+            self._launch(self._run.step, columns, mode, int(strict))
 
     def begin(self, wanted: torch.Tensor) -> None:
         """Start a new episode in the envs that are wanted."""
         self.arena.tensors["wanted"].copy_(wanted)
-        self._launch(1, self._columns, 0, 0)
+        self._launch(self._run.begin, self._columns, 0, 0)
 
-    def _launch(self, which: int, columns: Any, mode: int, strict: int) -> None:
-        n = self.arena.num_envs
-        rest = self.arena.per_env, mode, strict, self._flag
-        if self.arena.device.type == "cuda":
+    def _launch(self, body: Any, columns: Any, mode: int, strict: int, block: int = BLOCK) -> None:
+        n, rest = self.arena.num_envs, (self.arena.per_env, mode, strict, self._notes)
+        if self._on_gpu:
             from numba import cuda
 
             stream = cuda.external_stream(torch.cuda.current_stream(self.arena.device).cuda_stream)
-            self._kernels[which][(n + BLOCK - 1) // BLOCK, BLOCK, stream](columns, self._tables, *rest)
+            body[(n + block - 1) // block, block, stream](columns, self._tables, *rest)
         else:
             for i in range(n):
-                self._bodies[which](columns, self._tables, i, *rest)
+                body(columns, self._tables, i, *rest)
 
-    @staticmethod
-    def _on_gpu(tensor: torch.Tensor, dtype: np.dtype | None) -> Any:
-        from numba import cuda
+    def _wrap(self, tensor: torch.Tensor, dtype: np.dtype | None = None) -> Any:
+        """A tensor as compiled code, or plain Python, wants to see it."""
+        records = dtype is not None and dtype.names
+        if self._on_gpu:
+            from numba import cuda
 
-        if dtype is not None and dtype.names:
-            return cuda.as_cuda_array(tensor.reshape(-1)).view(dtype)
-        return cuda.as_cuda_array(tensor)
-
-    @staticmethod
-    def _on_cpu(tensor: torch.Tensor, dtype: np.dtype | None) -> Any:
+            return cuda.as_cuda_array(tensor.reshape(-1)).view(dtype) if records else cuda.as_cuda_array(tensor)
         array = tensor.numpy()
-        return PlainRows(array.view(dtype).reshape(array.shape[:-1]) if dtype is not None and dtype.names else array)
+        return PlainRows(array.view(dtype).reshape(array.shape[:-1]) if records else array)
 
 
-def _compiled(world: KernelWorld, bodies: tuple[Function, Function]) -> list[Any]:
+def _kernels(world: KernelWorld) -> Bodies:
+    """The bodies as kernels, compiled when first launched; once for a world and its parameters' types."""
     from numba import cuda
 
+    def reserve(notes: Any) -> int:
+        return cuda.atomic.add(notes.count, 0, 1)
+
     rehearse(world)
-    kernels = []
-    for body in bodies:
-        with explained(world):
-            kernels.append(cuda.jit(_kernel(world, translate(body, _jit))))
-    return kernels
+    return Bodies(*(cuda.jit(_kernel(world, translate(body, _jit))) for body in build_bodies(world, reserve)))
 
 
 def _jit(function: Any) -> Any:
@@ -167,17 +205,17 @@ def _jit(function: Any) -> Any:
 
 def _kernel(world: KernelWorld, device: Any) -> Any:
     """What is launched. Scratch memory is the thread's own: there neighbouring threads' fields lie side by side, where
-    in records of 4 KB each they would lie apart (hockey: 15x)."""
+    in records of 4 KB each they would lie apart."""
     from numba import cuda, from_dtype
 
     columns = ", ".join("scratch" if name == "scratch" else f"columns.{name}" for name in COLUMNS)
     scope = {"cuda": cuda, "device": device, "Columns": Columns, "kind": from_dtype(world.scratch_dtype)}
     exec(  # noqa: S102 - made of our own names
-        "def kernel(columns, tables, per_env, mode, strict, trouble):\n"
+        "def kernel(columns, tables, per_env, mode, strict, notes):\n"
         "    i = cuda.grid(1)\n"
         "    if i < columns.states.shape[0]:\n"
         "        scratch = cuda.local.array(1, kind, alignment=16)\n"
-        f"        device(Columns({columns}), tables, i, per_env, mode, strict, trouble)\n",
+        f"        device(Columns({columns}), tables, i, per_env, mode, strict, notes)\n",
         scope,
     )
     return scope["kernel"]

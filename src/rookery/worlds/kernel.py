@@ -26,6 +26,7 @@ RESERVED = (*(name for name, _ in ENGINE_FIELDS), "returns")
 ARGUMENTS = {
     "reset": ("state", "params", "tables", "scratch"),
     "step": ("state", "action", "params", "tables", "scratch", "info", "rewards"),
+    "easy": ("state", "action", "params", "tables", "info", "rewards"),
     "observe": ("state", "out", "agent", "params", "tables"),
     "action_mask": ("state", "out", "agent", "params", "tables"),
 }
@@ -39,6 +40,9 @@ class KernelWorld:
     - `step(state, action)` returns the reward and whether the episode terminated.
     - `observe(state, out)` writes the observation into `out`.
     - `action_mask(state, out)`, optional, writes 1 for each action that is allowed now, and 0 for the others.
+    - `easy(state, action)`, optional, for worlds whose steps are sometimes simple and sometimes long: takes the step if
+      it is a simple one, and returns True and what `step` would; else returns False, having changed nothing. A GPU
+      takes all simple steps first and gathers the others, so that long ones do not hold up their neighbours.
 
     Each may also take `params` (the parameters, as attributes), `tables` (read-only arrays, as attributes) and, but for
     `observe`, `scratch` (working memory, as attributes; what it holds on entry is undefined). `step` may take `info`,
@@ -64,6 +68,7 @@ class KernelWorld:
     step: Callable[..., Any]
     observe: Callable[..., Any]
     action_mask: Callable[..., Any] | None = None
+    easy: Callable[..., Any] | None = None
 
     def __init__(self, **parameters: float | int | bool) -> None:
         self.values: dict[str, Any] = {"time_limit": self.time_limit, **self.parameters}
@@ -153,7 +158,7 @@ def _check(world: KernelWorld) -> None:
             raise WorldError(f"{world.name}.{kind} should be one of {known}, got {space!r}")
     for role, arguments in ARGUMENTS.items():
         function = getattr(world, role, None)
-        if function is None and role == "action_mask":
+        if function is None and role in ("action_mask", "easy"):
             continue
         if not isinstance(function, FunctionType):
             raise WorldError(f"{world.name}.{role} should be a static method: put @staticmethod above `def {role}`")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ RUNNING, RESET_NEXT, OVER = 0, 1, 2
 # When an env begins anew, as in Gymnasium.
 NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
 # What a step may come to, besides numbers; a batch returns the union.
-NOTHING, ENDED, FAULT = 0, 1, 2
+NOTHING, ENDED, FAULT, HARD = 0, 1, 2, 4
 # What a loop can be asked to do: step all, begin those that are wanted, only look at the actions.
 STEP, BEGIN, CHECK = 0, 1, 2
 EPISODES_KEPT = 10_000  # a slot remembers this many ends of episodes until they are asked for
@@ -58,12 +58,22 @@ COLUMNS = (
 Columns: Any = namedtuple("Columns", COLUMNS)  # type: ignore[misc]
 
 
-def build(world: KernelWorld) -> tuple[Function, Function]:
-    """`advance(columns, tables, i, slot, per_env, mode, strict)` and `begin(columns, tables, i, slot, per_env)`."""
+class Parts(NamedTuple):
+    """What can be done to env i, each as a function of (columns, tables, i, slot, per_env, mode, strict)."""
+
+    advance: Function  # the whole step; returns what it came to
+    advance_if_easy: Function  # the same, but HARD if the step is not an easy one
+    advance_hard: Function  # such a step
+    begin: Function  # a new episode; without mode and strict
+
+
+def build(world: KernelWorld) -> Parts:
+    """The parts of the loop, closed over a world's functions."""
     agents, size = world.num_agents, math.prod(world.observation_space.shape or ())
     choices = mask_size(world)
     world_reset, observe = adapt(world.reset, "reset"), adapt(world.observe, "observe")
-    clear, act, masks = _clearer(world.state_dtype), _actor(world), _masker(world)
+    clear, masks = _clearer(world.state_dtype), _masker(world)
+    act, act_if_easy = _actor(world), _easy_actor(world)
 
     def start(state: Any, params: Any, tables: Any, scratch: Any) -> None:
         clear(state)
@@ -126,17 +136,39 @@ def build(world: KernelWorld) -> tuple[Function, Function]:
                 return BAD_OBSERVATION
         return FINE
 
+    def stand(columns: Any, tables: Any, i: int, slot: int, per_env: int) -> int:
+        """For an env that is not running."""
+        if columns.states[i].stage == RESET_NEXT:
+            begin(columns, tables, i, slot, per_env)
+            return NOTHING
+        columns.faults[i] = NOT_RUNNING
+        return FAULT
+
     def advance(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
         if i < 0:  # never; but now the compiler knows, and leaves out Python's counting from the end in every index
             return NOTHING
+        if columns.states[i].stage != RUNNING:
+            return stand(columns, tables, i, slot, per_env)
+        return advance_hard(columns, tables, i, slot, per_env, mode, strict)
+
+    def advance_hard(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
         state, params = columns.states[i], columns.params[i * per_env]
-        if state.stage != RUNNING:
-            if state.stage == RESET_NEXT:
-                begin(columns, tables, i, slot, per_env)
-                return NOTHING
-            columns.faults[i] = NOT_RUNNING
-            return FAULT
         terminated = act(columns, tables, i, slot, state, params)
+        return conclude(columns, tables, i, slot, per_env, mode, strict, terminated)
+
+    def advance_if_easy(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
+        if columns.states[i].stage != RUNNING:
+            return stand(columns, tables, i, slot, per_env)
+        done, terminated = act_if_easy(columns, tables, i, columns.states[i], columns.params[i * per_env])
+        if not done:
+            return HARD
+        return conclude(columns, tables, i, slot, per_env, mode, strict, terminated)
+
+    def conclude(
+        columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int, terminated: bool
+    ) -> int:
+        """All that follows the world's own step."""
+        state, params = columns.states[i], columns.params[i * per_env]
         state.steps += 1
         columns.spoke[i] = True
         truncated = params.time_limit > 0 and state.steps >= params.time_limit
@@ -152,7 +184,7 @@ def build(world: KernelWorld) -> tuple[Function, Function]:
             return ENDED
         return NOTHING
 
-    return advance, begin
+    return Parts(advance, advance_if_easy, advance_hard, begin)
 
 
 def mask_size(world: KernelWorld) -> int:
@@ -176,7 +208,7 @@ def build_action_check(world: KernelWorld) -> Function:
 
 def build_loop(world: KernelWorld) -> Function:
     """`work(columns, tables, books, what, low, high, slot, header)`: STEP, BEGIN or CHECK envs [low, high)."""
-    advance, begin = build(world)
+    advance, _, _, begin = build(world)
     agents = world.num_agents
     fits = build_action_check(world)
 
@@ -258,6 +290,40 @@ def _actor(world: KernelWorld) -> Function:
         return terminated
 
     return act_alone if agents == 1 else act_together
+
+
+def _easy_actor(world: KernelWorld) -> Function:
+    """The same for a world's easy steps: returns whether this is one, and if so, whether it terminated."""
+    if world.easy is None:
+        return never_easy
+    agents, easy = world.num_agents, adapt(world.easy, "easy")
+    clear_info = _clearer(world.info_dtype)
+
+    def act_alone(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[bool, bool]:
+        clear_info(columns.infos[i])
+        done, reward, terminated = easy(state, columns.actions[i], params, tables, columns.infos[i], columns.rewards)
+        if done:
+            columns.rewards[i] = reward
+            state.returns[0] += reward
+        return done, terminated
+
+    def act_together(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[bool, bool]:
+        first = i * agents
+        rewards, infos = columns.rewards[first : first + agents], columns.infos[first : first + agents]
+        for row in range(first, first + agents):
+            clear_info(columns.infos[row])
+        done, terminated = easy(state, columns.actions[i], params, tables, infos, rewards)
+        if done:
+            for agent in range(agents):
+                state.returns[agent] += rewards[agent]
+        return done, terminated
+
+    return act_alone if agents == 1 else act_together
+
+
+def never_easy(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[bool, bool]:
+    """Stands in where a world knows no easy steps."""
+    return False, False
 
 
 def _masker(world: KernelWorld) -> Function:

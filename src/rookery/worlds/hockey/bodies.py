@@ -58,12 +58,15 @@ def turn(scratch: Any, body: int) -> None:
 
 def accelerate(scratch: Any, body: int) -> None:
     """Lets forces, then damping, act on a body's velocity for one step."""
-    linear = 1.0 - TIME_STEP * scratch.damping[body]
-    angular = 1.0 - TIME_STEP * scratch.angular_damping[body]
-    push = TIME_STEP * INVERSE_MASS[body]
-    scratch.vx[body] = (scratch.vx[body] + push * scratch.force_x[body]) * linear
-    scratch.vy[body] = (scratch.vy[body] + push * scratch.force_y[body]) * linear
-    scratch.spin[body] = (scratch.spin[body] + TIME_STEP * INVERSE_INERTIA[body] * scratch.torque[body]) * angular
+    mass, inertia = INVERSE_MASS[body], INVERSE_INERTIA[body]
+    scratch.vx[body] = accelerated(scratch.vx[body], scratch.force_x[body], mass, scratch.damping[body])
+    scratch.vy[body] = accelerated(scratch.vy[body], scratch.force_y[body], mass, scratch.damping[body])
+    scratch.spin[body] = accelerated(scratch.spin[body], scratch.torque[body], inertia, scratch.angular_damping[body])
+
+
+def accelerated(speed: float, force: float, inverse_mass: float, damping: float) -> float:
+    """A speed after a force, then damping, has acted on it for one step."""
+    return (speed + TIME_STEP * inverse_mass * force) * (1.0 - TIME_STEP * damping)
 
 
 def move(scratch: Any, body: int, duration: float) -> None:

@@ -34,24 +34,39 @@ def within_one(value: float) -> float:
 def drive_racket(scratch: Any, player: int) -> None:
     """Sets the forces that act on a player's racket in this step, as asked for by the player."""
     ask = 4 * player
+    x = scratch.x[player] + scratch.cos[player] * ORIGIN_AHEAD[player]
+    y = scratch.y[player] + scratch.sin[player] * ORIGIN_AHEAD[player]
+    vx, vy, fx, fy, damping = push(
+        player, x, y, scratch.vx[player], scratch.vy[player], scratch.ask[ask], scratch.ask[ask + 1]
+    )
+    scratch.vx[player], scratch.vy[player] = vx, vy
+    scratch.force_x[player], scratch.force_y[player], scratch.damping[player] = fx, fy, damping
+    torque, damping = twist(scratch.angle[player], scratch.spin[player], scratch.ask[ask + 2])
+    scratch.torque[player], scratch.angular_damping[player] = torque, damping
+
+
+def push(
+    player: int, x: float, y: float, vx: float, vy: float, ask_x: float, ask_y: float
+) -> tuple[float, float, float, float, float]:
+    """(velocity x, y, force x, y, damping) of a racket with its origin at (x, y), asked to go somewhere."""
     forward = 1.0 if player == 0 else -1.0
-    origin_x = scratch.x[player] + scratch.cos[player] * ORIGIN_AHEAD[player]
-    origin_y = scratch.y[player] + scratch.sin[player] * ORIGIN_AHEAD[player]
-    beyond = forward * (origin_x - CENTRE_X)  # the centre line, seen by the player
-    fx = forward * FORCE * within_one(scratch.ask[ask])
-    fy = forward * FORCE * within_one(scratch.ask[ask + 1])
-    vx, vy = scratch.vx[player], scratch.vy[player]
-    scratch.damping[player] = STRONG_DAMPING
-    if beyond > -ZONE:
-        back_off(scratch, player, forward, beyond, origin_y, fy)
+    beyond = forward * (x - CENTRE_X)  # the centre line, seen by the player
+    fx = forward * FORCE * within_one(ask_x)
+    fy = forward * FORCE * within_one(ask_y)
+    damping = STRONG_DAMPING
+    if beyond > -ZONE:  # near the centre line the own force is dropped, and who comes forward is turned back
+        fx = -2.0 * vx * PER_STEP if forward * vx > 0.0 else 0.0
+        fx -= beyond * vx * PER_STEP
     elif vx * vx + vy * vy < TOP_SPEED * TOP_SPEED:
-        scratch.damping[player] = FREE_DAMPING
-        push_within_bounds(scratch, player, forward, beyond, origin_y, fx, fy)
-    elif is_slowing(vx, vy, fx / PER_STEP, fy / PER_STEP):
-        push_within_bounds(scratch, player, forward, beyond, origin_y, fx, fy)
-    else:
-        scratch.force_x[player], scratch.force_y[player] = 0.0, 0.0
-    twist_racket(scratch, player, TORQUE * within_one(scratch.ask[ask + 2]))
+        damping = FREE_DAMPING
+    elif not is_slowing(vx, vy, fx / PER_STEP, fy / PER_STEP):
+        return vx, vy, 0.0, 0.0, damping
+    # A force that pushes a racket out of the player's half stops it instead.
+    if (beyond < -BACK and forward * fx < 0.0) or (beyond > 0.0 and forward * fx > 0.0):
+        vx, fx = 0.0, 0.0
+    if (y > HIGH_Y and fy > 0.0) or (y < LOW_Y and fy < 0.0):
+        vy, fy = 0.0, 0.0
+    return vx, vy, fx, fy, damping
 
 
 def is_slowing(vx: float, vy: float, dvx: float, dvy: float) -> bool:
@@ -59,50 +74,30 @@ def is_slowing(vx: float, vy: float, dvx: float, dvy: float) -> bool:
     return (vx + dvx) * (vx + dvx) + (vy + dvy) * (vy + dvy) < vx * vx + vy * vy
 
 
-def back_off(scratch: Any, player: int, forward: float, beyond: float, y: float, fy: float) -> None:
-    """At the centre line the own force is dropped, and a racket that comes forward is turned back."""
-    vx = scratch.vx[player]
-    fx = -2.0 * vx * PER_STEP if forward * vx > 0.0 else 0.0
-    push_within_bounds(scratch, player, forward, beyond, y, fx - beyond * vx * PER_STEP, fy)
-
-
-def push_within_bounds(
-    scratch: Any, player: int, forward: float, beyond: float, y: float, fx: float, fy: float
-) -> None:
-    """Applies a force, except where it pushes a racket out of the player's half: there it stops the racket."""
-    if (beyond < -BACK and forward * fx < 0.0) or (beyond > 0.0 and forward * fx > 0.0):
-        scratch.vx[player] = 0.0
-        fx = 0.0
-    if (y > HIGH_Y and fy > 0.0) or (y < LOW_Y and fy < 0.0):
-        scratch.vy[player] = 0.0
-        fy = 0.0
-    scratch.force_x[player], scratch.force_y[player] = fx, fy
-
-
-def twist_racket(scratch: Any, player: int, torque: float) -> None:
-    """Turns a racket, or turns it back where it has gone too far."""
-    angle, spin = scratch.angle[player], scratch.spin[player]
+def twist(angle: float, spin: float, ask: float) -> tuple[float, float]:
+    """(torque, damping) of a racket that is asked to turn, or turned back where it has gone too far."""
     if abs(angle) > MOST_ANGLE:
         torque = -0.1 * angle * PER_STEP
         if angle * spin > 0.0:
             torque -= 0.1 * spin * PER_STEP
-        scratch.angular_damping[player] = STRONG_TURN_DAMPING
-    else:
-        scratch.angular_damping[player] = TURN_DAMPING
-    scratch.torque[player] = torque
+        return torque, STRONG_TURN_DAMPING
+    return TORQUE * within_one(ask), TURN_DAMPING
 
 
 def drive_puck(state: Any, scratch: Any) -> None:
     """Sets the forces that act on the puck: what is left to be given to it, and more damping when it is fast."""
-    vx, vy = scratch.vx[PUCK], scratch.vy[PUCK]
-    fast = vx * vx + vy * vy > PUCK_TOP_SPEED * PUCK_TOP_SPEED
-    scratch.damping[PUCK] = STRONG_PUCK_DAMPING if fast else PUCK_DAMPING
+    scratch.damping[PUCK] = puck_damping(scratch.vx[PUCK], scratch.vy[PUCK])
     scratch.angular_damping[PUCK] = 0.0
     scratch.torque[PUCK] = 0.0
     scratch.force_x[PUCK] = state.push_x * PUCK_MASS / TIME_STEP
     scratch.force_y[PUCK] = state.push_y * PUCK_MASS / TIME_STEP
     state.push_x = 0.0
     state.push_y = 0.0
+
+
+def puck_damping(vx: float, vy: float) -> float:
+    """How a puck of this velocity is slowed."""
+    return STRONG_PUCK_DAMPING if vx * vx + vy * vy > PUCK_TOP_SPEED * PUCK_TOP_SPEED else PUCK_DAMPING
 
 
 def keep_puck(state: Any, scratch: Any, player: int) -> None:

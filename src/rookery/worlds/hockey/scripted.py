@@ -17,19 +17,20 @@ GUARD_X = -210.0 / PIXELS
 SHOOT_BELOW = 7
 
 
-def ask_as_scripted(state: Any, scratch: Any, player: int, strength: int) -> None:
-    """Asks for what a scripted player wants; moves the swing of its racket on."""
-    ask = 4 * player
+def scripted_ask(state: Any, player: int, strength: int) -> tuple[float, float, float, float]:
+    """What a scripted player asks for; moves the swing of its racket on."""
     forward = 1.0 if player == 0 else -1.0
     gain = GAIN_STRONG if strength == STRONG else GAIN_WEAK
     state.swing[player] += uniform(state, 0.0, 0.2)
     x, y = forward * (state.x[player] - CENTRE_X), forward * (state.y[player] - CENTRE_Y)
     target_x, target_y = target(state, forward, x, y)
     target_angle = MOST_ANGLE * math.sin(state.swing[player])
-    scratch.ask[ask] = steer(gain, target_x - x, forward * state.vx[player], 0.1)
-    scratch.ask[ask + 1] = steer(0.2 * gain, target_y - y, forward * state.vy[player], 0.1)
-    scratch.ask[ask + 2] = steer(0.5 * gain, target_angle - state.angle[player], state.spin[player], 1.0)
-    scratch.ask[ask + 3] = 1.0 if 0 < state.hold[player] < SHOOT_BELOW else 0.0
+    return (
+        steer(gain, target_x - x, forward * state.vx[player], 0.1),
+        steer(0.2 * gain, target_y - y, forward * state.vy[player], 0.1),
+        steer(0.5 * gain, target_angle - state.angle[player], state.spin[player], 1.0),
+        1.0 if 0 < state.hold[player] < SHOOT_BELOW else 0.0,
+    )
 
 
 def target(state: Any, forward: float, x: float, y: float) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from rookery.errors import OptionError, UsageError
 from rookery.say import say
-from rookery.worlds.hockey.rules import STEPS, discrete_action, judge, observe, play, reset
+from rookery.worlds.hockey.rules import STEPS, discrete_action, judge, observe, play, play_if_free, reset
 from rookery.worlds.hockey.state import INFO, PARAMETERS, SCRATCH, STATE
 from rookery.worlds.kernel import KernelWorld
 
@@ -111,6 +111,13 @@ class Hockey(HockeyWorld):
         observe(state, info.obs_agent_two, 1)
         return judge(state, params, info, 0), state.winner != 0
 
+    @staticmethod
+    def easy(state: Any, action: Any, params: Any, info: Any) -> Any:
+        if not play_if_free(state, params, action[0], action[1], action[2], action[4], action[5], action[6]):
+            return False, 0.0, False
+        observe(state, info.obs_agent_two, 1)
+        return True, judge(state, params, info, 0), False
+
 
 class HockeyDiscrete(HockeyWorld):
     """As `Hockey`, each player choosing one of a few actions."""
@@ -147,6 +154,16 @@ class HockeyRows(HockeyWorld):
             rewards[player] = judge(state, params, info[player], player)
         return state.winner != 0
 
+    @staticmethod
+    def easy(state: Any, action: Any, params: Any, info: Any, rewards: Any) -> Any:
+        x1, y1, turn1 = action[0, 0], action[0, 1], action[0, 2]
+        x2, y2, turn2 = action[1, 0], action[1, 1], action[1, 2]
+        if not play_if_free(state, params, x1, y1, turn1, x2, y2, turn2):
+            return False, False
+        for player in range(2):
+            rewards[player] = judge(state, params, info[player], player)
+        return True, False
+
 
 class HockeyRowsDiscrete(HockeyWorld):
     """As `HockeyRows`, each player choosing one of a few actions."""
@@ -181,6 +198,12 @@ class HockeyOne(HockeyWorld):
             scratch.ask[4 + k] = 0.0
         play(state, params, scratch)
         return judge(state, params, info, 0), state.winner != 0
+
+    @staticmethod
+    def easy(state: Any, action: Any, params: Any, info: Any) -> Any:
+        if not play_if_free(state, params, action[0], action[1], action[2], 0.0, 0.0, 0.0):
+            return False, 0.0, False
+        return True, judge(state, params, info, 0), False
 
 
 class HockeyOneDiscrete(HockeyWorld):
