@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup train test test-all check bench clean
+.PHONY: help setup train test test-all check bench bench-kernels clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,10 @@ test-all: check  ## also the slow, much repeated ones
 
 bench: $(READY)  ## the engine's table of figures, against its peers, on this machine
 	$(BIN)/python benchmarks/engine.py
+
+bench-kernels: $(READY)  ## the kernel worlds' table of figures, against EnvPool, on this machine
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(BIN)/python benchmarks/kernels.py
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

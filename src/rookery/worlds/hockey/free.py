@@ -6,12 +6,27 @@ Bit for bit what the general way does (physics.py), which also takes all that is
 import math
 from typing import Any
 
-from rookery.worlds.hockey.bodies import LARGEST_MOVE, LARGEST_TURN, accelerated
-from rookery.worlds.hockey.contacts import MARGIN, PUCK_NEAR, RACKET_NEAR, is_free
-from rookery.worlds.hockey.field import INVERSE_INERTIA, INVERSE_MASS, ORIGIN_AHEAD, PUCK, REACH, TIME_STEP
+from rookery.worlds.hockey.bodies import LARGEST_MOVE, accelerated
+from rookery.worlds.hockey.contacts import MARGIN, RACKET_NEAR, is_free, is_near
+from rookery.worlds.hockey.field import (
+    INVERSE_INERTIA,
+    INVERSE_MASS,
+    ORIGIN_AHEAD,
+    PUCK,
+    PUCK_RADIUS,
+    RACKET_CORNERS,
+    RACKET_OFFSET,
+    RACKET_X,
+    RACKET_Y,
+    STATICS,
+    TIME_STEP,
+)
 from rookery.worlds.hockey.forces import puck_damping, push, twist
 
-Moved = tuple[bool, float, float, float, float, float, float, float, float]
+PUCK_SIDE = PUCK_RADIUS + MARGIN
+RACKETS_APART = RACKET_NEAR + 2.0 * RACKET_OFFSET  # of origins, not of centres of mass
+LITTLE_TURN = 0.3  # turning less, a racket leaves the boxes of its start and its end by less than the margin
+Moved = tuple[bool, float, float, float, float, float, float]
 
 
 def play_freely(state: Any, x1: float, y1: float, turn1: float, x2: float, y2: float, turn2: float) -> bool:
@@ -21,13 +36,11 @@ def play_freely(state: Any, x1: float, y1: float, turn1: float, x2: float, y2: f
     free, px, py, pvx, pvy = moved_puck(state)
     if not free:
         return False
-    free, at_x1, at_y1, nx1, ny1, angle1, vx1, vy1, spin1 = moved_racket(state, 0, x1, y1, turn1)
-    if not free or near(at_x1, at_y1, state.x[PUCK], state.y[PUCK], PUCK_NEAR):
+    free, nx1, ny1, angle1, vx1, vy1, spin1 = moved_racket(state, 0, x1, y1, turn1)
+    if not free:
         return False
-    free, at_x2, at_y2, nx2, ny2, angle2, vx2, vy2, spin2 = moved_racket(state, 1, x2, y2, turn2)
-    if not free or near(at_x2, at_y2, state.x[PUCK], state.y[PUCK], PUCK_NEAR):
-        return False
-    if near(at_x1, at_y1, at_x2, at_y2, RACKET_NEAR):
+    free, nx2, ny2, angle2, vx2, vy2, spin2 = moved_racket(state, 1, x2, y2, turn2)
+    if not free or near(state.x[0], state.y[0], state.x[1], state.y[1], RACKETS_APART):
         return False
     put(state, 0, nx1, ny1, angle1, vx1, vy1, spin1)
     put(state, 1, nx2, ny2, angle2, vx2, vy2, spin2)
@@ -60,11 +73,14 @@ def moved_puck(state: Any) -> tuple[bool, float, float, float, float]:
     vx = accelerated(vx, 0.0, INVERSE_MASS[PUCK], damping)
     vy = accelerated(vy, 0.0, INVERSE_MASS[PUCK], damping)
     new_x, new_y = x + TIME_STEP * vx, y + TIME_STEP * vy
-    return path_is_free(PUCK, x, y, new_x, new_y, vx, vy), new_x, new_y, vx, vy
+    free = is_clear(
+        min(x, new_x) - PUCK_SIDE, max(x, new_x) + PUCK_SIDE, min(y, new_y) - PUCK_SIDE, max(y, new_y) + PUCK_SIDE
+    )
+    return free and not is_far(vx, vy), new_x, new_y, vx, vy
 
 
 def moved_racket(state: Any, player: int, ask_x: float, ask_y: float, ask_turn: float) -> Moved:
-    """(whether nothing static is near, centre x, y before, origin x, y, angle, velocity x, y, spin after the step)."""
+    """(whether neither the puck nor anything static is near, origin x, y, angle, velocity x, y, spin after the step)"""
     angle, spin, ahead = state.angle[player], state.spin[player], ORIGIN_AHEAD[player]
     cos, sin = math.cos(angle), math.sin(angle)
     x, y = state.x[player] - cos * ahead, state.y[player] - sin * ahead
@@ -76,13 +92,40 @@ def moved_racket(state: Any, player: int, ask_x: float, ask_y: float, ask_turn: 
     torque, damping = twist(angle, spin, ask_turn)
     spin = accelerated(spin, torque, INVERSE_INERTIA[player], damping)
     new_x, new_y, new_angle = x + TIME_STEP * vx, y + TIME_STEP * vy, angle + TIME_STEP * spin
-    free = path_is_free(player, x, y, new_x, new_y, vx, vy) and abs(TIME_STEP * spin) <= LARGEST_TURN
-    origin_x, origin_y = new_x + math.cos(new_angle) * ahead, new_y + math.sin(new_angle) * ahead
-    return free, x, y, origin_x, origin_y, new_angle, vx, vy, spin
+    new_cos, new_sin = math.cos(new_angle), math.sin(new_angle)
+    left, right, low, high = racket_box(player, cos, sin)
+    beside = state.x[PUCK] < x + left - PUCK_SIDE or state.x[PUCK] > x + right + PUCK_SIDE
+    beside = beside or state.y[PUCK] < y + low - PUCK_SIDE or state.y[PUCK] > y + high + PUCK_SIDE
+    new_left, new_right, new_low, new_high = racket_box(player, new_cos, new_sin)
+    free = beside and abs(TIME_STEP * spin) < LITTLE_TURN and not is_far(vx, vy)
+    free = free and is_clear(
+        min(x + left, new_x + new_left) - MARGIN, max(x + right, new_x + new_right) + MARGIN,
+        min(y + low, new_y + new_low) - MARGIN, max(y + high, new_y + new_high) + MARGIN,
+    )  # fmt: skip
+    return free, new_x + new_cos * ahead, new_y + new_sin * ahead, new_angle, vx, vy, spin
 
 
-def path_is_free(body: int, x: float, y: float, new_x: float, new_y: float, vx: float, vy: float) -> bool:
-    """Whether a body's way in this step is clear of everything static, and not so long that it would be cut."""
-    reach = REACH[body] + MARGIN
-    clear = is_free(min(x, new_x) - reach, max(x, new_x) + reach, min(y, new_y) - reach, max(y, new_y) + reach)
-    return clear and TIME_STEP * TIME_STEP * (vx * vx + vy * vy) < 0.99 * LARGEST_MOVE * LARGEST_MOVE
+def racket_box(player: int, cos: float, sin: float) -> tuple[float, float, float, float]:
+    """(left, right, low, high) of a racket, from its centre of mass."""
+    left, right, low, high = 0.0, 0.0, 0.0, 0.0
+    first = player * RACKET_CORNERS
+    for corner in range(first, first + RACKET_CORNERS):
+        x = cos * RACKET_X[corner] - sin * RACKET_Y[corner]
+        y = sin * RACKET_X[corner] + cos * RACKET_Y[corner]
+        left, right, low, high = min(left, x), max(right, x), min(low, y), max(high, y)
+    return left, right, low, high
+
+
+def is_clear(low_x: float, high_x: float, low_y: float, high_y: float) -> bool:
+    """Whether a rectangle overlaps that of nothing static."""
+    if is_free(low_x, high_x, low_y, high_y):
+        return True
+    for static in range(STATICS):  # noqa: SIM110 - compiled code knows no generators
+        if is_near(static, low_x, high_x, low_y, high_y):
+            return False
+    return True
+
+
+def is_far(vx: float, vy: float) -> bool:
+    """Whether a velocity carries a body so far in a step that it might be cut."""
+    return TIME_STEP * TIME_STEP * (vx * vx + vy * vy) > 0.99 * LARGEST_MOVE * LARGEST_MOVE
