@@ -7,6 +7,8 @@ that has none still guards this path.
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Collection
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +20,7 @@ import torch
 
 from rookery.errors import MissingExtra, OptionError
 from rookery.worlds.arena import Arena
-from rookery.worlds.kernel import KernelWorld
+from rookery.worlds.kernel import KernelWorld, own_codes
 from rookery.worlds.loop import BAD_ACTION, COLUMNS, FAULT, HARD, Columns, build, build_action_check
 from rookery.worlds.plain import PlainRows
 from rookery.worlds.translate import Function, translate
@@ -194,13 +196,15 @@ def _kernels(world: KernelWorld) -> Bodies:
         return cuda.atomic.add(notes.count, 0, 1)
 
     rehearse(world)
-    return Bodies(*(cuda.jit(_kernel(world, translate(body, _jit))) for body in build_bodies(world, reserve)))
+    jit = partial(_jit, inlined=own_codes(world))
+    return Bodies(*(cuda.jit(_kernel(world, translate(body, jit))) for body in build_bodies(world, reserve)))
 
 
-def _jit(function: Any) -> Any:
+def _jit(function: Any, inlined: Collection[Any]) -> Any:
     from numba import cuda
 
-    return cuda.jit(device=True, forceinline=function.__module__ in INLINED)(function)
+    inline = function.__module__ in INLINED or function.__code__ in inlined
+    return cuda.jit(device=True, forceinline=inline)(function)
 
 
 def _kernel(world: KernelWorld, device: Any) -> Any:

@@ -130,6 +130,12 @@ def check_names(world: str, given: Mapping[str, Any], known: Mapping[str, Any]) 
             raise OptionError(f"{world} has no parameter {name!r}{hint} (it has {', '.join(known)})")
 
 
+def own_codes(world: KernelWorld) -> set[Any]:
+    """The code of the functions that make up a world, without that of what they call."""
+    functions = (getattr(world, role, None) for role in ARGUMENTS)
+    return {function.__code__ for function in functions if isinstance(function, FunctionType)}
+
+
 def adapt(function: Callable[..., Any], role: str) -> Callable[..., Any]:
     """`function` under its role's full list of arguments, whichever of them it asks for.
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from rookery.worlds.classic.angles import sine_and_cosine
 from rookery.worlds.kernel import KernelWorld
 from rookery.worlds.random import uniform
 
@@ -40,16 +41,15 @@ class CartPole(KernelWorld):
 
     @staticmethod
     def step(state: Any, action: Any, params: Any) -> Any:
-        force = params.force if action == 1 else -params.force
-        cosine, sine = math.cos(state.angle), math.sin(state.angle)
-        per_mass = 1.0 / (params.cart_mass + params.pole_mass)  # a division takes as long as six multiplications
-        lever = params.pole_mass * params.half_length
-        push = (force + lever * state.spin * state.spin * sine) * per_mass
-        turn = (params.gravity * sine - cosine * push) / (
-            params.half_length * (4.0 / 3.0 - params.pole_mass * cosine * cosine * per_mass)
-        )
+        force = params.force * (2 * action - 1)  # not `if`: half of the guesses about a random action are wrong
+        sine, cosine = sine_and_cosine(state.angle)
+        per_mass = 1.0 / (params.cart_mass + params.pole_mass)  # two divisions, and neither waits for what comes after
+        per_inertia = 1.0 / (params.half_length * (4.0 / 3.0 - params.pole_mass * per_mass * cosine * cosine))
+        lever = params.pole_mass * params.half_length * per_mass
+        push = force * per_mass + lever * state.spin * state.spin * sine
+        turn = (params.gravity * sine - cosine * push) * per_inertia
         state.x += TIME_STEP * state.velocity
-        state.velocity += TIME_STEP * (push - lever * turn * cosine * per_mass)
+        state.velocity += TIME_STEP * (push - lever * turn * cosine)
         state.angle += TIME_STEP * state.spin
         state.spin += TIME_STEP * turn
         fallen = abs(state.x) > RAIL or abs(state.angle) > LEAN
