@@ -9,7 +9,7 @@ import numpy as np
 import rookery
 from engine_rows import Row
 
-STEPS_A_GRAPH = 32
+STEPS_A_GRAPH = 64
 
 
 def available() -> bool:
@@ -27,10 +27,7 @@ def graph_rate(world: str, num_envs: int, rounds: int, **env_kwargs: Any) -> flo
 
     envs = rookery.make_vec(world, num_envs, backend="cuda", env_kwargs=env_kwargs)
     envs.reset(seed=1)
-    envs.single_action_space.seed(1)
-    drawn = np.array([envs.single_action_space.sample() for _ in range(STEPS_A_GRAPH * 1024)])
-    actions = torch.from_numpy(drawn).to("cuda").reshape(STEPS_A_GRAPH, 1024, *drawn.shape[1:])
-    actions = actions.repeat_interleave(num_envs // 1024, dim=1).contiguous()
+    actions = draw_actions(envs, STEPS_A_GRAPH)
     for k in range(300):  # to where games differ
         envs.step(actions[k % STEPS_A_GRAPH])
     graph = torch.cuda.CUDAGraph()
@@ -48,6 +45,18 @@ def graph_rate(world: str, num_envs: int, rounds: int, **env_kwargs: Any) -> flo
         best = max(best, 10 * STEPS_A_GRAPH * num_envs / (start.elapsed_time(end) * 1e-3))
     envs.check()
     return best
+
+
+def draw_actions(envs: Any, steps: int) -> Any:
+    """Actions for so many steps of all envs, drawn on the GPU."""
+    import torch
+
+    space, generator = envs.single_action_space, torch.Generator(device="cuda").manual_seed(1)
+    shape = (steps, envs.num_envs, *space.shape)
+    if space.shape == ():
+        return torch.randint(0, int(space.n), shape, device="cuda", generator=generator)
+    low, high = (torch.from_numpy(side).cuda() for side in (space.low, space.high))
+    return low + (high - low) * torch.rand(shape, device="cuda", generator=generator)
 
 
 def speed_rows(rounds: int) -> list[Row]:

@@ -2,7 +2,10 @@
 
 Four bodies are numbered throughout: rackets 0 and 1, the puck 2, and 3 for everything that never moves.
 A racket's corners are kept relative to its centre of mass, around which it turns; its *origin* is what players see.
+Tables are arrays rather than tuples: a tuple is searched by compiled code, an array is looked up.
 """
+
+import numpy as np
 
 PIXELS = 60.0
 TIME_STEP = 0.02
@@ -25,14 +28,14 @@ RACKET_MASS = 58.0
 RACKET_OFFSET = 0.12237549  # from the centre of mass forward to the origin
 RACKET_INERTIA = 4.5780897 - RACKET_MASS * RACKET_OFFSET * RACKET_OFFSET
 
-INVERSE_MASS = (1.0 / RACKET_MASS, 1.0 / RACKET_MASS, 1.0 / PUCK_MASS, 0.0)
-INVERSE_INERTIA = (1.0 / RACKET_INERTIA, 1.0 / RACKET_INERTIA, 1.0 / PUCK_INERTIA, 0.0)
-ORIGIN_AHEAD = (RACKET_OFFSET, -RACKET_OFFSET, 0.0, 0.0)
-RADIUS = (SKIN, SKIN, PUCK_RADIUS, SKIN)
+INVERSE_MASS = np.array([1.0 / RACKET_MASS, 1.0 / RACKET_MASS, 1.0 / PUCK_MASS, 0.0])
+INVERSE_INERTIA = np.array([1.0 / RACKET_INERTIA, 1.0 / RACKET_INERTIA, 1.0 / PUCK_INERTIA, 0.0])
+ORIGIN_AHEAD = np.array([RACKET_OFFSET, -RACKET_OFFSET, 0.0, 0.0])
+RADIUS = np.array([SKIN, SKIN, PUCK_RADIUS, SKIN])
 
 # Of two surfaces that touch: the root of the product of their frictions, the larger of their restitutions.
-FRICTION = (1.0, 1.0, 0.1, 0.1)
-RESTITUTION = (0.0, 0.0, 0.95, 0.0)
+FRICTION = np.array([1.0, 1.0, 0.1, 0.1])
+RESTITUTION = np.array([0.0, 0.0, 0.95, 0.0])
 
 Polygon = tuple[tuple[float, float], ...]
 
@@ -83,8 +86,8 @@ def _normals(corners: Polygon) -> Polygon:
     return tuple((dy / (dx * dx + dy * dy) ** 0.5, -dx / (dx * dx + dy * dy) ** 0.5) for dx, dy in edges)
 
 
-def _flat(polygons: tuple[Polygon, ...], axis: int) -> tuple[float, ...]:
-    return tuple(float(point[axis]) for polygon in polygons for point in polygon)
+def _flat(polygons: tuple[Polygon, ...], axis: int) -> np.ndarray:
+    return np.array([point[axis] for polygon in polygons for point in polygon])
 
 
 _ABOUT_MASS = tuple(
@@ -95,19 +98,19 @@ RACKET_Y = _flat(_ABOUT_MASS, 1)
 RACKET_NORMAL_X = _flat(tuple(map(_normals, _ABOUT_MASS)), 0)
 RACKET_NORMAL_Y = _flat(tuple(map(_normals, _ABOUT_MASS)), 1)
 RACKET_REACH = max((x * x + y * y) ** 0.5 for x, y in _ABOUT_MASS[0])
-REACH = (RACKET_REACH, RACKET_REACH, PUCK_RADIUS, 0.0)
+REACH = np.array([RACKET_REACH, RACKET_REACH, PUCK_RADIUS, 0.0])
 
 STATIC_X = _flat(STATIC_POLYGONS, 0)
 STATIC_Y = _flat(STATIC_POLYGONS, 1)
 STATIC_NORMAL_X = _flat(tuple(map(_normals, STATIC_POLYGONS)), 0)
 STATIC_NORMAL_Y = _flat(tuple(map(_normals, STATIC_POLYGONS)), 1)
-STATIC_LOW_X = tuple(min(x for x, _ in polygon) for polygon in STATIC_POLYGONS)
-STATIC_HIGH_X = tuple(max(x for x, _ in polygon) for polygon in STATIC_POLYGONS)
-STATIC_LOW_Y = tuple(min(y for _, y in polygon) for polygon in STATIC_POLYGONS)
-STATIC_HIGH_Y = tuple(max(y for _, y in polygon) for polygon in STATIC_POLYGONS)
+STATIC_LOW_X = np.array([min(x for x, _ in polygon) for polygon in STATIC_POLYGONS])
+STATIC_HIGH_X = np.array([max(x for x, _ in polygon) for polygon in STATIC_POLYGONS])
+STATIC_LOW_Y = np.array([min(y for _, y in polygon) for polygon in STATIC_POLYGONS])
+STATIC_HIGH_Y = np.array([max(y for _, y in polygon) for polygon in STATIC_POLYGONS])
 
 # Within this rectangle nothing static is met.
-FREE_LOW_X = STATIC_HIGH_X[2]
-FREE_HIGH_X = STATIC_LOW_X[3]
-FREE_LOW_Y = STATIC_HIGH_Y[0]
-FREE_HIGH_Y = STATIC_LOW_Y[1]
+FREE_LOW_X = float(STATIC_HIGH_X[2])
+FREE_HIGH_X = float(STATIC_LOW_X[3])
+FREE_LOW_Y = float(STATIC_HIGH_Y[0])
+FREE_HIGH_Y = float(STATIC_LOW_Y[1])
