@@ -278,14 +278,21 @@ class Engine(VectorEnv):
     def load_state_dict(self, state: dict[str, Any]) -> Any:
         """Continue from a `state_dict()`, of any backend and number of workers; returns the observations held then."""
         self._require_idle("load_state_dict")
-        for name, mine in (("num_envs", self.num_envs), ("autoreset_mode", self.settings.autoreset_mode.name)):
-            if state.get(name) != mine:
-                raise StateError(f"the state was saved with {name}={state.get(name)}, this engine has {mine}")
+        self._check_saved(state, "envs")
         saved = state["envs"]
         self._ask_rows(range(self.num_envs), lambda mine: ("load", (mine, [saved[r] for r in mine])))
         self._root_seed, self._restarts = state["root_seed"], dict(state["restarts"])
         self.batch.observations.put(ALL, state["observations"], self.num_envs)
         return self.batch.observations.take(ALL, self.settings.copy)
+
+    def _check_saved(self, state: dict[str, Any], contents: str) -> None:
+        for name, mine in (("num_envs", self.num_envs), ("autoreset_mode", self.settings.autoreset_mode.name)):
+            if state.get(name) != mine:
+                raise StateError(f"the state was saved with {name}={state.get(name)}, this engine has {mine}")
+        if contents not in state:
+            raise StateError(
+                f"the state was saved by another kind of backend than {self.backend!r}: it has no {contents!r}"
+            )
 
     def stats(self) -> list[dict[str, Any]]:
         """Per worker: `pid`, `envs`, `steps` so far, `cpu_seconds`, `memory` in bytes. Differences between two calls

@@ -331,14 +331,9 @@ class KernelEngine(Engine):
     def load_state_dict(self, state: dict[str, Any]) -> Any:
         """Continue from a `state_dict()` of this world; returns the observations held then."""
         self._require_idle("load_state_dict")
-        mine = {
-            "num_envs": self.num_envs,
-            "autoreset_mode": self.settings.autoreset_mode.name,
-            "world": self.world.name,
-        }
-        for name, value in mine.items():
-            if state.get(name) != value:
-                raise StateError(f"the state was saved with {name}={state.get(name)}, this engine has {value}")
+        self._check_saved(state, "arrays")
+        if state["world"] != self.world.name:
+            raise StateError(f"the state was saved with world={state['world']}, this engine has {self.world.name}")
         if len(state["arrays"]["params"]) != self.arena.params.nbytes:
             self.arena.spread_params()
         for name in SAVED:

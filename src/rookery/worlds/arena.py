@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 
+from rookery.worlds.acting import mask_size
+from rookery.worlds.batch_loop import EPISODES_KEPT
 from rookery.worlds.kernel import KernelWorld
-from rookery.worlds.loop import COLUMNS, EPISODES_KEPT, OVER, mask_size
+from rookery.worlds.loop import COLUMNS, OVER
 
 EPISODE = np.dtype(
     [("turn", "i8"), ("row", "i8"), ("total", "f8"), ("length", "i8"), ("nanoseconds", "i8")], align=True

@@ -19,17 +19,20 @@ if not hasattr(np, "row_stack"):  # gone in NumPy 2.5; numba-cuda 0.30 still loo
 import torch
 
 from rookery.errors import MissingExtra, OptionError
+from rookery.worlds.acting import build_action_check
 from rookery.worlds.arena import Arena
+from rookery.worlds.cache import fingerprint
 from rookery.worlds.kernel import KernelWorld, own_codes
-from rookery.worlds.loop import BAD_ACTION, COLUMNS, FAULT, HARD, Columns, build, build_action_check
+from rookery.worlds.loop import BAD_ACTION, COLUMNS, FAULT, HARD, Columns, build
 from rookery.worlds.plain import PlainRows
 from rookery.worlds.translate import Function, translate
 from rookery.worlds.trouble import rehearse
 
 BLOCK = 128
+_made: dict[str, Any] = {}  # fingerprint -> kernels: an engine made twice compiles once
 HARD_BLOCK = 32  # long steps are few: in small blocks they spread over the whole GPU
 Notes: Any = namedtuple("Notes", ("trouble", "count", "hard"))  # type: ignore[misc]
-INLINED = ("rookery.worlds.cuda", "rookery.worlds.loop", "rookery.worlds.kernel")
+INLINED = tuple(f"rookery.worlds.{name}" for name in ("acting", "cuda", "kernel", "loop"))
 FLOAT32 = ("rewards", "last_returns")  # what learners on a GPU want; the CPU keeps doubles
 
 
@@ -195,9 +198,13 @@ def _kernels(world: KernelWorld) -> Bodies:
     def reserve(notes: Any) -> int:
         return cuda.atomic.add(notes.count, 0, 1)
 
-    rehearse(world)
-    jit = partial(_jit, inlined=own_codes(world))
-    return Bodies(*(cuda.jit(_kernel(world, translate(body, jit))) for body in build_bodies(world, reserve)))
+    bodies = build_bodies(world, reserve)
+    key = fingerprint(bodies.step, world.scratch_dtype)
+    if key not in _made:
+        rehearse(world)
+        jit = partial(_jit, inlined=own_codes(world))
+        _made[key] = Bodies(*(cuda.jit(_kernel(world, translate(body, jit))) for body in bodies))
+    return _made[key]
 
 
 def _jit(function: Any, inlined: Collection[Any]) -> Any:

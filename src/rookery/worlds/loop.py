@@ -11,9 +11,8 @@ import math
 from collections import namedtuple
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from rookery.worlds.kernel import RESERVED, KernelWorld, adapt
+from rookery.worlds.acting import build_actor, build_clearer, build_easy_actor, build_masker, mask_size
+from rookery.worlds.kernel import KernelWorld, adapt
 from rookery.worlds.translate import Function
 
 # Where an env stands.
@@ -22,9 +21,6 @@ RUNNING, RESET_NEXT, OVER = 0, 1, 2
 NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
 # What a step may come to, besides numbers; a batch returns the union.
 NOTHING, ENDED, FAULT, HARD = 0, 1, 2, 4
-# What a loop can be asked to do: step all, begin those that are wanted, only look at the actions.
-STEP, BEGIN, CHECK = 0, 1, 2
-EPISODES_KEPT = 10_000  # a slot remembers this many ends of episodes until they are asked for
 # What `faults` holds for an env.
 FINE, BAD_OBSERVATION, BAD_REWARD, BAD_ACTION, NOT_RUNNING = range(5)
 
@@ -72,8 +68,8 @@ def build(world: KernelWorld) -> Parts:
     agents, size = world.num_agents, math.prod(world.observation_space.shape or ())
     choices = mask_size(world)
     world_reset, observe = adapt(world.reset, "reset"), adapt(world.observe, "observe")
-    clear, masks = _clearer(world.state_dtype), _masker(world)
-    act, act_if_easy = _actor(world), _easy_actor(world)
+    clear, masks = build_clearer(world.state_dtype), build_masker(world)
+    act, act_if_easy = build_actor(world), build_easy_actor(world)
 
     def start(state: Any, params: Any, tables: Any, scratch: Any) -> None:
         clear(state)
@@ -185,174 +181,3 @@ def build(world: KernelWorld) -> Parts:
         return NOTHING
 
     return Parts(advance, advance_if_easy, advance_hard, begin)
-
-
-def mask_size(world: KernelWorld) -> int:
-    """How many places an action mask has; 0 in a world without masks."""
-    return int(getattr(world.action_space, "n", 1)) if world.action_mask is not None else 0
-
-
-def build_action_check(world: KernelWorld) -> Function:
-    """`fits(columns, i)`: whether env i can be given its action."""
-    size = world.num_agents * math.prod(world.action_space.shape or ())
-
-    def fits(columns: Any, i: int) -> bool:
-        good = True
-        for k in range(size):
-            action = columns.flat_actions[i, k]
-            good &= (columns.action_low[k] <= action) & (action <= columns.action_high[k])
-        return good
-
-    return fits
-
-
-def build_loop(world: KernelWorld) -> Function:
-    """`work(columns, tables, books, what, low, high, slot, header)`: STEP, BEGIN or CHECK envs [low, high)."""
-    advance, _, _, begin = build(world)
-    agents = world.num_agents
-    fits = build_action_check(world)
-
-    def check(columns: Any, low: int, high: int) -> int:
-        good = True
-        for i in range(low, high):  # without a branch or a store: 0.5 ns an env, where it was 4
-            good &= fits(columns, i)
-        if good:
-            return NOTHING
-        for i in range(low, high):
-            if not fits(columns, i):
-                columns.faults[i] = BAD_ACTION
-        return FAULT
-
-    def note(columns: Any, books: Any, i: int, slot: int, turn: int, now: int) -> None:
-        for row in range(i * agents, i * agents + agents):
-            episode = books.episodes[slot, books.counts[slot] % EPISODES_KEPT]
-            episode.turn = turn
-            episode.row = row
-            episode.total = columns.last_returns[row]
-            episode.length = columns.last_lengths[row]
-            episode.nanoseconds = now - books.started[i]
-            books.counts[slot] += 1
-
-    def step_all(columns: Any, tables: Any, books: Any, low: int, high: int, slot: int, header: Any) -> int:
-        _, per_env, mode, strict, turn, now = header
-        outcome = check(columns, low, high)
-        if outcome != NOTHING:
-            return outcome
-        for i in range(low, high):
-            code = advance(columns, tables, i, slot, per_env, mode, strict)
-            if code == ENDED:
-                note(columns, books, i, slot, turn, now)
-            if columns.states[i].steps == 0:
-                books.started[i] = now
-            outcome |= code
-        return outcome
-
-    def begin_wanted(columns: Any, tables: Any, books: Any, low: int, high: int, slot: int, header: Any) -> int:
-        _, per_env, _, _, _, now = header
-        for i in range(low, high):
-            if columns.wanted[i]:
-                begin(columns, tables, i, slot, per_env)
-                books.started[i] = now
-        return NOTHING
-
-    def work(columns: Any, tables: Any, books: Any, what: int, low: int, high: int, slot: int, header: Any) -> int:
-        if what == STEP:
-            return step_all(columns, tables, books, low, high, slot, header)
-        if what == BEGIN:
-            return begin_wanted(columns, tables, books, low, high, slot, header)
-        return check(columns, low, high)
-
-    return work
-
-
-def _actor(world: KernelWorld) -> Function:
-    """Calls the world's step, and stores its rewards."""
-    agents, step = world.num_agents, adapt(world.step, "step")
-    clear_info = _clearer(world.info_dtype)
-
-    def act_alone(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> bool:
-        clear_info(columns.infos[i])
-        reward, terminated = step(
-            state, columns.actions[i], params, tables, columns.scratch[slot], columns.infos[i], columns.rewards
-        )
-        columns.rewards[i] = reward
-        state.returns[0] += reward
-        return terminated
-
-    def act_together(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> bool:
-        first = i * agents
-        for row in range(first, first + agents):
-            clear_info(columns.infos[row])
-        rewards, infos = columns.rewards[first : first + agents], columns.infos[first : first + agents]
-        terminated = step(state, columns.actions[i], params, tables, columns.scratch[slot], infos, rewards)
-        for agent in range(agents):
-            state.returns[agent] += rewards[agent]
-        return terminated
-
-    return act_alone if agents == 1 else act_together
-
-
-def _easy_actor(world: KernelWorld) -> Function:
-    """The same for a world's easy steps: returns whether this is one, and if so, whether it terminated."""
-    if world.easy is None:
-        return never_easy
-    agents, easy = world.num_agents, adapt(world.easy, "easy")
-    clear_info = _clearer(world.info_dtype)
-
-    def act_alone(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[bool, bool]:
-        clear_info(columns.infos[i])
-        done, reward, terminated = easy(state, columns.actions[i], params, tables, columns.infos[i], columns.rewards)
-        if done:
-            columns.rewards[i] = reward
-            state.returns[0] += reward
-        return done, terminated
-
-    def act_together(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[bool, bool]:
-        first = i * agents
-        rewards, infos = columns.rewards[first : first + agents], columns.infos[first : first + agents]
-        for row in range(first, first + agents):
-            clear_info(columns.infos[row])
-        done, terminated = easy(state, columns.actions[i], params, tables, infos, rewards)
-        if done:
-            for agent in range(agents):
-                state.returns[agent] += rewards[agent]
-        return done, terminated
-
-    return act_alone if agents == 1 else act_together
-
-
-def never_easy(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[bool, bool]:
-    """Stands in where a world knows no easy steps."""
-    return False, False
-
-
-def _masker(world: KernelWorld) -> Function:
-    """Writes the action masks, where the world has any."""
-    if world.action_mask is None:
-        return no_masks
-    agents, action_mask = world.num_agents, adapt(world.action_mask, "action_mask")
-
-    def write_masks(columns: Any, i: int, state: Any, params: Any, tables: Any) -> None:
-        for agent in range(agents):
-            action_mask(state, columns.masks[i * agents + agent], agent, params, tables)
-
-    return write_masks
-
-
-def no_masks(columns: Any, i: int, state: Any, params: Any, tables: Any) -> None:
-    """Stands in where a world has no action masks."""
-
-
-def _clearer(dtype: np.dtype) -> Function:
-    """A function that sets every field of a record to 0, but for the engine's own: no episode sees the one before."""
-    lines = []
-    for name in dtype.names or ():
-        if name not in RESERVED:
-            shape = dtype[name].shape
-            index = ", ".join(f"k{d}" for d in range(len(shape)))
-            loops = "".join(f"{'    ' * (d + 1)}for k{d} in range({size}):\n" for d, size in enumerate(shape))
-            target = f"record.{name}[{index}]" if shape else f"record.{name}"
-            lines.append(f"{loops}{'    ' * (len(shape) + 1)}{target} = 0\n")
-    scope: dict[str, Any] = {"__name__": __name__}
-    exec(f"def clear(record):\n{''.join(lines) or '    pass'}", scope)  # noqa: S102 - field names were checked before
-    return scope["clear"]

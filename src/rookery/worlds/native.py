@@ -22,12 +22,13 @@ from numba.extending import intrinsic
 
 from rookery.worlds import cache
 from rookery.worlds.arena import BOOKS, HEADER, Arena, Books
+from rookery.worlds.batch_loop import build_loop
 from rookery.worlds.kernel import KernelWorld, own_codes
-from rookery.worlds.loop import COLUMNS, Columns, build_loop
+from rookery.worlds.loop import COLUMNS, Columns
 from rookery.worlds.translate import translate
 from rookery.worlds.trouble import explained, rehearse
 
-INLINED = ("rookery.worlds.loop", "rookery.worlds.kernel")
+INLINED = tuple(f"rookery.worlds.{name}" for name in ("acting", "batch_loop", "kernel", "loop"))
 SIGNATURE = types.int64(types.CPointer(types.int64), types.int64, types.int64, types.int64, types.int64)
 PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 4)
 

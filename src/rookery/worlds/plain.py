@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from rookery.worlds.arena import BOOKS, HEADER, Arena, Books
+from rookery.worlds.batch_loop import build_loop
 from rookery.worlds.kernel import KernelWorld
-from rookery.worlds.loop import COLUMNS, Columns, build_loop
+from rookery.worlds.loop import COLUMNS, Columns
 
 
 class PlainRecord:

@@ -10,7 +10,8 @@ import numpy as np
 
 from rookery.errors import BadValue, MissingExtra, RookeryError, SpaceError, UsageError
 from rookery.worlds.arena import HEADER, Arena
-from rookery.worlds.loop import BAD_ACTION, BAD_OBSERVATION, BAD_REWARD, BEGIN, CHECK, STEP
+from rookery.worlds.batch_loop import BEGIN, CHECK, STEP
+from rookery.worlds.loop import BAD_ACTION, BAD_OBSERVATION, BAD_REWARD
 
 MODE, STRICT, TURN, CLOCK = (HEADER.index(name) for name in ("mode", "strict", "turn", "clock"))
 

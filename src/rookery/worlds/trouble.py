@@ -15,8 +15,9 @@ import numpy as np
 
 from rookery.errors import RookeryError, WorldError
 from rookery.worlds.arena import Arena
+from rookery.worlds.batch_loop import BEGIN, STEP
 from rookery.worlds.kernel import ARGUMENTS, KernelWorld
-from rookery.worlds.loop import BEGIN, SAME_STEP, STEP
+from rookery.worlds.loop import SAME_STEP
 from rookery.worlds.plain import entry_point
 from rookery.worlds.translate import reachable
 
