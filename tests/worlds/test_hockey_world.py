@@ -76,18 +76,18 @@ def test_each_player_has_a_row():
     joint = rookery.make_vec(TWO, 2, backend="kernel")
     rows = rookery.make_vec(TWO, 2, backend="kernel", env_kwargs={"rows": 2})
     assert (rows.num_envs, rows.num_worlds, rows.single_action_space.shape) == (4, 2, (4,))
-    start, _ = joint.reset(seed=1)
+    start, infos = joint.reset(seed=1)
     both, _ = rows.reset(seed=1)
     assert np.array_equal(both[0::2], start)
+    assert np.array_equal(both[1::2], infos["obs_agent_two"])
     rng = np.random.default_rng(3)
     for _ in range(300):
         actions = rng.uniform(-1, 1, (2, 8)).astype(np.float32)
         one, two = joint.step(actions), rows.step(actions.reshape(4, 4))
         assert np.array_equal(one[0], two[0][0::2])
         assert np.array_equal(one[1], two[1][0::2])
-        if "winner" in one[4]:  # not in a step that only resets
-            spoke = one[4]["_winner"]
-            assert np.array_equal(one[4]["obs_agent_two"][spoke], two[0][1::2][spoke])
+        assert np.array_equal(one[4]["obs_agent_two"], two[0][1::2])
+        if "winner" in two[4]:  # not in a step that only resets
             assert np.array_equal(two[4]["winner"][0::2], -two[4]["winner"][1::2])
         assert np.array_equal(two[0][0::2, [12, 13, 14, 15]], -two[0][1::2, [12, 13, 14, 15]])
 
@@ -102,6 +102,7 @@ def test_opponents_differ_from_env_to_env():
     speeds = np.abs(observations[:, 9:11]).max(axis=1)
     assert speeds[1] > speeds[0] > speeds[2] == 0.0
     assert envs.parameters["player_two"].tolist() == [1, 2, 0]
+    assert envs.get_attr("opponent") == (1, 2, 0)
 
 
 @pytest.mark.parametrize(("mode", "limit"), [("normal", 250), (Mode.TRAIN_SHOOTING, 80), ("train_defense", 80)])

@@ -37,11 +37,15 @@ class CudaEngine(VectorEnv):
     backend = "cuda"
 
     def __init__(self, source: Source, settings: Settings, device: str | None = None) -> None:
-        kernel = kernel_of(source)
+        kernel = kernel_of(source, build=True)
         if kernel is None:
             raise OptionError(f"backend='cuda' needs a kernel world, and {source.name} is not one")
         if settings.groups > 1 or settings.batch_size is not None:
             raise OptionError("backend='cuda' steps all envs at once: leave out groups and batch_size")
+        if "restart" in (settings.bad_values, settings.on_failure):
+            raise OptionError(
+                "backend='cuda' cannot restart envs: use bad_values='raise' or 'allow', on_failure='raise'"
+            )
         self.world, self.settings, self.source = kernel.world, settings, source
         self.agents, self.num_worlds = kernel.world.num_agents, settings.num_envs
         self.num_envs = self.num_worlds * self.agents

@@ -58,7 +58,7 @@ class KernelEngine(Engine):
     backend = "kernel"
 
     def __init__(self, source: Source, settings: Settings) -> None:
-        kernel = kernel_of(source)
+        kernel = kernel_of(source, build=True)
         if kernel is None:
             raise OptionError(f"backend='kernel' needs a kernel world, and {source.name} is not one")
         self.world, self.agents, self._kernel = kernel.world, kernel.world.num_agents, kernel

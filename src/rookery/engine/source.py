@@ -98,8 +98,8 @@ class Kernel:
     spec: Any = None
 
 
-def kernel_of(source: Source) -> Kernel | None:
-    """The kernel world behind a source, if that is what it is."""
+def kernel_of(source: Source, build: bool = False) -> Kernel | None:
+    """The kernel world behind a source, if that is what it is. Any function may make one: to find out, `build` it."""
     maker = source.makers[0]
     if not source.endless:
         return None
@@ -121,7 +121,8 @@ def kernel_of(source: Source) -> Kernel | None:
     if isinstance(maker, FileWorld):
         found = getattr(load_file(maker.path), maker.attribute)
         return Kernel(maker()) if isinstance(found, type) and issubclass(found, KernelWorld) else None
-    return None
+    made = maker() if build else None
+    return Kernel(made) if isinstance(made, KernelWorld) else None
 
 
 def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | None = None) -> Source:

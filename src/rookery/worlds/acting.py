@@ -11,6 +11,28 @@ from rookery.worlds.kernel import RESERVED, KernelWorld, adapt
 from rookery.worlds.translate import Function
 
 
+def build_resetter(world: KernelWorld) -> Function:
+    """Calls the world's reset; notes whether it had anything to say."""
+    agents, reset, informs = world.num_agents, adapt(world.reset, "reset"), world.informs_at_reset
+    clear_info = build_clearer(world.info_dtype)
+
+    def reset_alone(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
+        if informs:
+            clear_info(columns.infos[i])
+        reset(state, params, tables, columns.scratch[slot], columns.infos[i])
+        columns.spoke[i] = informs
+
+    def reset_together(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
+        first = i * agents
+        if informs:
+            for row in range(first, first + agents):
+                clear_info(columns.infos[row])
+        reset(state, params, tables, columns.scratch[slot], columns.infos[first : first + agents])
+        columns.spoke[i] = informs
+
+    return reset_alone if agents == 1 else reset_together
+
+
 def build_actor(world: KernelWorld) -> Function:
     """Calls the world's step, and stores its rewards."""
     agents, step = world.num_agents, adapt(world.step, "step")

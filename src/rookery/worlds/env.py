@@ -76,7 +76,7 @@ class KernelEnv(gym.Env):
             self._arena.states["seed"] = seed_key(seed) if seed is not None else self.np_random.integers(2**31)
         self._runner.begin([0])
         self._show()
-        return self._observation(), self._masks()
+        return self._observation(), (self._info() if self.world.informs_at_reset else self._masks())
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         arena = self._arena
@@ -88,10 +88,8 @@ class KernelEnv(gym.Env):
         if self._runner.step(0, 1) & FAULT:
             raise trouble(arena, 0)
         self._show()
-        info = {name: arena.infos[name][0].copy() for name in self.world.info} | self._masks()
-        return (
-            self._observation(), float(arena.rewards[0]), bool(arena.terminated[0]), bool(arena.truncated[0]), info,
-        )  # fmt: skip
+        ends = bool(arena.terminated[0]), bool(arena.truncated[0])
+        return self._observation(), float(arena.rewards[0]), *ends, self._info()
 
     def render(self) -> Any:
         """A picture of the env as it is now."""
@@ -124,11 +122,12 @@ class KernelEnv(gym.Env):
 
     def get_wrapper_attr(self, name: str) -> Any:
         """An attribute; parameters count as such."""
-        return self.parameters[name] if name in self.world.values else super().get_wrapper_attr(name)
+        known = self.world.aliases.get(name, name)
+        return self.parameters[known] if known in self.world.values else super().get_wrapper_attr(name)
 
     def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
         """Set an attribute; parameters count as such."""
-        if name not in self.world.values:
+        if self.world.aliases.get(name, name) not in self.world.values:
             return super().set_wrapper_attr(name, value, force=force)
         self.set_parameters(**{name: value})
         return True
@@ -159,6 +158,9 @@ class KernelEnv(gym.Env):
         return (
             observation.copy() if self.observation_space.shape else self._arena.observations.dtype.type(observation[0])
         )
+
+    def _info(self) -> dict[str, Any]:
+        return {name: self._arena.infos[name][0].copy() for name in self.world.info} | self._masks()
 
     def _masks(self) -> dict[str, Any]:
         return {} if self.world.action_mask is None else {"action_mask": self._arena.masks[0].copy()}

@@ -24,7 +24,7 @@ RESERVED = (*(name for name, _ in ENGINE_FIELDS), "returns")
 
 # What each function may ask for, by the names of its arguments, in any order.
 ARGUMENTS = {
-    "reset": ("state", "params", "tables", "scratch"),
+    "reset": ("state", "params", "tables", "scratch", "info"),
     "step": ("state", "action", "params", "tables", "scratch", "info", "rewards"),
     "easy": ("state", "action", "params", "tables", "info", "rewards"),
     "observe": ("state", "out", "agent", "params", "tables"),
@@ -46,7 +46,7 @@ class KernelWorld:
 
     Each may also take `params` (the parameters, as attributes), `tables` (read-only arrays, as attributes) and, but for
     `observe`, `scratch` (working memory, as attributes; what it holds on entry is undefined). `step` may take `info`,
-    whose attributes are the env's info columns.
+    whose attributes are the env's info columns; if `reset` takes it too, there are infos at a reset.
 
     With `num_agents` above 1, `step` gets one action per agent, writes `rewards[agent]`, and returns only whether the
     episode terminated; `info` holds one record per agent, and `observe` takes the number of the `agent` that looks.
@@ -58,6 +58,7 @@ class KernelWorld:
     scratch: ClassVar[Mapping[str, Any]] = {}
     info: ClassVar[Mapping[str, Any]] = {}
     parameters: ClassVar[Mapping[str, float | int | bool]] = {}  # name -> default
+    aliases: ClassVar[Mapping[str, str]] = {}  # other names for parameters
     tables: Mapping[str, np.ndarray] = {}
     time_limit: int = 0  # steps after which an episode is truncated; 0 for never
     num_agents: int = 1
@@ -106,8 +107,14 @@ class KernelWorld:
             record[name] = value
         return record
 
+    @property
+    def informs_at_reset(self) -> bool:
+        """Whether info columns hold something after a reset."""
+        return bool(self.info) and "info" in inspect.signature(self.reset).parameters
+
     def encode(self, values: Mapping[str, Any]) -> dict[str, float | int | bool]:
         """Parameters as numbers. A world that gives some of them names for people translates those here."""
+        values = {self.aliases.get(name, name): value for name, value in values.items()}
         check_names(self.name, values, self.values)
         for name, value in values.items():
             if not isinstance(value, (bool, int, float, np.number, np.bool_)):

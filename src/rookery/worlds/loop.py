@@ -11,7 +11,7 @@ import math
 from collections import namedtuple
 from typing import Any, NamedTuple
 
-from rookery.worlds.acting import build_actor, build_clearer, build_easy_actor, build_masker, mask_size
+from rookery.worlds.acting import build_actor, build_clearer, build_easy_actor, build_masker, build_resetter, mask_size
 from rookery.worlds.kernel import KernelWorld, adapt
 from rookery.worlds.translate import Function
 
@@ -67,11 +67,11 @@ def build(world: KernelWorld) -> Parts:
     """The parts of the loop, closed over a world's functions."""
     agents, size = world.num_agents, math.prod(world.observation_space.shape or ())
     choices = mask_size(world)
-    world_reset, observe = adapt(world.reset, "reset"), adapt(world.observe, "observe")
+    world_reset, observe = build_resetter(world), adapt(world.observe, "observe")
     clear, masks = build_clearer(world.state_dtype), build_masker(world)
     act, act_if_easy = build_actor(world), build_easy_actor(world)
 
-    def start(state: Any, params: Any, tables: Any, scratch: Any) -> None:
+    def start(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
         clear(state)
         for agent in range(agents):
             state.returns[agent] = 0.0
@@ -79,7 +79,7 @@ def build(world: KernelWorld) -> Parts:
         state.draws = 0
         state.steps = 0
         state.stage = RUNNING
-        world_reset(state, params, tables, scratch)
+        world_reset(columns, tables, i, slot, state, params)
 
     def look(columns: Any, tables: Any, i: int, state: Any, params: Any) -> None:
         for agent in range(agents):
@@ -93,12 +93,11 @@ def build(world: KernelWorld) -> Parts:
 
     def begin(columns: Any, tables: Any, i: int, slot: int, per_env: int) -> None:
         state, params = columns.states[i], columns.params[i * per_env]
-        start(state, params, tables, columns.scratch[slot])
+        start(columns, tables, i, slot, state, params)
         look(columns, tables, i, state, params)
         settle(columns, i, False, False)
         for row in range(i * agents, i * agents + agents):
             columns.rewards[row] = 0.0
-        columns.spoke[i] = False
 
     def finish(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any, mode: int) -> None:
         for agent in range(agents):
@@ -115,8 +114,7 @@ def build(world: KernelWorld) -> Parts:
                     columns.flat_finals[row, k] = columns.flat[row, k]
                 for k in range(choices):
                     columns.final_masks[row, k] = columns.masks[row, k]
-            columns.spoke[i] = False
-            start(state, params, tables, columns.scratch[slot])
+            start(columns, tables, i, slot, state, params)
             look(columns, tables, i, state, params)
 
     def fault_of(columns: Any, i: int) -> int:

@@ -64,10 +64,12 @@ class KernelParallelEnv(ParallelEnv):
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         """Start an episode. `options` may hold values for the world's parameters, kept until they are set again; as
         PettingZoo demands, other options are passed over."""
-        known = {name: value for name, value in (options or {}).items() if name in self.world.values}
+        names = {*self.world.values, *self.world.aliases}
+        known = {name: value for name, value in (options or {}).items() if name in names}
         self._rows.reset(seed=seed, options=known)
         self.agents = list(self.possible_agents)
-        return self._named(self._rows.observations()), self._named(self._rows.masks())
+        infos = self._rows.infos() if self.world.informs_at_reset else self._rows.masks()
+        return self._named(self._rows.observations()), self._named(infos)
 
     def step(self, actions: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
         """Step the world with an action from every agent; returns observations, rewards, terminations, truncations and

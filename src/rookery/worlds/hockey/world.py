@@ -47,10 +47,11 @@ class HockeyWorld(KernelWorld):
     parameters = PARAMETERS
     observation_space: spaces.Space = VIEW
     time_limit = STEPS[0]
+    aliases = {"opponent": "player_two"}
     clips_actions = True  # the game's own rule
     agent_names = ("player_one", "player_two")
     metadata = {"render_modes": ["rgb_array", "human"], "render_fps": 50}
-    reset = staticmethod(reset)
+    reset: Any = staticmethod(reset)
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
@@ -64,7 +65,9 @@ class HockeyWorld(KernelWorld):
                 number = _named(name, value, MODES)
                 numbers |= {"mode": number, "time_limit": STEPS[number]}
             elif name in ("player_one", "player_two", "opponent"):
-                numbers["player_two" if name == "opponent" else name] = _named(name, value, PLAYERS)
+                numbers[name] = _named(name, value, PLAYERS)
+            elif name == "action_fineness" and value != self.values[name] and hasattr(self, "_picture"):
+                raise OptionError("action_fineness decides how many actions there are: make a new world to change it")
             else:
                 numbers[name] = value
         if values.get("time_limit") is not None:
@@ -104,6 +107,11 @@ class Hockey(HockeyWorld):
     info = INFO | {"obs_agent_two": "(18,)f4"}
 
     @staticmethod
+    def reset(state: Any, params: Any, info: Any) -> None:
+        reset(state, params)
+        observe(state, info.obs_agent_two, 1)
+
+    @staticmethod
     def step(state: Any, action: Any, params: Any, scratch: Any, info: Any) -> Any:
         for k in range(8):
             scratch.ask[k] = action[k]
@@ -123,6 +131,7 @@ class HockeyDiscrete(HockeyWorld):
     """As `Hockey`, each player choosing one of a few actions."""
 
     info = Hockey.info
+    reset = staticmethod(Hockey.reset)
     parameters = {**PARAMETERS, "action_fineness": 2}
 
     def __init__(self, **parameters: Any) -> None:
