@@ -99,9 +99,9 @@ def _add_bench(commands: argparse._SubParsersAction) -> None:
     )  # fmt: skip
     parser.add_argument("--seconds", type=float, default=3.0, metavar="S", help="how long each side is measured (3)")
     parser.add_argument(
-        "--backend", type=_words, default=("process", "serial"), metavar="LIST",
-        help="rookery's own backends to run: some of process, serial, thread; peers are compared with the first "
-        "(process,serial)",
+        "--backend", type=_words, default=None, metavar="LIST",
+        help="rookery's own backends to run: some of process, serial, thread, kernel; peers are compared with the "
+        "first (process,serial, and kernel before them for a kernel world)",
     )  # fmt: skip
     parser.add_argument("--workers", type=int, metavar="N", help="how many workers rookery uses (found by measuring)")
     parser.add_argument("--plot", metavar="FILE", help="also draw the figures, as .png, .svg or .pdf")

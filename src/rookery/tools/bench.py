@@ -13,9 +13,10 @@ from typing import Any
 from rich.text import Text
 
 from rookery.engine.api import BACKENDS
+from rookery.engine.machine import usable_cores
 from rookery.engine.probe import probe
 from rookery.engine.settings import one_of, positive_int
-from rookery.engine.source import resolve
+from rookery.engine.source import kernel_of, resolve
 from rookery.engine.tune import Choice, choose
 from rookery.tools import show
 from rookery.tools.facts import machine_facts
@@ -57,13 +58,17 @@ def bench(
     num_envs: int = 8,
     against: tuple[str, ...] = ("gymnasium", "sb3", "envpool"),
     seconds: float = 3.0,
-    backends: tuple[str, ...] = ("process", "serial"),
+    backends: tuple[str, ...] | None = None,
     workers: int | None = None,
 ) -> BenchResult:
-    """Measure every side for `seconds` in all."""
-    _check(num_envs, seconds, backends, workers)
+    """Measure every side for `seconds` in all. Without `backends`: processes and the serial loop, and for a kernel
+    world its own before them."""
     peers = peer_sides(list(against))
     source = resolve(world)
+    compiled = kernel_of(source) is not None
+    if backends is None:
+        backends = ("kernel", "process", "serial") if compiled else ("process", "serial")
+    _check(num_envs, seconds, backends, workers)
     machine = machine_facts("stable-baselines3", "envpool")
     cost = probe(source)
     staff = {b: 1 if b == "serial" else choose(cost, num_envs, workers, b).workers for b in backends}
@@ -78,7 +83,10 @@ def bench(
         raise
     for side in sides:
         side.close()
-    return BenchResult(source.name, num_envs, seconds, rounds, choose(cost, num_envs), staff, sides, machine)
+    auto = choose(cost, num_envs)
+    if compiled:
+        auto = Choice("kernel", num_envs, usable_cores(), "backend='kernel': it is a kernel world, compiled")
+    return BenchResult(source.name, num_envs, seconds, rounds, auto, staff, sides, machine)
 
 
 def _check(num_envs: int, seconds: float, backends: tuple[str, ...], workers: int | None) -> None:
