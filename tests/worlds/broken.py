@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from worlds import samples
 from worlds.samples import Steerer
 
 
@@ -35,6 +36,12 @@ class Allocates(Steerer):
     def step(state, action):
         state.x += np.zeros(3)[1]  # wrong: Allocates
         return 0.0, False
+
+
+class ThroughModule(Steerer):
+    @staticmethod
+    def step(state, action):
+        return samples.half(state.x), False  # wrong: ThroughModule
 
 
 class Raises(Steerer):

@@ -23,6 +23,7 @@ from worlds.samples import Walker
         (broken.Helper, "no attribute 'nothing'"),
         (broken.UnknownName, "'nobody_knows' is not defined"),
         (broken.Allocates, "cannot be compiled: .*zeros"),
+        (broken.ThroughModule, "write `from worlds.samples import half`"),
         (broken.Raises, "cannot raise an exception"),
         (broken.WritesTooFar, "out of bounds"),
     ],

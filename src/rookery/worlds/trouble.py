@@ -23,6 +23,7 @@ from rookery.worlds.translate import reachable
 
 REHEARSAL_STEPS = 3
 _PLACE = re.compile(r"During: .* at (.+) \((\d+)\)")
+_OF_MODULE = re.compile(r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _NEEDS_MEMORY = "something in it needs memory of its own (a list, a string, a new array); use fields of `scratch`"
 
@@ -79,6 +80,10 @@ def _refuse(world: KernelWorld) -> None:
 def _reason(text: str) -> str:
     if "NRT required" in text:
         return _NEEDS_MEMORY
+    through_module = _OF_MODULE.search(text)
+    if through_module:
+        name, module = through_module.groups()
+        return f"{module}.{name} is reached through its module; write `from {module} import {name}`, then {name}(...)"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if not line.startswith("Failed in")), text)
 
