@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -278,3 +280,119 @@ def test_copy_false_returns_views():
     envs.step([0, 0]), views.step([0, 0])
     assert np.array_equal(kept, before)
     assert not np.array_equal(seen, before)
+
+
+class BadStart(Walker):
+    """Shows NaN as soon as it begins, if told to."""
+
+    parameters = {"stride": 1.0, "limit": 6.0, "spoilt": 0}
+
+    @staticmethod
+    def reset(state, params):
+        if params.spoilt:
+            state.place = math.nan
+
+
+def test_what_a_reset_shows_is_checked_too():
+    """NaN in a first observation is named, by the batch, by a lone env, and after an autoreset."""
+    envs = kernel(BadStart, 3)
+    envs.reset(seed=1)
+    envs.set_parameters(envs=[1], spoilt=1)
+    with pytest.raises(BadValue, match=r"env 1, step 0 of its episode: observation\[0\] is nan"):
+        envs.reset(seed=2)
+    with pytest.raises(BadValue, match=r"observation\[0\] is nan"):
+        KernelEnv(BadStart, spoilt=1).reset(seed=1)
+    again = kernel(BadStart, 2, env_kwargs={"time_limit": 1}, autoreset_mode="same_step")
+    again.reset(seed=1)
+    again.set_parameters(spoilt=1)
+    with pytest.raises(BadValue, match="env 0, step 0"):
+        again.step([1, 1])
+
+
+def test_envs_are_named_by_number_or_mask():
+    """Parameters reach the envs that are meant, and what get_attr shows follows."""
+    envs = kernel(Walker, 4)
+    assert envs.get_attr("stride") == (1.0,) * 4
+    envs.set_parameters(envs=np.array([True, False, False, False]), stride=7.0)
+    envs.set_parameters(envs=2, stride=3.0)
+    assert envs.get_attr("stride") == (7.0, 1.0, 3.0, 1.0)
+    for wrong in ([1, 1], [4], "all", [[0]]):
+        with pytest.raises(OptionError, match="envs should be"):
+            envs.set_parameters(envs=wrong, stride=1.0)
+
+
+def test_a_state_from_before_parameters_differed_can_be_loaded():
+    """One record for all envs spreads to each."""
+    envs = kernel(Walker, 3)
+    envs.reset(seed=1)
+    saved = envs.state_dict()
+    envs.set_parameters(envs=[0], stride=2.0)
+    envs.load_state_dict(saved)
+    assert envs.parameters["stride"].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_state_with_other_fields_is_refused():
+    """Fields in another order would be loaded into each other's places."""
+
+    class Turned(Walker):
+        state = dict(reversed(Walker.state.items()))
+
+    Turned.__name__ = "Walker"
+    envs = kernel(Walker, 2)
+    envs.reset(seed=1)
+    with pytest.raises(StateError, match="fields of Walker's state have changed"):
+        kernel(Turned, 2).load_state_dict(envs.state_dict())
+
+
+def test_resize_counts_worlds():
+    """With several agents, as make_vec does."""
+    envs = kernel(Tug, 5)
+    envs.resize(3)
+    assert (envs.num_envs, envs.num_worlds) == (6, 3)
+    envs.reset(seed=1)
+    assert envs.step(np.zeros((6, 1), np.float32))[0].shape == (6, 2)
+
+
+@pytest.mark.parametrize(
+    ("world", "action"),
+    [(Walker, 1.9), (Walker, "1"), (Walker, [1]), (Walker, 2**70), (Steerer, 0.5), (Steerer, [0.5])],
+)
+def test_a_lone_env_takes_no_action_for_another(world, action):
+    """Nothing is rounded, read from text, stretched or wrapped."""
+    env = KernelEnv(world)
+    env.reset(seed=1)
+    with pytest.raises(SpaceError, match="is not in"):
+        env.step(action)
+
+
+def test_ctrl_c_leaves_no_thread_behind():
+    """A round that is interrupted is over for all threads before anybody hears of it."""
+    from rookery.engine.pool import Pool
+
+    done, interrupts = [], [KeyboardInterrupt()]
+
+    def work(low, high, slot):
+        if slot == 0 and interrupts:
+            raise interrupts.pop()
+        done.append((low, high))
+        return 0
+
+    pool = Pool(3, work)
+    with pytest.raises(KeyboardInterrupt):
+        pool.run(12)
+    done.clear()
+    for _ in range(20):
+        done.clear()
+        pool.run(12)
+        assert sorted(done) == [(k, k + 1) for k in range(12)]
+    pool.close()
+
+
+def test_a_registered_limit_and_wrappers_are_kept():
+    """An id's own time limit holds on every backend; one with wrappers is not run without them."""
+    kwargs = {"world": "worlds.samples:Walker", "limit": 1e9}
+    gym.register("WalkerFour-v0", entry_point="rookery.worlds.env:KernelEnv", kwargs=kwargs, max_episode_steps=4)
+    envs = rookery.make_vec("WalkerFour-v0", 2)
+    assert envs.backend == "kernel"
+    envs.reset(seed=1)
+    assert [bool(envs.step([1, 1])[3].all()) for _ in range(4)] == [False, False, False, True]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rookery.errors import OptionError, RookeryError, WorldError
@@ -120,6 +121,32 @@ def test_compiled_code_is_kept_until_any_file_changes(tmp_path, monkeypatch):
     assert start(plain.replace("2.0", "4.0")) == "1 [2.0, 2.0, 2.0, 2.0]"
     assert start("FACTOR = 6.0\ndef bonus(x):\n    return FACTOR * x\n") == "1 [3.0, 3.0, 3.0, 3.0]"
     assert start("FACTOR = 8.0\ndef bonus(x):\n    return FACTOR * x\n") == "1 [4.0, 4.0, 4.0, 4.0]"
+    assert start("def bonus(x, gain=2.0):\n    return gain * x\n") == "1 [1.0, 1.0, 1.0, 1.0]"
+    assert start("def bonus(x, gain=6.0):\n    return gain * x\n") == "1 [3.0, 3.0, 3.0, 3.0]"
+
+
+def test_everything_that_code_reads_is_part_of_the_key():
+    """Enums, modules and default values count; installed libraries count by name."""
+    import enum
+    import types
+
+    from rookery.worlds.cache import fingerprint
+
+    def key(value):
+        scope = {"thing": value}
+        exec("def f(x):\n    return thing", scope)
+        return fingerprint(scope["f"], "")
+
+    def module(size):
+        made = types.ModuleType("geometry")
+        made.__file__, made.SIZE = "/somewhere/geometry.py", size
+        return made
+
+    one, two = (enum.IntEnum("M", {"A": value}) for value in (1, 2))
+    assert key(one) != key(two)
+    assert key(module(1.0)) != key(module(2.0))
+    assert key(module(1.0)) == key(module(1.0))
+    assert key(np) == key(np)
 
 
 def test_a_spoilt_cache_is_compiled_again(tmp_path, monkeypatch):

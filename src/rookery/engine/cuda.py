@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 
 from rookery.engine import seeding
 from rookery.engine.kernel import MODES
-from rookery.engine.kernel_crew import encode_many
+from rookery.engine.kernel_crew import encode_many, env_numbers
 from rookery.engine.settings import Settings
 from rookery.engine.source import Source, kernel_of
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
@@ -62,6 +62,7 @@ class CudaEngine(VectorEnv):
         self._root_seed = seeding.fresh_entropy()
         self.arena = DeviceArena(self.world, self.num_worlds, self.device)
         self._launcher = Launcher(self.arena)
+        self._actions = self.arena.tensors["actions"]
         self._action_dtype = self.arena.tensors["actions"].dtype
         self._action_shape = (self.num_envs, *(self.single_action_space.shape or ()))
 
@@ -79,7 +80,9 @@ class CudaEngine(VectorEnv):
         if isinstance(seed, (int, np.integer)):
             self._root_seed = int(seed)
         self._seed(wanted, seeding.env_seeds(seed, self.num_worlds))
-        self._launcher.begin(torch.from_numpy(wanted).to(self.device))
+        self._launcher.begin(torch.from_numpy(wanted).to(self.device), self._strict)
+        if self._strict:
+            self.check()
         return self._observations(), self._infos()
 
     def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict]:
@@ -132,7 +135,7 @@ class CudaEngine(VectorEnv):
     def set_parameters(self, envs: Any = None, **values: Any) -> None:
         """Change parameters from the next step on: of all envs or of some, with one value or one per env. A CUDA graph
         that was captured before must be captured again if this is the first time that envs differ."""
-        envs = np.arange(self.num_worlds) if envs is None else np.asarray(envs)
+        envs = env_numbers(envs, self.num_worlds)
         params = encode_many(self.world, values, len(envs))
         differ = len(envs) < self.num_worlds or any(np.ndim(value) for value in params.values())
         if differ and len(self.arena.tensors["params"]) < self.num_worlds:

@@ -17,9 +17,9 @@ from rookery.engine.crew import Facts, Segment
 from rookery.engine.engine import EPISODE, Engine
 from rookery.engine.failure import Failure
 from rookery.engine.infos import mark
-from rookery.engine.kernel_crew import KernelCrew
+from rookery.engine.kernel_crew import KernelCrew, env_numbers
 from rookery.engine.pool import Pool
-from rookery.engine.settings import Settings
+from rookery.engine.settings import Settings, positive_int
 from rookery.engine.source import Source, kernel_of
 from rookery.engine.stepper import Report
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
@@ -35,8 +35,8 @@ MODES = {
 SHARE_OUT = 100e-6  # seconds a round must take on one thread before more are worth waking: that costs 20 us
 TRIAL_ROUNDS = 8  # the quickest of so many decides
 SAVED = (
-    "states",
     "params",
+    "states",
     "infos",
     "final_infos",
     "finals",
@@ -170,7 +170,7 @@ class KernelEngine(Engine):
             self._mend_all(infos, None)
         if not self._silent:
             self._read_infos(infos, ALL)
-        if self._same_step and outcome & ENDED:
+        if self._same_step and (outcome & ENDED or "restarted" in infos):
             self._read_finals(infos, ALL)
         return (
             self._observed.copy() if self._copy else self._observed, batch.rewards.copy(), batch.terminated.copy(),
@@ -248,7 +248,7 @@ class KernelEngine(Engine):
             mark(infos, "final_obs", at, len(ids))
             mark(infos, "final_info", at, len(ids))
 
-    def _mend_all(self, infos: dict[str, Any], position: dict[int, int] | None) -> None:
+    def _mend_all(self, infos: dict[str, Any], position: dict[int, int] | None, phase: str = "step") -> None:
         """Raise the first fault, or restart the envs that may be."""
         arena = self.arena
         for env in np.flatnonzero(arena.faults).tolist():
@@ -261,7 +261,7 @@ class KernelEngine(Engine):
                 arena.faults[:] = 0
                 raise error
             try:
-                self._mend(Failure(env * self.agents, "step", error), infos, position)
+                self._mend(Failure(env * self.agents, phase, error), infos, position)
             except BaseException:
                 arena.faults[:] = 0
                 raise
@@ -290,8 +290,9 @@ class KernelEngine(Engine):
             self._root_seed = int(seed)
         if options:
             self.set_parameters(envs=envs, **options)
-        self._crew.begin(envs, seeds)
         infos: dict[str, Any] = {}
+        if self._crew.begin(envs, seeds) & FAULT:
+            self._mend_all(infos, None, "reset")
         if not self._silent:
             self._read_infos(infos, ALL)
         self._last_ids = None
@@ -312,7 +313,7 @@ class KernelEngine(Engine):
     def set_parameters(self, envs: Any = None, **values: Any) -> None:
         """Change parameters from the next step on: of all envs or of some, with one value or one per env."""
         self._require_idle("set_parameters")
-        self._crew.set_parameters(np.arange(self.num_worlds) if envs is None else np.asarray(envs), values)
+        self._crew.set_parameters(env_numbers(envs, self.num_worlds), values)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to continue exactly from here, as arrays; see `load_state_dict`."""
@@ -325,6 +326,7 @@ class KernelEngine(Engine):
             "restarts": dict(self._restarts),
             "observations": self.batch.observations.take(ALL),
             "world": self.world.name,
+            "layout": repr(self.world.state_dtype),
             "arrays": {name: _bytes(self.arena.arrays[name]) for name in SAVED},
         }
 
@@ -334,14 +336,27 @@ class KernelEngine(Engine):
         self._check_saved(state, "arrays")
         if state["world"] != self.world.name:
             raise StateError(f"the state was saved with world={state['world']}, this engine has {self.world.name}")
-        if len(state["arrays"]["params"]) != self.arena.params.nbytes:
-            self.arena.spread_params()
-        for name in SAVED:
+        if state["layout"] != repr(self.world.state_dtype):
+            raise StateError(f"the fields of {self.world.name}'s state have changed since it was saved")
+        self._load_params(state["arrays"]["params"])
+        for name in SAVED[1:]:
             _restore(self.arena.arrays[name], state["arrays"][name], name)
         self._runner.refresh()
         self._root_seed, self._restarts = state["root_seed"], dict(state["restarts"])
         self.batch.observations.only_array[...] = state["observations"]
         return self.batch.observations.take(ALL, self.settings.copy)
+
+    def _load_params(self, saved: np.ndarray) -> None:
+        """One record for all envs, or one for each."""
+        records = np.frombuffer(saved.tobytes(), self.world.params_dtype)
+        if len(records) > 1:
+            self.arena.spread_params()
+        self.arena.params[:] = records
+
+    def resize(self, num_envs: int) -> None:
+        """As in other backends; with several agents it counts worlds, as `make_vec` does."""
+        positive_int("num_envs", num_envs)
+        super().resize(num_envs * self.agents)
 
     def close_extras(self, **kwargs: Any) -> None:
         pool = getattr(self, "_pool", None)

@@ -10,14 +10,15 @@ import numpy as np
 
 from rookery.engine import seeding
 from rookery.engine.crew import Facts
+from rookery.engine.failure import Failure
 from rookery.engine.source import Kernel
 from rookery.engine.stepper import Report
 from rookery.errors import OptionError
 from rookery.worlds.arena import Arena
 from rookery.worlds.env import KernelEnv
 from rookery.worlds.kernel import KernelWorld
-from rookery.worlds.loop import NEXT_STEP, OVER, RESET_NEXT, SAME_STEP
-from rookery.worlds.runner import Runner, seed_key
+from rookery.worlds.loop import FAULT, NEXT_STEP, OVER, RESET_NEXT, SAME_STEP
+from rookery.worlds.runner import Runner, seed_key, trouble
 
 
 class KernelCrew:
@@ -40,7 +41,7 @@ class KernelCrew:
 
     # --- episodes -----------------------------------------------------------------------------------------------
 
-    def begin(self, envs: np.ndarray, seeds: Sequence[int | None]) -> None:
+    def begin(self, envs: np.ndarray, seeds: Sequence[int | None]) -> int:
         """Start episodes in these envs. Those with a seed start a new life; so do those that have had none."""
         states = self.arena.states
         for env in envs.tolist():
@@ -50,16 +51,20 @@ class KernelCrew:
             if seed is not None:
                 states[env] = np.zeros((), states.dtype)
                 states["seed"][env] = seed_key(seed)
-        self._runner.begin(envs)
+        return self._runner.begin(envs)
 
     def restart(self, row: int, seed: int, announce: bool) -> list[Report]:
         """Begin anew after a fault; the lost episode ends as truncated in the step that broke it."""
         arena, agents = self.arena, self.world.num_agents
         env = row // agents
         rows = range(env * agents, (env + 1) * agents)
-        self.begin(np.array([env]), {env: seed})  # type: ignore[arg-type]
-        arena.truncated[rows] = True
         report = Report()
+        if self.begin(np.array([env]), {env: seed}) & FAULT:  # type: ignore[arg-type]
+            report.failures.append(Failure(row, "reset", trouble(arena, env)))
+            return [report]
+        if not announce:
+            return [report]
+        arena.truncated[rows] = True
         mode = self._runner.mode
         for r in rows:
             report.infos.append((r, {"restarted": True}))
@@ -79,6 +84,7 @@ class KernelCrew:
             if len(arena.params) == 1 < arena.num_envs and (np.ndim(encoded) or len(envs) < arena.num_envs):
                 arena.spread_params()
                 self._runner.refresh()
+                self._views.clear()  # they look at the record that all shared
             arena.params[name][envs if len(arena.params) > 1 else 0] = encoded
 
     # --- envs as objects ----------------------------------------------------------------------------------------
@@ -105,19 +111,35 @@ class KernelCrew:
     def _view(self, env: int) -> KernelEnv:
         """One env of the batch as an object, over the batch's own memory."""
         if env not in self._views:
-            self._views[env] = KernelEnv.over(self.arena.view(env), self._kernel.render_mode)
+            self._views[env] = KernelEnv.over(self.arena.view(env), self._kernel.render_mode, self._runner)
         return self._views[env]
 
 
 def encode_many(world: KernelWorld, values: dict[str, Any], count: int) -> dict[str, Any]:
-    """Parameters as numbers, or as arrays of `count` numbers where one was given for each env."""
-    encoded: dict[str, Any] = {}
-    for name, value in values.items():
-        if not isinstance(value, (list, tuple, np.ndarray)):
-            encoded |= world.encode({name: value})
-        elif len(value) != count:
-            raise OptionError(f"{name!r} needs one value, or one for each of {count} envs, got {len(value)}")
-        else:
-            each = [world.encode({name: item}) for item in value]
-            encoded |= {key: np.array([numbers[key] for numbers in each]) for key in each[0]}
+    """Parameters as numbers, or as arrays of `count` numbers where one was given for each env. What is named counts
+    more than what something else brings along, as a mode its time limit."""
+    shared = {name: value for name, value in values.items() if isinstance(value, str) or np.ndim(value) == 0}
+    encoded: dict[str, Any] = dict(world.encode(shared))
+    for name in values.keys() - shared.keys():
+        if len(values[name]) != count:
+            raise OptionError(f"{name!r} needs one value, or one for each of {count} envs, got {len(values[name])}")
+        each = [world.encode({name: item}) for item in values[name]]
+        own = world.aliases.get(name, name)
+        for key in each[0]:
+            if key == own or key not in shared:
+                encoded[key] = np.array([numbers[key] for numbers in each])
     return encoded
+
+
+def env_numbers(envs: Any, count: int) -> np.ndarray:
+    """Which envs are meant: all, some by number, or those that are True in a mask."""
+    if envs is None:
+        return np.arange(count)
+    numbers = np.atleast_1d(np.asarray(envs))
+    if numbers.dtype == np.bool_ and numbers.shape == (count,):
+        return np.flatnonzero(numbers)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(np.unique(numbers)) != len(numbers):
+        raise OptionError(f"envs should be distinct numbers, or a mask of {count} bools, got {envs!r}")
+    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < count:
+        raise OptionError(f"envs should be numbers below {count}, got {envs!r}")
+    return numbers

@@ -30,19 +30,33 @@ class Pool:
         chunks = min(size, CHUNKS * len(self._outcomes))
         self._ranges = [(k * size // chunks, (k + 1) * size // chunks) for k in range(chunks)]
         self._next, self._error = count(), None
-        for bell in self._go:
-            bell.release()
+        rung = 0
         try:
+            for bell in self._go:
+                bell.release()
+                rung += 1
             self._take(0)
         finally:
-            for _ in self._go:
-                self._done.acquire()
+            self._await(rung)
         if self._error is not None:
             raise self._error
         outcome = 0
         for part in self._outcomes:
             outcome |= part
         return outcome
+
+    def _await(self, threads: int) -> None:
+        """Wait for as many threads to be done. Ctrl-C has to wait too: a thread that is left behind would work into the
+        next round."""
+        interrupted: KeyboardInterrupt | None = None
+        while threads:
+            try:
+                self._done.acquire()
+                threads -= 1
+            except KeyboardInterrupt as error:
+                interrupted = error
+        if interrupted is not None:
+            raise interrupted
 
     def close(self) -> None:
         self._open = False

@@ -104,10 +104,10 @@ def kernel_of(source: Source, build: bool = False) -> Kernel | None:
     if not source.endless:
         return None
     if isinstance(maker, Registered):
-        if maker.spec.entry_point != KERNEL_ENV:
+        if maker.spec.entry_point not in (KERNEL_ENV, KernelEnv) or maker.spec.additional_wrappers:
             return None
         kwargs: dict[str, Any] = {**maker.spec.kwargs, **maker.kwargs}
-        limit, mode = kwargs.pop("max_episode_steps", None), kwargs.pop("render_mode", None)
+        limit, mode = kwargs.pop("max_episode_steps", maker.spec.max_episode_steps), kwargs.pop("render_mode", None)
         if kwargs.pop("plain", False):  # wants to be run as it stands, env by env
             return None
         world = find_world(kwargs.pop("world"), kwargs)

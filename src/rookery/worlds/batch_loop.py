@@ -56,12 +56,13 @@ def build_loop(world: KernelWorld) -> Function:
         return outcome
 
     def begin_wanted(columns: Any, tables: Any, books: Any, low: int, high: int, slot: int, header: Any) -> int:
-        _, per_env, _, _, _, now = header
+        _, per_env, _, strict, _, now = header
+        outcome = NOTHING
         for i in range(low, high):
             if columns.wanted[i]:
-                begin(columns, tables, i, slot, per_env)
+                outcome |= begin(columns, tables, i, slot, per_env, strict)
                 books.started[i] = now
-        return NOTHING
+        return outcome
 
     def work(columns: Any, tables: Any, books: Any, what: int, low: int, high: int, slot: int, header: Any) -> int:
         if what == STEP:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sysconfig
 import tempfile
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -16,12 +17,18 @@ from typing import Any
 
 from rookery.worlds.translate import closed_over, used_globals
 
+STDLIB = sysconfig.get_paths()["stdlib"]
+
 
 def directory() -> Path:
     """`$ROOKERY_CACHE`, or rookery/ in the user's cache folder."""
-    named = os.environ.get("ROOKERY_CACHE")
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(named) if named else Path(base) / "rookery" / "kernels"
+    named, base = os.environ.get("ROOKERY_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    if named:
+        return Path(named)
+    try:
+        return Path(base or Path.home() / ".cache") / "rookery" / "kernels"
+    except RuntimeError:  # nobody's home, as in some containers
+        return Path(tempfile.gettempdir()) / f"rookery-{os.getuid()}" / "kernels"
 
 
 def fingerprint(function: Any, circumstances: Any) -> str:
@@ -39,21 +46,39 @@ def _add(digest: Any, value: Any, seen: set[int]) -> None:
             return
         seen.add(id(inner))
         _add_code(digest, inner.__code__)
+        digest.update(repr((inner.__defaults__, inner.__kwdefaults__)).encode())
         for name, part in sorted({**used_globals(inner), **closed_over(inner)}.items()):
             digest.update(name.encode())
             _add(digest, part, seen)
-    elif isinstance(inner, ModuleType):
-        path = getattr(inner, "__file__", None)
-        digest.update(Path(path).read_bytes() if path and path.endswith(".py") else inner.__name__.encode())
+    elif isinstance(inner, (ModuleType, type)):
+        _add_namespace(digest, inner, seen)
     elif hasattr(inner, "tobytes") and hasattr(inner, "dtype"):
         digest.update(f"{inner.dtype}{inner.shape}".encode() + inner.tobytes())
     else:
         digest.update(repr(inner).encode())
 
 
+def _add_namespace(digest: Any, space: Any, seen: set[int]) -> None:
+    """What a module or a class (an enum, say) has to offer: its functions and constants. Of installed libraries, only
+    the name: their code does not change between two starts, or their version does."""
+    digest.update(space.__name__.encode())
+    path = getattr(space, "__file__", None) or ""
+    if id(space) in seen or (
+        isinstance(space, ModuleType) and (not path or "site-packages" in path or path.startswith(STDLIB))
+    ):
+        return
+    seen.add(id(space))
+    for name, part in sorted(vars(space).items()):
+        simple = isinstance(part, (bool, int, float, str, tuple)) or hasattr(part, "tobytes")
+        if not name.startswith("__") and (simple or isinstance(getattr(part, "py_func", part), FunctionType)):
+            digest.update(name.encode())
+            _add(digest, part, seen)
+
+
 def _add_code(digest: Any, code: CodeType) -> None:
     digest.update(code.co_code)
-    digest.update(repr((code.co_names, code.co_varnames, code.co_freevars)).encode())
+    counts = code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount
+    digest.update(repr((code.co_names, code.co_varnames, code.co_freevars, counts)).encode())
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             _add_code(digest, constant)

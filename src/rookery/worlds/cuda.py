@@ -74,8 +74,8 @@ def build_bodies(world: KernelWorld, reserve: Function) -> Bodies:
             notes.trouble[0] = 1
 
     def begin_wanted(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, notes: Any) -> None:
-        if columns.wanted[i]:
-            begin(columns, tables, i, 0, per_env)
+        if columns.wanted[i] and begin(columns, tables, i, 0, per_env, strict) == FAULT:
+            notes.trouble[0] = 1
 
     return Bodies(step, step_if_easy, step_hard, begin_wanted)
 
@@ -164,10 +164,10 @@ class Launcher:
         else:
             self._launch(self._run.step, columns, mode, int(strict))
 
-    def begin(self, wanted: torch.Tensor) -> None:
+    def begin(self, wanted: torch.Tensor, strict: bool) -> None:
         """Start a new episode in the envs that are wanted."""
         self.arena.tensors["wanted"].copy_(wanted)
-        self._launch(self._run.begin, self._columns, 0, 0)
+        self._launch(self._run.begin, self._columns, 0, int(strict))
 
     def _launch(self, body: Any, columns: Any, mode: int, strict: int, block: int = BLOCK) -> None:
         n, rest = self.arena.num_envs, (self.arena.per_env, mode, strict, self._notes)

@@ -47,13 +47,13 @@ class KernelEnv(gym.Env):
         self._settle(Arena(world, 1), render_mode, plain)
 
     @classmethod
-    def over(cls, arena: Arena, render_mode: str | None) -> KernelEnv:
-        """An env whose state is that of an arena of one."""
+    def over(cls, arena: Arena, render_mode: str | None, like: Runner) -> KernelEnv:
+        """An env whose state is that of an arena of one, run as another arena of this world is."""
         env = cls.__new__(cls)
-        env._settle(arena, render_mode, plain=False)
+        env._settle(arena, render_mode, plain=False, like=like)
         return env
 
-    def _settle(self, arena: Arena, render_mode: str | None, plain: bool) -> None:
+    def _settle(self, arena: Arena, render_mode: str | None, plain: bool, like: Runner | None = None) -> None:
         world = arena.world
         modes = world.metadata.get("render_modes", [])
         if render_mode is not None and render_mode not in modes:
@@ -62,7 +62,7 @@ class KernelEnv(gym.Env):
         # Copies: a space draws its samples from a generator of its own, which two envs should not share.
         self.observation_space, self.action_space = deepcopy(world.observation_space), deepcopy(world.action_space)
         self.metadata, self.render_mode = dict(world.metadata), render_mode
-        self._runner = Runner(arena, DISABLED, plain=plain)
+        self._runner = Runner(arena, DISABLED, plain=plain, like=like)
 
     # --- Gymnasium's interface ----------------------------------------------------------------------------------
 
@@ -74,22 +74,29 @@ class KernelEnv(gym.Env):
         if seed is not None or not self._arena.states["episode"][0]:
             self._arena.states[0] = np.zeros((), self._arena.states.dtype)
             self._arena.states["seed"] = seed_key(seed) if seed is not None else self.np_random.integers(2**31)
-        self._runner.begin([0])
+        if self._runner.begin([0]) & FAULT:
+            raise trouble(self._arena, 0)
         self._show()
         return self._observation(), (self._info() if self.world.informs_at_reset else self._masks())
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         arena = self._arena
-        try:
-            arena.actions[0] = action
-        except (ValueError, TypeError, OverflowError) as error:
-            raise SpaceError(f"action {action!r} is not in {self.action_space}: {error}") from None
+        arena.actions[0] = self._checked(action)
         self._runner.tick()
         if self._runner.step(0, 1) & FAULT:
             raise trouble(arena, 0)
         self._show()
         ends = bool(arena.terminated[0]), bool(arena.truncated[0])
         return self._observation(), float(arena.rewards[0]), *ends, self._info()
+
+    def _checked(self, action: Any) -> np.ndarray:
+        """An action as an array of the space's shape and type; NumPy alone would stretch, round and wrap it."""
+        array, wanted = np.asarray(action), self._arena.actions
+        if array.shape == wanted.shape[1:] and np.can_cast(array.dtype, wanted.dtype, "same_kind"):
+            cast = array.astype(wanted.dtype)
+            if wanted.dtype.kind == "f" or np.array_equal(cast, array):
+                return cast
+        raise SpaceError(f"action {action!r} is not in {self.action_space}")
 
     def render(self) -> Any:
         """A picture of the env as it is now."""

@@ -60,7 +60,7 @@ class Parts(NamedTuple):
     advance: Function  # the whole step; returns what it came to
     advance_if_easy: Function  # the same, but HARD if the step is not an easy one
     advance_hard: Function  # such a step
-    begin: Function  # a new episode; without mode and strict
+    begin: Function  # a new episode; without mode
 
 
 def build(world: KernelWorld) -> Parts:
@@ -91,13 +91,35 @@ def build(world: KernelWorld) -> Parts:
             columns.terminated[row] = terminated
             columns.truncated[row] = truncated
 
-    def begin(columns: Any, tables: Any, i: int, slot: int, per_env: int) -> None:
+    def fault_of(columns: Any, i: int) -> int:
+        for row in range(i * agents, i * agents + agents):
+            reward = columns.rewards[row]
+            if reward - reward != 0.0:  # NaN and infinity, without asking for either by name
+                return BAD_REWARD
+            good = True
+            for k in range(size):
+                value = columns.flat[row, k]
+                good &= (columns.low[k] <= value) & (value <= columns.high[k])
+            if not good:
+                return BAD_OBSERVATION
+        return FINE
+
+    def judge(columns: Any, i: int, strict: int, otherwise: int) -> int:
+        if strict:
+            fault = fault_of(columns, i)
+            if fault != FINE:
+                columns.faults[i] = fault
+                return FAULT
+        return otherwise
+
+    def begin(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
         state, params = columns.states[i], columns.params[i * per_env]
         start(columns, tables, i, slot, state, params)
         look(columns, tables, i, state, params)
         settle(columns, i, False, False)
         for row in range(i * agents, i * agents + agents):
             columns.rewards[row] = 0.0
+        return judge(columns, i, strict, NOTHING)
 
     def finish(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any, mode: int) -> None:
         for agent in range(agents):
@@ -117,24 +139,10 @@ def build(world: KernelWorld) -> Parts:
             start(columns, tables, i, slot, state, params)
             look(columns, tables, i, state, params)
 
-    def fault_of(columns: Any, i: int) -> int:
-        for row in range(i * agents, i * agents + agents):
-            reward = columns.rewards[row]
-            if reward - reward != 0.0:  # NaN and infinity, without asking for either by name
-                return BAD_REWARD
-            good = True
-            for k in range(size):
-                value = columns.flat[row, k]
-                good &= (columns.low[k] <= value) & (value <= columns.high[k])
-            if not good:
-                return BAD_OBSERVATION
-        return FINE
-
-    def stand(columns: Any, tables: Any, i: int, slot: int, per_env: int) -> int:
+    def stand(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
         """For an env that is not running."""
         if columns.states[i].stage == RESET_NEXT:
-            begin(columns, tables, i, slot, per_env)
-            return NOTHING
+            return begin(columns, tables, i, slot, per_env, strict)
         columns.faults[i] = NOT_RUNNING
         return FAULT
 
@@ -142,7 +150,7 @@ def build(world: KernelWorld) -> Parts:
         if i < 0:  # never; but now the compiler knows, and leaves out Python's counting from the end in every index
             return NOTHING
         if columns.states[i].stage != RUNNING:
-            return stand(columns, tables, i, slot, per_env)
+            return stand(columns, tables, i, slot, per_env, strict)
         return advance_hard(columns, tables, i, slot, per_env, mode, strict)
 
     def advance_hard(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
@@ -152,7 +160,7 @@ def build(world: KernelWorld) -> Parts:
 
     def advance_if_easy(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
         if columns.states[i].stage != RUNNING:
-            return stand(columns, tables, i, slot, per_env)
+            return stand(columns, tables, i, slot, per_env, strict)
         done, terminated = act_if_easy(columns, tables, i, columns.states[i], columns.params[i * per_env])
         if not done:
             return HARD
@@ -168,14 +176,10 @@ def build(world: KernelWorld) -> Parts:
         truncated = params.time_limit > 0 and state.steps >= params.time_limit
         look(columns, tables, i, state, params)
         settle(columns, i, terminated, truncated)
-        if strict:
-            fault = fault_of(columns, i)
-            if fault != FINE:
-                columns.faults[i] = fault
-                return FAULT
-        if terminated or truncated:
+        outcome = judge(columns, i, strict, NOTHING)
+        if outcome == NOTHING and (terminated or truncated):
             finish(columns, tables, i, slot, state, params, mode)
-            return ENDED
-        return NOTHING
+            return judge(columns, i, strict, ENDED) if mode == SAME_STEP else ENDED
+        return outcome
 
     return Parts(advance, advance_if_easy, advance_hard, begin)

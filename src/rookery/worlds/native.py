@@ -40,7 +40,9 @@ def entry_point(world: KernelWorld) -> Any:
     releases the GIL, and returns the union of what came of the envs' steps."""
     arena = Arena(world, 1)
     loop = build_loop(world)
-    key = cache.fingerprint(loop, [_forms(arena), numba.__version__, llvm.get_host_cpu_name()])
+    key = cache.fingerprint(
+        loop, [_forms(arena), numba.__version__, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
+    )
     if key not in _loaded:
         found = cache.read(world.name, key)
         if found is None:

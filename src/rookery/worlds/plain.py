@@ -46,6 +46,13 @@ class PlainRows:
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    def __len__(self) -> int:
+        return len(self.array)
+
     def __getitem__(self, at: Any) -> Any:
         part = self.array[at]
         if isinstance(part, np.void):
@@ -70,7 +77,7 @@ def entry_point(world: KernelWorld) -> Any:
     def entry(arena: Arena, plan: np.ndarray, what: int, low: int, high: int, slot: int) -> int:
         columns = Columns(*_wrapped(arena, COLUMNS))
         books = Books(*_wrapped(arena, BOOKS))
-        tables = arena.tables_type(*arena.tables.values())
+        tables = arena.tables_type(*map(PlainRows, arena.tables.values()))
         return work(columns, tables, books, what, low, high, slot, plan[: len(HEADER)].tolist())
 
     return entry

@@ -19,9 +19,11 @@ MODE, STRICT, TURN, CLOCK = (HEADER.index(name) for name in ("mode", "strict", "
 class Runner:
     """Runs a world's loop over an arena."""
 
-    def __init__(self, arena: Arena, mode: int, strict: bool = True, plain: bool = False) -> None:
+    def __init__(
+        self, arena: Arena, mode: int, strict: bool = True, plain: bool = False, like: Runner | None = None
+    ) -> None:
         self.arena, self.mode, self._strict = arena, mode, int(strict)
-        self._call = _plain(arena) if plain else _compiled(arena)
+        self._call: Any = like._call if like is not None else _plain(arena) if plain else _compiled(arena)
         self._plain = plain
         self.refresh()
 
@@ -54,12 +56,12 @@ class Runner:
         """Look at the actions alone."""
         return self._call(*self._where, CHECK, low, high, 0)
 
-    def begin(self, envs: Any) -> None:
-        """Start a new episode in these envs."""
+    def begin(self, envs: Any) -> int:
+        """Start a new episode in these envs; returns FAULT if what any of them shows is bad."""
         self.arena.wanted[:] = False
         self.arena.wanted[envs] = True
         self.tick()
-        self._call(*self._where, BEGIN, 0, self.arena.num_envs, 0)
+        return self._call(*self._where, BEGIN, 0, self.arena.num_envs, 0)
 
 
 def _compiled(arena: Arena) -> Any:

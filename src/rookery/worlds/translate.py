@@ -39,6 +39,7 @@ def translate(function: Function, jit: Jit, done: dict[Function, Any] | None = N
             function.__defaults__,
             cells,
         )
+        copy.__kwdefaults__ = function.__kwdefaults__
         copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
         done[function] = jit(copy)
     if done[function] is None:

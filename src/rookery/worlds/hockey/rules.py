@@ -49,7 +49,7 @@ def one_starts(state: Any, params: Any) -> bool:
     """Whether the puck lies in player 1's half at the start: in a normal game, by turns unless told."""
     if params.mode == SHOOTING:
         return True
-    return params.one_starts == 1 if params.one_starts >= 0 else state.episode % 2 == 1
+    return params.one_starts == 1 if params.one_starts >= 0 else (state.episode % 2 + state.seed % 2) % 2 == 1
 
 
 def shoot_at_goal(state: Any) -> None:

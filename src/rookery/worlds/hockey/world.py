@@ -66,7 +66,7 @@ class HockeyWorld(KernelWorld):
                 numbers |= {"mode": number, "time_limit": STEPS[number]}
             elif name in ("player_one", "player_two", "opponent"):
                 numbers[name] = _named(name, value, PLAYERS)
-            elif name == "action_fineness" and value != self.values[name] and hasattr(self, "_picture"):
+            elif name == "action_fineness" and value != self.values.get(name) and hasattr(self, "_picture"):
                 raise OptionError("action_fineness decides how many actions there are: make a new world to change it")
             else:
                 numbers[name] = value
