@@ -331,6 +331,18 @@ def test_a_state_from_before_parameters_differed_can_be_loaded():
     assert envs.parameters["stride"].tolist() == [1.0, 1.0, 1.0]
 
 
+def test_what_get_attr_shows_follows_a_loaded_state():
+    """Envs that were looked at while they shared their parameters show their own once a state gives them some."""
+    envs, other = kernel(Walker, 3), kernel(Walker, 3)
+    envs.reset(seed=1), other.reset(seed=1)
+    other.set_parameters(stride=[1.0, 2.0, 3.0])
+    assert envs.get_attr("stride") == (1.0, 1.0, 1.0)
+    envs.load_state_dict(other.state_dict())
+    assert envs.get_attr("stride") == (1.0, 2.0, 3.0)
+    actions = [2, 0, 2]
+    assert np.array_equal(envs.step(actions)[0], other.step(actions)[0])
+
+
 def test_a_state_with_other_fields_is_refused():
     """Fields in another order would be loaded into each other's places."""
 

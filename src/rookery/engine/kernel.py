@@ -341,7 +341,6 @@ class KernelEngine(Engine):
         self._load_params(state["arrays"]["params"])
         for name in SAVED[1:]:
             _restore(self.arena.arrays[name], state["arrays"][name], name)
-        self._runner.refresh()
         self._root_seed, self._restarts = state["root_seed"], dict(state["restarts"])
         self.batch.observations.only_array[...] = state["observations"]
         return self.batch.observations.take(ALL, self.settings.copy)
@@ -350,7 +349,7 @@ class KernelEngine(Engine):
         """One record for all envs, or one for each."""
         records = np.frombuffer(saved.tobytes(), self.world.params_dtype)
         if len(records) > 1:
-            self.arena.spread_params()
+            self._crew.spread_params()
         self.arena.params[:] = records
 
     def resize(self, num_envs: int) -> None:

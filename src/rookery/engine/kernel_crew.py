@@ -81,11 +81,16 @@ class KernelCrew:
     def set_parameters(self, envs: np.ndarray, values: dict[str, Any]) -> None:
         arena = self.arena
         for name, encoded in encode_many(self.world, values, len(envs)).items():
-            if len(arena.params) == 1 < arena.num_envs and (np.ndim(encoded) or len(envs) < arena.num_envs):
-                arena.spread_params()
-                self._runner.refresh()
-                self._views.clear()  # they look at the record that all shared
+            if np.ndim(encoded) or len(envs) < arena.num_envs:
+                self.spread_params()
             arena.params[name][envs if len(arena.params) > 1 else 0] = encoded
+
+    def spread_params(self) -> None:
+        """Give every env parameters of its own, if all share one record."""
+        if len(self.arena.params) < self.arena.num_envs:
+            self.arena.spread_params()
+            self._runner.refresh()
+            self._views.clear()  # they look at the record that all shared
 
     # --- envs as objects ----------------------------------------------------------------------------------------
 
