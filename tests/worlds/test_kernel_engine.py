@@ -83,7 +83,8 @@ def test_disabled_mode_waits_for_reset_mask():
     with pytest.raises(UsageError, match="reset_mask"):
         envs.step([1, 1, 1])
     before = envs.arena.states.copy()
-    envs.reset(options={"reset_mask": np.array([True, True, False])})
+    _, infos = envs.reset(options={"reset_mask": np.array([True, True, False])})
+    assert "distance" not in infos  # what the third env said in its last step is not said again
     assert envs.arena.states[2] == before[2]
     assert envs.arena.states["steps"].tolist() == [0, 0, 2]
 

@@ -251,20 +251,18 @@ class KernelEngine(Engine):
     def _mend_all(self, infos: dict[str, Any], position: dict[int, int] | None, phase: str = "step") -> None:
         """Raise the first fault, or restart the envs that may be."""
         arena = self.arena
-        for env in np.flatnonzero(arena.faults).tolist():
-            fault = arena.faults[env]
-            error = trouble(arena, env)
-            if isinstance(error, (BadValue, SpaceError)):
-                when = "" if fault == BAD_ACTION else f", step {arena.states['steps'][env]} of its episode"
-                error.args = (f"env {env}{when}: {error}",)
-            if fault == BAD_ACTION or isinstance(error, UsageError):
-                arena.faults[:] = 0
-                raise error
-            try:
+        try:
+            for env in np.flatnonzero(arena.faults).tolist():
+                fault = arena.faults[env]
+                error = trouble(arena, env)
+                if isinstance(error, (BadValue, SpaceError)):
+                    when = "" if fault == BAD_ACTION else f", step {arena.states['steps'][env]} of its episode"
+                    error.args = (f"env {env}{when}: {error}",)
+                if fault == BAD_ACTION or isinstance(error, UsageError):
+                    raise error
                 self._mend(Failure(env * self.agents, phase, error), infos, position)
-            except BaseException:
-                arena.faults[:] = 0
-                raise
+        finally:
+            arena.faults[:] = 0  # the others' too, if the first was raised
 
     def finished_episodes(self) -> np.ndarray:
         """Episodes that ended since the last call, as records of env, return, length and seconds, oldest first."""
@@ -291,6 +289,7 @@ class KernelEngine(Engine):
         if options:
             self.set_parameters(envs=envs, **options)
         infos: dict[str, Any] = {}
+        self.arena.spoke[:] = False  # envs that are not reset have nothing to say
         if self._crew.begin(envs, seeds) & FAULT:
             self._mend_all(infos, None, "reset")
         if not self._silent:

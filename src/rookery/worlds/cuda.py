@@ -47,7 +47,7 @@ class Bodies(NamedTuple):
 
 def build_bodies(world: KernelWorld, reserve: Function) -> Bodies:
     """The bodies of the kernels. `reserve(notes)` hands out places in the list of hard envs, one after another."""
-    (advance, advance_if_easy, advance_hard, begin), fits = build(world), build_action_check(world)
+    (advance, advance_if_easy, advance_running, begin), fits = build(world), build_action_check(world)
 
     def refuse(columns: Any, i: int, notes: Any) -> None:
         columns.faults[i] = BAD_ACTION
@@ -70,7 +70,7 @@ def build_bodies(world: KernelWorld, reserve: Function) -> Bodies:
             notes.trouble[0] = 1
 
     def step_hard(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, notes: Any) -> None:
-        if i < notes.count[0] and advance_hard(columns, tables, notes.hard[i], 0, per_env, mode, strict) == FAULT:
+        if i < notes.count[0] and advance_running(columns, tables, notes.hard[i], 0, per_env, mode, strict) == FAULT:
             notes.trouble[0] = 1
 
     def begin_wanted(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, notes: Any) -> None:

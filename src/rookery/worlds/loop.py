@@ -59,7 +59,7 @@ class Parts(NamedTuple):
 
     advance: Function  # the whole step; returns what it came to
     advance_if_easy: Function  # the same, but HARD if the step is not an easy one
-    advance_hard: Function  # such a step
+    advance_running: Function  # the step of an env that is known to be running
     begin: Function  # a new episode; without mode
 
 
@@ -151,9 +151,9 @@ def build(world: KernelWorld) -> Parts:
             return NOTHING
         if columns.states[i].stage != RUNNING:
             return stand(columns, tables, i, slot, per_env, strict)
-        return advance_hard(columns, tables, i, slot, per_env, mode, strict)
+        return advance_running(columns, tables, i, slot, per_env, mode, strict)
 
-    def advance_hard(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
+    def advance_running(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
         state, params = columns.states[i], columns.params[i * per_env]
         terminated = act(columns, tables, i, slot, state, params)
         return conclude(columns, tables, i, slot, per_env, mode, strict, terminated)
@@ -182,4 +182,4 @@ def build(world: KernelWorld) -> Parts:
             return judge(columns, i, strict, ENDED) if mode == SAME_STEP else ENDED
         return outcome
 
-    return Parts(advance, advance_if_easy, advance_hard, begin)
+    return Parts(advance, advance_if_easy, advance_running, begin)
