@@ -15,20 +15,15 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from rookery.places import cache_folder
 from rookery.worlds.translate import closed_over, used_globals
 
 STDLIB = sysconfig.get_paths()["stdlib"]
 
 
 def directory() -> Path:
-    """`$ROOKERY_CACHE`, or rookery/ in the user's cache folder."""
-    named, base = os.environ.get("ROOKERY_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    if named:
-        return Path(named)
-    try:
-        return Path(base or Path.home() / ".cache") / "rookery" / "kernels"
-    except RuntimeError:  # nobody's home, as in some containers
-        return Path(tempfile.gettempdir()) / f"rookery-{os.getuid()}" / "kernels"
+    """Where compiled kernels are kept."""
+    return cache_folder("kernels")
 
 
 def fingerprint(function: Any, circumstances: Any) -> str:

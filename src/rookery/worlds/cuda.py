@@ -7,8 +7,6 @@ that has none still guards this path.
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Collection
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,19 +19,21 @@ import torch
 from rookery.errors import MissingExtra, OptionError
 from rookery.worlds.acting import build_action_check
 from rookery.worlds.arena import Arena
-from rookery.worlds.cache import fingerprint
-from rookery.worlds.kernel import KernelWorld, own_codes
+from rookery.worlds.kernel import KernelWorld
 from rookery.worlds.loop import BAD_ACTION, COLUMNS, FAULT, HARD, Columns, build
 from rookery.worlds.plain import PlainRows
-from rookery.worlds.translate import Function, translate
-from rookery.worlds.trouble import rehearse
+from rookery.worlds.translate import Function
 
 BLOCK = 128
-_made: dict[str, Any] = {}  # fingerprint -> kernels: an engine made twice compiles once
 HARD_BLOCK = 32  # long steps are few: in small blocks they spread over the whole GPU
-Notes: Any = namedtuple("Notes", ("trouble", "count", "hard"))  # type: ignore[misc]
-INLINED = tuple(f"rookery.worlds.{name}" for name in ("acting", "cuda", "kernel", "loop"))
+# Whether anything is wrong; how many steps are long, and whose; the number of env 0.
+Notes: Any = namedtuple("Notes", ("trouble", "count", "hard", "env"))  # type: ignore[misc]
+NOTES = ("trouble", "count", "hard")  # those of them that lie in memory
 FLOAT32 = ("rewards", "last_returns")  # what learners on a GPU want; the CPU keeps doubles
+WORD = 8  # bytes; of such words every state consists
+FLAT = {"flat": "observations", "flat_finals": "finals", "flat_actions": "actions"}  # the same memory, flat
+PLACES = (*(name for name in COLUMNS if name not in (*FLAT, "scratch")), *NOTES)  # what kernels get addresses of
+SHARED = ("low", "high", "action_low", "action_high")  # the same for every env
 
 
 class Bodies(NamedTuple):
@@ -41,7 +41,7 @@ class Bodies(NamedTuple):
 
     step: Function  # steps env i
     step_if_easy: Function  # the same, or notes that the step is a long one
-    step_hard: Function  # steps the i-th of those noted
+    step_hard: Function  # steps env i, which was noted
     begin: Function  # begins env i anew, if that is wanted
 
 
@@ -65,12 +65,12 @@ def build_bodies(world: KernelWorld, reserve: Function) -> Bodies:
             return
         outcome = advance_if_easy(columns, tables, i, 0, per_env, mode, strict)
         if outcome == HARD:
-            notes.hard[reserve(notes)] = i
+            notes.hard[reserve(notes)] = notes.env + i
         elif outcome == FAULT:
             notes.trouble[0] = 1
 
     def step_hard(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, notes: Any) -> None:
-        if i < notes.count[0] and advance_running(columns, tables, notes.hard[i], 0, per_env, mode, strict) == FAULT:
+        if advance_running(columns, tables, i, 0, per_env, mode, strict) == FAULT:
             notes.trouble[0] = 1
 
     def begin_wanted(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, notes: Any) -> None:
@@ -88,7 +88,11 @@ def reserve_in_turn(notes: Any) -> int:
 
 
 class DeviceArena:
-    """The arrays of `num_envs` envs as torch tensors on one device."""
+    """The arrays of `num_envs` envs as torch tensors on one device.
+
+    On a GPU states lie word by word, each word of all envs together: neighbouring threads then read neighbouring words,
+    where whole records lie apart. Elsewhere, and for whoever asks, they are records.
+    """
 
     def __init__(self, world: KernelWorld, num_envs: int, device: torch.device) -> None:
         self.world, self.num_envs, self.device = world, num_envs, device
@@ -97,12 +101,10 @@ class DeviceArena:
         self.tensors: dict[str, torch.Tensor] = {}
         for name in COLUMNS:
             array = host.arrays[name].astype(np.float32) if name in FLOAT32 else host.arrays[name]
-            if array.dtype.names:  # records travel as bytes
-                array = array.view(np.uint8).reshape(*array.shape, array.dtype.itemsize)
-            self.tensors[name] = torch.from_numpy(array).to(device)
+            self.tensors[name] = torch.from_numpy(self._encoded(name, array)).to(device)
         self.tables = {name: torch.from_numpy(np.array(table)).to(device) for name, table in host.tables.items()}
         self.tables_type = host.tables_type
-        for name, flat in (("observations", "flat"), ("finals", "flat_finals"), ("actions", "flat_actions")):
+        for flat, name in FLAT.items():
             self.tensors[flat] = self.tensors[name].reshape(len(self.tensors[name]), -1)
 
     @property
@@ -111,15 +113,35 @@ class DeviceArena:
 
     def host(self, name: str) -> np.ndarray:
         """A copy of one column in NumPy's terms."""
-        array = self.tensors[name].cpu().numpy()
-        return array.view(self.dtypes[name]).reshape(array.shape[:-1]) if self.dtypes[name].names else array.copy()
+        array, dtype = self.tensors[name].cpu().numpy(), self.dtypes[name]
+        if self._by_word(name):
+            return np.ascontiguousarray(array.T).view(dtype).reshape(-1)
+        return array.view(dtype).reshape(array.shape[:-1]).copy() if dtype.names else array.copy()
 
     def put(self, name: str, array: np.ndarray) -> None:
         """Replace the contents of one column."""
+        self.tensors[name].copy_(torch.from_numpy(self._encoded(name, np.array(array))))
+
+    def saved(self, name: str) -> np.ndarray:
+        """A copy of one column, of records as bytes."""
+        array = self.host(name)
+        return array.view(np.uint8).reshape(*array.shape, -1) if self.dtypes[name].names else array
+
+    def load(self, name: str, array: np.ndarray) -> None:
+        """Replace the contents of one column by what was `saved`."""
         dtype = self.dtypes[name]
-        if dtype.names:
-            array = np.ascontiguousarray(array).view(np.uint8).reshape(*array.shape, dtype.itemsize)
-        self.tensors[name].copy_(torch.from_numpy(np.array(array)))
+        self.put(name, array.copy().view(dtype).reshape(array.shape[:-1]) if dtype.names else array)
+
+    def _by_word(self, name: str) -> bool:
+        return name == "states" and self.device.type == "cuda"
+
+    def _encoded(self, name: str, array: np.ndarray) -> np.ndarray:
+        """A column as it lies on the device: records as words or as bytes."""
+        if self._by_word(name):
+            return np.ascontiguousarray(array.view(np.int64).reshape(len(array), -1).T)
+        if array.dtype.names:
+            return np.ascontiguousarray(array).view(np.uint8).reshape(*array.shape, array.dtype.itemsize)
+        return array
 
     def spread_params(self) -> None:
         """Give every env parameters of its own, to begin with those it has."""
@@ -144,92 +166,63 @@ class Launcher:
         self.trouble = torch.zeros(1, dtype=torch.int32, device=device)
         self._count = torch.zeros(1, dtype=torch.int32, device=device)
         self._hard = torch.zeros(arena.num_envs, dtype=torch.int32, device=device)
-        self._run: Bodies = _kernels(arena.world) if self._on_gpu else build_bodies(arena.world, reserve_in_turn)
+        self._run = _kernels(arena.world) if self._on_gpu else build_bodies(arena.world, reserve_in_turn)
         self.refresh()
 
     def refresh(self) -> None:
         """Take note of tensors that were replaced."""
-        self._columns: Any = Columns(*(self._wrap(self.arena.tensors[n], self.arena.dtypes[n]) for n in COLUMNS))
-        self._tables = self.arena.tables_type(*(self._wrap(table) for table in self.arena.tables.values()))
-        self._notes = Notes(*(self._wrap(tensor) for tensor in (self.trouble, self._count, self._hard)))
+        tensors, notes = self.arena.tensors, (self.trouble, self._count, self._hard)
+        if self._on_gpu:
+            from numba import cuda
+
+            self._places = {name: tensors[name].data_ptr() for name in PLACES if name in tensors}
+            self._places |= {name: tensor.data_ptr() for name, tensor in zip(NOTES, notes, strict=True)}
+            self._tables = self.arena.tables_type(*map(cuda.as_cuda_array, self.arena.tables.values()))
+        else:
+            self._columns: Any = Columns(*(_plain(tensors[name], self.arena.dtypes[name]) for name in COLUMNS))
+            self._tables = self.arena.tables_type(*map(_plain, self.arena.tables.values()))
+            self._notes = Notes(_plain(self.trouble), _plain(self._count), _plain(self._hard), 0)
 
     def step(self, actions: torch.Tensor, mode: int, strict: bool) -> None:
         """Step all envs with these actions, on the caller's stream, without waiting."""
-        flat = actions.reshape(self.arena.num_envs, -1)
-        columns = self._columns._replace(actions=self._wrap(actions), flat_actions=self._wrap(flat))
         if self._easy:
             self._count.zero_()
-            self._launch(self._run.step_if_easy, columns, mode, int(strict))
-            self._launch(self._run.step_hard, columns, mode, int(strict), HARD_BLOCK)
+            self._launch(self._run.step_if_easy, actions, mode, strict)
+            self._launch(self._run.step_hard, actions, mode, strict, hard=True)
         else:
-            self._launch(self._run.step, columns, mode, int(strict))
+            self._launch(self._run.step, actions, mode, strict)
 
     def begin(self, wanted: torch.Tensor, strict: bool) -> None:
         """Start a new episode in the envs that are wanted."""
         self.arena.tensors["wanted"].copy_(wanted)
-        self._launch(self._run.begin, self._columns, 0, int(strict))
+        self._launch(self._run.begin, self.arena.tensors["actions"], 0, strict)
 
-    def _launch(self, body: Any, columns: Any, mode: int, strict: int, block: int = BLOCK) -> None:
-        n, rest = self.arena.num_envs, (self.arena.per_env, mode, strict, self._notes)
+    def _launch(self, body: Any, actions: torch.Tensor, mode: int, strict: bool, hard: bool = False) -> None:
+        n, rest = self.arena.num_envs, (self.arena.per_env, mode, int(strict))
         if self._on_gpu:
             from numba import cuda
 
+            block = HARD_BLOCK if hard else BLOCK
             stream = cuda.external_stream(torch.cuda.current_stream(self.arena.device).cuda_stream)
-            body[(n + block - 1) // block, block, stream](columns, self._tables, *rest)
+            places = (*{**self._places, "actions": actions.data_ptr()}.values(),)
+            body[(n + block - 1) // block, block, stream](places, self._tables, n, *rest)
         else:
-            for i in range(n):
-                body(columns, self._tables, i, *rest)
-
-    def _wrap(self, tensor: torch.Tensor, dtype: np.dtype | None = None) -> Any:
-        """A tensor as compiled code, or plain Python, wants to see it."""
-        records = dtype is not None and dtype.names
-        if self._on_gpu:
-            from numba import cuda
-
-            return cuda.as_cuda_array(tensor.reshape(-1)).view(dtype) if records else cuda.as_cuda_array(tensor)
-        array = tensor.numpy()
-        return PlainRows(array.view(dtype).reshape(array.shape[:-1]) if records else array)
+            flat = actions.reshape(n, -1)
+            columns = self._columns._replace(actions=_plain(actions), flat_actions=_plain(flat))
+            for i in self._hard[: self._count.item()].tolist() if hard else range(n):
+                body(columns, self._tables, i, *rest, self._notes)
 
 
 def _kernels(world: KernelWorld) -> Bodies:
-    """The bodies as kernels, compiled when first launched; once for a world and its parameters' types."""
-    from numba import cuda
+    from rookery.worlds.cuda_kernel import kernels
 
-    def reserve(notes: Any) -> int:
-        return cuda.atomic.add(notes.count, 0, 1)
-
-    bodies = build_bodies(world, reserve)
-    key = fingerprint(bodies.step, world.scratch_dtype)
-    if key not in _made:
-        rehearse(world)
-        jit = partial(_jit, inlined=own_codes(world))
-        _made[key] = Bodies(*(cuda.jit(_kernel(world, translate(body, jit))) for body in bodies))
-    return _made[key]
+    return kernels(world)
 
 
-def _jit(function: Any, inlined: Collection[Any]) -> Any:
-    from numba import cuda
-
-    inline = function.__module__ in INLINED or function.__code__ in inlined
-    return cuda.jit(device=True, forceinline=inline)(function)
-
-
-def _kernel(world: KernelWorld, device: Any) -> Any:
-    """What is launched. Scratch memory is the thread's own: there neighbouring threads' fields lie side by side, where
-    in records of 4 KB each they would lie apart."""
-    from numba import cuda, from_dtype
-
-    columns = ", ".join("scratch" if name == "scratch" else f"columns.{name}" for name in COLUMNS)
-    scope = {"cuda": cuda, "device": device, "Columns": Columns, "kind": from_dtype(world.scratch_dtype)}
-    exec(  # noqa: S102 - made of our own names
-        "def kernel(columns, tables, per_env, mode, strict, notes):\n"
-        "    i = cuda.grid(1)\n"
-        "    if i < columns.states.shape[0]:\n"
-        "        scratch = cuda.local.array(1, kind, alignment=16)\n"
-        f"        device(Columns({columns}), tables, i, per_env, mode, strict, notes)\n",
-        scope,
-    )
-    return scope["kernel"]
+def _plain(tensor: torch.Tensor, dtype: np.dtype | None = None) -> PlainRows:
+    """A tensor as plain Python wants to see it."""
+    array = tensor.numpy()
+    return PlainRows(array.view(dtype).reshape(array.shape[:-1]) if dtype is not None and dtype.names else array)
 
 
 def find_device(name: str | None) -> torch.device:

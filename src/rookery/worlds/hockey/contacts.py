@@ -1,6 +1,12 @@
-"""Which bodies touch, with the cheap tests that come first: mostly nothing is near anything."""
+"""Which bodies touch, with the cheap tests that come first: mostly nothing is near anything.
+
+What is near is first gathered as the bits of a number, then looked at one by one. So threads of a GPU, which go in
+step, all look at their first near thing at once, whichever it is.
+"""
 
 from typing import Any
+
+import numpy as np
 
 from rookery.worlds.hockey.collide import collide_polygons, collide_puck, nearest_plane
 from rookery.worlds.hockey.field import (
@@ -29,27 +35,40 @@ MARGIN = 2.0 * SKIN
 PUCK_NEAR = RACKET_REACH + PUCK_RADIUS + MARGIN
 RACKET_NEAR = 2.0 * RACKET_REACH + MARGIN
 GOAL_NEAR = PUCK_RADIUS + MARGIN
+PUCK_STATICS = (1 << WALLS) - 1
+LOWEST_BIT = np.array([(bits & -bits).bit_length() - 1 for bits in range(1 << STATICS)])
 
 
 def find_contacts(scratch: Any) -> None:
     """Lists all contacts of bodies as they stand, and notes which rackets the puck touches."""
     scratch.contacts = 0
+    bodies = 0
     for body in range(DYNAMIC):
-        find_static_contacts(scratch, body)
+        x, y, reach = scratch.x[body], scratch.y[body], REACH[body] + MARGIN
+        if not is_free(x - reach, x + reach, y - reach, y + reach):
+            bodies |= 1 << body
+    while bodies != 0:
+        find_static_contacts(scratch, LOWEST_BIT[bodies])
+        bodies &= bodies - 1
     find_racket_contact(scratch)
-    for racket in range(RACKETS):
-        scratch.touching[racket] = 1 if touches_racket(scratch, racket) else 0
+    find_touched_rackets(scratch)
     if scratch.contacts > 0:
         join_islands(scratch)
 
 
-def touches_racket(scratch: Any, racket: int) -> bool:
-    """Whether the puck touches a racket; adds the contact if so."""
-    dx, dy = scratch.x[PUCK] - scratch.x[racket], scratch.y[PUCK] - scratch.y[racket]
-    if dx * dx + dy * dy > PUCK_NEAR * PUCK_NEAR:
-        return False
-    lay_body(scratch, FIRST, racket)
-    return collide_puck(scratch)
+def find_touched_rackets(scratch: Any) -> None:
+    """Notes which rackets the puck touches, and adds these contacts."""
+    rackets = 0
+    for racket in range(RACKETS):
+        scratch.touching[racket] = 0
+        dx, dy = scratch.x[PUCK] - scratch.x[racket], scratch.y[PUCK] - scratch.y[racket]
+        if dx * dx + dy * dy <= PUCK_NEAR * PUCK_NEAR:
+            rackets |= 1 << racket
+    while rackets != 0:
+        racket = LOWEST_BIT[rackets]
+        rackets &= rackets - 1
+        lay_body(scratch, FIRST, racket)
+        scratch.touching[racket] = 1 if collide_puck(scratch) else 0
 
 
 def find_racket_contact(scratch: Any) -> None:
@@ -64,17 +83,25 @@ def find_racket_contact(scratch: Any) -> None:
 def find_static_contacts(scratch: Any, body: int) -> None:
     """Adds the contacts of a body with walls, posts and, for a racket, goals."""
     x, y, reach = scratch.x[body], scratch.y[body], REACH[body] + MARGIN
-    if is_free(x - reach, x + reach, y - reach, y + reach):
-        return
-    if body != PUCK:
+    near = near_statics(body, x - reach, x + reach, y - reach, y + reach)
+    if near != 0 and body != PUCK:
         lay_body(scratch, SECOND, body)
-    for static in range(WALLS if body == PUCK else STATICS):
-        if is_near(static, x - reach, x + reach, y - reach, y + reach):
-            lay_static(scratch, FIRST, static)
-            if body == PUCK:
-                collide_puck(scratch)
-            else:
-                collide_polygons(scratch)
+    while near != 0:
+        lay_static(scratch, FIRST, LOWEST_BIT[near])
+        near &= near - 1
+        if body == PUCK:
+            collide_puck(scratch)
+        else:
+            collide_polygons(scratch)
+
+
+def near_statics(body: int, low_x: float, high_x: float, low_y: float, high_y: float) -> int:
+    """A bit for each static polygon that a body within a rectangle may meet. (Goals do not stop the puck.)"""
+    near = 0
+    for static in range(STATICS):
+        if is_near(static, low_x, high_x, low_y, high_y):
+            near |= 1 << static
+    return near & PUCK_STATICS if body == PUCK else near
 
 
 def lay_body(scratch: Any, slot: int, racket: int) -> None:

@@ -3,8 +3,9 @@
 from typing import Any
 
 from rookery.worlds.hockey.bodies import accelerate, mark_start, move
+from rookery.worlds.hockey.contacts import LOWEST_BIT
 from rookery.worlds.hockey.field import DYNAMIC, SLOP, TIME_STEP
-from rookery.worlds.hockey.solver import prepare_contact, solve_positions, solve_velocities
+from rookery.worlds.hockey.solver import island_of, prepare_contact, solve_positions, solve_velocities
 from rookery.worlds.hockey.sweep import sweep
 
 POSITION_ROUNDS = 30  # Box2D makes up to 60; a kept puck, the deepest overlap there is, needs 17
@@ -21,16 +22,26 @@ def move_bodies(scratch: Any) -> None:
         solve_all_velocities(scratch)
     for body in range(DYNAMIC):
         move(scratch, body, TIME_STEP)
-    if scratch.contacts > 0:
-        for island in range(DYNAMIC):
-            solve_positions(scratch, island, POSITION_ROUNDS, POSITION_SHARE, ALLOWED_OVERLAP)
-    for body in range(DYNAMIC):
-        sweep(scratch, body)
+    islands = touching_islands(scratch)
+    while islands != 0:
+        solve_positions(scratch, LOWEST_BIT[islands], POSITION_ROUNDS, POSITION_SHARE, ALLOWED_OVERLAP)
+        islands &= islands - 1
+    sweep(scratch)
 
 
 def solve_all_velocities(scratch: Any) -> None:
     """Solves the contacts of every island."""
     for contact in range(scratch.contacts):
         prepare_contact(scratch, contact)
-    for island in range(DYNAMIC):
-        solve_velocities(scratch, island)
+    islands = touching_islands(scratch)
+    while islands != 0:
+        solve_velocities(scratch, LOWEST_BIT[islands])
+        islands &= islands - 1
+
+
+def touching_islands(scratch: Any) -> int:
+    """A bit for each island in which anything touches."""
+    islands = 0
+    for contact in range(scratch.contacts):
+        islands |= 1 << island_of(scratch, contact)
+    return islands

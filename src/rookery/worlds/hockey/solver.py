@@ -97,9 +97,9 @@ def push_apart(scratch: Any, point: int, a: int, b: int, px: float, py: float) -
     scratch.spin[b] += INVERSE_INERTIA[b] * (scratch.arm_b_x[point] * py - scratch.arm_b_y[point] * px)
 
 
-def in_island(scratch: Any, contact: int, island: int) -> bool:
-    """Whether a contact belongs to a group of bodies that touch one another."""
-    return scratch.island[min(scratch.plane_body[contact], scratch.point_body[contact])] == island
+def island_of(scratch: Any, contact: int) -> int:
+    """Which group of bodies that touch one another a contact belongs to."""
+    return scratch.island[min(scratch.plane_body[contact], scratch.point_body[contact])]
 
 
 def solve_velocities(scratch: Any, island: int) -> None:
@@ -107,7 +107,7 @@ def solve_velocities(scratch: Any, island: int) -> None:
     for _ in range(VELOCITY_ROUNDS):
         change = 0.0
         for contact in range(scratch.contacts):
-            if in_island(scratch, contact, island):
+            if island_of(scratch, contact) == island:
                 change = max(change, solve_friction(scratch, contact), solve_normal(scratch, contact))
         if change < SETTLED:
             return
@@ -186,7 +186,7 @@ def solve_positions(scratch: Any, island: int, rounds: int, share: float, allowe
     for _ in range(rounds):
         deepest = 0.0
         for contact in range(scratch.contacts):
-            if in_island(scratch, contact, island):
+            if island_of(scratch, contact) == island:
                 for point in range(2 * contact, 2 * contact + scratch.points[contact]):
                     deepest = min(deepest, separate(scratch, contact, point, share))
         if deepest >= -allowed:

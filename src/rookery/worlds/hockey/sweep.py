@@ -3,8 +3,8 @@
 from typing import Any
 
 from rookery.worlds.hockey.bodies import mark_start, move, turn
-from rookery.worlds.hockey.contacts import find_static_contacts, is_free, is_near
-from rookery.worlds.hockey.field import DYNAMIC, PUCK, REACH, SKIN, SLOP, STATICS, TIME_STEP, WALLS
+from rookery.worlds.hockey.contacts import LOWEST_BIT, find_static_contacts, is_free, near_statics
+from rookery.worlds.hockey.field import DYNAMIC, REACH, SKIN, SLOP, STATICS, TIME_STEP
 from rookery.worlds.hockey.impact import NEVER, time_of_impact
 from rookery.worlds.hockey.solver import prepare_contact, solve_positions, solve_velocities
 
@@ -15,14 +15,24 @@ ALLOWED_OVERLAP = 1.5 * SLOP + 1e-6  # just what one round leaves of an impact: 
 END = 1.0 - 1e-6  # an impact this late waits for the next step
 
 
-def sweep(scratch: Any, body: int) -> None:
-    """Lets a body that has moved bounce off whatever static things were on its way."""
-    if not path_is_free(scratch, body):
-        for static in range(STATICS):
-            scratch.impacts[static] = 0
-        done = 0.0
-        while done < 1.0:
-            done = next_impact(scratch, body, done)
+def sweep(scratch: Any) -> None:
+    """Lets bodies that have moved bounce off whatever static things were on their way."""
+    bodies = 0
+    for body in range(DYNAMIC):
+        if not path_is_free(scratch, body):
+            bodies |= 1 << body
+    while bodies != 0:
+        sweep_body(scratch, LOWEST_BIT[bodies])
+        bodies &= bodies - 1
+
+
+def sweep_body(scratch: Any, body: int) -> None:
+    """Lets one body bounce until its step is done."""
+    for static in range(STATICS):
+        scratch.impacts[static] = 0
+    done = 0.0
+    while done < 1.0:
+        done = next_impact(scratch, body, done)
 
 
 def path_is_free(scratch: Any, body: int) -> bool:
@@ -82,9 +92,12 @@ def stand_at(scratch: Any, body: int, part: float) -> None:
 def first_impact(scratch: Any, body: int) -> tuple[float, int]:
     """(part of the path until the first impact, with which static polygon)."""
     low_x, high_x, low_y, high_y = path_bounds(scratch, body, REACH[body] + SKIN)
+    near = near_statics(body, low_x, high_x, low_y, high_y)
     first, hit = NEVER, 0
-    for static in range(WALLS if body == PUCK else STATICS):
-        if scratch.impacts[static] <= IMPACTS and is_near(static, low_x, high_x, low_y, high_y):
+    while near != 0:
+        static = LOWEST_BIT[near]
+        near &= near - 1
+        if scratch.impacts[static] <= IMPACTS:
             part = time_of_impact(scratch, body, static)
             if part < first:
                 first, hit = part, static
