@@ -56,3 +56,19 @@ class UsageError(RookeryError, RuntimeError):
 
 class MissingExtra(RookeryError, ImportError):
     """An optional dependency is not installed; the message says which extra brings it."""
+
+
+class ConfigError(OptionError):
+    """A configuration cannot be used; the message names the key and the nearest valid one."""
+
+
+class CheckpointError(RookeryError, ValueError):
+    """A checkpoint is damaged, incomplete or of another kind of run; the message says which file and why."""
+
+
+class RunError(RookeryError, RuntimeError):
+    """A run cannot be found, continued or shown."""
+
+
+class RunBusy(RunError):
+    """Another process is working in the run's folder."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -116,6 +117,18 @@ def make_vec(
     return _build(source, choice, settings(choice.num_envs, choice.workers))
 
 
+def plan(
+    world: Any,
+    num_envs: int | None = None,
+    backend: str = "auto",
+    workers: int | None = None,
+    start_method: str | None = None,
+    env_kwargs: dict[str, Any] | None = None,
+) -> Choice:
+    """What `make_vec` would take for what is left open, measured where it must be; nothing stays running."""
+    return _settle(resolve(world, num_envs, env_kwargs), num_envs, workers, backend, start_method)
+
+
 def get_recommended_n_envs(world: Any = None) -> int:
     """How many envs to run: by the cores alone, or measured if a world is given."""
     return usable_cores() if world is None else choose(probe(resolve(world))).num_envs
@@ -126,7 +139,7 @@ def _settle(source: Source, num_envs: int | None, workers: int | None, backend: 
     if backend in ("kernel", "cuda") or (backend == "auto" and kernel_of(source) is not None):
         backend = "kernel" if backend == "auto" else backend
         return Choice(backend, num_envs or KERNEL_ENVS, min(workers or usable_cores(), num_envs or KERNEL_ENVS), "")
-    _hint_at_twin(source)
+    _hint_at_twin(source.name)
     if num_envs is not None and backend == "serial":
         return Choice(backend, num_envs, workers or 1, "")
     if num_envs is not None and workers is not None and backend != "auto":
@@ -143,11 +156,12 @@ def _settle(source: Source, num_envs: int | None, workers: int | None, backend: 
     return choice
 
 
-def _hint_at_twin(source: Source) -> None:
-    """The engine never swaps the world; it tells that there is a quicker one."""
-    twin = f"rookery/{source.name}"
+@cache
+def _hint_at_twin(name: str) -> None:
+    """The engine never swaps the world; it tells that there is a quicker one. Once is enough."""
+    twin = f"rookery/{name}"
     if twin in gym.registry:
-        say(f"{source.name} has a twin that is compiled and far quicker: rookery.make_vec({twin!r})")
+        say(f"{name} has a twin that is compiled and far quicker: rookery.make_vec({twin!r})")
 
 
 def _build(source: Source, choice: Choice, settings: Settings) -> Engine:

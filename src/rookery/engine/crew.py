@@ -157,11 +157,11 @@ class Crew:
     def is_wrapped(self, rows: Sequence[int], wrapper: type) -> dict[int, bool]:
         return {row: any(isinstance(layer, wrapper) for layer in wrapper_chain(self.envs[row])) for row in rows}
 
-    def save(self, rows: Sequence[int]) -> dict[int, dict[str, Any]]:
+    def save(self, rows: Sequence[int], portable: bool = False) -> dict[int, dict[str, Any]]:
         def snapshot(row: int) -> dict[str, Any]:
             stepper, i = self._find(row)
             private = None if self._private is None else self._private[row].state()
-            return {"env": state.save(self._env(row)), "books": stepper.books(i), "global_random": private}
+            return {"env": state.save(self._env(row), portable), "books": stepper.books(i), "global_random": private}
 
         return self._each(rows, "get_state", snapshot)
 
@@ -174,10 +174,12 @@ class Crew:
             self.envs[row] = state.load(self.envs[row], saved["env"])
             stepper.replace(i, self.envs[row])
             stepper.load_books(i, saved["books"])
+
+        answers = self._each(rows, "set_state", restore)
+        for row, saved in state_of.items():  # only now: each env's call leaves behind the random state it began with
             if self._private is not None and saved["global_random"] is not None:
                 self._private[row].load(saved["global_random"])
-
-        return self._each(rows, "set_state", restore)
+        return answers
 
     def run(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run a function in the worker, for measurements."""

@@ -146,15 +146,15 @@ class CudaEngine(VectorEnv):
             records[name][envs if len(records) > 1 else 0] = value
         self.arena.put("params", records)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly from here, as NumPy arrays."""
+    def state_dict(self, portable: bool = True) -> dict[str, Any]:
+        """Everything needed to continue exactly from here; always NumPy arrays and plain values."""
         return {
             "format": 1,
             "num_envs": self.num_envs,
             "autoreset_mode": self.settings.autoreset_mode.name,
             "root_seed": self._root_seed,
             "world": self.world.name,
-            "arrays": {name: self.arena.tensors[name].cpu().numpy().copy() for name in SAVED},
+            "arrays": {name: self.arena.saved(name) for name in SAVED},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> torch.Tensor:
@@ -167,7 +167,7 @@ class CudaEngine(VectorEnv):
             self.arena.spread_params()
             self._launcher.refresh()
         for name in SAVED:
-            self.arena.tensors[name].copy_(torch.from_numpy(state["arrays"][name]))
+            self.arena.load(name, state["arrays"][name])
         self._root_seed = state["root_seed"]
         return self._observations()
 

@@ -21,6 +21,7 @@ from rookery.engine.guard import Guard
 from rookery.engine.infos import SlotTable, add_info, mark
 from rookery.engine.settings import Settings, divide, group_ranges, positive_int, redivide
 from rookery.engine.source import Source
+from rookery.engine.state import load_columns, save_columns
 from rookery.engine.stepper import NOTHING, REPORT, Report
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
 
@@ -261,18 +262,27 @@ class Engine(VectorEnv):
             for k in range(STEPS, min(len(old), len(self.batch.worker_words)), WORKER_WORDS):
                 self.batch.worker_words[k] = old[k]
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly from here; see `load_state_dict`."""
+    def state_dict(self, portable: bool = False) -> dict[str, Any]:
+        """Everything needed to continue exactly from here; see `load_state_dict`. It may hold pickles of envs, for this
+        run's live memory only. If `portable`, it is nested dicts of arrays and plain values, fit for a file; a
+        StateError then names what an env has that cannot be written so."""
         self._require_idle("state_dict")
-        envs = self._ask_rows(range(self.num_envs), lambda mine: ("save", (mine,)))
+        rows = range(self.num_envs)
+        envs = self._ask_rows(rows, lambda mine: ("save", (mine, portable)))
+        return {
+            **self._header(portable),
+            "observations": save_columns(self.batch.observations) if portable else self.batch.observations.take(ALL),
+            "envs": {str(row): saved for row, saved in zip(rows, envs, strict=True)},
+        }
+
+    def _header(self, portable: bool) -> dict[str, Any]:
         return {
             "format": 1,
+            "portable": portable,
             "num_envs": self.num_envs,
             "autoreset_mode": self.settings.autoreset_mode.name,
             "root_seed": self._root_seed,
-            "restarts": dict(self._restarts),
-            "observations": self.batch.observations.take(ALL),
-            "envs": list(envs),
+            "restarts": {str(row): count for row, count in self._restarts.items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> Any:
@@ -280,10 +290,17 @@ class Engine(VectorEnv):
         self._require_idle("load_state_dict")
         self._check_saved(state, "envs")
         saved = state["envs"]
-        self._ask_rows(range(self.num_envs), lambda mine: ("load", (mine, [saved[r] for r in mine])))
-        self._root_seed, self._restarts = state["root_seed"], dict(state["restarts"])
-        self.batch.observations.put(ALL, state["observations"], self.num_envs)
+        self._ask_rows(range(self.num_envs), lambda mine: ("load", (mine, [saved[str(r)] for r in mine])))
+        self._load_header(state)
+        if state["portable"]:
+            load_columns(self.batch.observations, state["observations"])
+        else:
+            self.batch.observations.put(ALL, state["observations"], self.num_envs)
         return self.batch.observations.take(ALL, self.settings.copy)
+
+    def _load_header(self, state: dict[str, Any]) -> None:
+        self._root_seed = state["root_seed"]
+        self._restarts = {int(row): count for row, count in state["restarts"].items()}
 
     def _check_saved(self, state: dict[str, Any], contents: str) -> None:
         for name, mine in (("num_envs", self.num_envs), ("autoreset_mode", self.settings.autoreset_mode.name)):

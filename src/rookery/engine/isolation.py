@@ -17,6 +17,7 @@ import gymnasium as gym
 import numpy as np
 
 from rookery.engine.chain import wrapper_chain
+from rookery.engine.values import copied_state, python_random_in, python_random_out
 
 _PYTHON = random._inst  # type: ignore[attr-defined]  # the generators behind the module-level functions
 _NUMPY: Any = np.random.mtrand._rand
@@ -49,13 +50,18 @@ class GlobalRandom:
         if self._python:
             self._state = random.getstate()
 
-    def state(self) -> tuple[Any, Any]:
-        return self._state, self._bits.state if self._numpy else None
+    def state(self) -> dict[str, Any]:
+        """Both generators as arrays and plain values."""
+        return {
+            "python": None if self._state is None else python_random_out(self._state),
+            "numpy": copied_state(self._bits.state) if self._numpy else None,
+        }
 
-    def load(self, state: tuple[Any, Any]) -> None:
-        self._state = state[0]
-        if self._numpy and state[1] is not None:
-            self._bits.state = state[1]
+    def load(self, state: dict[str, Any]) -> None:
+        if self._python and state["python"] is not None:
+            self._state = python_random_in(state["python"])
+        if self._numpy and state["numpy"] is not None:
+            self._bits.state = copied_state(state["numpy"])
 
 
 class Borrowed:

@@ -314,15 +314,11 @@ class KernelEngine(Engine):
         self._require_idle("set_parameters")
         self._crew.set_parameters(env_numbers(envs, self.num_worlds), values)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to continue exactly from here, as arrays; see `load_state_dict`."""
+    def state_dict(self, portable: bool = True) -> dict[str, Any]:
+        """Everything needed to continue exactly from here; always arrays and plain values. See `load_state_dict`."""
         self._require_idle("state_dict")
         return {
-            "format": 1,
-            "num_envs": self.num_envs,
-            "autoreset_mode": self.settings.autoreset_mode.name,
-            "root_seed": self._root_seed,
-            "restarts": dict(self._restarts),
+            **self._header(portable=True),
             "observations": self.batch.observations.take(ALL),
             "world": self.world.name,
             "layout": repr(self.world.state_dtype),
@@ -340,7 +336,7 @@ class KernelEngine(Engine):
         self._load_params(state["arrays"]["params"])
         for name in SAVED[1:]:
             _restore(self.arena.arrays[name], state["arrays"][name], name)
-        self._root_seed, self._restarts = state["root_seed"], dict(state["restarts"])
+        self._load_header(state)
         self.batch.observations.only_array[...] = state["observations"]
         return self.batch.observations.take(ALL, self.settings.copy)
 

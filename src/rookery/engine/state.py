@@ -1,4 +1,7 @@
-"""The whole state of one env, out and in again: by `get_state`/`set_state` if it has them, else by pickling it."""
+"""The whole state of one env, out and in again: by `get_state`/`set_state` if it has them, else by pickling it.
+
+A pickle is for live memory alone. What goes to a file is made by `snapshot`, and a pickle in it is refused here.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,20 @@ import cloudpickle
 import gymnasium as gym
 from gymnasium.utils import EzPickle
 
+from rookery.engine import snapshot
+from rookery.engine.batch import Columns
 from rookery.engine.chain import wrapper_chain
+from rookery.engine.value_reader import Reader
+from rookery.engine.value_writer import Writer
+from rookery.engine.values import Unsaveable
 from rookery.errors import StateError
 
 
-def save(env: gym.Env) -> dict[str, Any]:
-    """An exact snapshot of `env`, or a StateError that says why there is none."""
+def save(env: gym.Env, portable: bool = False) -> dict[str, Any]:
+    """An exact snapshot of `env`, or a StateError that says why there is none; if `portable`, as arrays and plain
+    values."""
+    if portable:
+        return snapshot.take(env)
     inner: Any = env.unwrapped
     if callable(getattr(inner, "get_state", None)) and callable(getattr(inner, "set_state", None)):
         return {"kind": "state", "state": inner.get_state(), "layers": _layers(env), "random": _random_state(inner)}
@@ -35,7 +46,13 @@ def save(env: gym.Env) -> dict[str, Any]:
 
 def load(env: gym.Env, state: dict[str, Any]) -> gym.Env:
     """Bring `env` to a saved state; returns the env to use from now on."""
+    if state["kind"] == "snapshot":
+        env.reset(seed=0)  # an env may make its objects only now
+        snapshot.restore(env, state)
+        return env
     if state["kind"] == "pickle":
+        if type(state["bytes"]) is not bytes:  # no file that we read can give us this type
+            raise StateError("the state holds a pickle that is not from live memory; it is not opened")
         return pickle.loads(state["bytes"])  # noqa: S301 - live memory of this run, never a file
     inner: Any = env.unwrapped
     inner.set_state(state["state"])
@@ -44,6 +61,23 @@ def load(env: gym.Env, state: dict[str, Any]) -> gym.Env:
     for layer, attributes in zip(_wrappers(env), state["layers"], strict=True):
         layer.__dict__.update(attributes)
     return env
+
+
+def save_columns(columns: Columns) -> dict[str, Any]:
+    """The observations of all envs, leaf by leaf, as arrays and plain values."""
+    tree: dict[str, Any] = {}
+    for k, column in enumerate(columns.columns):
+        try:
+            tree[str(k)] = Writer([]).write(column, rebuilt=True)
+        except Unsaveable as inside:
+            name = f"observation{columns.leaves[k].name}"
+            raise StateError(f"{name} holds a {inside}, which cannot be saved as arrays") from None
+    return tree
+
+
+def load_columns(columns: Columns, tree: dict[str, Any]) -> None:
+    for k, column in enumerate(columns.columns):
+        column[:] = Reader([]).read(tree[str(k)], None)
 
 
 def _wrappers(env: gym.Env) -> list[Any]:
