@@ -1,0 +1,96 @@
+"""Events, and the sinks they go to.
+
+A run tells what happens as events of a few kinds:
+
+    start        run, path, world, learner, num_envs, backend, workers, device, steps, ...
+    progress     steps_per_second, eta_seconds, episodes, episode/return, loss/<name>, time/<part>, ...
+    evaluation   eval/return, eval/return_std, eval/length, eval/episodes, eval/seconds, eval/best
+    checkpoint   path, seconds, bytes
+    note         text: a choice, a warning, a change of num_envs
+    doing        text: something long has begun; shown until the next event that is not a note, kept nowhere
+    end          the figures of the summary, and the reason
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import time as unix_time
+from typing import Any, Protocol
+
+from rookery.say import say
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened at `step` of a run; `values` are flat, their numbers plain Python ones."""
+
+    kind: str
+    step: int
+    values: Mapping[str, Any] = field(default_factory=dict)
+    time: float = field(default_factory=unix_time)
+
+
+class Sink(Protocol):
+    """Where events go: a screen, a file, a service."""
+
+    def write(self, event: Event) -> None:
+        """Take one event in; whatever this raises costs the sink its place, never the run its life."""
+
+    def close(self) -> None:
+        """Leave everything in order; may be called twice."""
+
+
+class Sinks(list[Sink]):
+    """Several sinks as one. One that fails is reported once and dropped, and the others go on.
+
+    >>> with Sinks() as sinks:
+    ...     sinks.write(Event("note", 0, {"text": "nobody listens"}))
+    """
+
+    def write(self, event: Event) -> None:
+        """Hand `event` to every sink, in order."""
+        for sink in list(self):
+            try:
+                sink.write(event)
+            except Exception as error:  # noqa: BLE001 - a full disk or a service gone must not end a run
+                self.remove(sink)
+                _close(sink)
+                say(f"{type(sink).__name__} takes no more events, the run goes on without it: {_reason(error)}")
+
+    def close(self) -> None:
+        """Close every sink; safe to call twice, and while an exception passes."""
+        while self:
+            _close(self.pop())
+
+    def __enter__(self) -> Sinks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def scalars(event: Event) -> dict[str, float]:
+    """The numbers of an event that belong on a curve: those of progress and evaluations.
+
+    >>> scalars(Event("evaluation", 10, {"eval/return": 9, "eval/best": True}))
+    {'eval/return': 9.0}
+    """
+    if event.kind not in ("progress", "evaluation"):
+        return {}
+    return {
+        name: float(value)
+        for name, value in event.values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
+
+
+def _close(sink: Sink) -> None:
+    try:
+        sink.close()
+    except Exception as error:  # noqa: BLE001 - the same reasons as in `write`
+        say(f"{type(sink).__name__} could not be closed: {_reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,115 @@
+"""How the figures of a run are written for people, the same on the panel, in lines and in the summary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+PARTS = ("env", "policy", "learner", "waiting", "other")  # of the wall time, in the order they are shown
+UNKNOWN = "-"
+SIZES = ("B", "kB", "MB", "GB", "TB")
+
+
+def number(value: Any) -> str:
+    """A return or a loss, in about four digits.
+
+    >>> [number(v) for v in (498.23, -0.012345, 12345.6, 3e-4, 0, 2.0, None, float("nan"))]
+    ['498.2', '-0.01235', '12,346', '0.0003', '0', '2', '-', '-']
+    """
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return UNKNOWN
+    if 1000 <= abs(value) < 1e7:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def count(value: Any) -> str:
+    """
+    >>> count(1234567), count(None)
+    ('1,234,567', '-')
+    """
+    return f"{value:,.0f}" if isinstance(value, int | float) and math.isfinite(value) else UNKNOWN
+
+
+def rate(value: Any) -> str:
+    """Steps per second.
+
+    >>> rate(71822.3), rate(3.14), rate(14.3e6), rate(None)
+    ('71,822', '3.1', '14.3 M', '-')
+    """
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return UNKNOWN
+    if value >= 1e6:
+        return f"{value / 1e6:.1f} M"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def percent(share: float) -> str:
+    """
+    >>> percent(0.784), percent(0.004), percent(0)
+    ('78 %', '0.4 %', '0 %')
+    """
+    return f"{100 * share:.1f} %" if 0.0005 <= share < 0.01 else f"{100 * share:.0f} %"
+
+
+def duration(seconds: Any) -> str:
+    """
+    >>> [duration(s) for s in (0.04, 7.2, 80, 7500, 200000, None)]
+    ['0.04 s', '7 s', '1 min 20 s', '2 h 5 min', '2 d 7 h', '-']
+    """
+    if not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        return UNKNOWN
+    if seconds < 1:
+        return f"{seconds:.2g} s"
+    whole = round(seconds)
+    for size, unit, smaller, name in ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // smaller} {name}"
+    return f"{whole} s"
+
+
+def size(number_of_bytes: Any) -> str:
+    """
+    >>> size(900), size(1234567), size(None)
+    ('900 B', '1.2 MB', '-')
+    """
+    if not isinstance(number_of_bytes, int | float):
+        return UNKNOWN
+    power = min(int(math.log10(max(number_of_bytes, 1)) / 3), len(SIZES) - 1)
+    digits = 1 if power else 0
+    return f"{number_of_bytes / 1000**power:.{digits}f} {SIZES[power]}"
+
+
+def setting(facts: Mapping[str, Any]) -> list[str]:
+    """How a run is run, from the values of its start event.
+
+    >>> setting({"learner": "ppo", "num_envs": 8, "backend": "process", "workers": 2, "device": "cpu"})
+    ['ppo', '8 envs', 'process backend', '2 workers', 'cpu']
+    """
+    said = [str(facts.get("learner") or "")]
+    if facts.get("num_envs"):
+        said.append(_plural(facts["num_envs"], "env"))
+    if facts.get("backend"):
+        said.append(f"{facts['backend']} backend")
+    if (facts.get("workers") or 0) > 1:
+        said.append(_plural(facts["workers"], "worker"))
+    if (facts.get("groups") or 0) > 1:
+        said.append(_plural(facts["groups"], "group"))
+    said.append(str(facts.get("device") or ""))
+    return [word for word in said if word]
+
+
+def score(values: Mapping[str, Any], sign: str = "+-") -> str:
+    """An evaluation's return with its spread.
+
+    >>> score({"eval/return": 498.25, "eval/return_std": 3.1})
+    '498.2 +- 3.1'
+    """
+    spread = values.get("eval/return_std")
+    mean = number(values.get("eval/return"))
+    return mean if spread is None else f"{mean} {sign} {number(float(f'{spread:.2g}'))}"
+
+
+def _plural(how_many: int, what: str) -> str:
+    return f"{how_many:,} {what}{'' if how_many == 1 else 's'}"

@@ -1,0 +1,101 @@
+"""Metrics as JSON lines: one strict JSON object an event, in the order they happened."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from rookery.monitor.appending import append, open_to_append
+from rookery.monitor.events import Event
+
+METRICS, EVALUATIONS = "metrics.jsonl", "evaluations.jsonl"
+LONGEST_LINE = 1 << 16
+
+
+class JsonLines:
+    """Appends every event to `metrics.jsonl` in the run's folder, evaluations to `evaluations.jsonl` as well.
+
+    A line is written whole and at once, so that a killed run loses at most the line it was writing.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self._metrics = _open(Path(folder) / METRICS)
+        self._evaluations = _open(Path(folder) / EVALUATIONS)
+
+    def write(self, event: Event) -> None:
+        if event.kind == "doing":
+            return
+        line = encode(event)
+        append(self._metrics, line)
+        if event.kind == "evaluation":
+            append(self._evaluations, line)
+
+    def close(self) -> None:
+        self._metrics.close()
+        self._evaluations.close()
+
+
+def read(path: str | Path) -> list[Event]:
+    """The events of a file, in order; half a line, left by a run that was killed, is passed over."""
+    with open(path, "rb") as file:
+        return [event for event in map(_decode, file) if event is not None]
+
+
+def history(path: str | Path) -> list[Event]:
+    """The events that led to where the run is now: without what came after a checkpoint it was resumed from."""
+    kept: list[Event] = []
+    for event in read(path):
+        resumed_from = event.values.get("resumed_from") if event.kind == "start" else None
+        if resumed_from is not None:
+            kept = [before for before in kept if before.step <= resumed_from]
+        kept.append(event)
+    return kept
+
+
+def encode(event: Event) -> bytes:
+    """
+    >>> encode(Event("progress", 8, {"loss/value": float("nan")}, time=1.5))
+    b'{"kind": "progress", "step": 8, "time": 1.5, "loss/value": null}\\n'
+    """
+    fields = {"kind": event.kind, "step": event.step, "time": event.time, **event.values}
+    plain = {name: _plain(value) for name, value in fields.items()}
+    return json.dumps(plain, allow_nan=False, default=str).encode() + b"\n"
+
+
+def _decode(line: bytes) -> Event | None:
+    try:
+        values = json.loads(line)
+        return Event(values.pop("kind"), values.pop("step"), time=values.pop("time"), values=values)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """What strict JSON can hold: a number that is none becomes null, NumPy's numbers become Python's."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    return value
+
+
+def _open(path: Path) -> FileIO:
+    """Open for appending, without the half line that a killed run may have left."""
+    file = open_to_append(path)
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - LONGEST_LINE))
+    tail = file.read()
+    half = tail[tail.rfind(b"\n") + 1 :]
+    if half and _decode(half):  # whole but for its end
+        append(file, b"\n")
+    elif half:
+        file.truncate(end - len(half))
+    return file

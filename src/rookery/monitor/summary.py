@@ -1,0 +1,79 @@
+"""The last word of a run: what was reached, at what cost, and how to go on."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
+
+from rookery.monitor.figures import count, duration, number, rate
+
+
+def rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the end event says, as names and figures; what is not known is left out.
+
+    >>> rows({"steps": 100000, "episodes": 812, "return_last_100": 487.25})
+    [('final step', '100,000'), ('episodes', '812'), ('average reward, last 100', '487.2')]
+    """
+    shown: list[tuple[str, str, Callable[[Any], str]]] = [
+        ("final step", "steps", count),
+        ("episodes", "episodes", count),
+        ("time", "seconds", duration),
+        ("average reward, last 10", "return_last_10", number),
+        ("average reward, last 100", "return_last_100", number),
+        ("last evaluation", "eval/return", number),
+        ("best evaluation", "eval/best_return", number),
+        ("envs used", "num_envs", count),
+        ("steps/s", "steps_per_second", rate),
+        ("run", "path", str),
+        ("plot", "plot", str),
+        ("video", "video", str),
+    ]
+    return [(name, text(values[key])) for name, key, text in shown if values.get(key) is not None]
+
+
+def commands(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What one would type next; a run that was cut short is resumed first.
+
+    >>> commands({"run": "CartPole-v1_ppo", "reason": "finished"})[0]
+    ('evaluate it', 'rookery eval CartPole-v1_ppo')
+    """
+    if not values.get("run"):
+        return []
+    words = [("evaluate it", "eval"), ("watch it", "watch"), ("go on", "resume")]
+    if is_cut_short(values):
+        words.insert(0, words.pop())
+    return [(what, f"rookery {word} {shlex.quote(str(values['run']))}") for what, word in words]
+
+
+def title(values: Mapping[str, Any]) -> str:
+    """
+    >>> title({"run": "walker", "reason": "goal reached"})
+    'walker: goal reached'
+    """
+    return f"{values.get('run') or 'the run'}: {values.get('reason') or 'finished'}"
+
+
+def is_cut_short(values: Mapping[str, Any]) -> bool:
+    """Whether the run ended before it had done what was asked."""
+    return str(values.get("reason", "")).startswith(("interrupted", "failed"))
+
+
+def lines(values: Mapping[str, Any]) -> list[str]:
+    """The summary as plain lines, aligned."""
+    pairs = rows(values) + commands(values)
+    width = max((len(name) for name, _ in pairs), default=0)
+    return [title(values), *(f"  {name:<{width}}  {text}" for name, text in pairs)]
+
+
+def show(values: Mapping[str, Any], stream: TextIO | None = None) -> None:
+    """Print the summary to `stream` (standard output): as a table on a terminal, else as plain lines."""
+    stream = stream or sys.stdout
+    if stream.isatty():
+        from rookery.monitor.terminal import print_summary
+
+        print_summary(values, stream)
+    else:
+        stream.write("\n".join(lines(values)) + "\n")
+        stream.flush()

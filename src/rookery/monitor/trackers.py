@@ -1,0 +1,125 @@
+"""Experiment trackers, for those who have one: Weights & Biases and MLflow, imported only when asked for.
+
+They get the facts named in `FACTS` and the scalars, never the environment, the command line's text or files.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rookery.errors import MissingExtra, OptionError
+from rookery.monitor.events import Event, scalars
+
+FACTS = ("run", "world", "learner", "num_envs", "backend", "workers", "groups", "device", "steps", "seed")
+
+
+class Tracker(ABC):
+    """What both trackers share. The service's own id of the run is kept in the run's folder, and used on resume."""
+
+    package: str
+
+    def __init__(self, project: str = "rookery", **options: Any) -> None:
+        """`options` go to the service's own call that starts a run. Fails at once if it is not installed."""
+        self._module = _imported(self.package)
+        self._project, self._options = project, options
+        self._started = False
+
+    def write(self, event: Event) -> None:
+        if event.kind == "start":
+            self._begin(event.values)
+        elif event.kind == "end" and self._started:
+            self._finish(str(event.values.get("reason", "finished")))
+        elif self._started:
+            finite = {name: value for name, value in scalars(event).items() if math.isfinite(value)}
+            if finite:
+                self._log(finite, event.step)
+
+    def close(self) -> None:
+        """A run closed before its end was cut short."""
+        if self._started:
+            self._finish("failed")
+
+    def _begin(self, facts: Mapping[str, Any]) -> None:
+        id_file = Path(facts["path"]) / f"{self.package}.id"
+        resumed = facts.get("resumed_from") is not None and id_file.is_file()
+        known = id_file.read_text().strip() if resumed else None
+        told = {name: facts[name] for name in FACTS if facts.get(name) is not None}
+        run_id = self._start(str(facts["run"]), Path(facts["path"]), told, known)
+        self._started = True
+        id_file.write_text(run_id + "\n")
+
+    def _finish(self, reason: str) -> None:
+        self._started = False
+        self._stop(reason)
+
+    @abstractmethod
+    def _start(self, run: str, folder: Path, facts: dict[str, Any], known_id: str | None) -> str:
+        """Begin a run, or go on with the one of that id; returns the service's id of it."""
+
+    @abstractmethod
+    def _log(self, values: dict[str, float], step: int) -> None: ...
+
+    @abstractmethod
+    def _stop(self, reason: str) -> None: ...
+
+
+class WandB(Tracker):
+    """Weights & Biases; code, git state and console output stay here."""
+
+    package = "wandb"
+
+    def _start(self, run: str, folder: Path, facts: dict[str, Any], known_id: str | None) -> str:
+        quiet = self._module.Settings(disable_git=True, console="off")
+        defaults: dict[str, Any] = {"project": self._project, "name": run, "dir": str(folder), "save_code": False}
+        resume = {"id": known_id, "resume": "allow"} if known_id else {}
+        self._run = self._module.init(**{**defaults, "config": facts, "settings": quiet, **resume, **self._options})
+        return str(self._run.id)
+
+    def _log(self, values: dict[str, float], step: int) -> None:
+        self._run.log(values, step=step)
+
+    def _stop(self, reason: str) -> None:
+        self._run.finish(exit_code=1 if reason.startswith("failed") else 0)
+
+
+class MLflow(Tracker):
+    """MLflow, at the tracking server that its own settings name."""
+
+    package = "mlflow"
+
+    def _start(self, run: str, folder: Path, facts: dict[str, Any], known_id: str | None) -> str:
+        self._module.set_experiment(self._project)
+        which = {"run_id": known_id} if known_id else {"run_name": run}
+        started = self._module.start_run(**{**which, **self._options})
+        if not known_id:  # parameters cannot be set twice
+            self._module.log_params(facts)
+        return str(started.info.run_id)
+
+    def _log(self, values: dict[str, float], step: int) -> None:
+        self._module.log_metrics(values, step=step)
+
+    def _stop(self, reason: str) -> None:
+        status = {"failed": "FAILED", "interrupted": "KILLED"}.get(reason.partition(":")[0], "FINISHED")
+        self._module.end_run(status=status)
+
+
+TRACKERS: dict[str, type[Tracker]] = {"wandb": WandB, "mlflow": MLflow}
+
+
+def make_tracker(name: str, **options: Any) -> Tracker:
+    """The tracker of that name, ready to be one of a run's sinks."""
+    if name not in TRACKERS:
+        raise OptionError(f"there is no tracker {name!r}; there are {', '.join(TRACKERS)}")
+    return TRACKERS[name](**options)
+
+
+def _imported(package: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise MissingExtra(f"tracking with {package} needs its package: pip install {package}") from None

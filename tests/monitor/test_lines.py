@@ -1,0 +1,103 @@
+"""Plain lines: few, and nothing important is missing."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from monitor import telling
+from rookery.monitor.events import Event
+from rookery.monitor.lines import Lines, make_console_sink
+
+
+def told(events: list[Event]) -> list[str]:
+    stream = io.StringIO()
+    sink = Lines(stream=stream)
+    for event in events:
+        sink.write(event)
+    sink.close()
+    return stream.getvalue().splitlines()
+
+
+def progress_steps(events: list[Event]) -> list[int]:
+    lines = [line for line in told(events) if "steps" in line and "return" in line]
+    return [int(line.split(" %")[1].split("steps")[0].replace(",", "")) for line in lines]
+
+
+def test_a_short_run_gets_a_line_every_two_seconds() -> None:
+    """A run of 10 s, told twice a second."""
+    events = [telling.progress(5000 * i, 1000 + 0.5 * i) for i in range(1, 21)]
+    assert progress_steps([telling.start(), *events]) == [20_000, 40_000, 60_000, 80_000, 100_000]
+
+
+def test_a_long_run_gets_a_line_every_two_percent() -> None:
+    """A run of 1,000 s has fifty lines, not five hundred."""
+    events = [telling.progress(50 * i, 1000 + 0.5 * i) for i in range(1, 2001)]
+    assert progress_steps([telling.start(), *events]) == list(range(2000, 100_001, 2000))
+
+
+def test_a_slow_run_gets_a_line_every_thirty_seconds() -> None:
+    """Nobody wonders whether it still runs."""
+    events = [telling.progress(i, 1000.0 + i) for i in range(1, 121)]
+    assert progress_steps([telling.start(), *events]) == [30, 60, 90, 120]
+
+
+def test_a_line_holds_the_figures() -> None:
+    (line,) = told([telling.progress(50_000, 1010.0)])
+    assert line == "50,000 steps  12,346/s  1 min 20 s left  return 123.4  length 321.5  episodes 812"
+
+
+def test_evaluations_and_notes_are_always_told() -> None:
+    """They come when they come, whatever was printed last."""
+    lines = told(
+        [telling.start(), telling.evaluation(100), telling.note("resized to 16 envs"), telling.evaluation(200)]
+    )
+    assert lines == [
+        "CartPole-v1: ppo, 8 envs, serial backend, cpu in runs/CartPole-v1_ppo",
+        "evaluation at 100: 456.8 +- 12 over 20 episodes, the best so far",
+        "note: resized to 16 envs",
+        "evaluation at 200: 456.8 +- 12 over 20 episodes, the best so far",
+    ]
+
+
+def test_the_end_is_the_summary() -> None:
+    assert told([telling.end()])[0] == "CartPole-v1_ppo: finished"
+
+
+def test_a_stream_that_cannot_spell_it_gets_a_question_mark() -> None:
+    """A log in ASCII goes on."""
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    Lines(stream=stream).write(telling.note("zwölf"))
+    assert raw.getvalue() == b"note: zw?lf\n"
+
+
+class Screen(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "term", "panel", "chosen"),
+    [
+        (Screen(), Screen(), "xterm", True, "Terminal"),
+        (io.StringIO(), Screen(), "xterm", True, "Terminal"),
+        (Screen(), io.StringIO(), "xterm", True, "Terminal"),
+        (io.StringIO(), io.StringIO(), "xterm", True, "Lines"),
+        (Screen(), Screen(), "dumb", True, "Lines"),
+        (Screen(), Screen(), "xterm", False, "Lines"),
+        (None, None, "xterm", True, "Lines"),
+    ],
+)
+def test_the_panel_is_for_terminals(
+    monkeypatch: pytest.MonkeyPatch, out: object, err: object, term: str, panel: bool, chosen: str
+) -> None:
+    """Pipes, dumb terminals and those who ask get lines."""
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.setenv("TERM", term)
+    assert type(make_console_sink(100, panel=panel)).__name__ == chosen

@@ -1,0 +1,60 @@
+"""The last word of a run."""
+
+from __future__ import annotations
+
+import io
+
+from monitor import telling
+from rookery.monitor import summary
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_plain_lines_hold_every_figure_aligned() -> None:
+    """Names to the left, figures in one column, the commands last."""
+    stream = io.StringIO()
+    summary.show(telling.END, stream)
+    assert stream.getvalue().splitlines() == [
+        "CartPole-v1_ppo: finished",
+        "  final step                100,000",
+        "  episodes                  812",
+        "  time                      1 min 15 s",
+        "  average reward, last 10   499.5",
+        "  average reward, last 100  487.2",
+        "  last evaluation           480",
+        "  best evaluation           500",
+        "  envs used                 8",
+        "  steps/s                   1,333",
+        "  run                       runs/CartPole-v1_ppo",
+        "  evaluate it               rookery eval CartPole-v1_ppo",
+        "  watch it                  rookery watch CartPole-v1_ppo",
+        "  go on                     rookery resume CartPole-v1_ppo",
+    ]
+
+
+def test_a_terminal_gets_the_same_as_a_table() -> None:
+    screen = Screen()
+    summary.show(telling.END, screen)
+    for name, text in summary.rows(telling.END) + summary.commands(telling.END):
+        assert name in screen.getvalue() and text in screen.getvalue()
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    """A run without evaluations does not talk of them."""
+    names = [name for name, _ in summary.rows({**telling.END, "eval/return": None, "eval/best_return": None})]
+    assert "last evaluation" not in names and "best evaluation" not in names
+
+
+def test_a_run_cut_short_is_resumed_first() -> None:
+    assert summary.commands({"run": "a b", "reason": "interrupted"})[0] == ("go on", "rookery resume 'a b'")
+    assert summary.is_cut_short({"reason": "failed: disk"}) and not summary.is_cut_short({"reason": "goal reached"})
+
+
+def test_square_brackets_are_no_markup() -> None:
+    """A path may hold what rich would take for a colour."""
+    screen = Screen()
+    summary.show({"run": "[red]x", "path": "runs/[red]x", "reason": "finished"}, screen)
+    assert "runs/[red]x" in screen.getvalue() and "rookery eval '[red]x'" in screen.getvalue()

@@ -1,0 +1,254 @@
+"""The panel: what it shows, that it fits, what it costs, and how it leaves the screen."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+from itertools import count
+
+import pytest
+from rich.console import Console
+
+from monitor import telling
+from rookery.monitor.events import Event
+from rookery.monitor.panel import RunPanel
+from rookery.monitor.picture import Picture
+from rookery.monitor.terminal import SHARE, Budget, Terminal
+
+HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
+
+
+def picture_of(events: list[Event]) -> Picture:
+    picture = Picture()
+    for event in events:
+        picture.add(event)
+    return picture
+
+
+def rendered(events: list[Event], width: int = 80, height: int = 24) -> list[str]:
+    console = Console(record=True, width=width, height=height, file=io.StringIO())
+    console.print(RunPanel(picture_of(events)))
+    return console.export_text().splitlines()
+
+
+def screen(width: int = 80, height: int = 24) -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, width=width, height=height)
+
+
+def drawn(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_panel_shows_what_matters(width: int) -> None:
+    """Everything a person asks of a run is there at both usual widths."""
+    text = "\n".join(rendered(telling.whole_run(), width, 30))
+    for expected in (
+        "CartPole-v1_ppo · CartPole-v1",
+        "ppo  ·  8 envs  ·  serial backend  ·  cpu",
+        "100,000 / 100,000",
+        "12,346 steps/s",
+        "1 min 20 s left",
+        "return     500",
+        "length     321.5",
+        "episodes   812",
+        "456.8 ± 12 at 50,000",
+        "saved      at 90,000  (2.3 MB in 0.1 s)",
+        "policy",
+        "-0.0123",
+        "learning rate",
+        "env 70 %   policy 10 %   learner 15 %   waiting 0 %   other 5 %",
+        "70 % of the time goes into stepping envs one after another;",
+        "• third note",
+    ):
+        assert expected in text
+    assert "█" in text and "▁" in text
+
+
+@pytest.mark.parametrize("events", [[], [telling.start()], telling.whole_run(), [*telling.whole_run(), telling.end()]])
+@pytest.mark.parametrize("size", [(80, 24), (120, 24), (60, 16), (40, 10), (24, 8), (200, 60), (10, 4)])
+def test_the_panel_fits(events: list[Event], size: tuple[int, int]) -> None:
+    """It is never wider than the screen nor as high, from the first event on."""
+    width, height = size
+    lines = rendered(events, width, height)
+    assert all(len(line) <= width for line in lines)
+    assert len(lines) <= max(height - 1, 4)  # progress itself is never left out
+
+
+def test_where_rows_are_short_the_least_important_goes_first() -> None:
+    """A 24-row terminal keeps the latest note; a 12-row one the figures."""
+    assert any("third note" in line for line in rendered(telling.whole_run(), 80, 24))
+    small = "\n".join(rendered(telling.whole_run(), 80, 12))
+    assert "note" not in small and "100,000 / 100,000" in small and "return" in small
+
+
+def test_something_long_is_shown_while_it_lasts() -> None:
+    """`doing` stands at the panel's foot until the next event; a note does not end it."""
+    doing = Event("doing", 10, {"text": "evaluating, 20 episodes"})
+    assert "evaluating, 20 episodes …" in rendered([telling.start(), doing, telling.note("x")])[-1]
+    assert "evaluating" not in "\n".join(rendered([telling.start(), doing, telling.evaluation(10)]))
+
+
+def test_a_run_without_a_number_of_steps_shows_where_it_is() -> None:
+    text = "\n".join(rendered([telling.start(steps=None), telling.progress(5000, 1001.0)]))
+    assert "5,000 steps" in text and "%   " not in text.split("return")[0]
+
+
+def test_the_best_evaluation_stays_known() -> None:
+    worse = telling.evaluation(60_000, **{"eval/return": 3.0, "eval/best": False})
+    text = "\n".join(rendered([telling.start(), telling.evaluation(50_000), worse]))
+    assert "3 ± 12 at 60,000   best 456.8 at 50,000" in text
+
+
+def test_a_change_of_num_envs_is_followed() -> None:
+    resized = Event("note", 5, {"text": "16 envs now", "num_envs": 16})
+    assert "16 envs  ·" in "\n".join(rendered([telling.start(), resized]))
+
+
+def test_the_time_shares_follow_slowly() -> None:
+    """A rollout and an update that alternate do not make the advice flicker."""
+    picture = picture_of([telling.start(), telling.progress(1, 1000.0)])
+    picture.add(telling.progress(2, 1000.5, **{"time/env": 0.0, "time/learner": 0.85}))
+    assert 0.6 < picture.shares["env"] < 0.7
+    assert sum(picture.shares.values()) == pytest.approx(1.0)
+
+
+def test_the_last_state_stays_and_the_cursor_comes_back(capsys: pytest.CaptureFixture[str]) -> None:
+    """After the end the panel stands complete, the cursor is shown, and the summary follows on standard output."""
+    console = screen()
+    terminal = Terminal(console=console)
+    for event in [*telling.whole_run(), telling.end()]:
+        terminal.write(event)
+    terminal.close()
+    output = drawn(console)
+    assert output.count(HIDE) == output.count(SHOW) == 1
+    last = output[output.rindex("╭") :]
+    assert "100,000 / 100,000" in last and "finished" in last and last.index("╯") < last.index(SHOW)
+    assert capsys.readouterr().out.startswith("CartPole-v1_ppo: finished\n")
+
+
+def test_progress_is_drawn_at_most_four_times_a_second() -> None:
+    """A hundred events in a second make five drawings, the first one included."""
+    ticks = [0.0]
+    console = screen()
+    terminal = Terminal(console=console, clock=lambda: ticks[0])
+    terminal.write(telling.start())
+    for i in range(100):
+        ticks[0] += 0.01
+        terminal.write(telling.progress(i, 1000 + i / 100))
+    drawings = drawn(console).count("╭")
+    terminal.close()
+    assert 3 <= drawings <= 6
+
+
+def test_drawing_is_paid_for_from_a_budget() -> None:
+    """On a screen so slow that a drawing takes 50 ms, it happens every 5 s: one percent of the time."""
+    ticks = [0.0]
+    budget = Budget(lambda: ticks[0])
+    spent = 0.0
+    for _ in count():
+        ticks[0] += 0.1
+        if budget.allows(urgent=True):
+            with budget:
+                ticks[0] += 0.05
+            spent += 0.05
+        if ticks[0] > 200:
+            break
+    assert 0.8 * SHARE < spent / ticks[0] < 1.15 * SHARE
+
+
+def test_a_resized_screen_is_cleared() -> None:
+    """Rows that the terminal has wrapped anew cannot be found again, so it starts on a clean screen."""
+    console = screen()
+    terminal = Terminal(console=console, clock=lambda: 0.0)
+    terminal.write(telling.start())
+    console.size = (100, 30)  # type: ignore[assignment]
+    terminal.write(telling.evaluation(10))
+    terminal.close()
+    output = drawn(console)
+    assert output.count("\x1b[2J") == 1
+    assert "─" * 50 in output[output.index("\x1b[2J") :]
+
+
+IN_A_TERMINAL = """
+    import sys
+    from monitor import telling
+    from rookery.monitor.events import Sinks
+    from rookery.monitor.lines import make_console_sink
+    from rookery.say import say
+    say("before")
+    sinks = Sinks([make_console_sink()])
+    sinks.write(telling.start())
+    say("said while it runs")
+    print("printed while it runs")
+    {then}
+"""
+
+
+def in_a_terminal(then: str) -> str:
+    """What a program writes to a real (pseudo) terminal."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    code = textwrap.dedent(IN_A_TERMINAL).format(then=then)
+    environment = {**os.environ, "TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", "COLUMNS": "80", "LINES": "24"}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=theirs, stderr=theirs, stdin=theirs, env=environment)
+    os.close(theirs)
+    chunks = []
+    try:
+        while chunk := os.read(ours, 65536):
+            chunks.append(chunk)
+    except OSError:  # Linux says so when the other end is gone
+        pass
+    child.wait()
+    os.close(ours)
+    return b"".join(chunks).decode()
+
+
+@pytest.mark.parametrize("then", ["sinks.write(telling.end())", "1 / 0", "raise KeyboardInterrupt", "sys.exit(3)"])
+def test_a_terminal_is_left_clean_however_the_program_ends(then: str) -> None:
+    """Cursor shown after it was hidden, also when nobody closed anything."""
+    output = in_a_terminal(then)
+    assert HIDE in output and output.rindex(SHOW) > output.rindex(HIDE)
+
+
+def test_what_is_said_meanwhile_stands_above_the_panel() -> None:
+    """Log lines and prints do not tear the panel; the panel is drawn again below them."""
+    output = in_a_terminal("sinks.close()")
+    for text in ("rookery: said while it runs", "printed while it runs"):
+        assert "╭" in output[output.index(text) :]
+        assert f"{text}\r\n" in output
+
+
+def test_a_forked_worker_has_no_panel() -> None:
+    """What a child prints goes out as it is; the panel stays its parent's."""
+    child = "print('from the child', flush=True), say('said by the child'), os._exit(0)"
+    output = in_a_terminal(f"import os; pid = os.fork() or ({child}); os.waitpid(pid, 0); os._exit(0)")
+    assert "╭" not in output[output.index("from the child") :]
+    assert "rookery: said by the child" in output
+
+
+def test_log_handlers_get_their_stream_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the panel is open, what they say goes above it; afterwards everything is as before."""
+
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stderr", stream := Screen())
+    logger = logging.getLogger("rookery")
+    handler = logging.StreamHandler(stream)
+    logger.addHandler(handler)
+    try:
+        terminal = Terminal(console=screen())
+        terminal.write(telling.start())
+        assert handler.stream is not stream
+        terminal.close()
+        assert handler.stream is stream and sys.stderr is stream
+    finally:
+        logger.removeHandler(handler)
