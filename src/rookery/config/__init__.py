@@ -1,0 +1,39 @@
+"""What a run is made of: typed, checked before anything heavy is loaded, and read from TOML, JSON or YAML.
+
+Three layers make a configuration: defaults, then what is known to work for the world (a recipe), then what the user
+gave (a file, then `--set`, then flags or keywords). `gather` collects the last, `resolve` joins all three.
+
+>>> from rookery.config import gather, resolve
+>>> given = gather("CartPole-v1", ["ppo.hidden=[32, 32]", "steps=1e5"], n_envs=8)
+>>> given
+{'world': 'CartPole-v1', 'ppo': {'hidden': [32, 32]}, 'steps': 100000, 'num_envs': 8}
+>>> config = resolve(given, recipe={"steps": 50_000, "ppo": {"gamma": 0.98}})
+>>> config.steps, config.num_envs, config.ppo.hidden, config.ppo.gamma, config.ppo.epochs
+(100000, 8, [32, 32], 0.98, 4)
+"""
+
+from __future__ import annotations
+
+from rookery.config.checking import check, resolve
+from rookery.config.fields import fields_help
+from rookery.config.files import is_config, read_config
+from rookery.config.gathering import gather
+from rookery.config.layers import legacy, merge, parse_override, parse_value
+from rookery.config.schema import Checkpoints, Evaluation, Monitor, RunConfig
+
+__all__ = [
+    "Checkpoints",
+    "Evaluation",
+    "Monitor",
+    "RunConfig",
+    "check",
+    "fields_help",
+    "gather",
+    "is_config",
+    "legacy",
+    "merge",
+    "parse_override",
+    "parse_value",
+    "read_config",
+    "resolve",
+]

@@ -1,0 +1,50 @@
+"""docs/configuration.md, made of the fields' own sentences.
+
+`python -m rookery.config.document > docs/configuration.md` writes it anew; a test sees to it that this is done.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from rookery.config.fields import fields, fields_help
+from rookery.config.layers import OLD_NAMES
+from rookery.config.schema import RunConfig
+
+HEAD = """\
+# Configuration
+
+Every key of a run. Each can stand in a TOML, JSON or YAML file, follow `--set` on the command line, or be a keyword of
+`rookery.train`: `[ppo]` with `clip = 0.1`, `--set ppo.clip=0.1`, `ppo={"clip": 0.1}`. Later ones win: defaults, then
+what rookery knows to work for the world, then the file, then `--set`, then flags and keywords. Where no default is
+shown, a key that is left out means what its sentence says. [How runs work](training.md); [the learners](learners.md).
+
+This page is made by `python -m rookery.config.document` from what the code itself says.
+"""
+TABLE = "\n| key | holds | default | |\n|---|---|---|---|\n"
+
+
+def page() -> str:
+    """The whole page, as Markdown."""
+    parts = [HEAD]
+    for section, rows in groupby(fields_help(), key=lambda row: row[0].rpartition(".")[0]):
+        parts.append(f"\n## {_title(section)}\n{TABLE}")
+        parts += [_row(*row) for row in rows]
+    parts.append("\n## Older names\n\nThese are understood as well.\n\n| older | today |\n|---|---|\n")
+    parts += [f"| `{old}` | `{new}` |\n" for old, new in OLD_NAMES.items()]
+    return "".join(parts)
+
+
+def _title(section: str) -> str:
+    if not section:
+        return "The run"
+    return f"`{section}`: {(RunConfig.model_fields[section].description or '').rstrip('.')}"
+
+
+def _row(key: str, valid: str, default: str, sentence: str) -> str:
+    shown = "must be given" if fields()[key].is_required() else f"`{default}`" if default else ""
+    return f"| `{key}` | {valid} | {shown} | {sentence} |\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

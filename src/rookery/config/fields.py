@@ -1,0 +1,152 @@
+"""The configuration's keys, written with dots, what each may hold in words, and which is nearest to a wrong one."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import types
+from collections.abc import Iterable
+from functools import cache
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from rookery.config.layers import OLD_NAMES
+from rookery.config.schema import RunConfig
+
+LEARNERS = ("ppo", "sac", "dqn")
+CLOSE, CLOSE_IN_SECTION = 0.6, 0.75
+PLAIN = {int: "a whole number", float: "a number", str: "text", dict: "a table of keys and values"}
+MANY = {int: "whole numbers", float: "numbers", str: "texts"}
+
+
+@cache
+def fields() -> dict[str, FieldInfo]:
+    """Every key that holds a value, in the order of the schema."""
+    return {key: field for key, field in _walk(RunConfig) if not _is_section(field)}
+
+
+@cache
+def sections() -> tuple[str, ...]:
+    """The keys that hold other keys."""
+    return tuple(key for key, field in _walk(RunConfig) if _is_section(field))
+
+
+def fields_help() -> list[tuple[str, str, str, str]]:
+    """For each key: its name with dots, what it may hold, its default as it would be written, and its sentence."""
+    return [(key, in_words(field), default_of(field), field.description or "") for key, field in fields().items()]
+
+
+def in_words(field: FieldInfo) -> str:
+    """What a field may hold.
+
+    >>> in_words(fields()["num_envs"])
+    'a whole number from 1 up, "auto" or "adaptive"'
+    """
+    extra = field.json_schema_extra
+    if isinstance(extra, dict) and "words" in extra:
+        return str(extra["words"])
+    return joined(_alternatives(field.annotation, field.metadata))
+
+
+def kinds(field: FieldInfo) -> set[Any]:
+    """The plain types that a field may hold, such as {int, None}."""
+    return set(_kinds(field.annotation))
+
+
+def nearest(unknown: str, learner: str | None = None) -> list[str]:
+    """The known keys most like an unknown one, with their dots: those of its own section if they are close, else of
+    any section, where those of the chosen learner go before the other learners'."""
+    section, _, leaf = unknown.rpartition(".")
+    leaf = leaf.lower().replace("-", "_")
+    names = [(key.rpartition(".")[2], key) for key in [*fields(), *sections()]]
+    own = _best(leaf, [(name, key) for name, key in names if key == f"{section}.{name}"], CLOSE_IN_SECTION)
+    if own:
+        return own
+    found = _best(leaf, [*names, *OLD_NAMES.items()], CLOSE)
+    if learner in LEARNERS:
+        others = tuple(f"{name}." for name in LEARNERS if name != learner)
+        found = [key for key in found if not key.startswith(others)] or found
+    return found[:4]
+
+
+def keys_of(section: str) -> list[str]:
+    """The names that may stand in a section; "" is the top."""
+    return [key.rpartition(".")[2] for key in [*fields(), *sections()] if key.rpartition(".")[0] == section]
+
+
+def _walk(model: type[BaseModel], prefix: str = "") -> Iterable[tuple[str, FieldInfo]]:
+    for name, field in model.model_fields.items():
+        yield prefix + name, field
+        if _is_section(field):
+            yield from _walk(field.annotation, f"{prefix}{name}.")  # type: ignore[arg-type]
+
+
+def _is_section(field: FieldInfo) -> bool:
+    return isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+
+
+def _best(leaf: str, names: list[tuple[str, str]], cutoff: float) -> list[str]:
+    """The keys whose name is most like `leaf`, if it is like any."""
+    scores = [(_likeness(leaf, name), key) for name, key in names]
+    best = max((score for score, _ in scores), default=0.0)
+    return list(dict.fromkeys(key for score, key in scores if score == best >= cutoff))
+
+
+def _likeness(wrong: str, name: str) -> float:
+    ratio = difflib.SequenceMatcher(None, wrong, name).ratio()
+    begins = len(wrong) >= 3 and name.startswith(wrong)  # `eval` for `evaluation`
+    return (1 + ratio) / 2 if begins else ratio
+
+
+def default_of(field: FieldInfo) -> str:
+    """A field's default as it would be written in TOML: an example where it must be given, "" where it is left out."""
+    if field.default is PydanticUndefined:
+        return '"CartPole-v1"'
+    return "" if field.default is None else json.dumps(field.default)
+
+
+def _kinds(annotation: Any) -> list[Any]:
+    if get_origin(annotation) is Annotated:
+        return _kinds(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [kind for part in get_args(annotation) for kind in _kinds(part)]
+    if get_origin(annotation) is Literal:
+        return [type(value) for value in get_args(annotation)]
+    return [None if annotation is type(None) else get_origin(annotation) or annotation]
+
+
+def _alternatives(annotation: Any, metadata: Iterable[Any] = ()) -> list[str]:
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        limits = [limit for item in parts[1:] for limit in getattr(item, "metadata", [item])]
+        return _alternatives(parts[0], limits)
+    if origin in (Union, types.UnionType):
+        return [text for part in parts if part is not type(None) for text in _alternatives(part, metadata)]
+    if origin is Literal:
+        return [json.dumps(value) for value in parts]
+    if annotation is bool:
+        return ["true", "false"]
+    if origin is list:
+        return [f"a list of {MANY[_kinds(parts[0])[0]]}"]
+    if annotation is str and any(hasattr(item, "min_length") for item in metadata):
+        return ["text that is not empty"]
+    return [PLAIN[origin or annotation] + (_limits(metadata) if annotation in (int, float) else "")]
+
+
+def _limits(metadata: Iterable[Any]) -> str:
+    bounds = {name: getattr(item, name) for item in metadata for name in ("ge", "gt", "le") if hasattr(item, name)}
+    low = f" from {bounds['ge']}" if "ge" in bounds else f" above {bounds['gt']}" if "gt" in bounds else ""
+    if "le" not in bounds:
+        return f"{low} up" if "ge" in bounds else low
+    return f"{low}{'' if 'ge' in bounds else ' and up'} to {bounds['le']}"
+
+
+def joined(texts: list[str]) -> str:
+    """
+    >>> joined(["a", "b", "c"])
+    'a, b or c'
+    """
+    return " or ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)

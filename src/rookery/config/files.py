@@ -1,0 +1,115 @@
+"""Reading a configuration from a file: TOML, JSON or YAML, by its suffix."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from rookery.errors import ConfigError, MissingExtra
+
+LARGEST = 1 << 20  # a configuration is written by a person; what is larger is some other file
+YAML_NUMBER = re.compile(r"^[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+$")
+
+
+def is_config(source: str) -> bool:
+    """Whether this names a config file rather than a world: by its suffix, or because there is such a file."""
+    path = Path(source)
+    return path.suffix.lower() in READERS or (path.suffix not in ("", ".py") and path.is_file())
+
+
+def read_config(path: str | PathLike[str]) -> dict[str, Any]:
+    """The file's content, unchecked. What is wrong with the file itself is told with its name and the line."""
+    file = Path(path)
+    read = READERS.get(file.suffix.lower())
+    if read is None:
+        raise ConfigError(f"{file}: cannot be read as a configuration; the name should end in {', '.join(READERS)}")
+    try:
+        content = read(_text(file))
+    except RecursionError:
+        raise ConfigError(f"{file}: is nested too deeply") from None
+    except ValueError as error:  # a mistake that we found, or a number or date that cannot be one
+        raise ConfigError(f"{file}: {error}") from None
+    if not isinstance(content, dict):
+        found = "nothing" if content is None else f"a {type(content).__name__}"
+        raise ConfigError(f"{file}: should hold keys with values, such as the key `world`, but holds {found}")
+    return content
+
+
+class _Mistake(ValueError):
+    """What is wrong with a file's text."""
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(LARGEST + 1)
+    except FileNotFoundError:
+        raise _Mistake("there is no such file") from None
+    except OSError as error:
+        raise _Mistake(f"cannot be read ({error.strerror})") from None
+    if len(data) > LARGEST:
+        raise _Mistake(f"is larger than {LARGEST >> 20} MiB, which no configuration is")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise _Mistake("is not text in UTF-8") from None
+    if "\0" in text:
+        raise _Mistake("is not text but binary data")
+    return text
+
+
+def _toml(text: str) -> Any:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _Mistake(f"is not valid TOML: {error}") from None
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        raise _Mistake(f"is not valid JSON: {error.msg} (at line {error.lineno}, column {error.colno})") from None
+
+
+def _once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """A key that is there twice is a mistake, of which JSON and YAML would silently take the second half."""
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise _Mistake(f"holds the key `{twice}` twice")
+    return content
+
+
+def _yaml(text: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise MissingExtra("reading YAML needs the package pyyaml: pip install pyyaml") from None
+
+    class Loader(yaml.SafeLoader):
+        """Safe, with 1e5 and 3e-4 as the numbers that they are in TOML, JSON and YAML 1.2."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            plain = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+            _once([(key.value, None) for key in plain if key.tag != "tag:yaml.org,2002:merge"])
+            return super().construct_mapping(node, deep)
+
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", YAML_NUMBER, list("-+.0123456789"))
+    try:
+        return yaml.load(text, Loader)  # noqa: S506 - a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f" (at line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+        raise _Mistake(f"is not valid YAML: {error.problem or error.context}{place}") from None
+    except yaml.YAMLError as error:
+        raise _Mistake(f"is not valid YAML: {error}") from None
+
+
+READERS: dict[str, Callable[[str], Any]] = {".toml": _toml, ".json": _json, ".yaml": _yaml, ".yml": _yaml}

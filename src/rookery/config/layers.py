@@ -1,0 +1,143 @@
+"""Layers of a configuration: laid over each other, spelled on a command line, by the names of older trainers."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+from rookery.errors import ConfigError
+
+OLD_NAMES = {
+    "n_envs": "num_envs",
+    "parallel_start_method": "start_method",
+    "total_timesteps": "steps",
+    "total_steps": "steps",
+    "num_episodes": "episodes",
+    "gpu": "device",
+    "base_output_dir": "runs_dir",
+    "checkpoint_dir": "checkpoints.dir",
+    "checkpoint_path": "checkpoints.dir",
+    "eval_every": "evaluation.every",
+    "eval_freq_steps": "evaluation.every",
+    "eval_episodes": "evaluation.episodes",
+    "eval_num_games": "evaluation.episodes",
+}
+PYTHONIC = {"True": "true", "False": "false"}
+MISSING = object()
+
+
+def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """One nested dict, in which later layers win key by key. `learning_rate` goes to the learners' sections, so that
+    the later one wins whether it was given by its short name or by its long one."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        _lay(merged, _spread_learning_rate(layer))
+    return merged
+
+
+def parse_override(text: str) -> dict[str, Any]:
+    """A nested dict from "a.b=c".
+
+    >>> parse_override("ppo.hidden=[64, 64]"), parse_override("world=CartPole-v1")
+    ({'ppo': {'hidden': [64, 64]}}, {'world': 'CartPole-v1'})
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not all(part.strip() for part in key.split(".")):
+        raise ConfigError(f"--set {text}: should be KEY=VALUE, such as ppo.clip=0.1")
+    return nested(key, parse_value(value))
+
+
+def parse_value(text: str) -> Any:
+    """A value as TOML writes it; what is none of TOML's is text.
+
+    >>> [parse_value(text) for text in ("8", "1_000", ".5", "true", "[64, 64]", "auto", '"8"')]
+    [8, 1000, 0.5, True, [64, 64], 'auto', '8']
+    """
+    text = text.strip()
+    try:
+        (value,) = tomllib.loads(f"x = {PYTHONIC.get(text, text)}").values()
+    except ValueError:
+        return _loose_number(text)
+    return value if isinstance(value, (bool, int, float, str, list, dict)) else text  # dates stay text
+
+
+def legacy(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The same by today's names. Two names of one option may both be there if they agree.
+
+    >>> legacy({"n_envs": None, "gpu": 0, "eval_num_games": 5})
+    {'num_envs': 'auto', 'device': 'cuda:0', 'evaluation': {'episodes': 5}}
+    """
+    renamed: dict[str, Any] = {}
+    origin: dict[str, str] = {}
+    for old in sorted(given, key=lambda name: str(name) in OLD_NAMES):  # today's names first, to compare with
+        name, value = str(old), given[old]
+        key = OLD_NAMES.get(name, name)
+        if key == "num_envs" and value is None:
+            value = "auto"
+        if name not in OLD_NAMES:
+            _lay(renamed, nested(key, deepcopy(value)))
+            continue
+        if value is None:
+            continue
+        value = _gpu(value) if name == "gpu" else value
+        other = _look_up(renamed, key)
+        if other is not MISSING and other != value:
+            raise ConfigError(two_names(name, given[old], origin.get(key, key), other))
+        _lay(renamed, nested(key, value))
+        origin[key] = name
+    return renamed
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """
+    >>> nested("a.b", 1)
+    {'a': {'b': 1}}
+    """
+    for part in reversed(key.split(".")):
+        value = {part.strip(): value}
+    return value
+
+
+def two_names(one: str, value: Any, other: str, other_value: Any) -> str:
+    return f"`{one}` = {value!r} and `{other}` = {other_value!r} are two names of one option; give one of them"
+
+
+def _lay(below: dict[str, Any], above: Mapping[str, Any]) -> None:
+    for key, value in above.items():
+        if isinstance(value, Mapping) and isinstance(below.get(key), dict):
+            _lay(below[key], value)
+        else:
+            below[key] = deepcopy(dict(value)) if isinstance(value, Mapping) else value
+
+
+def _spread_learning_rate(layer: Mapping[str, Any]) -> dict[str, Any]:
+    spread = deepcopy(dict(layer))
+    rate = spread.pop("learning_rate", None)
+    for learner in ("ppo", "sac", "dqn") if rate is not None else ():
+        spread.setdefault(learner, {}).setdefault("learning_rate", rate)
+    return spread
+
+
+def _look_up(given: Mapping[str, Any], key: str) -> Any:
+    value: Any = given
+    for part in key.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return MISSING
+        value = value[part]
+    return value
+
+
+def _gpu(number: Any) -> str:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise ConfigError(f'`gpu` should be the number of a GPU, 0 or more, got {number!r}; for none, `device` = "cpu"')
+    return f"cuda:{number}"
+
+
+def _loose_number(text: str) -> Any:
+    """TOML refuses .5 and 1., which people write."""
+    try:
+        return float(text) if text[:1] in tuple("+-.0123456789") else text
+    except ValueError:
+        return text

@@ -1,0 +1,160 @@
+"""The fields of a configuration. Each one's sentence is its help on the command line and in the docs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from rookery.learners.options import DQNOptions, PPOOptions, SACOptions
+
+Count = Annotated[int, Field(ge=1)]
+SEEDS = 2**63  # what both NumPy and torch take
+
+LearnerName = Literal["auto", "ppo", "sac", "dqn"]
+Backend = Literal["auto", "serial", "thread", "process", "kernel"]
+
+
+def _told_as(words: str) -> dict[str, Any]:
+    """What is valid, in words, where a type and its limits would not say it."""
+    return {"words": words}
+
+
+class Section(BaseModel):
+    """A part of the configuration. Keys that do not exist are refused."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Evaluation(Section):
+    """How the agent is measured during a run: on one env with a seed of its own."""
+
+    every: Count | None = Field(None, description="Steps between two evaluations; left out, there are ten in a run.")
+    episodes: int = Field(10, ge=1, description="Episodes of one evaluation.")
+    seed: int | None = Field(
+        None, ge=0, lt=SEEDS, description="Seed of the env that evaluates; left out, it follows from the run's seed."
+    )
+    stop_at: float | None = Field(None, description="End the run once an evaluation reaches this mean return.")
+    deterministic: bool = Field(True, description="Evaluate the likeliest action rather than a drawn one.")
+
+
+class Checkpoints(Section):
+    """What is kept so that a run can go on after anything."""
+
+    every: Count | None = Field(None, description="Steps between two checkpoints; left out, there are ten in a run.")
+    keep: int = Field(3, ge=1, description="How many of the latest are kept; the best one is kept as well.")
+    dir: str | None = Field(
+        None, min_length=1, description="Folder for checkpoints; left out, `checkpoints` in the run's own folder."
+    )
+    replay: bool = Field(True, description="Save the replay buffer too, without which a resumed run is not the same.")
+
+
+class Monitor(Section):
+    """What can be seen of a run."""
+
+    panel: bool | Literal["auto"] = Field(
+        "auto", description="Show a live panel instead of plain lines; auto does so on a terminal."
+    )
+    tensorboard: bool = Field(True, description="Write metrics for TensorBoard.")
+    wandb: bool = Field(False, description="Send metrics to Weights & Biases.")
+    mlflow: bool = Field(False, description="Send metrics to MLflow.")
+    plot: bool = Field(True, description="Draw plots/learning.png when the run ends.")
+    video: bool = Field(False, description="Record a video of the agent when the run ends.")
+
+
+class RunConfig(Section):
+    """Everything that decides a run."""
+
+    world: str = Field(
+        min_length=1,
+        description="What to train on: a Gymnasium id such as CartPole-v1, my_file.py:MyEnv, or hockey.",
+    )
+    world_options: dict[str, Any] = Field({}, description="Keyword arguments for the world.")
+    steps: int = Field(100_000, gt=0, description="How many steps to train for, counted over all envs.")
+    episodes: Count | None = Field(None, description="Stop after so many episodes, if that comes first.")
+    seed: int = Field(0, ge=0, lt=SEEDS, description="The same seed and configuration give the same run.")
+
+    num_envs: Count | Literal["auto", "adaptive"] = Field(
+        "auto", description="How many envs run at once; auto measures, adaptive goes on measuring during the run."
+    )
+    backend: Backend = Field(
+        "auto", description="What steps the envs: serial, thread, process, kernel, or auto, which measures."
+    )
+    workers: int | None = Field(None, ge=1, description="How many workers share the envs; left out, measured.")
+    start_method: Literal["spawn", "forkserver", "fork"] | None = Field(
+        None, description="How worker processes start: spawn, forkserver or fork; left out, the safest that is quick."
+    )
+    twin: bool = Field(True, description="Take the compiled twin of a world where rookery has one.")
+    groups: Literal[1, 2] | None = Field(
+        None, description="With 2, one half of the envs steps while the policy acts for the other; left out, decided."
+    )
+    step_timeout: float | None = Field(
+        None, gt=0, description="Seconds after which a step counts as hung and its worker is replaced."
+    )
+    on_failure: Literal["restart", "raise"] = Field(
+        "restart", description="Replace an env that fails and go on, or end the run with its error."
+    )
+    max_restarts: int = Field(
+        10, ge=0, description="How many restarts of one env are allowed within a minute before the run gives up."
+    )
+    bad_values: Literal["finite", "raise", "restart", "allow"] = Field(
+        "finite", description="Refuse NaN and infinity only, or all that lies outside the space; or restart, or allow."
+    )
+
+    learner: LearnerName = Field("auto", description="Who learns; auto looks at the action space.")
+    learning_rate: float | None = Field(
+        None, gt=0, description="Learning rate of whichever learner is chosen; short for ppo.learning_rate and so on."
+    )
+    device: str = Field(
+        "auto",
+        pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$",
+        description="Where the learner computes; auto takes a GPU if there is one and it helps.",
+        json_schema_extra=_told_as('"auto", "cpu", "cuda", "cuda:N" (a GPU by number) or "mps"'),
+    )
+
+    name: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+=,@-]{0,99}$",
+        description="Name of the run; left out, made of world, learner and seed.",
+        json_schema_extra=_told_as("a folder's name of letters, digits and any of _ . + = , @ -"),
+    )
+    runs_dir: str = Field("runs", min_length=1, description="Folder in which each run has a folder of its own.")
+
+    ppo: PPOOptions = Field(default_factory=PPOOptions, description="Options of PPO.")
+    sac: SACOptions = Field(default_factory=SACOptions, description="Options of SAC.")
+    dqn: DQNOptions = Field(default_factory=DQNOptions, description="Options of DQN.")
+
+    evaluation: Evaluation = Field(default_factory=Evaluation, description="How the agent is measured during a run.")
+    checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="What is kept to go on from.")
+    monitor: Monitor = Field(default_factory=Monitor, description="What can be seen of a run.")
+
+    @property
+    def takes_twin(self) -> bool:
+        """Whether a compiled twin may stand in: not where the other wishes are about worker processes."""
+        return (
+            self.twin
+            and self.backend in ("auto", "kernel")
+            and self.num_envs != "adaptive"
+            and self.step_timeout is None
+        )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> RunConfig:
+        if self.num_envs == "adaptive":
+            if self.groups == 2:
+                raise ValueError('`groups` = 2 cannot go with `num_envs` = "adaptive": leave one of them out')
+            if self.backend not in ("auto", "process"):
+                raise ValueError(
+                    f'`num_envs` = "adaptive" needs `backend` = "process" or "auto", got {self.backend!r}; '
+                    'with other backends give a number or "auto"'
+                )
+        if self.num_envs == 1 and self.groups == 2:
+            raise ValueError("`groups` = 2 needs at least two envs: `num_envs` is 1")
+        fixed = isinstance(self.num_envs, int) and self.backend in ("process", "thread")
+        if fixed and self.workers is not None and self.workers > self.num_envs:  # type: ignore[operator]
+            raise ValueError(f"`workers` = {self.workers} is more than `num_envs` = {self.num_envs}")
+        if self.step_timeout is not None and self.backend not in ("auto", "process"):
+            raise ValueError(f'`step_timeout` needs `backend` = "process": {self.backend!r} cannot stop a hung step')
+        if self.name == "latest":
+            raise ValueError("`name` cannot be 'latest', which stands for the run that was started last")
+        return self

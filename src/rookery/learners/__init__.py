@@ -1,0 +1,1 @@
+"""Learners: arrays in, actions out. They never see an environment."""
