@@ -1,0 +1,104 @@
+"""An agent: what remains of a learner when training is over. It takes batches of observations and gives actions."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+
+from rookery.errors import SpaceError
+from rookery.learners.observations import Leaf, leaves_of, mask_of, split
+
+
+class Policy(nn.Module):
+    """The nets that choose actions, with all that belongs to them (normalisers too). Each learner has its own."""
+
+    leaves: list[Leaf]
+    memory_size: int = 0  # numbers a recurrent policy remembers of each env
+
+    @abstractmethod
+    def decide(
+        self, leaves: list[Tensor], mask: Tensor | None, noise: Tensor | None, memory: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Actions as envs want them, the best ones unless there is noise; and what to remember."""
+
+    @abstractmethod
+    def draw(self, rows: int, generator: torch.Generator) -> Tensor:
+        """Noise for one batch of random actions."""
+
+
+class Agent:
+    """Plays. `act` takes a batch of observations, as arrays or tensors, and answers in kind.
+
+    A recurrent agent remembers what it saw: `starts` tells which rows begin a new episode (all do when the size of the
+    batch changes, or after `forget()`).
+    """
+
+    def __init__(
+        self, policy: Policy, observation_space: spaces.Space, action_space: spaces.Space, device: torch.device
+    ) -> None:
+        self.policy, self.device = policy, device
+        self.observation_space, self.action_space = observation_space, action_space
+        self._generator = torch.Generator(device).manual_seed(0)
+        self._memory: Tensor | None = None
+
+    def seed(self, seed: int) -> None:
+        """Fix the random choices that follow."""
+        self._generator.manual_seed(seed)
+
+    def forget(self) -> None:
+        """Forget all episodes so far (recurrent agents)."""
+        self._memory = None
+
+    @torch.no_grad()
+    def act(self, observations: Any, deterministic: bool = False, *, mask: Any = None, starts: Any = None) -> Any:
+        """Actions for a batch of observations; `mask` [batch, actions] allows some of them only."""
+        leaves = split(self.policy.leaves, observations, self.device)
+        self._check(leaves)
+        mask = mask_of(observations) if mask is None else mask
+        if mask is not None:
+            mask = torch.as_tensor(mask, device=self.device).bool()
+        noise = None if deterministic else self.policy.draw(len(leaves[0]), self._generator)
+        actions, self._memory = self.policy.decide(leaves, mask, noise, self._recall(len(leaves[0]), starts))
+        as_tensors = isinstance(next(_arrays(observations)), Tensor)
+        return actions if as_tensors else actions.cpu().numpy()
+
+    act_batch = act
+
+    def _recall(self, rows: int, starts: Any) -> Tensor | None:
+        size = self.policy.memory_size
+        if not size:
+            return None
+        if self._memory is None or len(self._memory) != rows:
+            return torch.zeros(rows, size, device=self.device)
+        if starts is None:
+            return self._memory
+        return self._memory.masked_fill(torch.as_tensor(starts, device=self.device).bool().unsqueeze(1), 0.0)
+
+    def _check(self, leaves: list[Tensor]) -> None:
+        for leaf, values in zip(self.policy.leaves, leaves, strict=True):
+            if values.ndim == 0 or values.shape[1:] != leaf.shape:
+                hint = "; act() takes a batch: observation[None] makes one of one" if values.shape == leaf.shape else ""
+                wanted = f"({', '.join(['batch', *map(str, leaf.shape)])})"
+                raise SpaceError(f"{leaf.name} should be of shape {wanted}, got {tuple(values.shape)}{hint}")
+
+
+def make_leaves(space: spaces.Space) -> list[Leaf]:
+    """The leaves of an observation space, of which there must be some."""
+    leaves = leaves_of(space)
+    if not leaves:
+        raise SpaceError(f"there is nothing to observe in {space}")
+    return leaves
+
+
+def _arrays(observations: Any) -> Any:
+    if isinstance(observations, dict):
+        observations = observations.values()
+    elif not isinstance(observations, tuple):
+        yield observations
+        return
+    for part in observations:
+        yield from _arrays(part)

@@ -1,0 +1,65 @@
+"""Noise for exploring with continuous actions, drawn for a stretch of steps ahead."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+STRETCH = 1024  # steps drawn at once; pink noise holds a course for at most this long
+
+
+class Noise:
+    """Numbers of mean 0 and deviation 1 for each env and action: `take` gives the next ones."""
+
+    def __init__(self, kind: Literal["gaussian", "pink"], num_envs: int, size: int, generator: torch.Generator) -> None:
+        self.kind, self.size, self._generator = kind, size, generator
+        self.resize(num_envs)
+
+    def resize(self, num_envs: int) -> None:
+        """Another number of envs; all begin new stretches."""
+        self._drawn = torch.zeros(STRETCH, num_envs, self.size, device=self._generator.device)
+        self._used = [STRETCH] * num_envs
+
+    def take(self, rows: slice) -> Tensor:
+        """For one step of the envs in `rows`, [envs, size]."""
+        step = self._used[rows.start]
+        if step == STRETCH:
+            step = 0
+            self._drawn[:, rows] = self._draw(len(self._used[rows]))
+        self._used[rows] = [step + 1] * len(self._used[rows])
+        return self._drawn[step, rows]
+
+    def _draw(self, envs: int) -> Tensor:
+        if self.kind == "pink":
+            return pink(STRETCH, envs * self.size, self._generator).reshape(STRETCH, envs, self.size)
+        return torch.randn(STRETCH, envs, self.size, generator=self._generator, device=self._generator.device)
+
+    def state(self) -> dict[str, Any]:
+        """What is drawn already, and how much of it is used."""
+        return {"drawn": self._drawn.cpu().numpy().copy(), "used": list(self._used)}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on with it."""
+        self._drawn = torch.from_numpy(np.array(state["drawn"])).to(self._generator.device)
+        self._used = list(state["used"])
+
+
+def pink(steps: int, columns: int, generator: torch.Generator) -> Tensor:
+    """Columns of noise whose power falls as 1/f, [steps, columns], of deviation 1 over many draws.
+
+    Timmer and König (1995): white noise in the frequencies, scaled, and brought back into time.
+    """
+    white = torch.randn(2, steps // 2 + 1, columns, generator=generator, device=generator.device)
+    scale = torch.arange(steps // 2 + 1, device=generator.device).clamp(min=1).rsqrt()
+    real, imaginary = white * scale.unsqueeze(-1)
+    # The mean, and for an even number the quickest swing, are real; they alone carry what others carry in two parts.
+    ends = [0, -1] if steps % 2 == 0 else [0]
+    imaginary[ends] = 0.0
+    real[ends] *= math.sqrt(2.0)
+    power = 4.0 * scale.square()
+    power[ends] /= 2.0
+    return torch.fft.irfft(torch.complex(real, imaginary), n=steps, dim=0) * (steps / power.sum().sqrt())

@@ -1,0 +1,85 @@
+"""Running statistics, as buffers of the agent: saved with it, and moved with it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+CLIP = 10.0
+
+
+class RunningNorm(nn.Module):
+    """Shifts and scales vectors to mean 0 and deviation 1 by all that `update` has seen.
+
+    >>> norm = RunningNorm(1)
+    >>> norm.update(torch.tensor([[1.0], [3.0]]))
+    >>> norm(torch.tensor([[3.0]])).round(decimals=3)
+    tensor([[1.]])
+    """
+
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        # Double precision: after 1e8 samples single precision would no longer move.
+        self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
+        self.register_buffer("variance", torch.ones(size, dtype=torch.float64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self._shift_scale: tuple[Tensor, Tensor] | None = None
+
+    def forward(self, values: Tensor) -> Tensor:
+        """The normalised values."""
+        if self._shift_scale is None:
+            self._shift_scale = self.mean.float(), (self.variance + 1e-8).rsqrt().float()
+        shift, scale = self._shift_scale
+        return ((values - shift) * scale).clamp(-CLIP, CLIP)
+
+    @torch.no_grad()
+    def update(self, values: Tensor) -> None:
+        """Take a batch into account, as if its rows had come one by one (Chan's parallel formula)."""
+        rows = values.reshape(-1, values.shape[-1]).double()
+        count, mean, variance = len(rows), rows.mean(0), rows.var(0, correction=0)
+        total = self.count + count
+        delta = mean - self.mean
+        squares = self.variance * self.count + variance * count + delta.square() * (self.count * count / total)
+        self.mean += delta * (count / total)
+        self.variance.copy_(squares / total)
+        self.count.copy_(total)
+        self._shift_scale = None
+
+    def _load_from_state_dict(self, *args: object, **kwargs: object) -> None:
+        super()._load_from_state_dict(*args, **kwargs)  # type: ignore[arg-type]
+        self._shift_scale = None
+
+
+class ReturnScale(nn.Module):
+    """Scales rewards by the deviation of discounted returns, which it follows env by env."""
+
+    running: Tensor
+
+    def __init__(self, num_envs: int, gamma: float) -> None:
+        super().__init__()
+        self.gamma = gamma
+        self.statistics = RunningNorm(1)
+        self.register_buffer("running", torch.zeros(num_envs))
+
+    @torch.no_grad()
+    def follow(self, rewards: Tensor, ended: Tensor) -> None:
+        """Take rewards [steps, envs] into account; `ended` says where episodes ended."""
+        returns = torch.empty_like(rewards)
+        for step in range(len(rewards)):
+            self.running.mul_(self.gamma).add_(rewards[step])
+            returns[step] = self.running
+            self.running.masked_fill_(ended[step], 0.0)
+        self.statistics.update(returns.reshape(-1, 1))
+
+    def scale(self, rewards: Tensor) -> Tensor:
+        """The scaled rewards."""
+        return (rewards * (self.statistics.variance + 1e-8).rsqrt().float()).clamp(-CLIP, CLIP)
+
+    def resize(self, num_envs: int) -> None:
+        """Envs came or went at the end."""
+        kept = self.running[:num_envs]
+        self.running = torch.cat([kept, kept.new_zeros(num_envs - len(kept))])

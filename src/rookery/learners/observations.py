@@ -1,0 +1,133 @@
+"""Observations of any space as a flat list of arrays, its leaves: what storage keeps and nets read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from rookery.errors import SpaceError
+
+MASK_KEY = "action_mask"  # where a Dict observation keeps the actions that are allowed, as PettingZoo does too
+SMALLEST_IMAGE = 8  # pixels a side; smaller three-dimensional boxes are read as vectors
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One array of an observation."""
+
+    path: tuple[str | int, ...]
+    shape: tuple[int, ...]
+    kind: Literal["vector", "image", "choice"]
+    sizes: tuple[int, ...] = ()  # of a choice: how many values each number can take
+    starts: tuple[int, ...] = ()
+    channels_last: bool = False
+    byte: bool = False  # an image of bytes, kept as such until a net reads it
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """How it is stored: 4 bytes a number, or 1 for pixels."""
+        return torch.uint8 if self.byte else torch.int64 if self.kind == "choice" else torch.float32
+
+    @property
+    def width(self) -> int:
+        """How many numbers a net reads of it, images apart."""
+        return sum(self.sizes) if self.kind == "choice" else int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def name(self) -> str:
+        """
+        >>> Leaf(("camera", 0), (3,), "vector").name
+        'camera.0'
+        """
+        return ".".join(str(part) for part in self.path) or "observation"
+
+
+def leaves_of(space: spaces.Space, path: tuple[str | int, ...] = ()) -> list[Leaf]:
+    """
+    >>> [leaf.kind for leaf in leaves_of(spaces.Dict(a=spaces.Discrete(3), b=spaces.Box(-1, 1, (2,))))]
+    ['choice', 'vector']
+    """
+    if isinstance(space, spaces.Dict):
+        parts = {key: part for key, part in space.items() if path or key != MASK_KEY}
+        return [leaf for key, part in parts.items() for leaf in leaves_of(part, (*path, key))]
+    if isinstance(space, spaces.Tuple):
+        return [leaf for k, part in enumerate(space.spaces) for leaf in leaves_of(part, (*path, k))]
+    if isinstance(space, spaces.Discrete):
+        return [Leaf(path, (), "choice", (int(space.n),), (int(space.start),))]
+    if isinstance(space, spaces.MultiDiscrete):
+        sizes, starts = (tuple(int(x) for x in numbers.ravel()) for numbers in (space.nvec, space.start))
+        return [Leaf(path, space.shape, "choice", sizes, starts)]
+    if isinstance(space, spaces.MultiBinary):
+        return [Leaf(path, space.shape, "vector")]
+    if isinstance(space, spaces.Box):
+        return [_box_leaf(space, path)]
+    name = ".".join(str(part) for part in path)
+    where = f"the part {name!r} of the observation" if path else "the observation"
+    raise SpaceError(
+        f"{where} is a {type(space).__name__}, which no net here can read; the learners take Box, Discrete, "
+        "MultiDiscrete and MultiBinary, alone or in a Dict or Tuple"
+    )
+
+
+def _box_leaf(space: spaces.Box, path: tuple[str | int, ...]) -> Leaf:
+    shape = space.shape
+    if len(shape) == 3:
+        last = _channels_last(shape)
+        if min(shape[:2] if last else shape[1:]) >= SMALLEST_IMAGE:
+            return Leaf(path, shape, "image", channels_last=last, byte=space.dtype == np.uint8)
+    if len(shape) == 2 and space.dtype == np.uint8 and min(shape) >= SMALLEST_IMAGE:
+        return Leaf(path, shape, "image", byte=True)
+    return Leaf(path, shape, "vector")
+
+
+def _channels_last(shape: tuple[int, ...]) -> bool:
+    """Screens and boards are mostly square; where that does not tell, there are fewer channels than pixels."""
+    if (shape[0] == shape[1]) != (shape[1] == shape[2]):
+        return shape[0] == shape[1]
+    return shape[2] < shape[0]
+
+
+def split(leaves: Sequence[Leaf], observation: Any, device: torch.device) -> list[torch.Tensor]:
+    """A batch of observations, arrays or tensors, as one tensor a leaf; shares memory where it can."""
+    return [_tensor(_at(observation, leaf.path), leaf.dtype, device) for leaf in leaves]
+
+
+def stack(leaves: Sequence[Leaf], rows: Sequence[Any], device: torch.device) -> list[torch.Tensor]:
+    """Single observations, such as `final_obs`, as a batch of leaves."""
+    return [_tensor(np.stack([np.asarray(_at(row, leaf.path)) for row in rows]), leaf.dtype, device) for leaf in leaves]
+
+
+def mask_of(observation: Any, infos: dict[str, Any] | None = None) -> np.ndarray | None:
+    """The allowed actions, from a Dict observation's "action_mask" or else from the infos'; an env that gives none
+    allows all."""
+    if isinstance(observation, dict) and MASK_KEY in observation:
+        mask = observation[MASK_KEY]
+        return np.asarray(mask.cpu() if isinstance(mask, torch.Tensor) else mask, np.bool_)
+    if not infos or MASK_KEY not in infos:
+        return None
+    mask, given = infos[MASK_KEY], infos.get(f"_{MASK_KEY}")
+    if mask.dtype == object:
+        example = next(row for row in mask if row is not None)
+        mask = np.stack([np.ones_like(example) if row is None else row for row in mask])
+    mask = mask.astype(np.bool_)
+    if given is not None:
+        mask[~given] = True
+    return mask
+
+
+def _at(observation: Any, path: tuple[str | int, ...]) -> Any:
+    for key in path:
+        observation = observation[key]
+    return observation
+
+
+def _tensor(values: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    if not isinstance(values, torch.Tensor):
+        array = np.ascontiguousarray(values)
+        values = torch.from_numpy(array if array.flags.writeable else array.copy())  # torch warns of read-only memory
+    return values.to(device, dtype)

@@ -1,0 +1,192 @@
+"""What on-policy learners keep of a rollout: arrays [steps, envs, ...], allocated once and filled again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.learners.heads import Head
+from rookery.learners.observations import Leaf
+
+Finals = tuple[np.ndarray, list[Tensor]]  # which rows, and the leaves of their last observations
+
+
+class Rollout:
+    """Each group of envs has a clock of its own: they are stepped in turns, and meet when the rollout is full."""
+
+    def __init__(
+        self, leaves: Sequence[Leaf], head: Head, length: int, envs: int, memory: int, device: torch.device
+    ) -> None:
+        def array(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(length, envs, *shape, dtype=dtype, device=device)
+
+        self.length, self.envs, self.device = length, envs, device
+        self.observations = [array(*leaf.shape, dtype=leaf.dtype) for leaf in leaves]
+        self.last = [torch.zeros(envs, *leaf.shape, dtype=leaf.dtype, device=device) for leaf in leaves]
+        self.actions = array(*head.shape, dtype=head.dtype)
+        self.outputs = array(head.outputs)
+        self.rewards = array()
+        self.terminated, self.ended, self.starts = (array(dtype=torch.bool) for _ in range(3))
+        self.features = array(memory) if memory else None  # what a recurrent policy remembers after each step
+        self.first_memory = torch.zeros(envs, memory, device=device)
+        self.masks: Tensor | None = None
+        self.noise: Tensor | None = None
+        self._noise_array: np.ndarray | None = None
+        self._written = self._as_written()
+        self.finals: list[tuple[int, Tensor, list[Tensor]]] = []  # of truncated episodes: step, envs, leaves
+        self._clocks: dict[int, int] = {}
+        self.answered = 0
+
+    def _as_written(self) -> dict[str, Any]:
+        """The tensors to write to at every step; on a CPU as arrays, in which a row is set in a tenth of the time."""
+        names = ("outputs", "actions", "rewards", "terminated", "ended", "starts")
+        tensors: dict[str, Any] = {name: getattr(self, name) for name in names}
+        if self.device.type != "cpu":
+            return {**tensors, "observations": self.observations}
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        return {**arrays, "observations": [leaf.numpy() for leaf in self.observations]}
+
+    def _fit(self, values: Any) -> Any:
+        """An array or tensor in the form in which it is written."""
+        if self.device.type == "cpu":
+            return values.numpy() if isinstance(values, Tensor) else values
+        return values if isinstance(values, Tensor) else torch.from_numpy(values).to(self.device)
+
+    @property
+    def full(self) -> bool:
+        """Whether every env has made all its steps."""
+        return self.answered == self.length * self.envs
+
+    def clock(self, rows: slice) -> int:
+        """How many steps these envs have made."""
+        return self._clocks.get(rows.start, 0)
+
+    def begin(self, noise: Tensor, memory: Tensor) -> None:
+        """A new rollout, with the noise that its actions will need."""
+        self.noise = noise
+        self.first_memory.copy_(memory)
+
+    @property
+    def noise_array(self) -> np.ndarray:
+        """The noise, on a CPU."""
+        if self._noise_array is None:
+            assert self.noise is not None
+            self._noise_array = self.noise.numpy()
+        return self._noise_array
+
+    def keep(
+        self, t: int, rows: slice, leaves: Sequence[Tensor], outputs: Tensor, actions: Tensor, features: Tensor
+    ) -> None:
+        """What was seen and done."""
+        w, fit = self._written, self._fit
+        for kept, leaf in zip(w["observations"], leaves, strict=True):
+            kept[t, rows] = fit(leaf)
+        w["outputs"][t, rows] = fit(outputs)
+        w["actions"][t, rows] = fit(actions)
+        if self.features is not None:
+            self.features[t, rows] = features
+
+    def keep_arrays(self, t: int, rows: slice, vectors: np.ndarray, outputs: np.ndarray, actions: np.ndarray) -> None:
+        """`keep` for arrays, on a CPU and of one leaf."""
+        w = self._written
+        w["observations"][0][t, rows] = vectors
+        w["outputs"][t, rows] = outputs
+        w["actions"][t, rows] = actions
+
+    def keep_mask(self, t: int, rows: slice, mask: np.ndarray) -> Tensor:
+        """Which actions were allowed."""
+        allowed = torch.from_numpy(mask).to(self.device)
+        if self.masks is None:
+            self.masks = torch.ones(self.length, self.envs, *mask.shape[1:], dtype=torch.bool, device=self.device)
+        self.masks[t, rows] = allowed
+        return allowed
+
+    def keep_last(self, rows: slice, leaves: Sequence[Tensor]) -> None:
+        """The observations after the last step."""
+        for kept, leaf in zip(self.last, leaves, strict=True):
+            kept[rows] = leaf
+
+    def answer(
+        self, rows: slice, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, finals: Finals | None
+    ) -> None:
+        """What the envs said to it; `finals` are those of truncated episodes."""
+        t, w = self.clock(rows), self._written
+        w["rewards"][t, rows] = self._fit(rewards)
+        ended = terminated | truncated
+        if ended.any():
+            ended = self._fit(ended)
+            w["terminated"][t, rows] = self._fit(terminated)
+            w["ended"][t, rows] = ended
+            if t + 1 < self.length:
+                w["starts"][t + 1, rows] = ended
+        if finals is not None:
+            envs = torch.from_numpy(finals[0] + rows.start).to(self.device)
+            self.finals.append((t, envs, finals[1]))
+        self._clocks[rows.start] = t + 1
+        self.answered += len(rewards)
+
+    def flat_leaves(self) -> list[Tensor]:
+        """The observations as one batch."""
+        return [leaf.flatten(0, 1) for leaf in self.observations]
+
+    def clear(self) -> None:
+        """Begin anew."""
+        for flags in (self.terminated, self.ended, self.starts):
+            flags.zero_()
+        if self.masks is not None:
+            self.masks.fill_(True)
+        self.finals, self._clocks, self.answered = [], {}, 0
+        self.noise = self._noise_array = None
+
+    # --- a rollout that is not yet full, out and in again ---------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Nothing between two rollouts, else what was gathered so far."""
+        if self.noise is None:
+            return {}
+        arrays = {name: value.cpu().numpy().copy() for name, value in self._tensors().items()}
+        for k, (_, envs, leaves) in enumerate(self.finals):
+            parts = {"envs": envs, **{f"leaf{n}": leaf for n, leaf in enumerate(leaves)}}
+            arrays |= {f"final{k}_{name}": value.cpu().numpy().copy() for name, value in parts.items()}
+        clocks = {str(start): steps for start, steps in self._clocks.items()}
+        return {
+            "arrays": arrays,
+            "clocks": clocks,
+            "answered": self.answered,
+            "final_steps": [t for t, _, _ in self.finals],
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on filling."""
+        self.clear()
+        if not state:
+            return
+        arrays = {name: torch.from_numpy(np.array(value)).to(self.device) for name, value in state["arrays"].items()}
+        self.noise = arrays["noise"]
+        self.masks = arrays.get("masks")
+        for name, tensor in self._tensors().items():
+            tensor.copy_(arrays[name])
+        leaves = range(len(self.observations))
+        self.finals = [
+            (t, arrays[f"final{k}_envs"], [arrays[f"final{k}_leaf{n}"] for n in leaves])
+            for k, t in enumerate(state["final_steps"])
+        ]
+        self._clocks = {int(start): steps for start, steps in state["clocks"].items()}
+        self.answered = state["answered"]
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """All tensors by name."""
+        named = {f"observation{k}": leaf for k, leaf in enumerate(self.observations)}
+        named |= {f"last{k}": leaf for k, leaf in enumerate(self.last)}
+        for name in (
+            "actions", "outputs", "rewards", "terminated", "ended", "starts", "features", "first_memory", "masks",
+            "noise",
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if value is not None:
+                named[name] = value
+        return named

@@ -1,0 +1,240 @@
+"""SAC: soft actor-critic, for continuous actions.
+
+An actor proposes a distribution of actions, two critics judge them, and the more doubtful of the two counts. Both are
+rewarded for actions that stay random, as much as a learned temperature says. All actions in here lie between -1 and 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from rookery.errors import OptionError
+from rookery.learners.agent import make_leaves
+from rookery.learners.api import Tree, seeded
+from rookery.learners.nets import MLP, Encoder, Twins, over
+from rookery.learners.noise import Noise
+from rookery.learners.observations import split
+from rookery.learners.offpolicy import Figures, OffPolicy, OffPolicyPolicy
+from rookery.learners.optimise import FlatAdam
+from rookery.learners.options import SACOptions
+from rookery.learners.replay import Batch
+
+LOG_STD = (-10.0, 2.0)
+
+
+class SACPolicy(OffPolicyPolicy):
+    """A Gaussian squashed by tanh, with a mean and a deviation for each action and observation."""
+
+    middle: Tensor
+    reach: Tensor
+
+    def __init__(self, observation_space: spaces.Space, action_space: spaces.Space, options: SACOptions) -> None:
+        super().__init__()
+        self.leaves = make_leaves(observation_space)
+        low, high = bounds(action_space)
+        self.shape, self.size = low.shape, low.numel()
+        self.register_buffer("middle", (high + low) / 2, persistent=False)
+        self.register_buffer("reach", (high - low) / 2, persistent=False)
+        self.encoder = Encoder(self.leaves, options.normalise_observations)
+        self.net = MLP(self.encoder.width, options.hidden, 2 * self.size, options.activation, gain=0.01)
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and logarithms of deviations, before squashing."""
+        mean, log_std = self.net(features).chunk(2, -1)
+        return mean, log_std.clamp(*LOG_STD)
+
+    def sample(self, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Random actions and their log-probabilities."""
+        mean, log_std = self(features)
+        raw = mean + log_std.exp() * noise
+        return raw.tanh(), squashed_log(raw, log_std, noise)
+
+    def decide(
+        self, leaves: list[Tensor], mask: Tensor | None, noise: Tensor | None, memory: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        if mask is not None:
+            raise OptionError("action masks need discrete actions; SAC's are continuous")
+        mean, log_std = self(self.encoder(leaves))
+        return self.to_env((mean if noise is None else mean + log_std.exp() * noise).tanh()), None
+
+    def to_env(self, actions: Tensor) -> Tensor:
+        """From -1 to 1 into the bounds of the env."""
+        return actions.reshape(-1, *self.shape) * self.reach + self.middle
+
+    def draw(self, rows: int, generator: torch.Generator) -> Tensor:
+        return torch.randn(rows, self.size, generator=generator, device=generator.device)
+
+
+def bounds(space: spaces.Space) -> tuple[Tensor, Tensor]:
+    """The bounds of an action space that SAC can serve."""
+    if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating):
+        raise OptionError(f"SAC cannot act in {space}; it takes a Box of floats (DQN takes Discrete, PPO all of these)")
+    if not space.is_bounded():
+        raise OptionError(f"SAC needs actions with bounds, and {space} has none; PPO can do without")
+    return torch.as_tensor(space.low, dtype=torch.float32), torch.as_tensor(space.high, dtype=torch.float32)
+
+
+def squashed_log(raw: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
+    """Log-probabilities of tanh(raw), [batch].
+
+    The density shrinks by the slope of tanh, 1 - tanh(x)^2, whose logarithm is 2 (log 2 - x - softplus(-2 x)): in that
+    form nothing is lost where tanh comes close to 1.
+    """
+    gaussian = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
+    slope = 2.0 * (math.log(2.0) - raw - F.softplus(-2.0 * raw))
+    return (gaussian - slope).sum(-1)
+
+
+class Critics(nn.Module):
+    """Two judges of actions, over the actor's encoder: what images show is learned by judging."""
+
+    def __init__(self, encoder: Encoder, actions: int, options: SACOptions) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.twins = Twins(encoder.width + actions, options.hidden, options.activation)
+
+    def forward(self, features: Tensor, actions: Tensor) -> Tensor:
+        """What each of the two expects, [2, batch]."""
+        return self.twins(torch.cat([features, actions], -1))
+
+
+class SAC(OffPolicy):
+    """Learns from replay, by default once for every step of an env."""
+
+    options: SACOptions
+    policy: SACPolicy
+
+    def __init__(
+        self,
+        observation_space: spaces.Space,
+        action_space: spaces.Space,
+        options: SACOptions,
+        num_envs: int,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        with seeded(seed):
+            policy = SACPolicy(observation_space, action_space, options).to(device)
+            critics = Critics(policy.encoder, policy.size, options).to(device)
+        example = torch.zeros(policy.size)
+        super().__init__(
+            policy, observation_space, action_space, options, example, num_envs, seed, torch.device(device)
+        )
+        self.noise = Noise(options.noise, num_envs, policy.size, self.generator)
+        learned = options.temperature == "auto"
+        start = 0.0 if options.temperature == "auto" else math.log(max(options.temperature, 1e-8))
+        self.log_temperature = nn.Parameter(torch.tensor(start, device=device), requires_grad=learned)
+        self.target_entropy = -float(policy.size) if options.target_entropy is None else options.target_entropy
+        # The temperature is one more number for the actor's Adam: it has a loss of its own, and costs nothing.
+        trained = [*policy.net.parameters(), *([self.log_temperature] if learned else [])]
+        self.actor_adam = FlatAdam(trained, options.learning_rate)
+        self.critics = critics
+        self.critic_adam = FlatAdam(self.critics.parameters(), options.learning_rate)
+        self.adams = [self.actor_adam, self.critic_adam]
+        self.target_weights = self.critic_adam.flat.data.clone()
+        self.targets = over(self.critics, self.target_weights)
+        self.targets.encoder.norm = policy.encoder.norm
+        # The same critics without gradients of their own, for the actor to look through.
+        self.judges = over(self.critics, self.critic_adam.flat.data)
+
+    # --- gathering ----------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def explore(self, observations: Any, rows: slice, mask: np.ndarray | None = None) -> np.ndarray:
+        if mask is not None:
+            raise OptionError("action masks need discrete actions; SAC's are continuous")
+        leaves = split(self.leaves, observations, self.device)
+        noise = self.noise.take(rows)
+        if self.steps < self.options.start_steps:
+            actions = torch.erf(noise * math.sqrt(0.5))  # evenly spread over the bounds, and as pink as the noise
+        else:
+            mean, log_std = self.policy(self.policy.encoder(leaves))
+            actions = (mean + log_std.exp() * noise).tanh()
+        self.pending.keep(rows, leaves, actions)
+        return self.policy.to_env(actions).cpu().numpy()
+
+    # --- learning -----------------------------------------------------------------------------------------------
+
+    def _learn(self, figures: Figures) -> None:
+        options = self.options
+        batch = self.replay.batch(self.replay.draw(options.batch_size, self.generator))
+        noise = torch.randn(2, options.batch_size, self.policy.size, generator=self.generator, device=self.device)
+        features = self.policy.encoder(batch.leaves)
+        values = self.critics(features, batch.actions)
+        critic_loss = 0.5 * F.mse_loss(values, self._wanted(batch, noise[0]).expand(2, -1), reduction="sum")
+        critic_loss = critic_loss / options.batch_size
+        self.critic_adam.step(critic_loss, options.max_grad_norm)
+        actor_loss, entropy = self._actor_loss(features.detach(), noise[1])
+        self.actor_adam.step(actor_loss, options.max_grad_norm)
+        self.target_weights.lerp_(self.critic_adam.flat.data, options.tau)
+        figures["critic"].append(critic_loss.detach())
+        figures["value"].append(values.detach().mean())
+        figures["entropy"].append(entropy)
+        figures["temperature"].append(self.log_temperature.detach().exp())
+
+    @torch.no_grad()
+    def _wanted(self, batch: Batch, noise: Tensor) -> Tensor:
+        """What the critics should have said: rewards, then what the doubtful target says, with the entropy's worth."""
+        features = self.policy.encoder(batch.next_leaves)
+        actions, logs = self.policy.sample(features, noise)
+        if self.policy.encoder.images:  # the targets see pictures with slow eyes of their own
+            features = self.targets.encoder(batch.next_leaves)
+        after = self.targets(features, actions).amin(0) - self.log_temperature.exp() * logs
+        return torch.addcmul(self._rewards(batch), batch.discounts, after)
+
+    def _actor_loss(self, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """The actor's and the temperature's, and the entropy."""
+        actions, logs = self.policy.sample(features, noise)
+        values = self.judges(features, actions).amin(0)
+        loss = (self.log_temperature.detach().exp() * logs - values).mean()
+        entropy = -logs.detach().mean()
+        if self.log_temperature.requires_grad:
+            loss = loss + self.log_temperature * (entropy - self.target_entropy)
+        return loss, entropy
+
+    def workload(self) -> Callable[[], None]:
+        rows = self.options.batch_size
+        leaves = [torch.zeros(rows, *leaf.shape, dtype=leaf.dtype, device=self.device) for leaf in self.leaves]
+        actions = torch.zeros(rows, self.policy.size, device=self.device)
+
+        def work() -> None:
+            self.critics(self.policy.encoder(leaves), actions).mean().backward()
+
+        return work
+
+    # --- going on later -----------------------------------------------------------------------------------------
+
+    def resize(self, num_envs: int) -> None:
+        super().resize(num_envs)
+        self.noise.resize(num_envs)
+
+    def state(self, replay: bool = True) -> Tree:
+        vectors = {
+            "critics": self.critic_adam.flat,
+            "targets": self.target_weights,
+            "temperature": self.log_temperature,
+        }
+        return super().state(replay) | {
+            "vectors": {name: vector.detach().cpu().numpy().copy() for name, vector in vectors.items()},
+            "actor_adam": self.actor_adam.state(),
+            "critic_adam": self.critic_adam.state(),
+            "noise": self.noise.state(),
+        }
+
+    def load(self, state: Tree) -> None:
+        super().load(state)
+        vectors = {name: torch.from_numpy(np.array(vector)) for name, vector in state["vectors"].items()}
+        self.critic_adam.flat.data.copy_(vectors["critics"])
+        self.target_weights.copy_(vectors["targets"])
+        self.log_temperature.data.copy_(vectors["temperature"])
+        self.actor_adam.load(state["actor_adam"])
+        self.critic_adam.load(state["critic_adam"])
+        self.noise.load(state["noise"])

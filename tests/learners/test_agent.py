@@ -1,0 +1,211 @@
+"""Agents: batches in, actions out, in kind; what is random repeats by its seed; what is remembered can be forgotten."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from rookery.errors import SpaceError
+from rookery.learners.agent import Agent, make_leaves
+from rookery.learners.options import PPOOptions
+from rookery.learners.ppo import ActorCritic
+
+PLAIN = spaces.Box(-1, 1, (3,))
+MIXED = spaces.Dict(place=spaces.Discrete(4), speed=spaces.Box(-1, 1, (2,)), pair=spaces.Tuple((PLAIN, PLAIN)))
+ROWS = np.random.default_rng(0).uniform(-1, 1, (6, 3)).astype(np.float32)
+
+
+def agent_for(seen: spaces.Space = PLAIN, done: spaces.Space | None = None, **options: object) -> Agent:
+    torch.manual_seed(0)
+    done = done or spaces.Discrete(4)
+    policy = ActorCritic(seen, done, PPOOptions(hidden=[16], **options))
+    for p in policy.actor.parameters():
+        p.data.mul_(50)  # a policy with opinions
+    return Agent(policy, seen, done, torch.device("cpu"))
+
+
+def mixed(rows: int) -> dict:
+    random = np.random.default_rng(1)
+    draw = lambda size: random.uniform(-1, 1, (rows, size)).astype(np.float32)  # noqa: E731
+    return {"place": random.integers(4, size=rows), "speed": draw(2), "pair": (draw(3), draw(3))}
+
+
+def test_arrays_give_arrays() -> None:
+    """One action a row, as the env wants them."""
+    actions = agent_for().act(ROWS)
+    assert isinstance(actions, np.ndarray)
+    assert (actions.shape, actions.dtype) == ((6,), np.int64)
+
+
+def test_tensors_give_tensors() -> None:
+    """The same actions as for arrays, without a gradient."""
+    agent = agent_for()
+    actions = agent.act(torch.from_numpy(ROWS), deterministic=True)
+    assert isinstance(actions, torch.Tensor)
+    assert not actions.requires_grad
+    assert actions.tolist() == agent.act(ROWS, deterministic=True).tolist()
+
+
+def test_lists_and_other_number_types_are_taken() -> None:
+    """Lists of lists and double precision give the actions of the same numbers in an array."""
+    agent = agent_for()
+    expected = agent.act(ROWS, deterministic=True).tolist()
+    assert agent.act(ROWS.tolist(), deterministic=True).tolist() == expected
+    assert agent.act(ROWS.astype(np.float64), deterministic=True).tolist() == expected
+
+
+def test_dicts_and_tuples_are_taken() -> None:
+    """Nested observations, as arrays or tensors, are answered in kind."""
+    agent, batch = agent_for(MIXED), mixed(5)
+    actions = agent.act(batch, deterministic=True)
+    assert isinstance(actions, np.ndarray) and actions.shape == (5,)
+    tensors = {
+        "pair": tuple(torch.from_numpy(x) for x in batch["pair"]),
+        "place": torch.from_numpy(batch["place"]),
+        "speed": torch.from_numpy(batch["speed"]),
+    }
+    answer = agent.act(tensors, deterministic=True)
+    assert isinstance(answer, torch.Tensor)
+    assert answer.tolist() == actions.tolist()
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        spaces.Discrete(3, start=2),
+        spaces.MultiDiscrete([2, 3], start=[1, 0]),
+        spaces.MultiBinary(3),
+        spaces.Box(-0.1, 0.1, (2,), np.float32),
+    ],
+    ids=str,
+)
+def test_actions_are_members_of_the_space(done: spaces.Space) -> None:
+    """Random or not, each action is one the env takes."""
+    agent = agent_for(done=done)
+    for deterministic in (True, False):
+        assert all(done.contains(action) for action in agent.act(ROWS, deterministic))
+
+
+def test_deterministic_actions_repeat() -> None:
+    """The best action is always the same, and does not depend on the rest of the batch."""
+    agent = agent_for()
+    first = agent.act(ROWS, deterministic=True)
+    agent.act(ROWS)
+    assert agent.act(ROWS, deterministic=True).tolist() == first.tolist()
+    assert [int(agent.act(row[None], deterministic=True)[0]) for row in ROWS] == first.tolist()
+
+
+def test_random_actions_repeat_by_their_seed() -> None:
+    """The same seed gives the same series; going on gives other actions."""
+    agent = agent_for(done=spaces.Box(-9, 9, (2,), np.float32))
+    agent.seed(5)
+    first, second = agent.act(ROWS), agent.act(ROWS)
+    agent.seed(5)
+    assert agent.act(ROWS).tolist() == first.tolist()
+    assert second.tolist() != first.tolist()
+    agent.seed(6)
+    assert agent.act(ROWS).tolist() != first.tolist()
+
+
+def test_acting_leaves_torchs_own_random_numbers_alone() -> None:
+    """An agent has a stream of its own."""
+    agent = agent_for()
+    before = torch.get_rng_state()
+    agent.act(ROWS)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_act_batch_is_act() -> None:
+    """The name that older trainers used, with the same parameters."""
+    agent = agent_for()
+    assert agent.act_batch(ROWS, True).tolist() == agent.act(ROWS, True).tolist()
+    assert inspect.signature(Agent.act_batch) == inspect.signature(Agent.act)
+
+
+def test_a_single_observation_is_told_how_to_become_a_batch() -> None:
+    """A forgotten batch axis is an error that says what to write."""
+    with pytest.raises(
+        SpaceError, match=r"observation should be of shape \(batch, 3\), got \(3,\).*observation\[None\]"
+    ):
+        agent_for().act(ROWS[0])
+    with pytest.raises(SpaceError, match=r"of shape \(batch\), got \(\).*observation\[None\]"):
+        agent_for(spaces.Discrete(3)).act(torch.tensor(1))
+
+
+def test_a_wrong_shape_is_named() -> None:
+    """The error names the part, what was wanted and what came; there is no hint where it would not help."""
+    with pytest.raises(SpaceError, match=r"\(batch, 3\), got \(6, 4\)$"):
+        agent_for().act(np.zeros((6, 4)))
+    batch = mixed(5)
+    batch["pair"] = (batch["pair"][0], np.zeros((5, 9)))
+    with pytest.raises(SpaceError, match=r"pair\.1 should be of shape \(batch, 3\), got \(5, 9\)"):
+        agent_for(MIXED).act(batch)
+
+
+def test_masks_hold() -> None:
+    """Only allowed actions are taken, the mask being given or part of the observation, array or list."""
+    agent = agent_for()
+    only_two = np.array([[0, 0, 1, 0]] * 6)
+    for mask in (only_two, only_two.tolist(), torch.from_numpy(only_two), only_two.astype(bool)):
+        for deterministic in (True, False):
+            assert agent.act(ROWS, deterministic, mask=mask).tolist() == [2] * 6
+    seeing = agent_for(spaces.Dict(action_mask=spaces.MultiBinary(4), x=PLAIN))
+    assert seeing.act({"action_mask": only_two.astype(np.int8), "x": ROWS}).tolist() == [2] * 6
+    tensors = {"action_mask": torch.from_numpy(only_two), "x": torch.from_numpy(ROWS)}
+    assert seeing.act(tensors).tolist() == [2] * 6
+
+
+def recurrent() -> Agent:
+    return agent_for(done=spaces.Box(-9, 9, (2,), np.float32), recurrent=8)
+
+
+def best(agent: Agent, rows: np.ndarray, **kwargs: object) -> list:
+    return agent.act(rows, deterministic=True, **kwargs).tolist()
+
+
+def test_a_recurrent_agent_remembers_and_forgets() -> None:
+    """The same observation is answered differently the second time, and as at first after `forget`."""
+    agent = recurrent()
+    first = best(agent, ROWS)
+    assert best(agent, ROWS) != first
+    agent.forget()
+    assert best(agent, ROWS) == first
+
+
+def test_starts_reset_the_memory_of_their_rows_alone() -> None:
+    """Rows that begin an episode answer as at first; the others go on."""
+    agent, other = recurrent(), recurrent()
+    first = best(agent, ROWS)
+    best(other, ROWS)
+    going_on = best(other, ROWS)
+    starts = np.array([True, False, False, True, False, False])
+    second = best(agent, ROWS, starts=starts)
+    for row, began in enumerate(starts):
+        assert second[row] == pytest.approx((first if began else going_on)[row], abs=1e-6)
+
+
+def test_another_batch_size_begins_anew() -> None:
+    """Memories belong to rows: with other rows there are none."""
+    agent = recurrent()
+    first = best(agent, ROWS)
+    best(agent, ROWS[:2])
+    assert best(agent, ROWS) == first
+
+
+def test_without_a_core_nothing_is_remembered() -> None:
+    """`starts` and `forget` are harmless then."""
+    agent = agent_for()
+    first = best(agent, ROWS)
+    agent.forget()
+    assert best(agent, ROWS, starts=np.ones(6, bool)) == first
+
+
+def test_an_empty_observation_is_refused() -> None:
+    """Where there is nothing to see, or nothing but the mask, there is nothing to learn from."""
+    for space in (spaces.Dict(), spaces.Dict(action_mask=spaces.MultiBinary(2))):
+        with pytest.raises(SpaceError, match="nothing to observe"):
+            make_leaves(space)

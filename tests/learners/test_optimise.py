@@ -1,0 +1,124 @@
+"""The flat optimiser: the same steps as torch's own, and exact continuation."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from rookery.learners.api import load_module, module_state
+from rookery.learners.nets import MLP
+from rookery.learners.optimise import FlatAdam
+
+
+def net() -> MLP:
+    torch.manual_seed(0)
+    return MLP(3, [8, 8], 2, "tanh")
+
+
+def batches(count: int) -> list[tuple[Tensor, Tensor]]:
+    generator = torch.Generator().manual_seed(1)
+    return [tuple(torch.randn(16, width, generator=generator) for width in (3, 2)) for _ in range(count)]  # type: ignore[misc]
+
+
+def loss_of(module: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    return (module(batch[0]) - batch[1]).square().mean()
+
+
+@pytest.mark.parametrize("max_norm", [None, 0.1, 100.0])
+def test_steps_are_those_of_torchs_adam(max_norm: float | None) -> None:
+    """Weights and gradient lengths follow torch.optim.Adam with clip_grad_norm_ step for step."""
+    ours = net()
+    theirs = copy.deepcopy(ours)
+    flat = FlatAdam(ours.parameters(), 1e-2, eps=1e-5)
+    adam = torch.optim.Adam(theirs.parameters(), lr=1e-2, eps=1e-5)
+    for batch in batches(25):
+        length = flat.step(loss_of(ours, batch), max_norm)
+        adam.zero_grad()
+        loss_of(theirs, batch).backward()
+        expected = nn.utils.clip_grad_norm_(theirs.parameters(), max_norm or float("inf"))
+        adam.step()
+        torch.testing.assert_close(length, expected, rtol=1e-5, atol=1e-7)
+        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+
+
+def test_the_net_reads_the_flat_vector() -> None:
+    """Parameters are views of one vector: to change it is to change the net, and the other way round."""
+    module = net()
+    flat = FlatAdam(module.parameters(), 1e-2)
+    flat.flat.data.zero_()
+    assert (module(torch.ones(1, 3)) == 0).all()
+    module.layers[-1].bias.data.fill_(3.0)
+    assert flat.flat[-2:].tolist() == [3.0, 3.0]
+
+
+def test_learning_rate_can_be_changed() -> None:
+    """A rate of 0 moves nothing; the next rate set does."""
+    module = net()
+    flat = FlatAdam(module.parameters(), 1e-2)
+    (batch,) = batches(1)
+    before = flat.flat.detach().clone()
+    flat.learning_rate = 0.0
+    flat.step(loss_of(module, batch))
+    assert torch.equal(flat.flat, before)
+    flat.learning_rate = 1e-3
+    assert flat.learning_rate == 1e-3
+    flat.step(loss_of(module, batch))
+    assert not torch.equal(flat.flat, before)
+
+
+def test_going_on_from_a_state_is_exact() -> None:
+    """Loaded into another net and optimiser, weights and moments go on bit for bit."""
+    module, data = net(), batches(12)
+    flat = FlatAdam(module.parameters(), 1e-2)
+    for batch in data[:6]:
+        flat.step(loss_of(module, batch), 0.5)
+    saved = module_state(module), flat.state()
+    other = MLP(3, [8, 8], 2, "tanh")
+    continued = FlatAdam(other.parameters(), 1e-2)
+    load_module(other, saved[0])
+    continued.load(saved[1])
+    for batch in data[6:]:
+        flat.step(loss_of(module, batch), 0.5)
+        continued.step(loss_of(other, batch), 0.5)
+    assert torch.equal(flat.flat, continued.flat)
+
+
+def test_a_state_from_before_the_first_step_takes_old_moments_away() -> None:
+    """An optimiser that was used and then given a fresh state begins anew."""
+    module, data = net(), batches(4)
+    flat = FlatAdam(module.parameters(), 1e-2)
+    weights, fresh = module_state(module), flat.state()
+    for batch in data:
+        flat.step(loss_of(module, batch))
+    first = flat.flat.detach().clone()
+    load_module(module, weights)
+    flat.load(fresh)
+    for batch in data:
+        flat.step(loss_of(module, batch))
+    assert torch.equal(flat.flat, first)
+
+
+def test_a_state_is_a_copy() -> None:
+    """Later steps do not reach what was saved."""
+    module, (one, two) = net(), batches(2)
+    flat = FlatAdam(module.parameters(), 1e-2)
+    flat.step(loss_of(module, one))
+    saved = flat.state()
+    kept = {name: value.copy() for name, value in saved.items()}
+    flat.step(loss_of(module, two))
+    assert all((saved[name] == kept[name]).all() for name in kept)
+    assert saved["step"] == 1
+
+
+def test_parameters_without_gradient_stay() -> None:
+    """What a loss does not touch is not moved, though it shares the vector."""
+    used, unused = net(), net()
+    flat = FlatAdam([*used.parameters(), *unused.parameters()], 1e-2)
+    before = [p.detach().clone() for p in unused.parameters()]
+    for batch in batches(3):
+        flat.step(loss_of(used, batch))
+    assert all(torch.equal(p, q) for p, q in zip(unused.parameters(), before, strict=True))

@@ -1,0 +1,47 @@
+"""DQN's net: its gradient, written out, against autograd's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rookery.learners.nets import ACTIVATIONS
+from rookery.learners.optimise import FlatAdam
+from rookery.learners.qnet import QNet
+
+
+def test_dueling_adds_the_value_to_what_differs_from_the_mean() -> None:
+    """By hand; also with a last layer of odd width."""
+    net = QNet(3, [8, 7], 5, "relu", dueling=True)
+    features = torch.randn(4, 3)
+    hidden = features
+    for layer in net.hidden:
+        hidden = layer(hidden).relu()
+    situation, choice = hidden.chunk(2, -1)
+    advantages = net.advantage(choice)
+    assert net.value is not None
+    wanted = net.value(situation) + advantages - advantages.mean(-1, keepdim=True)
+    assert torch.allclose(net(features), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("dueling", [True, False])
+@pytest.mark.parametrize("hidden", [[16, 12], [9]])
+@pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
+def test_gradients_are_autograds(activation: str, hidden: list[int], dueling: bool) -> None:
+    """Of all parameters and of the features, for the first rows of a pass."""
+    torch.manual_seed(0)
+    net = QNet(3, hidden, 4, activation, dueling)
+    adam = FlatAdam(net.parameters(), 1e-3)
+    features, slope = torch.randn(10, 3, requires_grad=True), torch.randn(6, 4)
+    values = net(features)
+    with torch.no_grad():
+        traced, passes = net.trace(features, 6)
+        pulled = net.pull(passes, slope, features=True)
+    assert torch.equal(values, traced)
+    assert pulled is not None and adam.flat.grad is not None
+    found = adam.flat.grad.clone()
+    adam.flat.grad.zero_()
+    (values[:6] * slope).sum().backward()
+    assert features.grad is not None
+    assert torch.allclose(found, adam.flat.grad, atol=1e-6)
+    assert torch.allclose(pulled, features.grad[:6], atol=1e-6)
