@@ -19,10 +19,24 @@ if TYPE_CHECKING:
     from rookery import errors, pettingzoo, sb3, testing
     from rookery.engine.api import get_recommended_n_envs, make_vec
     from rookery.engine.engine import Engine
+    from rookery.training.load import load
+    from rookery.training.run import resume, train
     from rookery.worlds.kernel import KernelWorld
 
 __version__ = "0.1.0"
-__all__ = ["Engine", "KernelWorld", "errors", "get_recommended_n_envs", "make_vec", "pettingzoo", "sb3", "testing"]
+__all__ = [
+    "Engine",
+    "KernelWorld",
+    "errors",
+    "get_recommended_n_envs",
+    "load",
+    "make_vec",
+    "pettingzoo",
+    "resume",
+    "sb3",
+    "testing",
+    "train",
+]
 
 register()  # so that gymnasium.make("rookery/CartPole-v1") works from now on
 
@@ -32,12 +46,17 @@ _HOMES = {
     "get_recommended_n_envs": "rookery.engine.api",
     "Engine": "rookery.engine.engine",
     "KernelWorld": "rookery.worlds.kernel",
+    "load": "rookery.training.load",
+    "resume": "rookery.training.run",
+    "train": "rookery.training.run",
 }
 _MODULES = {"errors", "pettingzoo", "sb3", "testing"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
+        if _HOMES[name].startswith("rookery.training"):
+            import_module("rookery.training.needs").check_installed()
         return getattr(import_module(_HOMES[name]), name)
     if name in _MODULES:
         return import_module(f"rookery.{name}")

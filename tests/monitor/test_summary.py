@@ -31,7 +31,7 @@ def test_plain_lines_hold_every_figure_aligned() -> None:
         "  run                       runs/CartPole-v1_ppo",
         "  evaluate it               rookery eval CartPole-v1_ppo",
         "  watch it                  rookery watch CartPole-v1_ppo",
-        "  go on                     rookery resume CartPole-v1_ppo",
+        "  go on                     rookery resume CartPole-v1_ppo --steps 200000",
     ]
 
 

@@ -73,7 +73,8 @@ def make_vec(
             with `info["restarted"]`.
         max_restarts: How many restarts of one env or worker are allowed within `restart_window` seconds.
         restart_window: See `max_restarts`.
-        bad_values: What to do about NaN, infinity or values outside the observation space: "raise", "restart" or
+        bad_values: What to do about NaN, infinity or values outside the observation space: "raise", "restart", "finite"
+            (raise on NaN and infinity, and accept numbers beyond the space's bounds and other floats) or
             "allow" (which also lets observations be cast to their space's dtype).
         isolate_random: Give each env its own `random` and `numpy.random`; None does so where the env's code uses them.
         close_timeout: Seconds that `close()` may take before workers are killed.

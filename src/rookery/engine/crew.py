@@ -45,7 +45,7 @@ class Segment:
 class Crew:
     """Builds envs as told, keeps them, and steps them segment by segment."""
 
-    def __init__(self, source: Source, strict: bool = True, isolate: bool | None = None) -> None:
+    def __init__(self, source: Source, strict: bool | str = True, isolate: bool | None = None) -> None:
         self._source, self._strict, self._isolate = source, strict, isolate
         self.envs: dict[int, gym.Env] = {}
         self.steppers: dict[int, Stepper] = {}

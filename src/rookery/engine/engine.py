@@ -450,7 +450,7 @@ class Engine(VectorEnv):
         if isinstance(failure.error, UsageError):
             return "raise"
         if isinstance(failure.error, (BadValue, SpaceError)) and self.settings.bad_values != "allow":
-            return self.settings.bad_values
+            return "raise" if self.settings.bad_values == "finite" else self.settings.bad_values
         return self.settings.on_failure
 
     def _restart_seed(self, row: int) -> int:

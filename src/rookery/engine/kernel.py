@@ -16,7 +16,6 @@ from rookery.engine.batch import ALL, Batch, BatchSpec, private_batch
 from rookery.engine.crew import Facts, Segment
 from rookery.engine.engine import EPISODE, Engine
 from rookery.engine.failure import Failure
-from rookery.engine.infos import mark
 from rookery.engine.kernel_crew import KernelCrew, env_numbers
 from rookery.engine.pool import Pool
 from rookery.engine.settings import Settings, positive_int
@@ -243,10 +242,9 @@ class KernelEngine(Engine):
         if self.world.action_mask is not None:
             masks = np.where(ended[:, None], self.arena.final_masks[rows], np.int8(0))
             infos["final_info"]["action_mask"], infos["final_info"]["_action_mask"] = masks, ended.copy()
+        infos["_final_obs"], infos["_final_info"] = ended, ended.copy()
         for at in ended.nonzero()[0].tolist():
             infos["final_obs"][at] = finals.row(int(ids[at]))
-            mark(infos, "final_obs", at, len(ids))
-            mark(infos, "final_info", at, len(ids))
 
     def _mend_all(self, infos: dict[str, Any], position: dict[int, int] | None, phase: str = "step") -> None:
         """Raise the first fault, or restart the envs that may be."""

@@ -28,7 +28,7 @@ class LocalEngine(Engine):
             return self._crews[0].build(rows[:1])
 
     def _new_crew(self) -> Crew:
-        return Crew(self.source, self.settings.bad_values != "allow", self.settings.isolate_random)
+        return Crew(self.source, self.settings.strictness, self.settings.isolate_random)
 
     @property
     def workers(self) -> int:

@@ -16,9 +16,10 @@ ADVICE = "mend the space or the env, or accept it with bad_values='allow'"
 
 
 class Observer:
-    """Writes the observations of envs [low, high). `strict` refuses casts and out-of-space values."""
+    """Writes the observations of envs [low, high). `strict` refuses casts and out-of-space values; "finite" refuses NaN
+    and infinity, and choices that do not exist."""
 
-    def __init__(self, columns: Columns, low: int, high: int, strict: bool) -> None:
+    def __init__(self, columns: Columns, low: int, high: int, strict: bool | str) -> None:
         self.space, self.leaves, self.strict = columns.space, columns.leaves, strict
         self.low, self.high = low, high
         self.columns = columns.columns
@@ -28,7 +29,7 @@ class Observer:
             for leaf, column in zip(self.leaves, self.columns, strict=True)
         ]
         self._bounds = [
-            Bounds(leaf, column[low:high])
+            Bounds(leaf, column[low:high], finite=strict == "finite")
             for leaf, column in zip(self.leaves, self.columns, strict=True)
             if strict and leaf.dtype is not None and Bounds.needed(leaf)
         ]
@@ -55,7 +56,7 @@ class Observer:
             raise SpaceError(f"observation{leaf.name} should be {_expected(leaf)}, got shape {array.shape}")
         # Python numbers carry no dtype of their own, so they only have to be of the right kind.
         assert leaf.dtype is not None
-        rule: Any = "safe" if self.strict and hasattr(value, "dtype") else "same_kind"
+        rule: Any = "safe" if self.strict is True and hasattr(value, "dtype") else "same_kind"
         if array.dtype != leaf.dtype and not np.can_cast(array.dtype, leaf.dtype, rule):
             raise SpaceError(
                 f"observation{leaf.name} should be {_expected(leaf)}, got dtype {array.dtype}: return "
@@ -93,9 +94,9 @@ class Observer:
 class Bounds:
     """One column's limits. The check of a whole worker's rows takes two comparisons and a byte search, 1 us."""
 
-    def __init__(self, leaf: Leaf, rows: np.ndarray) -> None:
+    def __init__(self, leaf: Leaf, rows: np.ndarray, finite: bool = False) -> None:
         self.leaf, self.rows = leaf, rows
-        self.low, self.high = _limits(leaf)
+        self.low, self.high = _limits(leaf, finite)
         if rows.nbytes <= SPREAD_BYTES:  # limits of the full shape compare at 0.4 us; broadcasting takes 1.0
             self.low, self.high = (np.broadcast_to(limit, rows.shape).copy() for limit in (self.low, self.high))
         self._flags = bytearray(2 * rows.size)
@@ -131,9 +132,9 @@ class Bounds:
         return SpaceError(f"{where} is {value}, outside its space [{low}, {high}]: {ADVICE}")
 
 
-def _limits(leaf: Leaf) -> tuple[np.ndarray, np.ndarray]:
+def _limits(leaf: Leaf, finite: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Lowest and highest allowed value, in the column's dtype; unbounded floats end at the largest finite one,
-    so that the same comparison finds infinities and NaN."""
+    so that the same comparison finds infinities and NaN. All floats do if only these are looked for (`finite`)."""
     space = leaf.space
     if isinstance(space, spaces.Discrete):
         return np.asarray(space.start), np.asarray(space.start + space.n - 1)
@@ -144,8 +145,10 @@ def _limits(leaf: Leaf) -> tuple[np.ndarray, np.ndarray]:
     assert isinstance(space, spaces.Box)
     if not np.issubdtype(leaf.dtype, np.floating):
         return space.low, space.high
-    finite = np.finfo(leaf.dtype)  # type: ignore[arg-type]
-    return np.maximum(space.low, finite.min), np.minimum(space.high, finite.max)
+    kind = np.finfo(leaf.dtype)  # type: ignore[arg-type]
+    if finite:
+        return np.full(leaf.shape, kind.min, leaf.dtype), np.full(leaf.shape, kind.max, leaf.dtype)
+    return np.maximum(space.low, kind.min), np.minimum(space.high, kind.max)
 
 
 def _expected(leaf: Leaf) -> str:

@@ -76,7 +76,7 @@ class ProcessEngine(Engine):
     def _hire(self, number: int) -> Hand:
         hand = Hand(number, self._held.launcher)
         self._hands[number : number + 1] = [hand]
-        strict = self.settings.bad_values != "allow"
+        strict = self.settings.strictness
         isolate = self.settings.isolate_random
         hand.request("hire", (self.source, strict, isolate, self._cores(number), self._watch_seconds))
         return hand

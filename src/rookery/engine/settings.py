@@ -34,6 +34,11 @@ class Settings:
     close_timeout: float = 5.0
     pin: bool | None = None
 
+    @property
+    def strictness(self) -> bool | str:
+        """What is checked of observations: all, that they are "finite" (and shaped as they should be), or little."""
+        return "finite" if self.bad_values == "finite" else self.bad_values != "allow"
+
     def __post_init__(self) -> None:
         positive_int("num_envs", self.num_envs)
         positive_int("workers", self.workers)
@@ -52,7 +57,7 @@ class Settings:
                 raise OptionError("give batch_size or groups, not both: each divides the envs in its own way")
         one_of("start_method", self.start_method, (None, *START_METHODS))
         one_of("on_failure", self.on_failure, ("raise", "restart"))
-        one_of("bad_values", self.bad_values, ("raise", "restart", "allow"))
+        one_of("bad_values", self.bad_values, ("raise", "restart", "finite", "allow"))
         if not isinstance(self.max_restarts, int) or self.max_restarts < 0:
             raise OptionError(f"max_restarts should be a non-negative integer, got {self.max_restarts!r}")
         for name in ("step_timeout", "restart_window", "close_timeout"):

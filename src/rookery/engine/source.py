@@ -21,6 +21,7 @@ from rookery.errors import WorldError
 from rookery.worlds.env import KernelEnv, find_world
 from rookery.worlds.kernel import KernelWorld
 
+_being_imported: list[str] = []
 KERNEL_ENV = "rookery.worlds.env:KernelEnv"  # the entry point of every registered kernel world
 
 
@@ -162,12 +163,20 @@ def load_file(path: str) -> ModuleType:
     if str(file.parent) not in sys.path:
         sys.path.insert(0, str(file.parent))
     sys.modules[name] = module
+    _being_imported.append(str(file))
     try:
         spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
+    finally:
+        _being_imported.pop()
     return module
+
+
+def being_imported() -> str | None:
+    """The file of a world that is being imported just now: whatever it starts would be started for every worker."""
+    return _being_imported[-1] if _being_imported else None
 
 
 def _named(world: Any, kwargs: dict[str, Any]) -> Source:

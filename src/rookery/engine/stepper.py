@@ -67,7 +67,7 @@ class Stepper:
 
     interruptible = False  # in the caller's own thread a KeyboardInterrupt is the user's, not the env's
 
-    def __init__(self, envs: list[gym.Env], low: int, strict: bool, isolation: list[GlobalRandom] | None) -> None:
+    def __init__(self, envs: list[gym.Env], low: int, strict: bool | str, isolation: list[GlobalRandom] | None) -> None:
         self.envs, self.low, self.strict, self.isolation = envs, low, strict, isolation
         self._phase = [_OVER] * len(envs)
         self._returns, self._lengths = [0.0] * len(envs), [0] * len(envs)

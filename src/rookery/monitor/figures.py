@@ -101,14 +101,20 @@ def setting(facts: Mapping[str, Any]) -> list[str]:
 
 
 def score(values: Mapping[str, Any], sign: str = "+-") -> str:
-    """An evaluation's return with its spread.
+    """An evaluation's return with its spread, and how many episodes were won where that is known.
 
     >>> score({"eval/return": 498.25, "eval/return_std": 3.1})
     '498.2 +- 3.1'
+    >>> score({"eval/return": 5, "eval/return_std": 0.0, "eval/win_rate": 0.65})
+    '5 +- 0, 65 % won'
     """
-    spread = values.get("eval/return_std")
-    mean = number(values.get("eval/return"))
-    return mean if spread is None else f"{mean} {sign} {number(float(f'{spread:.2g}'))}"
+    spread, mean = values.get("eval/return_std"), values.get("eval/return")
+    told = number(mean)
+    if spread is not None:
+        rounded = 0.0 if spread < 1e-9 * max(1.0, abs(mean or 0.0)) else float(f"{spread:.2g}")
+        told += f" {sign} {number(rounded)}"
+    won = values.get("eval/win_rate")
+    return told if won is None else f"{told}, {percent(won)} won"
 
 
 def _plural(how_many: int, what: str) -> str:

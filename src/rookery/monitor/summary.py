@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TextIO
 
 from rookery.monitor.figures import count, duration, number, rate
@@ -44,7 +45,16 @@ def commands(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     words = [("evaluate it", "eval"), ("watch it", "watch"), ("go on", "resume")]
     if is_cut_short(values):
         words.insert(0, words.pop())
-    return [(what, f"rookery {word} {shlex.quote(str(values['run']))}") for what, word in words]
+    more = "" if is_cut_short(values) else f" --steps {2 * int(values.get('steps') or 0)}"
+    name = shlex.quote(_where(values))
+    return [(what, f"rookery {word} {name}{more if word == 'resume' else ''}") for what, word in words]
+
+
+def _where(values: Mapping[str, Any]) -> str:
+    """The run's name where the commands look for it by themselves, else its path."""
+    path = values.get("path")
+    usual = path is None or Path(str(path)).absolute().parent == Path("runs").absolute()
+    return str(values["run"] if usual else path)
 
 
 def title(values: Mapping[str, Any]) -> str:

@@ -20,6 +20,7 @@ from numba.core import cgutils, registry
 from numba.core.runtime import rtsys
 from numba.extending import intrinsic
 
+from rookery.say import say
 from rookery.worlds import cache
 from rookery.worlds.arena import BOOKS, HEADER, Arena, Books
 from rookery.worlds.batch_loop import build_loop
@@ -46,6 +47,7 @@ def entry_point(world: KernelWorld) -> Any:
     if key not in _loaded:
         found = cache.read(world.name, key)
         if found is None:
+            say(f"compiling {world.name}: once for this machine, after which it is found on disk")
             found = _compile(world, arena, loop)
             cache.write(world.name, key, *found)
         _loaded[key] = _load(*found)

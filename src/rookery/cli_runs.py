@@ -1,0 +1,226 @@
+"""The commands about runs that are there already: resume, eval, watch, export, runs. Like the others, each imports what
+it needs when it runs, and the run is looked for before anything heavy is."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rookery.errors import OptionError
+from rookery.training.needs import check_installed
+
+if TYPE_CHECKING:
+    from rookery.training.rundir import RunDir
+
+Commands = argparse._SubParsersAction
+Command = Callable[..., argparse.ArgumentParser]  # rookery.cli's own, with which every command begins
+
+
+def add_commands(commands: Commands, command: Command) -> None:
+    """Add all of them to the parser."""
+    for add in (_add_resume, _add_eval, _add_watch, _add_runs, _add_export):
+        add(commands, command)
+
+
+def told(result: Any, as_json: bool) -> int:
+    """The exit status of a run, its result printed if that is wanted."""
+    if as_json:
+        from rookery.tools import show
+
+        show.emit_json(result.as_json())
+    return result.exit_code
+
+
+def only_json(wanted: bool) -> contextlib.AbstractContextManager:
+    """What a run says goes to standard error where standard output is for a program."""
+    return contextlib.redirect_stdout(sys.stderr) if wanted else contextlib.nullcontext()
+
+
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="RUN", help="a run's name, its folder, or latest")
+    _runs_dir_argument(parser)
+
+
+def _runs_dir_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runs-dir", default="runs", metavar="DIR", help="where runs are (runs)")
+
+
+def _best_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--best", action="store_true", help="take the best checkpoint, not the latest")
+
+
+def _find(options: argparse.Namespace) -> RunDir:
+    from rookery.training.rundir import RunDir
+
+    return RunDir.find(options.name, Path(options.runs_dir))
+
+
+def _add_resume(commands: Commands, command: Command) -> None:
+    parser = command(
+        commands, "resume", _resume, "go on with a run that was ended or killed",
+        "From its latest checkpoint, with the configuration it was started with.",
+        "rookery resume latest --steps 2e6",
+    )  # fmt: skip
+    _run_arguments(parser)
+    parser.add_argument("--steps", metavar="N", help="train until there are so many steps in all (as first asked for)")
+
+
+def _resume(options: argparse.Namespace) -> int:
+    from rookery.config import check, parse_override
+    from rookery.config.checking import tidy
+
+    changes = {} if options.steps is None else tidy(parse_override(f"steps={options.steps}"))
+    check(changes, whole=False)
+    found = _find(options)
+    check_installed()
+    from rookery.training.run import resume
+
+    with only_json(options.json):
+        result = resume(str(found.path), options.runs_dir, **changes)
+    return told(result, options.json)
+
+
+def _add_eval(commands: Commands, command: Command) -> None:
+    parser = command(
+        commands, "eval", _eval, "measure how well a trained agent does",
+        "Plays whole episodes on one env with its own seed, so that figures compare across runs.",
+        "rookery eval latest --episodes 100 --best",
+    )  # fmt: skip
+    _run_arguments(parser)
+    parser.add_argument("--episodes", type=int, default=100, metavar="N", help="how many to play (100)")
+    parser.add_argument("--seed", type=int, metavar="N", help="the seed of the env (that of the run's evaluations)")
+    parser.add_argument("--world", metavar="WORLD", help="another world to play in (the one it was trained in)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="A=B", dest="settings",
+        help="an option of the world, such as opponent=strong; can be repeated (as trained)",
+    )  # fmt: skip
+    parser.add_argument("--stochastic", action="store_true", help="draw actions, rather than taking the likeliest")
+    _best_argument(parser)
+
+
+def _eval(options: argparse.Namespace) -> int:
+    _check_numbers(options, "episodes")
+    from rookery.config import merge, parse_override
+
+    world_options = merge(*(parse_override(text) for text in options.settings)) if options.settings else None
+    found = _find(options)
+    from rookery.tools import show
+
+    check_installed()
+    from rookery.training.evaluate_run import evaluate_run
+
+    with only_json(options.json):
+        figures = evaluate_run(
+            str(found.path), options.runs_dir, episodes=options.episodes, seed=options.seed, best=options.best,
+            deterministic=not options.stochastic, world=options.world, world_options=world_options,
+        )  # fmt: skip
+    if options.json:
+        show.emit_json(figures)
+    else:
+        for name, value in figures.items():
+            print(f"{name.removeprefix('eval/'):<12} {f'{value:,.4g}' if isinstance(value, float) else value}")
+    return 0
+
+
+def _add_watch(commands: Commands, command: Command) -> None:
+    parser = command(
+        commands, "watch", _watch, "see a trained agent play",
+        "Writes a video, or opens a window.",
+        "rookery watch latest --episodes 3 --out cartpole.gif",
+    )  # fmt: skip
+    _run_arguments(parser)
+    parser.add_argument(
+        "--episodes", type=int, metavar="N", help="how many to show (up to 5, until there are 10 seconds)"
+    )
+    parser.add_argument("--out", metavar="FILE", help="the video, as .mp4, .gif or .webp (in the run's folder)")
+    parser.add_argument("--live", action="store_true", help="a window instead of a file")
+    parser.add_argument("--fps", type=int, metavar="N", help="frames in a second (as the world says)")
+    parser.add_argument("--seed", type=int, metavar="N", help="the seed of the env (that of the run's evaluations)")
+    _best_argument(parser)
+
+
+def _watch(options: argparse.Namespace) -> int:
+    _check_numbers(options, "episodes", "fps")
+    if options.out and Path(options.out).suffix.lower() not in (".mp4", ".gif", ".webp"):
+        raise OptionError(f"out should name a file ending in .mp4, .gif or .webp, got {options.out!r}")
+    if options.out and options.live:
+        raise OptionError("give --out for a file or --live for a window, not both")
+    found = _find(options)
+    check_installed()
+    from rookery.training.watch import watch
+
+    with only_json(options.json):
+        path = watch(
+            str(found.path), options.runs_dir, episodes=options.episodes, out=options.out, live=options.live,
+            fps=options.fps, best=options.best, seed=options.seed,
+        )  # fmt: skip
+    return _told_path(path, options.json)
+
+
+def _add_export(commands: Commands, command: Command) -> None:
+    parser = command(
+        commands, "export", _export, "write a trained agent to a file for other programs",
+        "Its normaliser and its masks are inside, and its answers are compared with the agent's own.",
+        "rookery export latest --onnx policy.onnx",
+    )  # fmt: skip
+    _run_arguments(parser)
+    parser.add_argument(
+        "--onnx", nargs="?", const="", default="", metavar="FILE",
+        help="as ONNX, which is the only format so far, to this file (policy.onnx in the run's folder)",
+    )  # fmt: skip
+    _best_argument(parser)
+
+
+def _export(options: argparse.Namespace) -> int:
+    found = _find(options)
+    check_installed()
+    from rookery.training.export import export_onnx
+
+    with only_json(options.json):
+        path = export_onnx(str(found.path), options.runs_dir, out=options.onnx or None, best=options.best)
+    return _told_path(path, options.json)
+
+
+def _told_path(path: Path | None, as_json: bool) -> int:
+    if as_json:
+        from rookery.tools import show
+
+        show.emit_json({"path": None if path is None else str(path)})
+    elif path is not None:
+        print(path)
+    return 0
+
+
+def _check_numbers(options: argparse.Namespace, *names: str) -> None:
+    from rookery.engine.settings import positive_int
+
+    for name in names:
+        if getattr(options, name) is not None:
+            positive_int(name, getattr(options, name))
+
+
+def _add_runs(commands: Commands, command: Command) -> None:
+    parser = command(
+        commands, "runs", _runs, "list the runs there are",
+        "The one that was started last comes first.",
+        "rookery runs --json",
+    )  # fmt: skip
+    _runs_dir_argument(parser)
+
+
+def _runs(options: argparse.Namespace) -> int:
+    from rookery.tools import show
+    from rookery.training.runs_table import print_table, table
+
+    rows = table(options.runs_dir)
+    if options.json:
+        show.emit_json({"runs": rows})
+    elif rows:
+        print_table(rows)
+    else:
+        print(f"there are no runs in {options.runs_dir}; `rookery train CartPole-v1` would start one")
+    return 0

@@ -1,0 +1,1 @@
+"""Runs: a world, a learner and a folder that remembers."""

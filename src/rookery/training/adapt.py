@@ -1,0 +1,89 @@
+"""`num_envs = "adaptive"`: the number of envs follows the measured throughput.
+
+It doubles while that pays, and returns to the best when it does not; now and then it looks again. Each change is
+written down with its step, and a resumed run makes the same changes at the same steps before it measures anew.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+WINDOW = 2.0  # seconds over which a rate is measured, after as long to settle
+WORTH_IT = 1.05  # more envs must be this much faster
+LOOK_AGAIN = 30  # windows
+
+
+class Adaptive:
+    """Decides how many envs there should be."""
+
+    def __init__(self, most: int, log: Path | None = None, after: int = -1) -> None:
+        self.most, self.log, self.reason = most, log, ""
+        self._script = [entry for entry in _read(log) if entry[0] > after]
+        self._rates: dict[int, float] = {}
+        self._patience = 0
+        self._mark: tuple[float, int] | None = None
+        self._settled = False
+
+    def wanted(self, steps: int, num_envs: int) -> int:
+        """How many envs to have from here on."""
+        if self._script:
+            return self._from_script(steps, num_envs)
+        now = time.perf_counter()
+        if self._mark is None:
+            self._mark = now, steps
+        elif now - self._mark[0] >= WINDOW:
+            rate = (steps - self._mark[1]) / (now - self._mark[0])
+            self._mark = now, steps
+            if not self._settled:  # the first window after a change holds the change itself
+                self._settled = True
+                return num_envs
+            return self._change(steps, num_envs, self._next(num_envs, rate))
+        return num_envs
+
+    def _from_script(self, steps: int, num_envs: int) -> int:
+        step, envs = self._script[0]
+        if steps < step:
+            return num_envs
+        self._script.pop(0)
+        self.reason = "as this run did before"
+        return envs
+
+    def _next(self, num_envs: int, rate: float) -> int:
+        self._rates[num_envs] = rate
+        best = max(self._rates, key=lambda n: self._rates[n])
+        larger = min(2 * num_envs, self.most)
+        fewer = [n for n in self._rates if n < num_envs]
+        if fewer and rate < WORTH_IT * max(self._rates[n] for n in fewer):
+            best = max(fewer, key=lambda n: self._rates[n])
+            self.reason = f"{num_envs} envs make {rate:,.0f} steps/s, {best} made {self._rates[best]:,.0f}"
+            self._patience = LOOK_AGAIN
+            return best
+        if self._patience:
+            self._patience -= 1
+            if not self._patience:
+                self._rates = {num_envs: rate}
+            return num_envs
+        self.reason = f"{num_envs} envs make {rate:,.0f} steps/s; trying more"
+        return larger
+
+    def _change(self, steps: int, num_envs: int, wanted: int) -> int:
+        if wanted != num_envs:
+            self._settled = False
+            if self.log is not None:
+                with self.log.open("a") as file:
+                    file.write(json.dumps([steps, wanted]) + "\n")
+        return wanted
+
+
+def _read(log: Path | None) -> list[tuple[int, int]]:
+    """Earlier changes; a half-written last line does not count."""
+    entries: list[tuple[int, int]] = []
+    for line in log.read_text().splitlines() if log is not None and log.exists() else []:
+        try:
+            step, envs = json.loads(line)
+            entries.append((int(step), int(envs)))
+        except (ValueError, TypeError):
+            break
+    return entries

@@ -1,0 +1,103 @@
+"""How good an agent is: whole episodes on a single env with its own seed, so that figures compare across runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rookery.engine.api import make_vec
+from rookery.engine.engine import Engine
+from rookery.learners.agent import Agent
+from rookery.learners.observations import mask_of
+from rookery.training.world import World
+
+OUTCOMES = ("winner", "is_success", "success")  # infos at the end of an episode that say how it went
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Some episodes' figures."""
+
+    returns: list[float]
+    lengths: list[int]
+    seconds: float
+    outcomes: dict[str, float]  # such as win_rate
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.returns))
+
+    def figures(self) -> dict[str, float]:
+        """What a monitor shows."""
+        return {
+            "eval/return": self.mean,
+            "eval/return_std": float(np.std(self.returns)),
+            "eval/length": float(np.mean(self.lengths)),
+            "eval/episodes": len(self.returns),
+            "eval/seconds": self.seconds,
+            **{f"eval/{name}": value for name, value in self.outcomes.items()},
+        }
+
+
+class Evaluator:
+    """Keeps its env between evaluations; each begins from the same seed."""
+
+    def __init__(
+        self, world: World, backend: str, episodes: int, seed: int, deterministic: bool = True, **guard: Any
+    ) -> None:
+        """`guard` holds options of `make_vec` about failures."""
+        self.episodes, self.seed, self.deterministic = episodes, seed, deterministic
+        self._envs: Engine | None = None
+        self._make = lambda: single_env(world, backend, **guard)
+
+    def run(self, agent: Agent, stop: Callable[[], bool] = lambda: False) -> Evaluation | None:
+        """Play; None if it was asked to stop before the end."""
+        started = time.perf_counter()
+        envs = self._envs = self._envs or self._make()
+        agent.forget()
+        agent.seed(self.seed)
+        envs.finished_episodes()
+        observations, infos = envs.reset(seed=self.seed)
+        returns: list[float] = []
+        lengths: list[int] = []
+        outcomes: dict[str, list[float]] = {}
+        starts = np.ones(1, bool)
+        while len(returns) < self.episodes:
+            if stop():
+                return None
+            actions = agent.act(observations, self.deterministic, mask=mask_of(observations, infos), starts=starts)
+            observations, _, terminated, truncated, infos = envs.step(actions)
+            starts = terminated | truncated
+            if starts[0]:
+                _note_outcomes(outcomes, infos)
+                finished = envs.finished_episodes()
+                returns += finished["return"].tolist()
+                lengths += finished["length"].tolist()
+        seconds = time.perf_counter() - started
+        return Evaluation(returns, lengths, seconds, {name: float(np.mean(x)) for name, x in outcomes.items()})
+
+    def close(self) -> None:
+        """End its env."""
+        if self._envs is not None:
+            self._envs.close()
+            self._envs = None
+
+
+def single_env(world: World, backend: str, **guard: Any) -> Engine:
+    """One env of a world: in a process of its own if those that train are, since it may be as dangerous."""
+    backend = "kernel" if world.kernel else "process" if backend == "process" else "serial"
+    return make_vec(
+        world.source, 1, backend, workers=1, autoreset_mode="SameStep", env_kwargs=world.env_kwargs, **guard
+    )
+
+
+def _note_outcomes(outcomes: dict[str, list[float]], infos: dict[str, Any]) -> None:
+    final = infos.get("final_info", {})
+    for name in OUTCOMES:
+        if name in final:
+            rate = "win_rate" if name == "winner" else "success_rate"
+            outcomes.setdefault(rate, []).append(float(np.asarray(final[name])[0] == 1))

@@ -1,0 +1,240 @@
+"""The loop of a run: gather, learn, and now and then evaluate, save and tell."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from rookery.config import RunConfig
+from rookery.engine.engine import Engine
+from rookery.errors import StateError
+from rookery.learners.api import Learner, Tree
+from rookery.learners.space_tree import to_tree
+from rookery.monitor.events import Event, Sinks
+from rookery.training.adapt import Adaptive
+from rookery.training.checkpoint import Checkpoints
+from rookery.training.episodes import Episodes
+from rookery.training.evaluate import Evaluator
+from rookery.training.gathering import Gatherer
+from rookery.training.stopping import StopRequest
+from rookery.training.timing import Stopwatch
+
+TELL_EVERY = 0.5  # seconds between two lines of progress
+PARTS_OF_A_RUN = 10  # evaluations and checkpoints, unless their distance is given
+
+
+@dataclass
+class Crew:
+    """Everyone at work in a run."""
+
+    envs: Engine
+    learner: Learner
+    evaluator: Evaluator
+    checkpoints: Checkpoints
+    sinks: Sinks
+    stop: StopRequest
+    adaptive: Adaptive | None = None
+
+
+class Loop:
+    """Runs until the wanted steps, episodes or evaluation are reached, or until it is asked to stop."""
+
+    def __init__(self, config: RunConfig, crew: Crew) -> None:
+        self.config, self.crew = config, crew
+        self.envs, self.learner, self.stop = crew.envs, crew.learner, crew.stop
+        self.watch = Stopwatch()
+        self.gatherer = Gatherer(crew.envs, crew.learner, self.watch, config.steps)
+        self.episodes = Episodes()
+        self.seconds = 0.0  # of earlier sittings
+        self.last_evaluation: float | None = None
+        self.best_evaluation: float | None = None
+        self._evaluated_at = self._saved_at = -1
+        self._exact = True
+        self._eval_every = config.evaluation.every or max(1, config.steps // PARTS_OF_A_RUN)
+        self._save_every = config.checkpoints.every or max(1, config.steps // PARTS_OF_A_RUN)
+
+    def run(self, observations: Any, infos: dict[str, Any]) -> str:
+        """Go on from these observations; returns why it ended."""
+        self._started = self._told_at = time.perf_counter()
+        self._told_steps = self._first_steps = self.steps
+        self.gatherer.begin(observations, infos)
+        while not (reason := self._reason()):
+            self._advance()
+            self._look_around()
+        if reason != "interrupted" and self._evaluated_at != self.steps:
+            self._evaluate()
+        if self.steps > self._told_steps:
+            self._tell()
+        self._save()
+        return reason
+
+    @property
+    def steps(self) -> int:
+        """Steps made by all envs so far."""
+        return self.gatherer.steps
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds the run has taken, in all its sittings."""
+        return self.seconds + time.perf_counter() - self._started
+
+    @property
+    def speed(self) -> float:
+        """Steps a second in this sitting."""
+        return (self.steps - self._first_steps) / max(time.perf_counter() - self._started, 1e-9)
+
+    def _reason(self) -> str:
+        """Why the run is over, or nothing."""
+        goal, episodes = self.config.evaluation.stop_at, self.config.episodes
+        if self.stop.asked:
+            return "interrupted"
+        if goal is not None and self.last_evaluation is not None and self.last_evaluation >= goal:
+            return "goal reached"
+        if self.steps >= self.config.steps or (episodes is not None and self.episodes.count >= episodes):
+            return "finished"
+        return ""
+
+    def _advance(self) -> None:
+        """A whole rollout, or as many steps as may be made before something else is due."""
+        rounds = self.learner.horizon
+        if not self.learner.on_policy:
+            rounds = min(rounds, math.ceil(self._steps_to_next_event() / self.envs.num_envs))
+        self._before = self.steps
+        self.gatherer.gather(rounds, lambda: self.stop.asked)
+        if self.learner.on_policy:
+            self.gatherer.learn()
+        self.episodes.add(self.envs.finished_episodes())
+
+    def _steps_to_next_event(self) -> int:
+        every = (self._eval_every, self._save_every)
+        return min(self.config.steps - self.steps, *(n - self.steps % n for n in every))
+
+    def _look_around(self) -> None:
+        """What is due after some steps. Evaluations and checkpoints are due by counts, news by the clock."""
+        if self.stop.asked:
+            return
+        before = self._before
+        better = False
+        if self.steps // self._eval_every > before // self._eval_every:
+            better = self._evaluate()
+        if better or self.steps // self._save_every > before // self._save_every:
+            self._save()
+        if time.perf_counter() - self._told_at > TELL_EVERY:
+            self._tell()
+        if self.crew.adaptive is not None:
+            self._adapt(self.crew.adaptive)
+
+    # --- looking at the agent -------------------------------------------------------------------------------------
+
+    def _evaluate(self) -> bool:
+        """Whether it is the best so far."""
+        self._event("doing", text="evaluating")
+        evaluation = self.crew.evaluator.run(self.learner.agent, lambda: self.stop.asked)
+        if evaluation is None:
+            return False
+        better = self.best_evaluation is None or evaluation.mean > self.best_evaluation
+        self.last_evaluation, self._evaluated_at = evaluation.mean, self.steps
+        if better:
+            self.best_evaluation = evaluation.mean
+        self._event("evaluation", **evaluation.figures(), **{"eval/best": better})
+        return better
+
+    def _tell(self) -> None:
+        now = time.perf_counter()
+        speed = (self.steps - self._told_steps) / max(now - self._told_at, 1e-9)
+        left = max(0, self.config.steps - self.steps)
+        self._event(
+            "progress",
+            **self.episodes.figures(),
+            **self.watch.shares(),
+            **{f"loss/{name}": value for name, value in self.gatherer.figures.items()},
+            steps_per_second=speed,
+            eta_seconds=left / self.speed if self.speed else None,
+            updates=self.learner.updates,
+            num_envs=self.envs.num_envs,
+            learning_rate=self.learner.learning_rate,
+        )
+        self._told_at, self._told_steps = now, self.steps
+
+    def _event(self, kind: str, **values: Any) -> None:
+        self.crew.sinks.write(Event(kind, self.steps, values, time.time()))
+
+    # --- more or fewer envs ---------------------------------------------------------------------------------------
+
+    def _adapt(self, adaptive: Adaptive) -> None:
+        wanted = adaptive.wanted(self.steps, self.envs.num_envs)
+        if wanted == self.envs.num_envs or not self.learner.resizable:
+            return
+        self._event("note", text=f"{self.envs.num_envs} envs -> {wanted}: {adaptive.reason}", num_envs=wanted)
+        self.gatherer.resize(wanted, seed=self.config.seed + self.steps)
+        self.learner.resize(wanted)
+
+    # --- going on later -------------------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        """A checkpoint; if the disk is full the run goes on with the one before."""
+        if self._saved_at == self.steps:
+            return
+        started = time.perf_counter()
+        score = self.last_evaluation if self._evaluated_at == self.steps else None
+        try:
+            path = self.crew.checkpoints.save(self.steps, self.state(), score=score)
+        except OSError as error:
+            self._event("note", text=f"no checkpoint at step {self.steps}: {error}; the run goes on")
+            return
+        self._saved_at = self.steps
+        size = sum(file.stat().st_size for file in path.iterdir())
+        self._event("checkpoint", path=str(path), seconds=time.perf_counter() - started, bytes=size)
+
+    def state(self) -> Tree:
+        """Everything that decides how the run goes on."""
+        learner = self.learner.state(replay=self.config.checkpoints.replay)
+        agent = self.learner.agent
+        return {
+            "agent": {
+                "learner": self.config.learner,
+                "options": getattr(self.config, self.config.learner).model_dump(mode="json"),
+                "policy": learner.pop("policy"),
+                "observation_space": to_tree(agent.observation_space),
+                "action_space": to_tree(agent.action_space),
+            },
+            "learner": learner,
+            "envs": self._env_state(),
+            "loop": {
+                "steps": self.steps,
+                "seconds": self.elapsed,
+                "num_envs": self.envs.num_envs,
+                "episodes": self.episodes.state(),
+                "last_evaluation": self.last_evaluation,
+                "best_evaluation": self.best_evaluation,
+                "evaluated_at": self._evaluated_at,
+            },
+        }
+
+    def _env_state(self) -> Tree:
+        masks = self.gatherer.masks
+        try:
+            state = {"engine": self.envs.state_dict(portable=True)}
+        except StateError as error:
+            if self._exact:
+                self._event("note", text=f"a resumed run will begin new episodes, so it will not be the same: {error}")
+            self._exact = False
+            return {}
+        return state if masks is None else state | {"masks": masks}
+
+    def load(self, tree: Tree) -> tuple[Any, dict[str, Any]]:
+        """Take up a checkpoint; returns the observations to go on from."""
+        loop = tree["loop"]
+        self.gatherer.steps, self.seconds = loop["steps"], loop["seconds"]
+        self.episodes.load(loop["episodes"])
+        self.last_evaluation, self.best_evaluation = loop["last_evaluation"], loop["best_evaluation"]
+        self._evaluated_at, self._saved_at = loop["evaluated_at"], self.steps
+        self.learner.load({**tree["learner"], "policy": tree["agent"]["policy"]})
+        saved = tree["envs"]
+        if not saved:
+            return self.envs.reset(seed=self.config.seed + self.steps)
+        self.envs.reset(seed=self.config.seed)
+        observations = self.envs.load_state_dict(saved["engine"])
+        return observations, {"action_mask": saved["masks"]} if "masks" in saved else {}

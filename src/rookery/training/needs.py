@@ -1,0 +1,14 @@
+"""What training needs beyond the engine."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from rookery.errors import MissingExtra
+
+
+def check_installed() -> None:
+    """Say which extra brings what is missing, instead of failing somewhere inside."""
+    missing = [name for name in ("torch", "numba") if find_spec(name) is None]
+    if missing:
+        raise MissingExtra(f"training needs {' and '.join(missing)}: pip install 'rookery[train]'")

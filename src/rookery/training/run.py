@@ -1,0 +1,161 @@
+"""`train` and `resume`: from a configuration to a finished run."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from rookery.config import RunConfig, gather, resolve
+from rookery.engine.engine import Engine
+from rookery.engine.machine import usable_cores
+from rookery.engine.source import being_imported
+from rookery.errors import UsageError
+from rookery.learners.api import Learner
+from rookery.learners.cpu import keep_memory
+from rookery.monitor.events import Event, Sinks
+from rookery.say import say
+from rookery.training.adapt import Adaptive
+from rookery.training.checkpoint import Checkpoints
+from rookery.training.loop import Crew, Loop
+from rookery.training.result import Result
+from rookery.training.rundir import RunDir
+from rookery.training.setup import learner_for, make_engine, make_evaluator, planned, settle, with_threads
+from rookery.training.sinks import open_sinks
+from rookery.training.stopping import StopRequest
+from rookery.training.world import World, find, spell
+from rookery.training.wrapup import wrap_up
+
+FEW_UPDATES = 10
+MOST_ENVS = 256  # that adaptive tries
+
+
+def train(what: Any, **options: Any) -> Result:
+    """Train an agent and return how it went, with the agent.
+
+    Args:
+        what: A world (a Gymnasium id, "file.py:MyEnv", or a class or function at the top of a file), the path of a
+            configuration, or one as a dict.
+        options: Keys of the configuration (`rookery train --help-config` lists them), such as `num_envs=8`,
+            `device="cuda"`, `steps=20_000` or `ppo={"clip": 0.1}`.
+
+    Example:
+        >>> import contextlib, io, rookery, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        ...     result = rookery.train("CartPole-v1", steps=1_024, runs_dir=folder)
+        >>> result.total_steps
+        1024
+        >>> result.agent.act([[0.0, 0.0, 0.0, 0.0]], deterministic=True).shape
+        (1,)
+    """
+    _refuse_while_imported("train")
+    actual = None if isinstance(what, (str, dict, Path)) else what
+    given = gather(what if actual is None else spell(actual), **options)
+    config, world = settle(given, actual)
+    keep_memory()
+    with StopRequest() as stop:
+        config = planned(config, world)
+        with closing(make_engine(config, world)) as envs:
+            checkpoint_dir = Path(config.checkpoints.dir) if config.checkpoints.dir else None
+            run = RunDir.create(Path(config.runs_dir), config.name or _name(config, world), checkpoint_dir)
+            with run.lock():
+                return _work(run, config, world, envs, stop)
+
+
+def resume(run: str | Path, runs_dir: str | Path = "runs", *, steps: int | None = None, **options: Any) -> Result:
+    """Continue a run from its latest checkpoint, by its name, its path or as "latest"; to `steps` in all, if given.
+    Other keys of the configuration can be changed too, and then it is no longer the same run."""
+    _refuse_while_imported("resume")
+    found = RunDir.find(run, Path(runs_dir))
+    changes = options if steps is None else {**options, "steps": steps}
+    keep_memory()
+    with found.lock(), StopRequest() as stop:
+        config = resolve(gather(found.read_config(), **changes))
+        world = find(config.world, config.takes_twin, config.learner, config.world_options)
+        saved = _latest(found, config)
+        config = planned(config, world, saved)
+        with closing(make_engine(config, world, saved)) as envs:
+            return _work(found, config, world, envs, stop, saved)
+
+
+def _refuse_while_imported(name: str) -> None:
+    """A script that trains on its own class is imported to find that class again, and must not train then."""
+    file = being_imported()
+    if file is not None:
+        raise UsageError(
+            f"rookery.{name}() was called while {file} is imported for the world in it; "
+            "put the call under `if __name__ == '__main__':`"
+        )
+
+
+def _name(config: RunConfig, world: World) -> str:
+    suffix = f"_vec{config.num_envs}" if isinstance(config.num_envs, int) else ""
+    return f"{world.name}-{config.learner}-s{config.seed}{suffix}"
+
+
+def _work(run: RunDir, config: RunConfig, world: World, envs: Engine, stop: StopRequest, saved: Any = None) -> Result:
+    """Bring everyone together, and run."""
+    learner = learner_for(config, envs)
+    config = with_threads(config, learner)
+    run.write_config(config.model_dump(mode="json"))
+    checkpoints = Checkpoints(run.checkpoints, config.checkpoints.keep)
+    step = saved["loop"]["steps"] if saved else None
+    changes = run.path / "num_envs.jsonl"
+    adaptive = Adaptive(MOST_ENVS, changes, step or -1) if config.num_envs == "adaptive" else None
+    with open_sinks(run, config) as sinks, closing(make_evaluator(config, world)) as evaluator:
+        loop = Loop(config, Crew(envs, learner, evaluator, checkpoints, sinks, stop, adaptive))
+        _announce(sinks, run, config, world, envs, learner, step)
+        observations, infos = loop.load(saved) if saved else envs.reset(seed=config.seed)
+        return wrap_up(run, config, world, loop, lambda: loop.run(observations, infos))
+
+
+def _latest(run: RunDir, config: RunConfig) -> Any:
+    """The latest checkpoint, with the metrics taken back to it; None to begin anew."""
+    checkpoints = Checkpoints(run.checkpoints, config.checkpoints.keep)
+    if checkpoints.latest() is None:
+        say(f"{run.name} has no checkpoint yet; beginning anew")
+        run.truncate_after(-1)
+        return None
+    step, saved = checkpoints.load_latest()
+    run.truncate_after(step)
+    if step >= config.steps:
+        say(f"{run.name} has made its {config.steps:,} steps; with more of them (--steps N) it goes on")
+    return saved
+
+
+def _announce(
+    sinks: Sinks, run: RunDir, config: RunConfig, world: World, envs: Engine, learner: Learner, step: int | None
+) -> None:
+    facts = {
+        "run": run.name,
+        "path": str(run.path),
+        "world": world.name,
+        "learner": config.learner,
+        "num_envs": envs.num_envs,
+        "backend": envs.backend,
+        "workers": config.workers,
+        "device": config.device,
+        "steps": config.steps,
+        "seed": config.seed,
+        "resumed_from": step,
+        "groups": config.groups,
+        "cores": usable_cores(),
+        "threads": getattr(config, config.learner).threads,
+    }
+    sinks.write(Event("start", step or 0, facts))
+    notes = [world.note if step is None else "", _few_updates(config, learner)]
+    for text in filter(None, notes):
+        sinks.write(Event("note", step or 0, {"text": text}))
+
+
+def _few_updates(config: RunConfig, learner: Learner) -> str:
+    """A word about a run that is over before it has learned much."""
+    if not learner.on_policy:
+        return ""
+    each = learner.num_envs * learner.horizon
+    if config.steps >= FEW_UPDATES * each:
+        return ""
+    return (
+        f"an update takes {each:,} steps ({learner.num_envs} envs x {learner.horizon}), so there will be few in this "
+        "run: more --steps, or fewer --num-envs, would help"
+    )

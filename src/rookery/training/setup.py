@@ -1,0 +1,141 @@
+"""What a run needs, made from its configuration: the world, the engine, the learner, the evaluator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from rookery.config import RunConfig, resolve
+from rookery.engine.api import make_vec, plan
+from rookery.engine.engine import Engine
+from rookery.engine.machine import usable_cores
+from rookery.engine.seeding import child_seed
+from rookery.errors import OptionError
+from rookery.learners.api import Learner
+from rookery.learners.cpu import choose_threads
+from rookery.learners.observations import leaves_of
+from rookery.learners.registry import make_learner
+from rookery.training.evaluate import Evaluator
+from rookery.training.recipes import recipe_for, usual_learner
+from rookery.training.world import World, check_learner, choose_learner, find, given_world, spaces
+
+EVALUATION_KEY = 1_000_003  # sets the evaluation's seed apart from those of all envs
+
+
+def settle(given: dict[str, Any], actual: Any = None) -> tuple[RunConfig, World]:
+    """Answer what the user left open about the learner, before anything is started. `actual` is the class or function
+    that the config's world names, if that is at hand."""
+    if given.get("num_envs") == "auto":  # as if nothing had been said, so that a recipe can speak
+        given = {key: value for key, value in given.items() if key != "num_envs"}
+    first = resolve(given)
+    named = None if first.learner == "auto" else first.learner
+    if actual is not None:
+        world = given_world(actual, first.world, first.world_options)
+    else:
+        world = find(first.world, first.takes_twin, named, first.world_options)
+    observation_space, action_space = spaces(world)
+    learner = named or usual_learner(world.name) or choose_learner(action_space, world.kernel)
+    check_learner(learner, action_space, observation_space)
+    config = resolve(given, recipe_for(world.name, learner, world.kernel))
+    changes: dict[str, Any] = {"learner": learner, "device": _device(config.device, observation_space)}
+    if isinstance(world.source, str) and ".py:" in world.source:
+        changes["world"] = world.source  # its whole path, so that the run can be resumed from anywhere
+    return config.model_copy(update=changes), world
+
+
+def _device(wish: str, observation_space: Any) -> str:
+    """A GPU pays for images; for vectors the nets are so small that a CPU is as quick."""
+    if wish.startswith("cuda") and not torch.cuda.is_available():
+        raise OptionError(f"device={wish!r} was asked for, but torch finds no CUDA GPU here; device='cpu' works")
+    if wish == "mps" and not torch.backends.mps.is_available():
+        raise OptionError("device='mps' was asked for, but torch finds none here; device='cpu' works")
+    if wish != "auto":
+        return wish
+    images = any(leaf.kind == "image" for leaf in leaves_of(observation_space))
+    return "cuda" if images and torch.cuda.is_available() else "cpu"
+
+
+def planned(config: RunConfig, world: World, saved: Any = None) -> RunConfig:
+    """With everything about the engine answered, so that resuming need not measure again."""
+    if config.num_envs == "adaptive":
+        if world.kernel:
+            raise OptionError(
+                f"num_envs='adaptive' is for worlds in processes; {world.name} is compiled: give a number"
+            )
+        envs = saved["loop"]["num_envs"] if saved else usable_cores()
+        return config.model_copy(update={"backend": "process", "groups": 1, "workers": min(usable_cores(), envs)})
+    wish = config.num_envs if isinstance(config.num_envs, int) else None
+    backend = "process" if config.step_timeout is not None else config.backend
+    workers = config.workers
+    if backend == "process" and wish is not None and workers is None:
+        workers = min(usable_cores(), wish)
+    choice = plan(world.source, wish, backend, workers, config.start_method, world.env_kwargs)
+    # While one half of the envs steps in its workers, the policy acts for the other half.
+    overlap = choice.backend == "process" and config.learner == "ppo" and choice.num_envs > 1
+    changes = {
+        "num_envs": choice.num_envs,
+        "backend": choice.backend,
+        "workers": choice.workers,
+        "groups": config.groups or (2 if overlap else 1),
+    }
+    return config.model_copy(update=changes)
+
+
+def make_engine(config: RunConfig, world: World, saved: Any = None) -> Engine:
+    num_envs = config.num_envs
+    if not isinstance(num_envs, int):
+        num_envs = saved["loop"]["num_envs"] if saved else usable_cores()
+    return make_vec(
+        world.source,
+        num_envs,
+        config.backend,
+        config.workers,
+        groups=config.groups or 1,
+        start_method=config.start_method,
+        autoreset_mode="SameStep",
+        copy=False,
+        env_kwargs=world.env_kwargs,
+        **_guard(config),
+    )
+
+
+def _guard(config: RunConfig) -> dict[str, Any]:
+    """What an engine does about failures."""
+    return {
+        "step_timeout": config.step_timeout,
+        "on_failure": config.on_failure,
+        "max_restarts": config.max_restarts,
+        "bad_values": config.bad_values,
+    }
+
+
+def with_threads(config: RunConfig, learner: Learner) -> RunConfig:
+    """With the number of threads that suits the learner's nets on this machine."""
+    options = learner.options
+    if config.device == "cpu" and options.threads is None:
+        shapes = [list(p.shape) for p in learner.policy.parameters()]
+        label = f"{config.learner}, {learner.update_rows} rows, {shapes}"
+        threads = choose_threads(learner.workload(), label, usable_cores())
+        options = options.model_copy(update={"threads": threads})
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    return config.model_copy(update={config.learner: options})
+
+
+def make_evaluator(config: RunConfig, world: World) -> Evaluator:
+    wish = config.evaluation
+    seed = child_seed(config.seed, EVALUATION_KEY) if wish.seed is None else wish.seed
+    return Evaluator(world, config.backend, wish.episodes, seed, wish.deterministic, **_guard(config))
+
+
+def learner_for(config: RunConfig, envs: Engine) -> Learner:
+    return make_learner(
+        config.learner,
+        envs.single_observation_space,
+        envs.single_action_space,
+        getattr(config, config.learner),
+        envs.num_envs,
+        config.seed,
+        config.device,
+    )

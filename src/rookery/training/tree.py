@@ -1,0 +1,90 @@
+"""State trees, taken apart into arrays and plain values and put together again.
+
+A tree is a nested dict with str keys. Its leaves are NumPy arrays, int, float, bool, str, None, or lists of such plain
+values. NumPy's scalars become Python's numbers; everything else is refused, so that nothing comes back changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, unquote
+
+import numpy as np
+
+from rookery.errors import CheckpointError
+
+Tree = dict[str, Any]
+PLAIN = (bool, int, float, str, type(None))
+DTYPES = {  # as safetensors calls them
+    "bool": "BOOL", "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64", "int8": "I8", "int16": "I16",
+    "int32": "I32", "int64": "I64", "float16": "F16", "float32": "F32", "float64": "F64", "complex64": "C64",
+}  # fmt: skip
+
+
+def take_apart(tree: Tree) -> tuple[Tree, dict[str, np.ndarray]]:
+    """The tree with None in place of each array, and the arrays by their dotted path."""
+    arrays: dict[str, np.ndarray] = {}
+    return _branch(tree, (), arrays), arrays
+
+
+def put_together(values: Tree, arrays: dict[str, np.ndarray]) -> Tree:
+    """The inverse of `take_apart`; fills `values` and returns it."""
+    for name, array in arrays.items():
+        *folders, last = (unquote(key, errors="surrogatepass") for key in name.split("."))
+        branch = values
+        for key in folders:
+            branch = branch[key]
+        branch[last] = array
+    return values
+
+
+def escape(key: str) -> str:
+    """A key as part of a dotted path or of a file's name."""
+    if key == "__metadata__":  # which safetensors keeps for itself
+        return "%5F_metadata__"
+    return quote(key, safe="", errors="surrogatepass").replace(".", "%2E")
+
+
+def _branch(branch: Tree, path: tuple[str, ...], arrays: dict[str, np.ndarray]) -> Tree:
+    values: Tree = {}
+    for key, value in branch.items():
+        if type(key) is not str:
+            raise CheckpointError(f"{_where(path)}: the key {key!r} is not a str, and only those can be saved")
+        here = (*path, key)
+        if isinstance(value, dict):
+            values[key] = _branch(value, here, arrays)
+        elif isinstance(value, np.ndarray):
+            arrays[".".join(map(escape, here))] = _checked(value, here)
+            values[key] = None
+        else:
+            values[key] = _plain(value, here)
+    return values
+
+
+def _plain(value: Any, path: tuple[str, ...]) -> Any:
+    if isinstance(value, (np.bool_, np.integer, np.floating)) and not isinstance(value, np.longdouble):
+        return value.item()
+    if type(value) in PLAIN:
+        return value
+    if type(value) is list:
+        return [_plain(item, (*path, str(i))) for i, item in enumerate(value)]
+    if isinstance(value, tuple):
+        raise CheckpointError(f"{_where(path)}: a tuple would come back as a list; save a list")
+    hint = " inside a list" if isinstance(value, (np.ndarray, dict)) else ""
+    raise CheckpointError(
+        f"{_where(path)}: a {type(value).__name__}{hint} cannot be saved; trees hold arrays, numbers, strings, None, "
+        "and lists of all but arrays"
+    )
+
+
+def _checked(array: np.ndarray, path: tuple[str, ...]) -> np.ndarray:
+    if type(array) not in (np.ndarray, np.memmap):
+        raise CheckpointError(f"{_where(path)}: a {type(array).__name__} cannot be saved; give a plain NumPy array")
+    if array.dtype.newbyteorder("=").name not in DTYPES:
+        kind = "Python objects" if array.dtype.hasobject else f"dtype {array.dtype}"
+        raise CheckpointError(f"{_where(path)}: an array of {kind} cannot be saved; valid are {', '.join(DTYPES)}")
+    return array
+
+
+def _where(path: tuple[str, ...]) -> str:
+    return f"state tree at {'.'.join(path)!r}" if path else "state tree"

@@ -1,0 +1,227 @@
+"""From a world's name in a configuration to what is stepped, and to who can learn there. No torch here."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+from gymnasium import spaces as gs
+
+from rookery.engine.source import kernel_of, resolve
+from rookery.errors import OptionError, RookeryError, WorldError
+
+SHORT_NAMES = {"hockey": "rookery/HockeyOne-v0"}
+VERSION = re.compile(r"-v(\d+)$")
+
+
+@dataclass(frozen=True)
+class World:
+    """A world that was found: `make_vec(world.source, env_kwargs=world.env_kwargs)` steps it."""
+
+    name: str  # for run names
+    source: Any  # an id, "file.py:MyEnv", or the class or function itself
+    kernel: bool
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    note: str = ""  # a choice made on the way, for the user to know
+
+
+def find(world: str, twin: bool = True, learner: str | None = None, options: Mapping[str, Any] | None = None) -> World:
+    """Look a world up by its id, its short name or its place in a file.
+
+    Args:
+        world: As the user wrote it.
+        twin: Take rookery's compiled twin of one of Gymnasium's worlds, where there is one that takes the options.
+        learner: If it is known already; "dqn" gets the discrete actions of a world that has both kinds.
+        options: Keyword arguments for the world.
+
+    Example:
+        >>> find("CartPole-v1").source, find("CartPole-v1", twin=False).source
+        ('rookery/CartPole-v1', 'CartPole-v1')
+    """
+    kwargs = dict(options or {})
+    short = world.lower()
+    if short in SHORT_NAMES:
+        if learner == "dqn":
+            kwargs.setdefault("discrete", True)
+        return World(short, SHORT_NAMES[short], kernel=True, env_kwargs=kwargs)
+    if world.endswith(".py") or ".py:" in world:
+        return _in_file(world, kwargs)
+    if ":" not in world and world not in gym.registry:
+        raise WorldError(_unknown(world))
+    other = f"rookery/{world}"
+    if twin and other in gym.registry:
+        return _twin(world, other, kwargs)
+    return _plain(world, kwargs)
+
+
+def spell(world: Any) -> str:
+    """The name by which a config can hold a class or function: "file.py:MyEnv". Texts stay as they are."""
+    if isinstance(world, str):
+        return world
+    name = getattr(world, "__qualname__", "")
+    try:
+        file = inspect.getsourcefile(world)
+    except TypeError:
+        file = None
+    if not file or not name.isidentifier() or not Path(file).is_file():
+        raise WorldError(
+            f"{world!r} has no name that a run could remember, and a run must find its world again to be resumed: "
+            "give a class or function at the top of a file, 'file.py:MyEnv', or a registered id"
+        )
+    return f"{file}:{name}"
+
+
+def given_world(world: Any, spelled: str, options: Mapping[str, Any]) -> World:
+    """A class or function that is at hand: taken as it is, not from its file, which may be the running script."""
+    path, _, attribute = spelled.rpartition(":")
+    kernel = kernel_of(resolve(world, kwargs=dict(options))) is not None
+    return World(f"{Path(path).stem}-{attribute}", world, kernel, dict(options))
+
+
+def spaces(world: World) -> tuple[gs.Space, gs.Space]:
+    """The spaces of observations and actions of one env. A world that is no kernel world is built for it, and closed:
+    where an engine is there already, ask that instead."""
+    source = resolve(world.source, kwargs=world.env_kwargs)
+    kernel = kernel_of(source)
+    if kernel is not None:
+        return kernel.world.observation_space, kernel.world.action_space
+    env = source.make(0)
+    try:
+        return env.observation_space, env.action_space
+    finally:
+        env.close()
+
+
+def choose_learner(action_space: gs.Space, kernel: bool = False) -> str:
+    """PPO where steps are cheap or actions are choices; SAC, which learns from fewer steps, where they cost more."""
+    able = able_learners(action_space)
+    return "sac" if "sac" in able and not kernel else _able_or_refuse(action_space)[0]
+
+
+def check_learner(learner: str, action_space: gs.Space, observation_space: gs.Space | None = None) -> None:
+    """Refuse a learner that cannot serve these spaces, and say who can."""
+    able = _able_or_refuse(action_space)
+    if learner not in able:
+        raise OptionError(
+            f"learner {learner!r} cannot act in {action_space}: {NEEDS[learner]}; here it can be {' or '.join(able)}"
+        )
+    odd = next((part for part in _leaves(observation_space) if not isinstance(part, LEARNABLE)), None)
+    if odd is not None:
+        raise OptionError(
+            f"no learner can take observations in {odd}: turn them into a Box, Discrete, MultiDiscrete, MultiBinary, "
+            "or a Dict or Tuple of these, with a wrapper such as gymnasium.wrappers.TransformObservation"
+        )
+
+
+def able_learners(action_space: gs.Space) -> list[str]:
+    """Who can act there, the first being the usual choice."""
+    return [name for name, can in ABLE.items() if can(action_space)]
+
+
+def _able_or_refuse(action_space: gs.Space) -> list[str]:
+    able = able_learners(action_space)
+    if not able:
+        raise OptionError(
+            f"no learner can act in {action_space}: it should be a Discrete, MultiDiscrete, MultiBinary or a Box of "
+            "floats; gymnasium.wrappers.TransformAction can make it one"
+        )
+    return able
+
+
+def _bounded(space: gs.Space) -> bool:
+    return _continuous(space) and isinstance(space, gs.Box) and bool(space.is_bounded())
+
+
+def _continuous(space: gs.Space) -> bool:
+    return isinstance(space, gs.Box) and space.dtype is not None and space.dtype.kind == "f"
+
+
+CHOICES = (gs.Discrete, gs.MultiDiscrete, gs.MultiBinary)
+LEARNABLE = (gs.Box, *CHOICES)
+ABLE: dict[str, Callable[[gs.Space], bool]] = {
+    "ppo": lambda space: isinstance(space, CHOICES) or _continuous(space),
+    "sac": _bounded,
+    "dqn": lambda space: isinstance(space, gs.Discrete),
+}
+NEEDS = {
+    "ppo": "ppo needs a Discrete, MultiDiscrete, MultiBinary or Box of floats",
+    "sac": "sac needs a Box of floats with finite bounds",
+    "dqn": "dqn needs a Discrete",
+}
+
+
+def _leaves(space: gs.Space | None) -> list[gs.Space]:
+    if isinstance(space, gs.Dict):
+        return [leaf for part in space.spaces.values() for leaf in _leaves(part)]
+    if isinstance(space, gs.Tuple):
+        return [leaf for part in space.spaces for leaf in _leaves(part)]
+    return [] if space is None else [space]
+
+
+def _plain(world: str, kwargs: dict[str, Any], note: str = "") -> World:
+    source = resolve(world, kwargs=kwargs)
+    name = re.sub(r"[^\w.+=-]+", "-", source.name.removeprefix("rookery/"))
+    return World(name, world, kernel_of(source) is not None, kwargs, note)
+
+
+def _in_file(world: str, kwargs: dict[str, Any]) -> World:
+    path, _, attribute = world.rpartition(":") if not world.endswith(".py") else (world, "", "")
+    if not attribute and Path(path).is_file():
+        raise WorldError(f"{world!r}: name the class in the file as well, such as {path}:MyEnv")
+    source = resolve(world if attribute else f"{world}:", kwargs=kwargs)
+    place = f"{Path(path).resolve()}:{attribute}"  # to be found again from anywhere, when the run is resumed
+    return World(f"{Path(path).stem}-{attribute}", place, kernel_of(source) is not None, kwargs)
+
+
+def _twin(world: str, other: str, kwargs: dict[str, Any]) -> World:
+    """The twin, unless it cannot be compiled here or does not know the options."""
+    if find_spec("numba") is None:
+        return _plain(world, kwargs, f"{world}: pip install 'rookery[kernel]' brings a compiled twin, far quicker")
+    try:
+        kernel_of(resolve(other, kwargs=kwargs))
+    except RookeryError as error:
+        return _plain(world, kwargs, f"{world}: staying with Gymnasium's, as rookery's compiled twin refuses: {error}")
+    note = f"{world}: taking rookery's compiled twin {other}; --set twin=false keeps Gymnasium's"
+    return World(world, other, kernel=True, env_kwargs=kwargs, note=note)
+
+
+def _unknown(world: str) -> str:
+    near = _near(world)
+    if near:
+        return f"{world!r} is not a world that is known here; did you mean {' or '.join(near)}?"
+    return (
+        f"{world!r} is not a world that is known here: give a registered Gymnasium id such as CartPole-v1, "
+        f"my_file.py:MyEnv, a config file, or {' or '.join(SHORT_NAMES)}"
+    )
+
+
+def _near(world: str) -> list[str]:
+    """The nearest names, each by its newest version."""
+    newest: dict[str, str] = {}
+    for name in sorted(gym.registry, key=_version):
+        newest[VERSION.sub("", name)] = name
+    titles: dict[str, list[str]] = {}
+    for name, full in [*newest.items(), *((short, short) for short in SHORT_NAMES)]:
+        titles.setdefault(name.rpartition("/")[2].lower(), []).append(full)
+    asked = VERSION.sub("", world).lower().rpartition("/")[2]
+    close = difflib.get_close_matches(asked, titles, n=3, cutoff=0.6)
+    if asked in close:
+        close = [asked]
+    return [name for title in close for name in _without_namesakes(titles[title])]
+
+
+def _without_namesakes(names: list[str]) -> list[str]:
+    """Of worlds with one title, those that need no prefix, if there are any: a twin is taken without being named."""
+    return [name for name in names if "/" not in name] or names
+
+
+def _version(name: str) -> int:
+    found = VERSION.search(name)
+    return int(found[1]) if found else 0

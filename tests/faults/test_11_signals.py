@@ -1,0 +1,81 @@
+"""Fault 11: SIGINT and SIGTERM. Finish the step, save, leave with 130 or 143; asked twice, leave at once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rookery
+from faults.watch import at_most
+from rookery.training.checkpoint import Checkpoints
+from training.runs import small
+
+pytestmark = pytest.mark.timeout(90)
+SLEEPER = """
+import time
+import numpy as np, gymnasium as gym
+class Sleeper(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+    def step(self, action):
+        time.sleep(0.05)
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+"""
+
+
+@contextlib.contextmanager
+def running(folder: Path, backend: str) -> Iterator[tuple[subprocess.Popen, Path]]:
+    """A long run in a process of its own, once it has made its first steps."""
+    (folder / "sleeper.py").write_text(SLEEPER)
+    config = small("ppo", folder / "runs", steps=10**6, name="long", backend=backend)
+    if backend != "kernel":
+        config |= {"world": f"{folder / 'sleeper.py'}:Sleeper", "num_envs": 2}
+    file = folder / "config.json"
+    file.write_text(json.dumps(config))
+    command = [sys.executable, "-m", "rookery", "train", str(file)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    metrics = folder / "runs" / "long" / "metrics.jsonl"
+    try:
+        while not (metrics.exists() and '"progress"' in metrics.read_text()):
+            assert process.poll() is None
+            time.sleep(0.02)
+        yield process, folder / "runs" / "long"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("backend", ["kernel", "serial", "process"])
+def test_a_run_asked_to_stop_saves_and_leaves(number: int, code: int, backend: str, tmp_path: Path) -> None:
+    """Within ten seconds, with a checkpoint of its last step and a summary that says why."""
+    with running(tmp_path, backend) as (process, run):
+        with at_most(10):
+            process.send_signal(number)
+            assert process.wait() == code
+        summary = json.loads((run / "summary.json").read_text())
+        assert summary["reason"] == "interrupted"
+        assert Checkpoints(run / "checkpoints").load_latest()[0] == summary["steps"] > 0
+        assert rookery.load(run).act([[0.0] * (4 if backend == "kernel" else 1)]).shape == (1,)
+
+
+def test_a_second_sigint_leaves_at_once(tmp_path: Path) -> None:
+    """Without waiting for anything."""
+    with running(tmp_path, "process") as (process, _), at_most(2):
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(ProcessLookupError):
+            time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+        assert process.wait() == 130

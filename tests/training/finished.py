@@ -1,0 +1,58 @@
+"""Runs as training leaves them, made without training: to be evaluated, watched and exported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from gymnasium import spaces
+
+from rookery.config import gather
+from rookery.learners.api import module_state
+from rookery.learners.registry import make_policy
+from rookery.learners.space_tree import to_tree
+from rookery.training.checkpoint import Checkpoints
+from rookery.training.run import settle
+from rookery.training.rundir import RunDir
+from rookery.training.world import spaces as spaces_of
+
+STEP = 1_000
+
+
+def make_run(
+    base: Path,
+    world: str | None = None,
+    learner: str = "ppo",
+    observation_space: spaces.Space | None = None,
+    action_space: spaces.Space | None = None,
+    masks: Any = None,
+    world_options: dict[str, Any] | None = None,
+    **options: Any,
+) -> RunDir:
+    """A run in `base` with a checkpoint of a policy with random weights and statistics. With spaces of its own it is a
+    run of another world than it says, which only matters to who looks at the world."""
+    world = world or ("Pendulum-v1" if learner == "sac" else "CartPole-v1")
+    wish = {learner: options} if options else {}
+    config, found = settle(gather(world, learner=learner, world_options=world_options or {}, **wish))
+    seen, done = spaces_of(found) if observation_space is None else (observation_space, action_space)
+    run = RunDir.create(base, "finished")
+    run.write_config(config.model_dump(mode="json"))
+    torch.manual_seed(1)
+    policy = make_policy(learner, seen, done, getattr(config, learner))
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+        norm = policy.encoder.norm
+        if norm is not None:
+            norm.update(2.0 + 3.0 * torch.randn(50, len(norm.mean)))
+    agent = {
+        "learner": learner,
+        "options": getattr(config, learner).model_dump(mode="json"),
+        "policy": module_state(policy),
+        "observation_space": to_tree(seen),
+        "action_space": to_tree(done),
+    }
+    envs = {} if masks is None else {"masks": masks}
+    Checkpoints(run.checkpoints).save(STEP, {"agent": agent, "envs": envs})
+    return run

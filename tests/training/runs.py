@@ -1,0 +1,59 @@
+"""Small runs for the tests of training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rookery
+from rookery.training.checkpoint import Checkpoints
+from rookery.training.result import Result
+
+QUIET = {"panel": False, "plot": False, "tensorboard": False}
+SMALL: dict[str, dict[str, Any]] = {
+    "ppo": {"rollout_length": 16, "epochs": 2, "hidden": [16]},
+    "sac": {"hidden": [16], "batch_size": 16, "start_steps": 64, "buffer_size": 400, "updates_per_step": 0.5},
+    "dqn": {"hidden": [16], "batch_size": 16, "start_steps": 64, "buffer_size": 400},
+}
+
+
+def small(learner: str, folder: Path, **options: Any) -> dict[str, Any]:
+    """The configuration of a run that takes a second: constant schedules, two episodes an evaluation."""
+    world = "Pendulum-v1" if learner == "sac" else "CartPole-v1"
+    section = {**SMALL[learner], **options.pop(learner, {}), "threads": 1}
+    base = {
+        "world": world,
+        "learner": learner,
+        "num_envs": 4,
+        "steps": 1024,
+        "seed": 5,
+        "runs_dir": str(folder),
+        "monitor": QUIET,
+        "evaluation": {"episodes": 1, "every": 10_000},
+        "checkpoints": {"every": 256},
+    }
+    return {**base, **options, learner: section}
+
+
+def train(learner: str, folder: Path, **options: Any) -> Result:
+    """Such a run, to its end."""
+    return rookery.train(small(learner, folder, **options))
+
+
+def last_state(run: Path) -> dict[str, Any]:
+    """What decides how a run goes on, from its last checkpoint."""
+    _, tree = Checkpoints(run / "checkpoints").load_latest()
+    return {"policy": tree["agent"]["policy"], "learner": tree["learner"]}
+
+
+def differences(one: Any, other: Any, path: str = "") -> list[str]:
+    """Where two trees are not bit for bit the same."""
+    if isinstance(one, dict):
+        if one.keys() != other.keys():
+            return [f"{path}: {sorted(one.keys() ^ other.keys())}"]
+        return [found for key in one for found in differences(one[key], other[key], f"{path}/{key}")]
+    if isinstance(one, np.ndarray):
+        return [] if one.dtype == other.dtype and one.tobytes() == other.tobytes() else [path]
+    return [] if one == other else [f"{path}: {one} and {other}"]
