@@ -4,21 +4,54 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup train test test-all check bench bench-kernels clean
+TRAIN_READY := $(VENV)/.ready-to-train
+
+# What `make train` trains on and for how long; left empty, the world's recipe decides.
+TRAIN_WORLD ?= hockey
+TRAIN_ENVS ?=
+TRAIN_STEPS ?=
+TRAIN_SEED ?=
+TRAIN_EPISODE_LENGTH ?=
+TRAIN_UPDATE_EPOCHS ?=
+TRAIN_OUTPUT_DIR ?=
+TRAIN_ARGS ?=
+CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--steps $(TRAIN_STEPS)) \
+	$(if $(TRAIN_SEED),--seed $(TRAIN_SEED)) $(if $(TRAIN_UPDATE_EPOCHS),--set ppo.epochs=$(TRAIN_UPDATE_EPOCHS)) \
+	$(if $(TRAIN_OUTPUT_DIR),--runs-dir $(TRAIN_OUTPUT_DIR)) \
+	$(if $(TRAIN_EPISODE_LENGTH),--set world_options.time_limit=$(TRAIN_EPISODE_LENGTH)) $(TRAIN_ARGS)
+
+.PHONY: help setup train train-20k train-parallel train-pure-rl test test-all check
+.PHONY: bench bench-kernels bench-learners bench-learning clean
 
 help:  ## this list
-	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
 setup: $(READY)  ## a virtual environment in .venv with everything
 
-$(READY): pyproject.toml constraints.txt
+$(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	@touch $@
 
-train: $(READY)  ## the main job; until learners exist, a demonstration of the engine
-	$(BIN)/rookery bench CartPole-v1 --num-envs 8 --against gymnasium,sb3 --seconds 2
+$(TRAIN_READY): $(VENV)/.made pyproject.toml constraints.txt
+	@echo "setting up: torch and a compiler take a minute"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[train]'
+	@touch $@
+
+$(READY): $(VENV)/.made pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@ $(TRAIN_READY)
+
+train: $(TRAIN_READY)  ## train an agent (TRAIN_WORLD=hockey, TRAIN_ENVS=, TRAIN_STEPS=), with a plot and a video
+	$(BIN)/rookery train $(TRAIN_WORLD) --video $(CHOSEN)
+
+train-20k: TRAIN_STEPS = 20000
+train-20k: train  ## the same for 20,000 steps: to see that everything works
+
+train-parallel: TRAIN_ENVS = auto
+train-parallel: train  ## the same, with as many envs as the machine has use for
+
+train-pure-rl: train  ## the same: rewards are all that an agent here learns from
 
 check: $(READY)  ## linter, types, import rules
 	$(BIN)/ruff check src tests benchmarks
@@ -38,6 +71,12 @@ bench: $(READY)  ## the engine's table of figures, against its peers, on this ma
 bench-kernels: $(READY)  ## the kernel worlds' table of figures, against EnvPool, on this machine
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/kernels.py
+
+bench-learners: $(READY)  ## the learners' speed, against Stable-Baselines3, on this machine
+	$(BIN)/python benchmarks/learners.py
+
+bench-learning: $(READY)  ## what the learners reach, over three seeds (most of an hour)
+	$(BIN)/python benchmarks/learning.py
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
