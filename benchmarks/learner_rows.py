@@ -1,0 +1,136 @@
+"""One function per row of the learners' table: steps or updates a second, beside Stable-Baselines3's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from stable_baselines3 import DQN, PPO, SAC
+from stable_baselines3.common.env_util import make_vec_env
+
+import rookery
+from engine_rows import Row, ratio_row
+from measure import in_turns
+from rookery.learners.cpu import choose_threads, keep_memory
+from rookery.learners.options import DQNOptions, Options, PPOOptions, SACOptions
+from rookery.learners.registry import make_learner
+from rookery.training.gathering import Gatherer
+from rookery.training.timing import Stopwatch
+
+CORES = torch.get_num_threads()
+NETS = {"policy_kwargs": {"net_arch": [64, 64]}, "device": "cpu", "verbose": 0, "seed": 1}
+
+
+class Ours:
+    """A learner at work, as in a run, with the number of threads a run would choose."""
+
+    def __init__(self, world: str, learner: str, options: Options, num_envs: int, backend: str) -> None:
+        keep_memory()
+        self.envs = rookery.make_vec(world, num_envs, backend, autoreset_mode="SameStep", copy=False)
+        spaces = self.envs.single_observation_space, self.envs.single_action_space
+        self.learner = make_learner(learner, *spaces, options, num_envs, 1, "cpu")
+        shapes = [list(p.shape) for p in self.learner.policy.parameters()]
+        label = f"{learner}, {self.learner.update_rows} rows, {shapes}"
+        self.threads = choose_threads(self.learner.workload(), label, CORES)
+        self.gatherer = Gatherer(self.envs, self.learner, Stopwatch(), 10**9)
+        self.gatherer.begin(*self.envs.reset(seed=1))
+
+    def work(self, steps: int) -> float:
+        """Make at least so many steps, with all the learning they bring; returns seconds per step."""
+        torch.set_num_threads(self.threads)
+        before, started = self.gatherer.steps, time.perf_counter()
+        while self.gatherer.steps - before < steps:
+            self.gatherer.gather(self.learner.horizon, lambda: False)
+            self.gatherer.learn()
+            self.envs.finished_episodes()
+        return (time.perf_counter() - started) / (self.gatherer.steps - before)
+
+    def side(self, steps: int) -> Callable[[], float]:
+        """A turn of the comparison: steps a second."""
+        self.work(steps)  # to where compilers and allocators have settled
+        return lambda: 1.0 / self.work(steps)
+
+
+def theirs(model: Any, steps: int) -> Callable[[], float]:
+    """A turn of SB3: steps a second, with one thread or torch's own number of them, whichever suits it better."""
+
+    def turn(threads: int) -> float:
+        torch.set_num_threads(threads)
+        before, started = model.num_timesteps, time.perf_counter()
+        model.learn(steps, reset_num_timesteps=False)
+        return (model.num_timesteps - before) / (time.perf_counter() - started)
+
+    turn(1)
+    best = max((1, CORES), key=turn)
+    return lambda: turn(best)
+
+
+def sb3_ppo() -> PPO:
+    """The setting of PEERS: 8 envs x 256 steps, 4 epochs, batches of 256, two 64x64 nets."""
+    return PPO("MlpPolicy", make_vec_env("CartPole-v1", 8), n_steps=256, batch_size=256, n_epochs=4, **NETS)
+
+
+def ppo_rows(rounds: int) -> list[Row]:
+    """PPO with the same net, envs, rollout, batch and epochs."""
+    options = PPOOptions(rollout_length=256, minibatches=8, epochs=4)
+    sides = {
+        "kernel": Ours("rookery/CartPole-v1", "ppo", options, 8, "kernel").side(8192),
+        "gymnasium": Ours("CartPole-v1", "ppo", options, 8, "serial").side(4096),
+        "sb3": theirs(sb3_ppo(), 2048),
+    }
+    found = in_turns(sides, rounds)
+    return [
+        ratio_row("PPO steps/s, kernel CartPole, 8 x 256 / SB3", found["kernel"], found["sb3"], 8),
+        ratio_row("PPO steps/s, Gymnasium's CartPole, 8 x 256 / SB3", found["gymnasium"], found["sb3"], 3),
+    ]
+
+
+def ppo_wide_rows(rounds: int) -> list[Row]:
+    """PPO in the setting in which PureJaxRL was measured, against SB3 in its own."""
+    options = PPOOptions(rollout_length=128, minibatches=4, epochs=4)
+    sides = {
+        "ours": Ours("rookery/CartPole-v1", "ppo", options, 64, "kernel").side(8 * 8192),
+        "sb3": theirs(sb3_ppo(), 2048),
+    }
+    found = in_turns(sides, rounds)
+    return [ratio_row("PPO steps/s, kernel CartPole, 64 x 128 / SB3 at 8 x 256", found["ours"], found["sb3"], 20)]
+
+
+def sac_rows(rounds: int) -> list[Row]:
+    """SAC with one update for each step, batches of 256, nets of 256x256."""
+    options = SACOptions(batch_size=256, hidden=[256, 256], start_steps=256)
+    model = SAC(
+        "MlpPolicy", make_vec_env("Pendulum-v1", 1), batch_size=256, learning_starts=256, device="cpu", seed=1,
+        policy_kwargs={"net_arch": [256, 256]},
+    )  # fmt: skip
+    sides = {"ours": Ours("rookery/Pendulum-v1", "sac", options, 1, "kernel").side(300), "sb3": theirs(model, 300)}
+    found = in_turns(sides, rounds)
+    return [ratio_row("SAC updates/s, Pendulum, one a step / SB3", found["ours"], found["sb3"], 1.3)]
+
+
+def dqn_rows(rounds: int) -> list[Row]:
+    """DQN with one update for every four steps, batches of 64, nets of 256x256 as the zoo has them for CartPole."""
+    options = DQNOptions(batch_size=64, hidden=[256, 256], start_steps=1000, updates_per_step=0.25)
+    model = DQN(
+        "MlpPolicy", make_vec_env("CartPole-v1", 4), batch_size=64, learning_starts=1000, train_freq=1,
+        gradient_steps=1, device="cpu", seed=1, policy_kwargs={"net_arch": [256, 256]},
+    )  # fmt: skip
+    one = DQN(
+        "MlpPolicy", make_vec_env("CartPole-v1", 1), batch_size=64, learning_starts=1000, train_freq=4,
+        gradient_steps=1, device="cpu", seed=1, policy_kwargs={"net_arch": [256, 256]},
+    )  # fmt: skip
+    sides = {
+        "ours": Ours("rookery/CartPole-v1", "dqn", options, 4, "kernel").side(4000),
+        "sb3": theirs(one, 2000),
+        "sb3_4": theirs(model, 4000),
+    }
+    found = in_turns(sides, rounds)
+    return [
+        ratio_row("DQN steps/s, kernel CartPole, 4 envs / SB3 with train_freq 4", found["ours"], found["sb3"], 3),
+        ratio_row("DQN steps/s, kernel CartPole, 4 envs / SB3, 4 envs too", found["ours"], found["sb3_4"], 1),
+    ]
+
+
+ROWS = {"ppo": ppo_rows, "ppo-wide": ppo_wide_rows, "sac": sac_rows, "dqn": dqn_rows}
