@@ -163,7 +163,11 @@ class KernelEngine(Engine):
             mine[...] = actions  # the common case, at half the price
         else:
             batch.actions.put(ALL, actions, self.num_envs)
-        outcome = self._runner.step_all() if self._alone else self._outcome(0, self.num_worlds)
+        return self.finish_step(self._runner.step_all() if self._alone else self._outcome(0, self.num_worlds))
+
+    def finish_step(self, outcome: int) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """What `step` returns, after the compiled code has run."""
+        batch = self.batch
         infos: dict[str, Any] = {}
         if outcome & FAULT:
             self._mend_all(infos, None)
@@ -175,6 +179,23 @@ class KernelEngine(Engine):
             self._observed.copy() if self._copy else self._observed, batch.rewards.copy(), batch.terminated.copy(),
             batch.truncated.copy(), infos,
         )  # fmt: skip
+
+    @property
+    def plain(self) -> bool:
+        """Whether a step is nothing but arrays: one vector of floats a row, a choice each, no infos and no masks."""
+        observed, acted = self.batch.observations.only_array, self.batch.actions.only_array
+        vectors = observed.ndim == 2 and observed.dtype == np.float32 and acted.ndim == 1
+        return vectors and self._silent and self._same_step and self.agents == 1 and not self._copy
+
+    def plain_arrays(self) -> tuple[np.ndarray, ...]:
+        """Observations, actions, rewards and flags of all envs, as compiled code reads and writes them."""
+        batch = self.batch
+        return self._observed, batch.actions.only_array, batch.rewards, batch.terminated, batch.truncated
+
+    def compiled_step(self) -> tuple[int, np.ndarray, int]:
+        """For compiled loops: where the code that steps lies, and its plan with its address."""
+        self._require_idle("step")
+        return self._runner.compiled()
 
     def _receive(self, segments: Sequence[Segment], rows: slice | np.ndarray, count: int) -> tuple:
         try:

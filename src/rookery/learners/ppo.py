@@ -38,7 +38,7 @@ from rookery.learners.perceptron import Still
 from rookery.learners.rollout import Rollout
 from rookery.learners.surrogate import Terms, value_slopes
 
-FEW_ROWS = 32  # up to which a single compiled pass acts quicker than a few products
+FEW_ROWS = 64  # up to which a single compiled pass acts quicker than a few products
 FIGURES = ("kl", "policy", "value", "entropy", "gradient")
 
 
@@ -101,7 +101,7 @@ class PPO(Learner):
         if self._by_hand:
             self._actor, self._critic = policy.actor.by_hand(), policy.critic.by_hand()
         plain = policy.encoder.as_they_are and isinstance(self.head, Categorical)
-        self._quick = self._by_hand and plain
+        self.quick = self._by_hand and plain  # whether acting needs no tensors
         self._still: Still | None = None  # the actor of this rollout
         self.memory = torch.zeros(num_envs, policy.memory_size, device=device)
         self.rollout = self._new_rollout()
@@ -120,13 +120,23 @@ class PPO(Learner):
     # --- gathering ----------------------------------------------------------------------------------------------
 
     def explore(self, observations: Any, rows: slice, mask: np.ndarray | None = None) -> np.ndarray:
+        self.begin_rollout()
+        if self.quick and mask is None:
+            return self._explore_quickly(observations, rows)
+        return self._explore(observations, rows, mask)
+
+    def begin_rollout(self) -> int:
+        """Draw the noise of a new rollout, if one is to begin; returns how many steps the present one has."""
         if self.rollout.noise is None:
             noise = self.head.draw(self.rollout.length, self.num_envs, generator=self.generator)
             self.rollout.begin(noise, self.memory)
             self._still = None
-        if self._quick and mask is None:
-            return self._explore_quickly(observations, rows)
-        return self._explore(observations, rows, mask)
+        return self.rollout.clock(slice(0, None))
+
+    def net_arrays(self) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
+        """The actor of this rollout and its noise, for a compiled loop."""
+        still = self._still = self._still or self.policy.actor.still()
+        return still.sizes, still.packed, still.kind, self.rollout.noise_array
 
     def _explore_quickly(self, observations: np.ndarray, rows: slice) -> np.ndarray:
         """The same for plain vectors and one choice on a CPU, with hardly a tensor: 18 us instead of 45 for 8 envs."""

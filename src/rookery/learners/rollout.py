@@ -97,6 +97,16 @@ class Rollout:
         w["outputs"][t, rows] = outputs
         w["actions"][t, rows] = actions
 
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """What is kept of every step, on a CPU and of one leaf, for a compiled loop."""
+        names = ("outputs", "actions", "rewards", "terminated", "ended", "starts")
+        return self._written["observations"][0], *(self._written[name] for name in names)
+
+    def advance(self, rows: slice, steps: int) -> None:
+        """Steps of these envs were filled in from elsewhere."""
+        self._clocks[rows.start] = self.clock(rows) + steps
+        self.answered += steps * (rows.stop - rows.start)
+
     def keep_mask(self, t: int, rows: slice, mask: np.ndarray) -> Tensor:
         """Which actions were allowed."""
         allowed = torch.from_numpy(mask).to(self.device)

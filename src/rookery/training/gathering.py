@@ -14,6 +14,7 @@ from rookery.engine.engine import Engine
 from rookery.engine.groups import Group
 from rookery.learners.api import Learner
 from rookery.learners.observations import mask_of
+from rookery.training.rolling import roller_for
 from rookery.training.timing import Stopwatch
 
 IN_PROCESS = ("serial", "kernel")  # backends that step on the caller's own thread
@@ -30,6 +31,7 @@ class Gatherer:
         self._at_once = envs.backend in IN_PROCESS and len(envs.groups) == 1
         self._stepping = "env" if envs.backend in IN_PROCESS else "waiting"
         self._parts: list[Part] = []
+        self._roller = roller_for(envs, learner)
 
     def begin(self, observations: Any, infos: dict[str, Any]) -> None:
         """Go on from these observations of all envs."""
@@ -69,6 +71,7 @@ class Gatherer:
     def gather(self, rounds: int, stop: Callable[[], bool]) -> None:
         """Step every env so many times, or fewer if asked to stop. Off-policy learners learn while the envs step."""
         self.watch.start()
+        rounds -= self._roll(rounds)
         for turn in range(rounds):
             for part in self._parts:
                 if turn:
@@ -78,8 +81,24 @@ class Gatherer:
                 self.learn()
             if stop():
                 break
-        for part in self._parts:
+        for part in self._parts if rounds else ():
             self._land(part)
+
+    def _roll(self, rounds: int) -> int:
+        """As many steps as can be made without leaving compiled code; returns how many that were."""
+        if self._roller is None:
+            return 0
+        done = 0
+        while done < rounds:
+            made, outcome = self._roller.roll(rounds - done)
+            done += made
+            self._count(made * self.envs.num_envs)
+            if outcome < 0:
+                break
+            self._record(self._parts[0], self._roller.envs.finish_step(outcome))
+            done += 1
+        self.watch.lap("policy")
+        return done
 
     def learn(self) -> None:
         """Make all updates that are due."""
@@ -100,13 +119,19 @@ class Gatherer:
 
     def _land(self, part: Part) -> None:
         answer = part.sender.step(part.actions) if self._at_once else part.sender.recv()
-        observations, rewards, terminated, truncated, infos = answer
         self.watch.lap(self._stepping)
+        self._record(part, answer)
+        self.watch.lap("policy")
+
+    def _record(self, part: Part, answer: tuple[Any, ...]) -> None:
+        observations, rewards, terminated, truncated, infos = answer
         part.observations, part.mask = observations, mask_of(observations, infos)
         self.learner.record(part.rows, observations, rewards, terminated, truncated, finals(infos), part.mask)
-        self.steps += len(rewards)
+        self._count(len(rewards))
+
+    def _count(self, steps: int) -> None:
+        self.steps += steps
         self.learner.progress = self.steps / self.total_steps
-        self.watch.lap("policy")
 
 
 class Part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from functools import partial
 from time import perf_counter_ns as _clock
 from typing import Any
@@ -47,6 +48,11 @@ class Runner:
         numbers[TURN] += 1
         numbers[CLOCK] = _clock()
         return self._step_all()
+
+    def compiled(self) -> tuple[int, np.ndarray, int]:
+        """Where the compiled code lies, its plan, and where that lies: for another compiled loop to call."""
+        self._numbers[CLOCK] = _clock()
+        return ctypes.cast(self._call, ctypes.c_void_p).value or 0, self._plan, self._plan.ctypes.data
 
     def step(self, low: int, high: int, slot: int = 0) -> int:
         """Step envs [low, high); returns the union of ENDED and FAULT. Does nothing if any action is bad."""
