@@ -263,6 +263,9 @@ def test_resize_leaves_the_envs_that_stay_alone(before, after):
 def test_auto_takes_the_kernel_backend_for_kernel_worlds(caplog):
     """A kernel world is compiled without being asked; Gymnasium's own world stays, with a hint at its twin."""
     assert rookery.make_vec(Walker, 4).backend == "kernel"
+    from rookery.engine import api
+
+    api._hint_at_twin.cache_clear()  # as in a fresh process: it is given once
     with caplog.at_level("INFO"):
         envs = rookery.make_vec("CartPole-v1", 2, workers=1)
     assert envs.backend != "kernel"

@@ -73,7 +73,7 @@ class FlatAdam:
             mine.copy_(torch.from_numpy(np.array(state[name])))
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc"})
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc"}, error_model="numpy")
 def _descend(
     weights: np.ndarray,
     gradient: np.ndarray,

@@ -175,4 +175,4 @@ def _near(name: str, names: list[str]) -> str:
         return ": there are no runs yet"
     near = difflib.get_close_matches(name, names, 3)
     newest = ", ".join(names[: -SHOWN - 1 : -1]) + (", ..." if len(names) > SHOWN else "")
-    return (f"; did you mean {' or '.join(near)}?" if near else ";") + f" There are: {newest}"
+    return (f"; did you mean {' or '.join(near)}? There are" if near else "; there are") + f": {newest}"

@@ -56,7 +56,7 @@ class Scene:
         except (MissingExtra, gym.error.DependencyNotInstalled):
             raise
         except Exception as error:
-            raise RunError(f"{self.env} cannot be shown: its render() fails: {error}{_drawing_hint()}") from error
+            raise RunError(f"{self.env} cannot be shown: its render() fails: {_why(error)}{_drawing_hint()}") from error
 
     def end(self, info: Mapping[str, Any]) -> None:
         """An episode has ended."""
@@ -97,6 +97,12 @@ class HockeyScene(Scene):
     def close(self) -> None:
         self._picture.close()
         super().close()
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, NotImplementedError):
+        return "it is not written: an env is seen through render() with render_mode='rgb_array'"
+    return str(error) or type(error).__name__
 
 
 @contextmanager
