@@ -35,7 +35,7 @@ def test_the_hockey_example_runs(tmp_path):
     done = run(tmp_path, EXAMPLES[1])
     games, mean_return = re.fullmatch(r"(\d+) games, mean return (-?[\d.]+)\n", done.stdout).groups()
     assert int(games) > 4000 and -30 < float(mean_return) < -5
-    assert done.stderr == ""
+    assert all("compiling" in line for line in done.stderr.splitlines())  # nothing but that, the first time
 
 
 def test_the_kernel_world_runs(tmp_path):
