@@ -116,6 +116,15 @@ def test_divergence_stops_an_update_after_an_epoch() -> None:
     assert adam_steps(filled(epochs=5, minibatches=2, target_kl=1e3)) == 10
 
 
+def test_forgetting_voids_an_unfinished_rollout() -> None:
+    """Envs that were reset from outside begin a rollout of their own: nothing reaches across the reset."""
+    learner = learner_with()
+    play(learner, Script(VECTOR, 4), 3)
+    assert learner.unlearned > 0 and not learner.ready()
+    learner.forget(slice(0, 4))
+    assert learner.unlearned == 0 and learner.resizable
+
+
 def test_schedules_follow_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """Learning rate and clip fall in a straight line to 0; at the end nothing is learned."""
     learner = filled(learning_rate=0.01, learning_rate_schedule="linear", clip_schedule="linear", clip=0.4)

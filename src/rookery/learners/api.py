@@ -91,6 +91,10 @@ class Learner(ABC):
         may be done next, as `explore` will be told too."""
 
     @abstractmethod
+    def forget(self, rows: slice) -> None:
+        """The envs in `rows` were reset from outside, in the middle of their episodes: what is unfinished is void."""
+
+    @abstractmethod
     def ready(self) -> bool:
         """Whether an update is due."""
 

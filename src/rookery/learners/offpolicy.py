@@ -118,7 +118,6 @@ class OffPolicy(Learner):
         returns.masked_fill_(torch.from_numpy(ended).to(self.device), 0.0)
 
     def forget(self, rows: slice) -> None:
-        """These envs were reset from outside, in the middle of their episodes."""
         self.pending.forget(rows)
 
     @property

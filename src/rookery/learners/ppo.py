@@ -199,6 +199,11 @@ class PPO(Learner):
             return None
         return finals[0][cut], stack(self.leaves, [finals[1][k] for k in np.flatnonzero(cut)], self.device)
 
+    def forget(self, rows: slice) -> None:
+        """A rollout is one piece: it begins anew for all envs."""
+        self.memory[rows] = 0.0
+        self.rollout.clear()
+
     def ready(self) -> bool:
         return self.rollout.full
 

@@ -234,6 +234,7 @@ class Loop:
         self.learner.load({**tree["learner"], "policy": tree["agent"]["policy"]})
         saved = tree["envs"]
         if not saved:
+            self.learner.forget(slice(0, self.envs.num_envs))
             return self.envs.reset(seed=self.config.seed + self.steps)
         self.envs.reset(seed=self.config.seed)
         observations = self.envs.load_state_dict(saved["engine"])
