@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +52,7 @@ class Crew:
         self._private: dict[int, GlobalRandom] | None = None
         self._facts: Facts | None = None
         self._slots: list[Slot] = []
+        self._reset_options: dict[int, dict[str, Any]] = {}
 
     # --- building -----------------------------------------------------------------------------------------------
 
@@ -92,6 +93,7 @@ class Crew:
             stepper = Stepper([self.envs[row] for row in rows], segment.low, self._strict, private)
             stepper.attach(batch, batch.worker_words, row_word)
             stepper.add_slots(self._slots)
+            stepper.reset_options = self._reset_options
             for i, row in enumerate(rows):
                 if row in books:
                     stepper.load_books(i, books[row])
@@ -107,6 +109,10 @@ class Crew:
         self._slots = list(slots)
         for stepper in self.steppers.values():
             stepper.add_slots(slots)
+
+    def reset_with(self, options: Mapping[int, dict[str, Any]]) -> None:
+        """Options for these envs' next resets, by row; those of other workers' envs do no harm."""
+        self._reset_options.update(options)
 
     @property
     def isolating(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ class Engine(VectorEnv):
         self._slot_table = SlotTable()
         self._root_seed = seeding.fresh_entropy()
         self._restarts: dict[int, int] = {}
+        self._reset_options: dict[int, dict[str, Any]] = {}  # see reset_with
         self._in_flight: dict[int, Segment] = {}  # sent and not yet handed out
         self._asked_again: set[int] = set()  # segments whose worker was lost while they were in flight
         self._broken: BaseException | None = None
@@ -148,6 +149,18 @@ class Engine(VectorEnv):
                 self._absorb(report, infos, None)
         self._last_ids = None
         return self.batch.observations.take(ALL, self.settings.copy), infos
+
+    def reset_with(self, options: Mapping[int, dict[str, Any]]) -> None:
+        """Begin the next episodes of some envs, by their numbers, with these options: as if `reset` had them, also when
+        envs reset themselves. They hold for all later episodes, until others are given. An episode that is under way
+        goes on as it is."""
+        self._require_idle("reset_with")
+        count = getattr(self, "num_worlds", self.num_envs)
+        unknown = [env for env in options if not 0 <= env < count]
+        if unknown:
+            raise OptionError(f"there is no env {unknown[0]}: there are {count}")
+        self._reset_options.update(options)
+        self._tell("reset_with", (dict(options),))
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Step all envs once."""

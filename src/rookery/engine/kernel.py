@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -169,6 +169,8 @@ class KernelEngine(Engine):
         """What `step` returns, after the compiled code has run."""
         batch = self.batch
         infos: dict[str, Any] = {}
+        if outcome & ENDED and self._reset_options:
+            outcome |= self._crew.begin_again(batch.terminated | batch.truncated)
         if outcome & FAULT:
             self._mend_all(infos, None)
         if not self._silent:
@@ -205,6 +207,10 @@ class KernelEngine(Engine):
         infos: dict[str, Any] = {}
         batch = self.batch
         ids = np.arange(self.num_envs)[rows]
+        if self._reset_options:
+            ended = np.zeros(self.num_envs, np.bool_)
+            ended[rows] = batch.terminated[rows] | batch.truncated[rows]
+            self._crew.begin_again(ended)
         if self.arena.faults.any():
             self._mend_all(infos, {row: at for at, row in enumerate(ids.tolist())})
         if not self._silent:
@@ -306,6 +312,7 @@ class KernelEngine(Engine):
         if isinstance(seed, (int, np.integer)):
             self._root_seed = int(seed)
         if options:
+            self._crew.take_up(envs.tolist())
             self.set_parameters(envs=envs, **options)
         infos: dict[str, Any] = {}
         self.arena.spoke[:] = False  # envs that are not reset have nothing to say
@@ -322,6 +329,12 @@ class KernelEngine(Engine):
         if len(envs) * self.agents != len(rows):
             raise OptionError("options['reset_mask'] should hold whole worlds: all rows of a world, or none of them")
         return envs
+
+    def reset_with(self, options: Mapping[int, dict[str, Any]]) -> None:
+        """As in other backends; options are values for the world's parameters, and with several agents it counts
+        worlds."""
+        super().reset_with(options)
+        self._crew.wait_with(options)
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
@@ -353,6 +366,7 @@ class KernelEngine(Engine):
         if state["layout"] != repr(self.world.state_dtype):
             raise StateError(f"the fields of {self.world.name}'s state have changed since it was saved")
         self._load_params(state["arrays"]["params"])
+        self._crew.forget_taken_up()
         for name in SAVED[1:]:
             _restore(self.arena.arrays[name], state["arrays"][name], name)
         self._load_header(state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -17,7 +17,7 @@ from rookery.errors import OptionError
 from rookery.worlds.arena import Arena
 from rookery.worlds.env import KernelEnv
 from rookery.worlds.kernel import KernelWorld
-from rookery.worlds.loop import FAULT, NEXT_STEP, OVER, RESET_NEXT, SAME_STEP
+from rookery.worlds.loop import FAULT, NEXT_STEP, OVER, RESET_NEXT, RUNNING, SAME_STEP
 from rookery.worlds.runner import Runner, seed_key, trouble
 
 
@@ -27,6 +27,8 @@ class KernelCrew:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel, self.world = kernel, kernel.world
         self._views: dict[int, KernelEnv] = {}
+        self._waiting: dict[int, dict[str, Any]] = {}  # parameters for the next episodes of some envs
+        self._taken_up: dict[int, dict[str, Any]] = {}
 
     def facts(self) -> Facts:
         world = self.world
@@ -43,6 +45,7 @@ class KernelCrew:
 
     def begin(self, envs: np.ndarray, seeds: Sequence[int | None]) -> int:
         """Start episodes in these envs. Those with a seed start a new life; so do those that have had none."""
+        self.take_up(envs.tolist())
         states = self.arena.states
         for env in envs.tolist():
             seed = seeds[env]
@@ -76,10 +79,54 @@ class KernelCrew:
             arena.states["stage"][env] = RESET_NEXT if mode == NEXT_STEP else OVER
         return [report]
 
+    def begin_again(self, ended: np.ndarray) -> int:
+        """Begin the episodes that have just begun by themselves once more, where other parameters were waiting for
+        them: to be the same as if these had been there in time."""
+        arena, agents = self.arena, self.world.num_agents
+        envs = [env for env in self._waiting if ended[env * agents]]
+        if not envs:
+            return 0
+        self.take_up(envs)
+        if self._runner.mode != SAME_STEP:
+            return 0
+        rows = (np.array(envs)[:, None] * agents + np.arange(agents)).ravel()
+        told = [(array, array[rows]) for array in (arena.rewards, arena.terminated, arena.truncated)]
+        arena.states["episode"][envs] -= 1
+        outcome = self._runner.begin(envs)
+        for array, values in told:
+            array[rows] = values
+        return outcome
+
     # --- parameters ---------------------------------------------------------------------------------------------
+
+    def wait_with(self, options: Mapping[int, dict[str, Any]]) -> None:
+        """Keep parameters for the next episodes of some envs."""
+        for env, values in options.items():
+            self.world.encode(values)  # a wrong one is told of now
+            if self._taken_up.get(env) == values:
+                self._waiting.pop(env, None)
+            else:
+                self._waiting[env] = dict(values)
+        between = [env for env in options if self.arena.states["stage"][env] != RUNNING]
+        self.take_up(between)  # no episode is under way there
+
+    def take_up(self, envs: Sequence[int]) -> None:
+        """Set the parameters that were waiting for these envs."""
+        due = [env for env in envs if env in self._waiting] if self._waiting else []
+        for env in due:
+            values = self._waiting.pop(env)
+            self.set_parameters(np.array([env]), values)
+            self._taken_up[env] = values
+
+    def forget_taken_up(self, envs: np.ndarray | None = None) -> None:
+        """Parameters have been set in another way."""
+        for env in list(self._taken_up) if envs is None else envs.tolist():
+            self._taken_up.pop(env, None)
 
     def set_parameters(self, envs: np.ndarray, values: dict[str, Any]) -> None:
         arena = self.arena
+        if self._taken_up:
+            self.forget_taken_up(envs)
         for name, encoded in encode_many(self.world, values, len(envs)).items():
             if np.ndim(encoded) or len(envs) < arena.num_envs:
                 self.spread_params()

@@ -344,6 +344,7 @@ class ProcessEngine(Engine):
         hand.attached(batch)
         slots = list(self._slot_table.slots.values())
         hand.response(hand.request("set_slots", (slots,)), self._start_patience)
+        hand.response(hand.request("reset_with", (self._reset_options,)), self._start_patience)
         seeds = [self._restart_seed(row) for row in rows]
         reports = hand.response(hand.request("revive", (rows, seeds)), self.settings.step_timeout)
         for report in reports:

@@ -75,6 +75,7 @@ class Stepper:
         self._steps = [self._entry(i) for i in range(len(envs))]
         self._positions, self._row_numbers = range(len(envs)), range(low, low + len(envs))
         self._slots: dict[str, tuple[tuple[type, ...], Any, Any]] = {}
+        self.reset_options: dict[int, dict[str, Any]] = {}  # by row: what to reset an env with if nothing is said
 
     # --- wiring -------------------------------------------------------------------------------------------------
 
@@ -338,6 +339,9 @@ class Stepper:
         self._words[self._row_word] = self.low + i
         self._returns[i], self._lengths[i], self._started[i] = 0.0, 0, time.perf_counter()
         self._phase[i] = _RUNNING
+        standing = self.reset_options.get(self.low + i)
+        if standing is not None:
+            options = {**standing, **(options or {})}
         if self.isolation is None:
             return self.envs[i].reset(seed=seed, options=options)
         private = self.isolation[i]
