@@ -13,7 +13,7 @@ from stable_baselines3.common.env_util import make_vec_env
 import rookery
 from engine_rows import Row, ratio_row
 from measure import in_turns
-from rookery.learners.cpu import choose_threads, keep_memory
+from rookery.learners.cpu import keep_memory, threads_for
 from rookery.learners.options import DQNOptions, Options, PPOOptions, SACOptions
 from rookery.learners.registry import make_learner
 from rookery.training.gathering import Gatherer
@@ -31,10 +31,8 @@ class Ours:
         self.envs = rookery.make_vec(world, num_envs, backend, autoreset_mode="SameStep", copy=False)
         spaces = self.envs.single_observation_space, self.envs.single_action_space
         self.learner = make_learner(learner, *spaces, options, num_envs, 1, "cpu")
-        shapes = [list(p.shape) for p in self.learner.policy.parameters()]
-        label = f"{learner}, {self.learner.update_rows} rows, {shapes}"
-        self.threads = choose_threads(self.learner.workload(), label, CORES)
-        self.gatherer = Gatherer(self.envs, self.learner, Stopwatch(), 10**9)
+        self.threads = threads_for(self.learner, learner, CORES)
+        self.gatherer = Gatherer(self.envs, self.learner, Stopwatch(), lambda steps: 0.0)
         self.gatherer.begin(*self.envs.reset(seed=1))
 
     def work(self, steps: int) -> float:

@@ -7,7 +7,6 @@ Each figure is the median over seeds of a last evaluation on 20 episodes. Exits 
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
 import json
@@ -21,13 +20,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import rookery
-from engine import table
 from engine_rows import Row
+from report import measured, parser_for, report
 
 EPISODES = 20
 TARGETS = {  # world, learner, steps, least
@@ -49,7 +47,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def learning_row(name: str, seeds: int) -> Row:
+def learning_row(name: str, seeds: int) -> list[Row]:
     """Train with each seed, evaluate, take the median."""
     world, learner, steps, least = TARGETS[name]
     found, seconds = [], []
@@ -64,10 +62,10 @@ def learning_row(name: str, seeds: int) -> Row:
         seconds.append(result.seconds)
     all_of_them = ", ".join(f"{value:.4g}" for value in found)
     label = f"{learner.upper()} {world}, {steps // 1000} k steps"
-    return Row(label, all_of_them, f"{np.median(seconds):.0f} s each", float(np.median(found)), least, unit="")
+    return [Row(label, all_of_them, f"{np.median(seconds):.0f} s each", float(np.median(found)), least, unit="")]
 
 
-def time_row(seeds: int) -> Row:
+def time_row(seeds: int) -> list[Row]:
     """`rookery train CartPole-v1` as a newcomer types it; the second time, when worlds are compiled."""
     seconds = []
     with tempfile.TemporaryDirectory() as folder:
@@ -91,31 +89,18 @@ def time_row(seeds: int) -> Row:
     median = float(np.median(seconds[1:]))
     label = f"rookery train CartPole-v1, from process start to an evaluation >= {SOLVED}"
     each = ", ".join(f"{value:.1f} s" for value in seconds[1:])
-    return Row(label, each, f"SB3: {SB3_SECONDS} s", median, 15, unit=" s", most=True)
+    return [Row(label, each, f"SB3: {SB3_SECONDS} s", median, 15, unit=" s", most=True)]
 
 
 def main() -> int:
     """Measure the chosen rows and print them."""
-    rows: dict[str, Callable[[int], Row]] = {name: partial(learning_row, name) for name in TARGETS}
-    rows["time"] = time_row
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", metavar="NAME", choices=list(rows), help=f"of {', '.join(rows)}")
+    parser = parser_for(__doc__, [*TARGETS, "time"])
     parser.add_argument("--seeds", type=int, default=3, help="how many seeds a figure is over (default: %(default)s)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     args = parser.parse_args()
     logging.getLogger("rookery").setLevel("WARNING")
-    results = []
-    console = Console(stderr=True)
-    for name in args.only or rows:
-        with console.status(f"{name} ..."):
-            results.append(rows[name](args.seeds))
-            console.print(f"{name}: {results[-1].ours}")
-    Console(width=140).print(table(results, "rookery learning"))
-    if args.json:
-        args.json.write_text(json.dumps([row.as_dict() for row in results], indent=1))
-    missed = [row for row in results if not row.passed]
-    print(f"{len(results) - len(missed)} of {len(results)} reached")
-    return 1 if missed else 0
+    rows: dict[str, Callable[[], list[Row]]] = {name: partial(learning_row, name, args.seeds) for name in TARGETS}
+    rows["time"] = partial(time_row, args.seeds)
+    return report(measured(rows, args.only), "rookery learning", args.json)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,14 @@ import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from rookery.places import cache_folder
+
+if TYPE_CHECKING:
+    from rookery.learners.api import Learner
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 KEEP_BELOW = 1 << 30
@@ -30,6 +34,12 @@ def keep_memory() -> None:
         return
     mallopt(M_MMAP_THRESHOLD, KEEP_BELOW)
     mallopt(M_TRIM_THRESHOLD, KEEP_BELOW)
+
+
+def threads_for(learner: Learner, name: str, cores: int) -> int:
+    """How many threads suit the nets of the learner of this name."""
+    shapes = [list(weight.shape) for weight in learner.policy.parameters()]
+    return choose_threads(learner.workload(), f"{name}, {learner.update_rows} rows, {shapes}", cores)
 
 
 def choose_threads(work: Callable[[], None], label: str, cores: int) -> int:
