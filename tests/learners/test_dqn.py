@@ -169,6 +169,59 @@ def test_epsilon_falls_and_can_differ_between_envs() -> None:
     assert spread.epsilon(slice(2, 4)).flatten().tolist() == pytest.approx(found[2:])
 
 
+def test_epsilon_can_fall_with_each_episode() -> None:
+    """Counted over all envs, down to its end, whatever the number of steps."""
+    learner = make(epsilon_start=0.8, epsilon_end=0.2, epsilon_decay=0.5, epsilon_steps=1)
+    seen, quiet = np.zeros((4, 1), np.float32), np.zeros(4, np.bool_)
+    shares = [learner.epsilon(ALL)]
+    for ended in ([], [1], [0, 2], [3]):
+        learner.explore(seen, ALL)
+        cut = quiet.copy()
+        cut[ended] = True
+        finals = (np.array(ended), [seen[0]] * len(ended)) if ended else None
+        learner.record(ALL, seen, np.zeros(4), quiet, cut, finals)
+        shares.append(learner.epsilon(ALL))
+    assert shares == pytest.approx([0.8, 0.8, 0.4, 0.2, 0.2])
+
+
+@pytest.mark.parametrize(("loss", "slope"), [("huber", 1.0), ("squared", 5.0)])
+def test_an_error_of_five_pulls_once_or_five_times(loss: str, slope: float) -> None:
+    """By the Huber loss as hard as an error of one, by its square five times as hard; the figure is the gradient of the
+    value's own bias, averaged over the batch."""
+    learner = make(loss=loss, prioritised=False, n_step=1, max_grad_norm=None)
+    play(learner, Corridor(4, 20, 0), 20)
+    learner._wanted = lambda batch, *_: (
+        learner.policy(batch.leaves)
+        .gather(  # type: ignore[method-assign]
+            1, batch.actions.unsqueeze(1)
+        )
+        .squeeze(1)
+        - 5.0
+    )
+    learner._learn(learner._figures)
+    assert learner.policy.net.value.bias.grad.item() == pytest.approx(slope, rel=1e-4)
+
+
+def test_updates_are_counted_by_steps_or_rounds() -> None:
+    """Of 4 envs, after 40 random steps: 10 more rounds are 40 steps."""
+    made = []
+    for each in ("step", "round"):
+        learner = make(updates_per_step=1.0, updates_each=each, n_step=1)
+        play(learner, Corridor(4, 20, 0), 21)  # the last round's are still owed
+        made.append(learner.updates)
+    assert made == [40, 10]
+
+
+def test_half_a_round_is_half_an_update() -> None:
+    """Groups of envs that are recorded apart make one round together."""
+    learner = make(updates_each="round", updates_per_step=1.0, start_steps=0, n_step=1)
+    seen, quiet = np.zeros((2, 1), np.float32), np.zeros(2, np.bool_)
+    for rows in (slice(0, 2), slice(2, 4)):
+        learner.explore(seen, rows)
+        learner.record(rows, seen, np.zeros(2), quiet, quiet, None)
+    assert learner.debt == 1.0
+
+
 def test_the_share_of_random_actions_is_epsilon() -> None:
     """Half of the random ones hit the best action by chance."""
     learner = make(num_envs=4000, start_steps=0, buffer_size=20_000, epsilon_start=0.4, epsilon_end=0.4)
@@ -184,6 +237,7 @@ def test_the_share_of_random_actions_is_epsilon() -> None:
         {},
         {"prioritised": False, "dueling": False, "n_step": 1, "normalise_observations": True},
         {"normalise_rewards": True, "epsilon_per_env": True, "buffer_size": 50, "tau": 0.1, "target_every": 2},
+        {"epsilon_decay": 0.97, "updates_each": "round", "updates_per_step": 3.0, "loss": "squared"},
     ],
 )
 def test_going_on_is_exact(options: dict[str, Any]) -> None:

@@ -121,6 +121,12 @@ def test_the_temperature_learns() -> None:
         assert (learner.log_temperature.item() < 0) == falls
 
 
+def test_a_learned_temperature_begins_where_it_is_told() -> None:
+    """At 1 unless told."""
+    assert make().log_temperature.item() == 0.0
+    assert make(temperature_start=0.2).log_temperature.exp().item() == pytest.approx(0.2)
+
+
 def test_a_fixed_temperature_stays() -> None:
     """As given."""
     learner = make(temperature=0.2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -65,6 +65,31 @@ class Learner(ABC):
     def learning_rate(self) -> float:
         """As its schedule has it now."""
         return scheduled(self.options.learning_rate, self.options.learning_rate_schedule, self.progress)
+
+    @property
+    def adjustable(self) -> frozenset[str]:
+        """The options that `adjust` can change."""
+        return self.options.adjustable
+
+    def adjust(self, changes: Mapping[str, Any]) -> None:
+        """Give options other values from now on, between two rounds of steps. Options that keep their values may be
+        named too, so that a run's own options undo whatever was changed before.
+
+        Raises:
+            OptionError: A name is unknown, a value cannot work, or the option decides what was built at the start.
+        """
+        before, self.options = self.options, self.options.adjusted(changes)
+        if self.options.threads not in (None, before.threads):
+            torch.set_num_threads(self.options.threads)
+        self._adjusted()
+
+    @abstractmethod
+    def _adjusted(self) -> None:
+        """The options are others than before: pass them on to whoever keeps one."""
+
+    @abstractmethod
+    def clear_replay(self) -> None:
+        """Forget what was gathered for replay, and all that is unfinished; weights and schedules go on."""
 
     @property
     @abstractmethod

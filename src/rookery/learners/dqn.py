@@ -28,7 +28,6 @@ from rookery.learners.qnet import QNet
 from rookery.learners.replay import Batch
 from rookery.learners.sumtree import SumTree
 
-LEAST_PRIORITY = np.float32(1e-6)  # of what did not surprise at all
 LOOK_EVERY = 8  # updates between two that figures are taken from
 SPREAD = 7.0  # with epsilon_per_env, the last env's share of random actions is the first one's to the power of 1 + this
 
@@ -99,6 +98,7 @@ class DQN(OffPolicy):
         self.tree = SumTree(options.buffer_size) if options.prioritised else None
         self._sees = len(policy.encoder.images) > 0  # only then has the encoder anything to learn
         self._masked = False
+        self._fallen = 1.0  # what `epsilon_decay` has left of the first share of random actions
         self._spread = self._spread_out()
 
     # --- gathering ----------------------------------------------------------------------------------------------
@@ -120,14 +120,31 @@ class DQN(OffPolicy):
     def epsilon(self, rows: slice) -> float | Tensor:
         """The share of random actions at this point of the run, of each env in `rows` if they differ."""
         options = self.options
-        done = min(1.0, self.steps / options.epsilon_steps)
-        share = options.epsilon_start + done * (options.epsilon_end - options.epsilon_start)
+        if options.epsilon_decay is not None:
+            share = max(options.epsilon_end, options.epsilon_start * self._fallen)
+        else:
+            done = min(1.0, self.steps / options.epsilon_steps)
+            share = options.epsilon_start + done * (options.epsilon_end - options.epsilon_start)
         return share if self._spread is None else (share**self._spread)[rows]
 
     def _spread_out(self) -> Tensor | None:
         if not self.options.epsilon_per_env or self.num_envs == 1:
             return None
         return 1.0 + SPREAD * torch.linspace(0.0, 1.0, self.num_envs, device=self.device).unsqueeze(-1)
+
+    def record(
+        self,
+        rows: slice,
+        observations: Any,
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        finals: tuple[np.ndarray, list[Any]] | None,
+        mask: np.ndarray | None = None,
+    ) -> None:
+        super().record(rows, observations, rewards, terminated, truncated, finals, mask)
+        if self.options.epsilon_decay is not None:
+            self._fallen *= self.options.epsilon_decay ** int(np.count_nonzero(terminated | truncated))
 
     def _next_masks(
         self, rows: int, finals: tuple[np.ndarray, list[Any]] | None, mask: np.ndarray | None
@@ -163,7 +180,7 @@ class DQN(OffPolicy):
         wanted = self._wanted(batch, following, values[size:] if options.double else None)
         actions = batch.actions.unsqueeze(1)
         error = values[:size].gather(1, actions).squeeze(1) - wanted
-        slope = error.clamp(-1.0, 1.0).div_(size)  # of the Huber loss
+        slope = error.clamp(-1.0, 1.0).div_(size) if options.loss == "huber" else error / size
         if weights is not None:
             slope.mul_(weights)
         slopes = torch.zeros_like(values[:size]).scatter_(1, actions, slope.unsqueeze(1))
@@ -174,7 +191,7 @@ class DQN(OffPolicy):
             features.backward(pulled)
         length = self.adam.descend(options.max_grad_norm)
         if self.tree is not None:
-            surprise = np.abs(error.cpu().numpy()) + LEAST_PRIORITY
+            surprise = np.abs(error.cpu().numpy()) + np.float32(options.priority_floor)
             self.tree.set(places.cpu().numpy(), surprise**options.priority_exponent)
         if (self.updates + 1) % options.target_every == 0:
             self.target_weights.lerp_(self.adam.flat.data, options.tau)
@@ -213,6 +230,18 @@ class DQN(OffPolicy):
 
         return work
 
+    # --- changing course ----------------------------------------------------------------------------------------
+
+    def clear_replay(self) -> None:
+        super().clear_replay()
+        if self.tree is not None:
+            self.tree.load(np.zeros(0))
+
+    def _adjusted(self) -> None:
+        super()._adjusted()
+        self.policy.epsilon = self.options.epsilon_end
+        self._spread = self._spread_out()
+
     # --- going on later -----------------------------------------------------------------------------------------
 
     def resize(self, num_envs: int) -> None:
@@ -228,6 +257,7 @@ class DQN(OffPolicy):
                 "target": self.target_weights.cpu().numpy().copy(),
                 "adam": self.adam.state(),
                 "masked": self._masked,
+                "fallen": self._fallen,
             }
         )
 
@@ -235,6 +265,6 @@ class DQN(OffPolicy):
         super().load(state)
         self.target_weights.copy_(torch.from_numpy(np.array(state["target"])))
         self.adam.load(state["adam"])
-        self._masked = state["masked"]
+        self._masked, self._fallen = state["masked"], state.get("fallen", 1.0)
         if self.tree is not None:
             self.tree.load(state.get("priorities", np.zeros(0)))

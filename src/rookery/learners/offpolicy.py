@@ -39,8 +39,8 @@ class OffPolicyPolicy(Policy):
 
 
 class OffPolicy(Learner):
-    """Learns from what any policy did. Each step of an env beyond the first `start_steps` adds `updates_per_step` to a
-    debt, and `update()` pays all of it that is whole: when to learn follows from counts alone."""
+    """Learns from what any policy did. Each step of an env beyond the first `start_steps`, or each round of steps, adds
+    `updates_per_step` to a debt, and `update()` pays all of it that is whole: when to learn follows from counts."""
 
     on_policy = False
     options: SACOptions | DQNOptions
@@ -66,6 +66,7 @@ class OffPolicy(Learner):
         self.scale = ReturnScale(num_envs, options.gamma).to(device) if options.normalise_rewards else None
         self.steps, self.debt = 0, 0.0
         self.learn_from = options.start_steps
+        self.refill = 1  # transitions that must be there before any is learned from
         self._figures: Figures = defaultdict(list)
         self._shown: dict[str, float] = {}
         self._unshown = 0
@@ -91,8 +92,13 @@ class OffPolicy(Learner):
             masks = self._next_masks(len(rewards), finals, mask)
             self._added(self.replay.add(self.pending, complete, self._next_leaves(leaves, finals), masks))
         self.steps += len(rewards)
-        if self.replay.size:
-            self.debt += self.options.updates_per_step * min(len(rewards), max(0, self.steps - self.learn_from))
+        if self.replay.size >= self.refill:
+            self.debt += self.options.updates_per_step * self._counted(len(rewards))
+
+    def _counted(self, steps: int) -> float:
+        """How much of what was just recorded asks for updates."""
+        after_start = min(steps, max(0, self.steps - self.learn_from))
+        return after_start if self.options.updates_each == "step" else after_start / self.num_envs
 
     def _next_leaves(self, leaves: list[Tensor], finals: tuple[np.ndarray, list[Any]] | None) -> list[Tensor]:
         """What followed each step: where an episode ended, its last observation and not the next one's first."""
@@ -149,6 +155,21 @@ class OffPolicy(Learner):
         """Scaled by what is known now, so that old and new transitions agree."""
         return batch.rewards if self.scale is None else self.scale.scale(batch.rewards)
 
+    # --- changing course ----------------------------------------------------------------------------------------
+
+    def clear_replay(self) -> None:
+        """Learning waits until there is enough for one batch again; no actions are random because of it."""
+        self.replay.clear()
+        self.pending.forget(slice(0, self.num_envs))
+        self.debt = 0.0
+        self.refill = min(self.options.batch_size, self.replay.capacity)
+
+    def _adjusted(self) -> None:
+        """A new gamma holds for transitions that are completed from now on; those in the buffer keep theirs."""
+        self.pending.gamma = self.options.gamma
+        if self.scale is not None:
+            self.scale.gamma = self.options.gamma
+
     # --- going on later -----------------------------------------------------------------------------------------
 
     def resize(self, num_envs: int) -> None:
@@ -167,6 +188,7 @@ class OffPolicy(Learner):
             "generator": generator_state(self.generator),
             "steps": self.steps,
             "learn_from": self.learn_from,
+            "refill": self.refill,
             "debt": self.debt,
             "updates": self.updates,
         }
@@ -178,6 +200,7 @@ class OffPolicy(Learner):
             load_module(self.scale, state["scale"])
         load_generator(self.generator, state["generator"])
         self.steps, self.learn_from = state["steps"], state["learn_from"]
+        self.refill = state.get("refill", 1)
         self.debt, self.updates = state["debt"], state["updates"]
         if "replay" in state:
             self.replay.load(state["replay"])

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import difflib
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rookery.errors import OptionError
 
 Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
 Sizes = list[Annotated[int, Field(ge=1)]]
+UpdatesEach = Literal["step", "round"]
+
+ALWAYS_ADJUSTABLE = frozenset({"learning_rate", "learning_rate_schedule", "gamma", "max_grad_norm", "threads"})
+REPLAY_ADJUSTABLE = ALWAYS_ADJUSTABLE | {"batch_size", "updates_per_step", "updates_each", "tau"}
 
 
 class Options(BaseModel):
     """What all learners have."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
+    adjustable: ClassVar[frozenset[str]] = ALWAYS_ADJUSTABLE  # what may change during a run
 
     learning_rate: float = Field(3e-4, gt=0, description="Step size of the optimiser.")
     learning_rate_schedule: Literal["constant", "linear"] = Field(
@@ -31,9 +40,42 @@ class Options(BaseModel):
         None, ge=1, description="CPU threads for tensor operations; left out, found by measuring and kept with the run."
     )
 
+    def adjusted(self, changes: Mapping[str, Any]) -> Self:
+        """A copy with other values, such as a learner can take on while it runs. Options that keep their values may be
+        named too.
+
+        Raises:
+            OptionError: A name is unknown, a value cannot work, or the option decides what is built at the start.
+        """
+        for name in changes:
+            if name not in type(self).model_fields:
+                raise OptionError(_unknown(name, list(type(self).model_fields)))
+        try:
+            copy = self.model_validate({**self.model_dump(), **changes}, strict=True)
+        except ValidationError as error:
+            wrong = error.errors(include_url=False)[0]
+            name = str(wrong["loc"][0])
+            raise OptionError(f"`{name}` cannot be {changes[name]!r}: {wrong['msg']}") from None
+        fixed = [name for name in changes if name not in self.adjustable and getattr(self, name) != getattr(copy, name)]
+        if fixed:
+            raise OptionError(
+                f"`{'` and `'.join(fixed)}` cannot change during a run; these can: {', '.join(sorted(self.adjustable))}"
+            )
+        return copy
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"unknown option `{name}`; " + (f"did you mean `{near[0]}`?" if near else f"there are {', '.join(known)}")
+
 
 class PPOOptions(Options):
     """Proximal policy optimisation."""
+
+    adjustable = ALWAYS_ADJUSTABLE | {
+        "minibatches", "epochs", "gae_lambda", "clip", "clip_schedule", "clip_values", "entropy", "value_weight",
+        "target_kl", "normalise_advantages",
+    }  # fmt: skip
 
     rollout_length: int = Field(128, ge=1, description="Steps of each env between two updates.")
     minibatches: int = Field(4, ge=1, description="Into how many parts each epoch divides a rollout.")
@@ -61,16 +103,22 @@ class PPOOptions(Options):
 class SACOptions(Options):
     """Soft actor-critic, for continuous actions."""
 
+    adjustable = REPLAY_ADJUSTABLE | {"temperature", "target_entropy"}
+
     activation: Activation = Field("relu", description="The nonlinearity between layers.")
     batch_size: int = Field(256, ge=1, description="Transitions in one update.")
     buffer_size: int = Field(300_000, ge=1, description="Transitions kept for replay.")
     start_steps: int = Field(100, ge=0, description="Steps with random actions before learning begins.")
     updates_per_step: float = Field(1.0, gt=0, description="Updates for each step of an env.")
+    updates_each: UpdatesEach = Field(
+        "step", description="What `updates_per_step` counts: each env's steps, or rounds in which all envs step once."
+    )
     n_step: int = Field(1, ge=1, description="Rewards summed before the critic is asked.")
     tau: float = Field(0.005, gt=0, le=1, description="How fast the target critics follow.")
     temperature: float | Literal["auto"] = Field(
         "auto", description="Weight of the entropy, or auto: learned so that the entropy meets its target."
     )
+    temperature_start: float = Field(1.0, gt=0, description="Where a temperature that is learned begins.")
     target_entropy: float | None = Field(None, description="Left out, minus the number of action dimensions.")
     noise: Literal["gaussian", "pink"] = Field(
         "gaussian", description="Exploration noise: independent at each step, or pink, which holds a course longer."
@@ -78,15 +126,36 @@ class SACOptions(Options):
     max_grad_norm: float | None = Field(None, gt=0, description="Longer gradients are cut to this length.")
     hidden: Sizes = Field([256, 256], description="Widths of the hidden layers, for the actor and each critic.")
 
+    def adjusted(self, changes: Mapping[str, Any]) -> Self:
+        copy = super().adjusted(changes)
+        now, wish = self.temperature, copy.temperature
+        if now != wish and "auto" in (now, wish):
+            raise OptionError(
+                f"`temperature` cannot become {wish!r} in a run that began with {now!r}: whether it is learned is "
+                "decided at the start"
+            )
+        return copy
+
 
 class DQNOptions(Options):
     """Deep Q-learning for discrete actions, with its four improvements; each can be switched off."""
+
+    adjustable = REPLAY_ADJUSTABLE | {
+        "double", "loss", "importance_exponent", "importance_steps", "priority_floor", "target_every", "epsilon_start",
+        "epsilon_end", "epsilon_steps", "epsilon_decay", "epsilon_per_env",
+    }  # fmt: skip
 
     activation: Activation = Field("relu", description="The nonlinearity between layers.")
     batch_size: int = Field(64, ge=1, description="Transitions in one update.")
     buffer_size: int = Field(100_000, ge=1, description="Transitions kept for replay.")
     start_steps: int = Field(1_000, ge=0, description="Steps with random actions before learning begins.")
     updates_per_step: float = Field(0.25, gt=0, description="Updates for each step of an env.")
+    updates_each: UpdatesEach = Field(
+        "step", description="What `updates_per_step` counts: each env's steps, or rounds in which all envs step once."
+    )
+    loss: Literal["huber", "squared"] = Field(
+        "huber", description="What an error costs: its square, or beyond 1 only as much more as it grows (Huber)."
+    )
     dueling: bool = Field(True, description="Estimate the state's value and the actions' advantages apart.")
     double: bool = Field(True, description="Choose the next action with one net and judge it with the other.")
     n_step: int = Field(3, ge=1, description="Rewards summed before the target net is asked; 1 switches it off.")
@@ -94,11 +163,18 @@ class DQNOptions(Options):
     priority_exponent: float = Field(0.6, ge=0, le=1, description="How much surprise counts in the choice.")
     importance_exponent: float = Field(0.4, ge=0, le=1, description="How far the choice is corrected, at the start.")
     importance_steps: int = Field(50_000, ge=1, description="Steps after which it is corrected in full.")
+    priority_floor: float = Field(1e-6, gt=0, description="Added to each surprise, so that none is never replayed.")
     target_every: int = Field(1, ge=1, description="Updates between two copies to the target net.")
     tau: float = Field(0.01, gt=0, le=1, description="How much of the net goes into the target net at each copy.")
     epsilon_start: float = Field(1.0, ge=0, le=1, description="Share of random actions at the start.")
     epsilon_end: float = Field(0.05, ge=0, le=1, description="Share of random actions in the end.")
     epsilon_steps: int = Field(10_000, ge=1, description="Steps over which that share falls.")
+    epsilon_decay: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="That share is multiplied by this after each episode, instead of falling over `epsilon_steps`.",
+    )
     epsilon_per_env: bool = Field(False, description="Spread the share over the envs: some explore more than others.")
     max_grad_norm: float | None = Field(10.0, gt=0, description="Longer gradients are cut to this length.")
     hidden: Sizes = Field([128, 128], description="Widths of the hidden layers.")

@@ -399,6 +399,15 @@ class PPO(Learner):
 
         return work_by_hand if self._by_hand else work
 
+    # --- changing course ----------------------------------------------------------------------------------------
+
+    def clear_replay(self) -> None:
+        """There is none: what was gathered is forgotten after each update anyway."""
+
+    def _adjusted(self) -> None:
+        if self.scale is not None:
+            self.scale.gamma = self.options.gamma
+
     # --- going on later -----------------------------------------------------------------------------------------
 
     def resize(self, num_envs: int) -> None:

@@ -93,6 +93,12 @@ def squashed_log(raw: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
     return (gaussian - slope).sum(-1)
 
 
+def first_log_temperature(options: SACOptions) -> float:
+    """Where the temperature begins, or stays if it is given."""
+    given = options.temperature
+    return math.log(options.temperature_start if given == "auto" else max(given, 1e-8))
+
+
 class Critics(nn.Module):
     """Two judges of actions, over the actor's encoder: what images show is learned by judging."""
 
@@ -130,9 +136,8 @@ class SAC(OffPolicy):
         )
         self.noise = Noise(options.noise, num_envs, policy.size, self.generator)
         learned = options.temperature == "auto"
-        start = 0.0 if options.temperature == "auto" else math.log(max(options.temperature, 1e-8))
-        self.log_temperature = nn.Parameter(torch.tensor(start, device=device), requires_grad=learned)
-        self.target_entropy = -float(policy.size) if options.target_entropy is None else options.target_entropy
+        start = torch.tensor(first_log_temperature(options), device=device)
+        self.log_temperature = nn.Parameter(start, requires_grad=learned)
         # The temperature is one more number for the actor's Adam: it has a loss of its own, and costs nothing.
         trained = [*policy.net.parameters(), *([self.log_temperature] if learned else [])]
         self.actor_adam = FlatAdam(trained, options.learning_rate)
@@ -144,6 +149,12 @@ class SAC(OffPolicy):
         self.targets.encoder.norm = policy.encoder.norm
         # The same critics without gradients of their own, for the actor to look through.
         self.judges = over(self.critics, self.critic_adam.flat.data)
+
+    @property
+    def target_entropy(self) -> float:
+        """How random the policy should stay, if the temperature is learned."""
+        wish = self.options.target_entropy
+        return -float(self.policy.size) if wish is None else wish
 
     # --- gathering ----------------------------------------------------------------------------------------------
 
@@ -209,6 +220,13 @@ class SAC(OffPolicy):
             self.critics(self.policy.encoder(leaves), actions).mean().backward()
 
         return work
+
+    # --- changing course ----------------------------------------------------------------------------------------
+
+    def _adjusted(self) -> None:
+        super()._adjusted()
+        if self.options.temperature != "auto":
+            self.log_temperature.data.fill_(first_log_temperature(self.options))
 
     # --- going on later -----------------------------------------------------------------------------------------
 
