@@ -150,6 +150,19 @@ def test_old_names_live_on():
     assert (config.evaluation.every, config.evaluation.episodes) == (5, 6)
 
 
+def test_old_words_about_evaluation():
+    """Opponents as a list or with commas; the flag for the weak one adds it."""
+    assert legacy({"eval_opponents": "weak, strong"}) == {"evaluation": {"opponents": ["weak", "strong"]}}
+    assert legacy({"eval_weak_opponent": True}) == {"evaluation": {"opponents": ["weak"]}}
+    assert legacy({"eval_weak_opponent": False}) == {"evaluation": {"opponents": ["strong"]}}
+    both = {"eval_weak_opponent": True, "eval_opponents": ["strong", "a.py:A"]}
+    assert legacy(both) == {"evaluation": {"opponents": ["strong", "a.py:A", "weak"]}}
+    assert resolve(gather("a", ["evaluation.opponents=weak,strong"])).evaluation.opponents == ["weak", "strong"]
+    assert "`eval_weak_opponent` should be true or false, got 'yes'" in refusal(gather, "a", eval_weak_opponent="yes")
+    assert gather("a", run_name="mine", verbose=False) == {"world": "a", "name": "mine", "monitor": {"panel": False}}
+    assert gather("a", verbose=True)["monitor"] == {"panel": "auto"}
+
+
 def test_two_names_of_one_option_must_agree():
     """Both names are in the message, whichever they are."""
     assert legacy({"num_envs": 4, "n_envs": 4}) == {"num_envs": 4}

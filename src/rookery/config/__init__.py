@@ -15,6 +15,7 @@ gave (a file, then `--set`, then flags or keywords). `gather` collects the last,
 from __future__ import annotations
 
 from rookery.config.checking import check, resolve
+from rookery.config.curriculum import League, Opponent, Phase
 from rookery.config.fields import fields_help
 from rookery.config.files import is_config, read_config
 from rookery.config.gathering import gather
@@ -24,7 +25,10 @@ from rookery.config.schema import Checkpoints, Evaluation, Monitor, RunConfig
 __all__ = [
     "Checkpoints",
     "Evaluation",
+    "League",
     "Monitor",
+    "Opponent",
+    "Phase",
     "RunConfig",
     "check",
     "fields_help",

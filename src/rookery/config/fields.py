@@ -18,14 +18,16 @@ from rookery.config.schema import RunConfig
 
 LEARNERS = ("ppo", "sac", "dqn")
 CLOSE, CLOSE_IN_SECTION = 0.6, 0.75
+LARGE = 2**31  # a limit beyond which need not be told
 PLAIN = {int: "a whole number", float: "a number", str: "text", dict: "a table of keys and values"}
 MANY = {int: "whole numbers", float: "numbers", str: "texts"}
 
 
 @cache
 def fields() -> dict[str, FieldInfo]:
-    """Every key that holds a value, in the order of the schema."""
-    return {key: field for key, field in _walk(RunConfig) if not _is_section(field)}
+    """Every key that holds a value, in the order of the schema; as in a TOML file, those of no section come first."""
+    found = {key: field for key, field in _walk(RunConfig) if not _is_section(field)}
+    return dict(sorted(found.items(), key=lambda item: "." in item[0]))
 
 
 @cache
@@ -54,6 +56,24 @@ def in_words(field: FieldInfo) -> str:
 def kinds(field: FieldInfo) -> set[Any]:
     """The plain types that a field may hold, such as {int, None}."""
     return set(_kinds(field.annotation))
+
+
+def part_of(field: FieldInfo) -> tuple[Any, type[BaseModel]] | None:
+    """The model that a field holds, if it holds any: one (None), a `list` of it, or a `dict` of it by name.
+
+    >>> part_of(fields()["phases"])
+    (<class 'list'>, <class 'rookery.config.curriculum.Phase'>)
+    """
+    for annotation in _parts(field.annotation):
+        origin, inner = get_origin(annotation), (get_args(annotation) or (annotation,))[-1]
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            return origin, inner
+    return None
+
+
+def like(wrong: str, names: Iterable[str]) -> list[str]:
+    """Those names that a wrong one is most like, if it is like any."""
+    return _best(wrong.lower().replace("-", "_"), [(name, name) for name in names], CLOSE)
 
 
 def nearest(unknown: str, learner: str | None = None) -> list[str]:
@@ -108,14 +128,21 @@ def default_of(field: FieldInfo) -> str:
     return "" if field.default is None else json.dumps(field.default)
 
 
-def _kinds(annotation: Any) -> list[Any]:
+def _parts(annotation: Any) -> list[Any]:
+    """The alternatives of a type."""
     if get_origin(annotation) is Annotated:
-        return _kinds(get_args(annotation)[0])
+        return _parts(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
-        return [kind for part in get_args(annotation) for kind in _kinds(part)]
-    if get_origin(annotation) is Literal:
-        return [type(value) for value in get_args(annotation)]
-    return [None if annotation is type(None) else get_origin(annotation) or annotation]
+        return [kind for part in get_args(annotation) for kind in _parts(part)]
+    return [annotation]
+
+
+def _kinds(annotation: Any) -> list[Any]:
+    found = []
+    for part in _parts(annotation):
+        literal = get_origin(part) is Literal
+        found += [type(value) for value in get_args(part)] if literal else [get_origin(part) or part]
+    return [None if kind is type(None) else kind for kind in found]
 
 
 def _alternatives(annotation: Any, metadata: Iterable[Any] = ()) -> list[str]:
@@ -130,18 +157,23 @@ def _alternatives(annotation: Any, metadata: Iterable[Any] = ()) -> list[str]:
     if annotation is bool:
         return ["true", "false"]
     if origin is list:
-        return [f"a list of {MANY[_kinds(parts[0])[0]]}"]
+        return [f"a list of {MANY.get(_kinds(parts[0])[0], 'tables')}"]
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [f"a table with the keys {', '.join(annotation.model_fields)}"]
     if annotation is str and any(hasattr(item, "min_length") for item in metadata):
         return ["text that is not empty"]
     return [PLAIN[origin or annotation] + (_limits(metadata) if annotation in (int, float) else "")]
 
 
 def _limits(metadata: Iterable[Any]) -> str:
-    bounds = {name: getattr(item, name) for item in metadata for name in ("ge", "gt", "le") if hasattr(item, name)}
+    names = ("ge", "gt", "le", "lt")
+    bounds = {name: getattr(item, name) for item in metadata for name in names if hasattr(item, name)}
     low = f" from {bounds['ge']}" if "ge" in bounds else f" above {bounds['gt']}" if "gt" in bounds else ""
-    if "le" not in bounds:
-        return f"{low} up" if "ge" in bounds else low
-    return f"{low}{'' if 'ge' in bounds else ' and up'} to {bounds['le']}"
+    if "le" in bounds:
+        return f"{low}{'' if 'ge' in bounds else ' and up'} to {bounds['le']}"
+    if bounds.get("lt", LARGE) < LARGE:
+        return f"{low} and below {bounds['lt']}"
+    return f"{low} up" if "ge" in bounds else low
 
 
 def joined(texts: list[str]) -> str:

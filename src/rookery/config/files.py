@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from rookery.config.curriculum_json import from_json, is_curriculum
 from rookery.errors import ConfigError, MissingExtra
 
 LARGEST = 1 << 20  # a configuration is written by a person; what is larger is some other file
@@ -23,7 +24,17 @@ def is_config(source: str) -> bool:
 
 
 def read_config(path: str | PathLike[str]) -> dict[str, Any]:
-    """The file's content, unchecked. What is wrong with the file itself is told with its name and the line."""
+    """The file's content, unchecked; that of an older trainer's curriculum file as a configuration of today. What is
+    wrong with the file itself is told with its name and the line."""
+    content = read_file(path)
+    try:
+        return from_json(content) if is_curriculum(content) else content
+    except ConfigError as error:
+        raise ConfigError(f"{Path(path)}: {error}") from None
+
+
+def read_file(path: str | PathLike[str]) -> dict[str, Any]:
+    """The file's content as it stands there."""
     file = Path(path)
     read = READERS.get(file.suffix.lower())
     if read is None:

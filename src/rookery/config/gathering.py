@@ -7,6 +7,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from rookery.config.checking import check, tidy
+from rookery.config.curriculum_json import from_json, is_curriculum
 from rookery.config.files import is_config, read_config
 from rookery.config.layers import legacy, merge, parse_override
 from rookery.errors import ConfigError
@@ -34,7 +35,7 @@ def gather(source: Any, overrides: Iterable[str] = (), **keywords: Any) -> dict[
 
 def _base(source: Any) -> tuple[dict[str, Any], str]:
     if isinstance(source, Mapping):
-        return dict(source), ""
+        return from_json(source) if is_curriculum(source) else dict(source), ""
     if isinstance(source, (str, PathLike)):
         text = fspath(source)
         return (read_config(text), text) if is_config(text) else ({"world": text}, "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -23,6 +23,10 @@ OLD_NAMES = {
     "eval_freq_steps": "evaluation.every",
     "eval_episodes": "evaluation.episodes",
     "eval_num_games": "evaluation.episodes",
+    "eval_opponents": "evaluation.opponents",
+    "eval_weak_opponent": "evaluation.opponents",
+    "run_name": "name",
+    "verbose": "monitor.panel",
 }
 PYTHONIC = {"True": "true", "False": "false"}
 MISSING = object()
@@ -71,7 +75,7 @@ def legacy(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     renamed: dict[str, Any] = {}
     origin: dict[str, str] = {}
-    for old in sorted(given, key=lambda name: str(name) in OLD_NAMES):  # today's names first, to compare with
+    for old in sorted(given, key=_turn):
         name, value = str(old), given[old]
         key = OLD_NAMES.get(name, name)
         if key == "num_envs" and value is None:
@@ -81,13 +85,20 @@ def legacy(given: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if value is None:
             continue
-        value = _gpu(value) if name == "gpu" else value
+        value = MEANINGS.get(name, deepcopy)(value)
         other = _look_up(renamed, key)
-        if other is not MISSING and other != value:
+        if name == "eval_weak_opponent" and isinstance(other, list):
+            value = [*other, *(who for who in value if who not in other)]
+        elif other is not MISSING and other != value:
             raise ConfigError(two_names(name, given[old], origin.get(key, key), other))
         _lay(renamed, nested(key, value))
         origin[key] = name
     return renamed
+
+
+def _turn(name: Any) -> int:
+    """Today's names first, to compare the others with; last what is added to another."""
+    return (str(name) in OLD_NAMES) + (name == "eval_weak_opponent")
 
 
 def nested(key: str, value: Any) -> dict[str, Any]:
@@ -133,6 +144,30 @@ def _gpu(number: Any) -> str:
     if isinstance(number, bool) or not isinstance(number, int) or number < 0:
         raise ConfigError(f'`gpu` should be the number of a GPU, 0 or more, got {number!r}; for none, `device` = "cpu"')
     return f"cuda:{number}"
+
+
+def names_in(value: Any) -> Any:
+    """
+    >>> names_in("weak, strong"), names_in(["weak"])
+    (['weak', 'strong'], ['weak'])
+    """
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+def _scripted(weak: Any) -> list[str]:
+    if not isinstance(weak, bool):
+        raise ConfigError(f"`eval_weak_opponent` should be true or false, got {weak!r}")
+    return ["weak" if weak else "strong"]
+
+
+def _panel(verbose: Any) -> bool | str:
+    return "auto" if verbose else False
+
+
+# Older names whose values were others too.
+MEANINGS: dict[str, Callable[[Any], Any]] = {
+    "gpu": _gpu, "eval_opponents": names_in, "eval_weak_opponent": _scripted, "verbose": _panel,
+}  # fmt: skip
 
 
 def _loose_number(text: str) -> Any:

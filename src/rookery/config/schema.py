@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from rookery.config.curriculum import League, Opponent, Phase, opponents_by_name
+from rookery.config.layers import names_in
 from rookery.learners.options import DQNOptions, PPOOptions, SACOptions
 
 Count = Annotated[int, Field(ge=1)]
@@ -36,12 +38,25 @@ class Evaluation(Section):
     )
     stop_at: float | None = Field(None, description="End the run once an evaluation reaches this mean return.")
     deterministic: bool = Field(True, description="Evaluate the likeliest action rather than a drawn one.")
+    every_episodes: Count | None = Field(None, description="Episodes between two evaluations, instead of steps.")
+    opponents: list[str] = Field(
+        [],
+        description="Whom to play against: `episodes` games each, sides alternating; left out, the world as it is "
+        "trained on, or its scripts where there are phases with opponents.",
+        json_schema_extra=_told_as("a list of names, or text with commas between them"),
+    )
+
+    @field_validator("opponents", mode="before")
+    @classmethod
+    def _opponents_in_text(cls, value: Any) -> Any:
+        return names_in(value)
 
 
 class Checkpoints(Section):
     """What is kept so that a run can go on after anything."""
 
     every: Count | None = Field(None, description="Steps between two checkpoints; left out, there are ten in a run.")
+    every_episodes: Count | None = Field(None, description="Episodes between two checkpoints, instead of steps.")
     keep: int = Field(3, ge=1, description="How many of the latest are kept; the best one is kept as well.")
     dir: str | None = Field(
         None, min_length=1, description="Folder for checkpoints; left out, `checkpoints` in the run's own folder."
@@ -124,9 +139,40 @@ class RunConfig(Section):
     sac: SACOptions = Field(default_factory=SACOptions, description="Options of SAC.")
     dqn: DQNOptions = Field(default_factory=DQNOptions, description="Options of DQN.")
 
+    opponents: list[Opponent] = Field(
+        [],
+        description="Whom to play against: weak, strong, self, latest, archive, hockey, a run or file.py:Agent; phases "
+        "can have others.",
+        json_schema_extra=_told_as('a name such as "self" or "strong", or a list of names or tables'),
+    )
+    phases: list[Phase] = Field(
+        [],
+        description="Stretches of the run, one after the other; each may change world, opponents and rewards.",
+        json_schema_extra=_told_as("a list of tables, [[phases]] in TOML"),
+    )
+    reward_scale: float = Field(1.0, gt=0, description="Rewards are multiplied by this before the learner sees them.")
+    league: League = Field(default_factory=League, description="Past agents that are kept to play against.")
     evaluation: Evaluation = Field(default_factory=Evaluation, description="How the agent is measured during a run.")
     checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="What is kept to go on from.")
     monitor: Monitor = Field(default_factory=Monitor, description="What can be seen of a run.")
+
+    @field_validator("opponents", mode="before")
+    @classmethod
+    def _opponents_by_name(cls, value: Any) -> Any:
+        return opponents_by_name(value)
+
+    @property
+    def is_led(self) -> bool:
+        """Whether there is more to the run than its world: phases, opponents, or rewards of another size."""
+        return bool(self.phases or self.opponents or self.reward_scale != 1.0)
+
+    @property
+    def all_phases(self) -> list[Phase]:
+        """At least one; with the run's opponents where a phase has none of its own."""
+        phases = self.phases or [Phase()]
+        return [
+            phase if phase.opponents else phase.model_copy(update={"opponents": self.opponents}) for phase in phases
+        ]
 
     @property
     def takes_twin(self) -> bool:
@@ -155,6 +201,11 @@ class RunConfig(Section):
             raise ValueError(f"`workers` = {self.workers} is more than `num_envs` = {self.num_envs}")
         if self.step_timeout is not None and self.backend not in ("auto", "process"):
             raise ValueError(f'`step_timeout` needs `backend` = "process": {self.backend!r} cannot stop a hung step')
+        for number, phase in enumerate(self.phases[:-1], 1):
+            if not phase.ends:
+                raise ValueError(f"`phases`: number {number} has no end: give it `episodes`, `steps` or `until`")
+        if self.is_led and self.num_envs == "adaptive":
+            raise ValueError('`num_envs` = "adaptive" cannot go with `phases`, `opponents` or `reward_scale`')
         if self.name == "latest":
             raise ValueError("`name` cannot be 'latest', which stands for the run that was started last")
         return self

@@ -1,0 +1,64 @@
+"""What older trainers' curriculum files call things, and what rookery calls them."""
+
+from __future__ import annotations
+
+SECTIONS = ("curriculum", "hyperparameters", "training", "agent")
+# Keys of today that say what the old sections say; all others may stand beside these.
+SAID_OTHERWISE = ("phases", "opponents", "learner", "learning_rate", "reward_scale", "ppo", "sac", "dqn")
+
+MODES = {"normal": 250, "shooting": 80, "defense": 80}  # with the time limit of each
+SCRIPTS = {"none": "none", "basic_weak": "weak", "basic_strong": "strong"}
+OPPONENT_TYPES = (*SCRIPTS, "self_play", "weighted_mixture", "archive")
+# Which fields of an opponent mean something for which type; `weight` and `deterministic` are never wrong.
+OPPONENT_FIELDS = {"self_play": "checkpoint", "weighted_mixture": "opponents", "archive": "distribution"}
+
+# Terms of the shaped reward: the world's info, and where its weight begins and ends.
+TERMS = {
+    "closeness": ("reward_closeness_to_puck", 20.0, 1.5),
+    "touch": ("reward_touch_puck", 15.0, 1.0),
+    "direction": ("reward_puck_direction", 0.0, 2.0),
+}
+HOLD, FALL = 600, 400  # N and K
+
+AGENTS = {"DDDQN": "dqn", "DDQN_PER": "dqn", "SAC": "sac"}
+HYPERPARAMETERS = {"learning_rate": "learning_rate", "batch_size": "batch_size"}
+COMMON = HYPERPARAMETERS | {
+    "hidden_dim": "hidden",
+    "buffer_size": "buffer_size",
+    "memory_size": "buffer_size",
+    "discount": "gamma",
+    "gamma": "gamma",
+    "n_step": "n_step",
+    "tau": "tau",
+    "grad_clip": "max_grad_norm",
+}
+DQN = COMMON | {
+    "target_update_freq": "target_every",
+    "eps": "epsilon_start",
+    "eps_min": "epsilon_end",
+    "eps_decay": "epsilon_decay",
+    "use_huber_loss": "loss",
+    "use_per": "prioritised",
+    "per_alpha": "priority_exponent",
+    "per_beta": "importance_exponent",
+    "per_beta_start": "importance_exponent",
+    "per_beta_steps": "importance_steps",
+    "per_beta_frames": "importance_steps",
+    "per_eps": "priority_floor",
+    "per_epsilon": "priority_floor",
+}
+SAC = COMMON | {"alpha": "temperature", "noise": "noise"}
+AGENT_FIELDS = {"dqn": DQN, "sac": SAC}
+# Known as well, but not another name for an option.
+ALSO_KNOWN = {
+    "dqn": ("action_fineness", "per_beta_increment", "per_max_beta", "reward_clip"),
+    "sac": ("learn_alpha", "max_episode_steps"),
+}
+# What the old agents did unless told, where rookery's do otherwise.
+OLD_WAYS = {"DDDQN": {"n_step": 1, "prioritised": False}, "DDQN_PER": {"n_step": 1}, "SAC": {}}
+
+LEARNING = {"updates_per_step": "updates_per_step", "warmup_steps": "start_steps"}  # of `training`, for the learner
+# Counted in steps from this number up, and in episodes below it: files are found with either.
+STEPS_FROM = 10_000
+EVERY = {"checkpoint_save_freq": "checkpoints", "checkpoint_frequency": "checkpoints", "eval_frequency": "evaluation"}
+TRAINING = ("max_episode_steps", *LEARNING, "reward_scale", *EVERY)
