@@ -31,7 +31,7 @@ def reset(state: Any, params: Any) -> None:
     for player in range(RACKETS):
         state.hold[player] = 0
         state.touching[player] = 0
-        state.swing[player] = uniform(state, 0.0, math.pi)
+        state.swing[player] = uniform(state, 0.0, params.first_swing)
     state.push_x, state.push_y, state.winner = 0.0, 0.0, 0
     state.x[0], state.x[1] = CENTRE_X - 3.0, CENTRE_X + 3.0
     if params.mode != NORMAL:

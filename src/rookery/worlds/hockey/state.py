@@ -1,5 +1,7 @@
 """What the world of hockey remembers, works with, can be set to, and reports."""
 
+import math
+
 BODIES = 4  # racket 1, racket 2, puck, ground
 CONTACTS = 8
 POINTS = 2 * CONTACTS  # two a contact
@@ -22,12 +24,13 @@ STATE: dict[str, str] = {
     "winner": "i4",
 }
 
-PARAMETERS: dict[str, int] = {
+PARAMETERS: dict[str, int | float] = {
     "mode": 0,  # 0 a normal game, 1 training to shoot, 2 training to defend
     "keep_mode": 1,  # whether a racket keeps a puck that it touches
     "one_starts": -1,  # whose half the puck lies in at the start: 1 player 1's, 0 player 2's, -1 in turn
     "player_one": 0,  # 0 acts as told, 1 is scripted and weak, 2 is scripted and strong
     "player_two": 0,
+    "first_swing": math.pi,  # a scripted player's racket begins its swing at a phase from 0 to this
 }
 
 INFO: dict[str, str] = {

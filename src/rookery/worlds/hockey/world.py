@@ -38,7 +38,7 @@ class HockeyWorld(KernelWorld):
 
     Parameters: `mode` ("normal", "shooting", "defense"), `keep_mode`, `one_starts` (1 or 0; -1 alternates),
     `player_one` and `player_two` ("free" to act as told, "weak" or "strong" to follow the script), `time_limit` (that
-    of the mode unless given).
+    of the mode unless given), `first_swing` (where scripted rackets begin to swing: at a phase from 0 to this).
     """
 
     state = STATE
