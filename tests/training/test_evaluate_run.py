@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rookery.errors import OptionError, RunError
-from rookery.training.evaluate_run import evaluate_run
+from rookery.errors import OptionError, RunError, WorldError
+from rookery.training.checkpoint import Checkpoints
+from rookery.training.evaluate_run import evaluate_games, evaluate_run
 from training.finished import STEP, make_run
+from training.tug import write_agent
 
 
 def test_figures_of_a_run(tmp_path):
@@ -77,3 +79,66 @@ def test_mistakes(tmp_path):
         evaluate_run("finished", tmp_path, episodes=0)
     with pytest.raises(RunError, match="no run 'finished'"):
         evaluate_run("finished", tmp_path)
+
+
+# --- against others -----------------------------------------------------------------------------------------------
+
+SHORT = {"time_limit": 40}
+FIGURES = [
+    "games", "won", "drawn", "lost", "win_rate", "draw_rate", "loss_rate", "win_rate_interval", "loss_rate_interval",
+    "return_mean", "length_mean",
+]  # fmt: skip
+
+
+def test_a_run_against_one_opponent(tmp_path):
+    make_run(tmp_path, "hockey", "sac", world_options=SHORT)
+    figures = evaluate_games("finished", ["strong"], tmp_path, games=4, seed=7)
+    assert list(figures) == ["agent", "run", "step", "world", "opponent", *FIGURES, "seed", "seconds"]
+    assert (figures["agent"], figures["run"], figures["step"]) == ("finished", "finished", STEP)
+    assert (figures["opponent"], figures["games"], figures["seed"]) == ("strong", 4, 7)
+    assert figures["won"] + figures["drawn"] + figures["lost"] == 4
+    assert figures["length_mean"] <= 40  # the options that it was trained with hold
+    longer = evaluate_games("finished", ["none"], tmp_path, games=2, world_options={"time_limit": 50})
+    assert longer["length_mean"] == 50
+
+
+def test_several_opponents_are_a_list(tmp_path):
+    make_run(tmp_path, "hockey", "dqn", world_options=SHORT)
+    told: list[tuple[str, int]] = []
+    figures = evaluate_games(
+        "finished", ["weak", "hockey"], tmp_path, games=2, progress=lambda who, done: told.append((who, done))
+    )
+    assert [row["opponent"] for row in figures["opponents"]] == ["weak", "hockey"]
+    assert all(list(row) == ["opponent", *FIGURES] for row in figures["opponents"])
+    assert told == [("weak", 1), ("weak", 2), ("hockey", 1), ("hockey", 2)]
+
+
+def test_agents_without_a_run(tmp_path):
+    """The shipped one, a file's, a checkpoint's: against both scripts, if nobody is named."""
+    place = write_agent(tmp_path, "def act(self, obs):\n    return np.zeros(4)")
+    for who, name in (("hockey", "hockey"), (place, "agent.Agent"), ("weak", "weak")):
+        figures = evaluate_games(who, runs_dir=tmp_path, games=2, world_options=SHORT)
+        assert list(figures) == ["agent", "world", "opponents", "seed", "seconds"]
+        assert figures["agent"] == name
+        assert [row["opponent"] for row in figures["opponents"]] == ["weak", "strong"]
+    folder = Checkpoints(make_run(tmp_path, "hockey").checkpoints).latest()
+    figures = evaluate_games(str(folder), ["none"], tmp_path, games=2, world_options=SHORT)
+    assert figures["agent"] == f"finished-{folder.name}"
+
+
+def test_a_run_named_hockey_comes_before_the_shipped_agent(tmp_path):
+    make_run(tmp_path, "hockey", world_options=SHORT).path.rename(tmp_path / "hockey")
+    figures = evaluate_games("hockey", ["none"], tmp_path, games=1)
+    assert figures["run"] == "hockey"
+
+
+def test_mistakes_about_games(tmp_path):
+    make_run(tmp_path)
+    with pytest.raises(OptionError, match="games should be a positive integer"):
+        evaluate_games("finished", ["weak"], tmp_path, games=0)
+    with pytest.raises(WorldError, match="CartPole-v1 is no game for two"):
+        evaluate_games("finished", ["weak"], tmp_path)
+    with pytest.raises(OptionError, match="finished cannot play here: its agent acts in"):
+        evaluate_games("finished", ["weak"], tmp_path, world="hockey")
+    with pytest.raises(RunError, match="no run 'nobody'"):
+        evaluate_games("nobody", ["weak"], tmp_path)

@@ -1,10 +1,12 @@
-"""How good an agent is: whole episodes on a single env with its own seed, so that figures compare across runs."""
+"""How good an agent is: whole episodes on a single env with its own seed, so that figures compare across runs. In games
+for two, these can be against opponents by name."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from rookery.engine.api import make_vec
 from rookery.engine.engine import Engine
 from rookery.learners.agent import Agent
 from rookery.learners.observations import mask_of
+from rookery.training.against import Against
+from rookery.training.record import Results
 from rookery.training.world import World
 
 OUTCOMES = ("winner", "is_success", "success")  # infos at the end of an episode that say how it went
@@ -37,7 +41,7 @@ class Evaluation:
             "eval/return": self.mean,
             "eval/return_std": float(np.std(self.returns)),
             "eval/length": float(np.mean(self.lengths)),
-            "eval/episodes": len(self.returns),
+            "eval/episodes": len(self.lengths),
             "eval/seconds": self.seconds,
             **{f"eval/{name}": value for name, value in self.outcomes.items()},
         }
@@ -47,16 +51,29 @@ class Evaluator:
     """Keeps its env between evaluations; each begins from the same seed."""
 
     def __init__(
-        self, world: World, backend: str, episodes: int, seed: int, deterministic: bool = True, **guard: Any
+        self,
+        world: World,
+        backend: str,
+        episodes: int,
+        seed: int,
+        deterministic: bool = True,
+        opponents: Sequence[str] = (),
+        runs_dir: str | Path = "runs",
+        **guard: Any,
     ) -> None:
-        """`guard` holds options of `make_vec` about failures."""
+        """With `opponents`, by names that `find_player` knows, `episodes` games are played against each of them, in the
+        world's form for two. `guard` holds options of `make_vec` about failures."""
         self.episodes, self.seed, self.deterministic = episodes, seed, deterministic
         self._envs: Engine | None = None
         self._make = lambda: single_env(world, backend, **guard)
+        self._against = Against(world, backend, opponents, runs_dir, deterministic, **guard) if opponents else None
 
     def run(self, agent: Agent, stop: Callable[[], bool] = lambda: False) -> Evaluation | None:
         """Play; None if it was asked to stop before the end."""
         started = time.perf_counter()
+        if self._against is not None:
+            results = self._against.play(agent, self.episodes, self.seed, stop)
+            return None if results is None else _evaluation_of(results, time.perf_counter() - started)
         envs = self._envs = self._envs or self._make()
         agent.forget()
         agent.seed(self.seed)
@@ -82,9 +99,24 @@ class Evaluator:
 
     def close(self) -> None:
         """End its env."""
+        if self._against is not None:
+            self._against.close()
         if self._envs is not None:
             self._envs.close()
             self._envs = None
+
+
+def _evaluation_of(results: dict[str, Results], seconds: float) -> Evaluation:
+    """Shares of games by opponent, and figures over all games."""
+    outcomes: dict[str, float] = {"win_rate": float(np.mean([(x.winners == 1).mean() for x in results.values()]))}
+    for name, result in results.items():
+        record = result.record()
+        low, high = record.interval(record.won)
+        shares = {"won": record.win_rate, "drawn": record.draw_rate, "lost": record.loss_rate}
+        outcomes |= {f"{name}/{what}": x for what, x in {**shares, "won_low": low, "won_high": high}.items()}
+    returns = np.concatenate([result.returns for result in results.values()])
+    lengths = np.concatenate([result.lengths for result in results.values()])
+    return Evaluation(returns[np.isfinite(returns)].tolist(), lengths.tolist(), seconds, outcomes)
 
 
 def single_env(world: World, backend: str, **guard: Any) -> Engine:

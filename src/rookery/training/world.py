@@ -6,7 +6,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,10 @@ from gymnasium import spaces as gs
 
 from rookery.engine.source import kernel_of, resolve
 from rookery.errors import OptionError, RookeryError, WorldError
+from rookery.training.seats import seat_of
 
 SHORT_NAMES = {"hockey": "rookery/HockeyOne-v0"}
+DUELS = {"rookery/HockeyOne-v0": "rookery/Hockey-v0"}  # worlds for one player, and their form for two
 VERSION = re.compile(r"-v(\d+)$")
 
 
@@ -97,6 +99,36 @@ def spaces(world: World) -> tuple[gs.Space, gs.Space]:
         return env.observation_space, env.action_space
     finally:
         env.close()
+
+
+def duel_of(world: World, *, keep_actions: bool = False) -> World:
+    """The two-player form of a world: one row holds both players (see `training.seats`).
+
+    The options go with it; the opponent becomes `player_two`. Players act in numbers there, so that all kinds can meet;
+    `keep_actions` leaves choices as they are.
+
+    Example:
+        >>> duel_of(find("hockey", options={"opponent": "strong", "mode": "shooting"})).env_kwargs
+        {'mode': 'shooting', 'player_two': 'strong'}
+    """
+    if world.source in DUELS:
+        options = dict(world.env_kwargs)
+        options["player_two"] = options.pop("player_two", options.pop("opponent", "weak"))
+        world = replace(world, source=DUELS[world.source], env_kwargs=options)
+    if world.source in DUELS.values():
+        left_out = ("rows",) if keep_actions else ("rows", "discrete", "action_fineness")
+        kept = {key: value for key, value in world.env_kwargs.items() if key not in left_out}
+        return replace(world, env_kwargs=kept)
+    if seat_of(*spaces(world)) is None:
+        raise WorldError(
+            f"{world.name} is no game for two: there one row holds both players' actions, one after the other, and the "
+            f"info obs_agent_two is what the second sees; of those that come with rookery it is {' or '.join(_games())}"
+        )
+    return world
+
+
+def _games() -> list[str]:
+    return [short for short, name in SHORT_NAMES.items() if name in DUELS]
 
 
 def choose_learner(action_space: gs.Space, kernel: bool = False) -> str:
