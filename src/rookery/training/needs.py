@@ -9,6 +9,6 @@ from rookery.errors import MissingExtra
 
 def check_installed() -> None:
     """Say which extra brings what is missing, instead of failing somewhere inside."""
-    missing = [name for name in ("torch", "numba") if find_spec(name) is None]
+    missing = [name for name in ("torch", "numba", "openskill") if find_spec(name) is None]
     if missing:
         raise MissingExtra(f"training needs {' and '.join(missing)}: pip install 'rookery[train]'")

@@ -1,0 +1,103 @@
+"""Who takes part in a tournament: agents of runs, and anyone else who is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rookery.engine.seeding import child_seed
+from rookery.errors import OptionError
+from rookery.training.checkpoint import NAME
+from rookery.training.league.report import Entry, Report
+from rookery.training.league.stored import stored_league
+from rookery.training.league.tournament import play_tournament
+from rookery.training.players import Player, Script, find_player, seated
+from rookery.training.rundir import RunDir
+from rookery.training.seats import Seat, seat_of
+from rookery.training.shipped import agent_in
+from rookery.training.trained import Trained, open_run
+from rookery.training.world import duel_of, spaces
+
+TOURNAMENT_KEY = 1_000_039  # sets the seeds of its games apart from all others of a run
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A player, and how it is entered in the report."""
+
+    entry: Entry
+    player: Player | Script
+
+
+def hold_tournament(
+    runs: Sequence[RunDir],
+    games: int,
+    *,
+    others: Sequence[str] = (),
+    runs_dir: str | Path = "runs",
+    seed: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Report:
+    """Let all agents of some runs, and others by their names (see `find_player`), meet in the first run's world: each
+    its likeliest actions, every pair so many games. The report is kept in the first run's folder."""
+    opened = [open_run(run.path, runs_dir, best=False) for run in runs]
+    first = opened[0]
+    duel = duel_of(first.world)
+    seat = seat_of(*spaces(duel))
+    assert seat is not None  # all others are refused by `duel_of`
+    entrants = [entrant for trained in opened for entrant in _agents_of(trained, seat, with_run=len(runs) > 1)]
+    entrants += [_other(who, seat, runs_dir) for who in others]
+    if len(entrants) < 2:
+        raise OptionError(
+            f"a tournament needs two players, and {first.run.name} has one agent: name more runs, or give "
+            "--with weak,strong"
+        )
+    seed = child_seed(first.config.seed, TOURNAMENT_KEY) if seed is None else seed
+    players = [entrant.player for entrant in entrants]
+    results = play_tournament(duel, players, games, seed, backend=first.config.backend, progress=progress)
+    entries = _distinct([entrant.entry for entrant in entrants])
+    report = Report(duel.name, games, seed, entries, results, results.rate())
+    report.save(first.run.path)
+    return report
+
+
+def _agents_of(trained: Trained, seat: Seat, with_run: bool) -> Iterator[Entrant]:
+    """The members of a run's archive or, if it has none, its checkpoints; and its latest agent."""
+    run, prefix = trained.run, f"{trained.run.name}/" if with_run else ""
+    league = stored_league(run)
+    steps = set()
+    if league is not None and league.archive.active:
+        found = [(member.name, member.step, league.archive.load_policy(member)) for member in league.archive.active]
+    else:
+        found = [(f"step-{step}", step, agent_in(path)) for step, path in _checkpoints(run)]
+    for name, step, agent in found:
+        steps.add(step)
+        yield Entrant(Entry(prefix + name, run.name, step), seated(agent, prefix + name, seat))
+    if trained.step not in steps:
+        latest = seated(trained.agent, f"{prefix}latest", seat)
+        yield Entrant(Entry(f"{prefix}latest", run.name, trained.step), latest)
+
+
+def _checkpoints(run: RunDir) -> list[tuple[int, Path]]:
+    """A run's checkpoints by their steps; of several of one step, the last."""
+    found = {}
+    for path in sorted(run.checkpoints.iterdir()):
+        if match := NAME.fullmatch(path.name):
+            found[int(match[1])] = path
+    return sorted(found.items())
+
+
+def _other(who: str, seat: Seat, runs_dir: str | Path) -> Entrant:
+    player = find_player(who, seat, runs_dir)
+    return Entrant(Entry(player.name), player)
+
+
+def _distinct(entries: list[Entry]) -> list[Entry]:
+    """With a number behind names that are there already."""
+    seen: dict[str, int] = {}
+    for k, entry in enumerate(entries):
+        seen[entry.name] = seen.get(entry.name, 0) + 1
+        if seen[entry.name] > 1:
+            entries[k] = replace(entry, name=f"{entry.name} ({seen[entry.name]})")
+    return entries
