@@ -24,6 +24,7 @@ FLAGS: dict[str, list[Flag]] = {
     ],
     "the world": [
         ("--num-envs --n-envs", "num_envs", "N"),
+        ("--opponents --opponent", "opponents", "WHO,..."),
         ("--backend", "backend", "NAME"),
         ("--workers", "workers", "N"),
         ("--start-method --parallel-start-method", "start_method", "HOW"),
@@ -36,6 +37,7 @@ FLAGS: dict[str, list[Flag]] = {
     "evaluation": [
         ("--eval-every --eval-freq-steps", "evaluation.every", "N"),
         ("--eval-episodes --eval-num-games", "evaluation.episodes", "N"),
+        ("--eval-opponents", "evaluation.opponents", "WHO,..."),
     ],
     "where things go": [
         ("--name", "name", "NAME"),
@@ -48,7 +50,8 @@ EXAMPLES = """\
 example: rookery train CartPole-v1
          rookery train my_file.py:MyEnv --num-envs 8 --steps 1e6
          rookery train hockey --learner sac --set sac.hidden=[128,128] --set world_options.opponent=strong
-         rookery train configs/cartpole.toml --seed 3 --name third"""
+         rookery train hockey --opponents self,strong --steps 1e7
+         rookery train configs/curriculum_base.json --num-envs 8 --name third"""
 
 
 def add_commands(commands: Commands, command: Command) -> None:
@@ -111,7 +114,7 @@ def _sentence(key: str) -> str:
 
     field = fields()[key]
     default = default_of(field).strip('"')
-    text = (field.description or "").rstrip(".") + (f" ({default})" if default else "")
+    text = (field.description or "").rstrip(".") + (f" ({default})" if default not in ("", "[]") else "")
     return (text[0].lower() + text[1:]).replace("%", "%%")
 
 

@@ -20,7 +20,7 @@ def gatherer(world: str = "rookery/CartPole-v1", envs: int = 6, **options: Any) 
     engine = rookery.make_vec(world, envs, "kernel", autoreset_mode="SameStep", copy=False)
     spaces = engine.single_observation_space, engine.single_action_space
     learner = PPO(*spaces, PPOOptions(hidden=[16], rollout_length=40, **options), envs, seed=1)
-    made = Gatherer(engine, learner, Stopwatch(), 10_000)
+    made = Gatherer(engine, learner, Stopwatch(), lambda steps: steps / 10_000)
     made.begin(*engine.reset(seed=3))
     return made
 

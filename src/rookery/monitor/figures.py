@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 PARTS = ("env", "policy", "learner", "waiting", "other")  # of the wall time, in the order they are shown
@@ -100,6 +101,15 @@ def setting(facts: Mapping[str, Any]) -> list[str]:
     return [word for word in said if word]
 
 
+def opponents_met(names: Iterable[str]) -> list[str]:
+    """
+    >>> opponents_met(["eval/return", "eval/weak/won", "eval/weak/lost", "eval/runs/one/won"])
+    ['weak', 'runs/one']
+    """
+    found = (re.fullmatch("eval/(.+)/won", name) for name in names)
+    return list(dict.fromkeys(match[1] for match in found if match))
+
+
 def score(values: Mapping[str, Any], sign: str = "+-") -> str:
     """An evaluation's return with its spread, and how many episodes were won where that is known.
 
@@ -107,14 +117,20 @@ def score(values: Mapping[str, Any], sign: str = "+-") -> str:
     '498.2 +- 3.1'
     >>> score({"eval/return": 5, "eval/return_std": 0.0, "eval/win_rate": 0.65})
     '5 +- 0, 65 % won'
+    >>> score({"eval/return": 5, "eval/win_rate": 0.9, "eval/strong/won": 0.9, "eval/strong/lost": 0.02})
+    '5, 90 % won, 2 % lost against strong'
     """
     spread, mean = values.get("eval/return_std"), values.get("eval/return")
     told = number(mean)
     if spread is not None:
         rounded = 0.0 if spread < 1e-9 * max(1.0, abs(mean or 0.0)) else float(f"{spread:.2g}")
         told += f" {sign} {number(rounded)}"
+    met = opponents_met(values)
+    for who in met:
+        lost = percent(values.get(f"eval/{who}/lost", 0.0))
+        told += f", {percent(values[f'eval/{who}/won'])} won, {lost} lost against {who}"
     won = values.get("eval/win_rate")
-    return told if won is None else f"{told}, {percent(won)} won"
+    return told if won is None or met else f"{told}, {percent(won)} won"
 
 
 def _plural(how_many: int, what: str) -> str:

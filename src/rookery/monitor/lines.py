@@ -22,16 +22,16 @@ class Lines:
         """Progress goes to `stream` (standard error), the summary to standard output unless a stream is given."""
         self._stream, self._summary_to = stream or sys.stderr, stream
         self._picture = Picture(total_steps)
-        self._last_time = self._last_step = 0.0
+        self._last_time = self._last_done = 0.0
 
     def write(self, event: Event) -> None:
         self._picture.add(event)
         if event.kind == "start":
             self._put(_start_line(event.values))
-            self._last_time, self._last_step = event.time, event.step
+            self._last_time, self._last_done = event.time, self._picture.done or 0.0
         elif event.kind == "progress" and self._is_due(event):
             self._put(self._progress_line())
-            self._last_time, self._last_step = event.time, event.step
+            self._last_time, self._last_done = event.time, self._picture.done or 0.0
         elif event.kind == "evaluation":
             self._put(_evaluation_line(event))
         elif event.kind == "note":
@@ -44,12 +44,13 @@ class Lines:
 
     def _is_due(self, event: Event) -> bool:
         waited = event.time - self._last_time
-        far = event.step - self._last_step >= STEP_SHARE * self._picture.total
+        far = (self._picture.done or 0.0) - self._last_done > 0.999 * STEP_SHARE
         return waited >= LONGEST_SECONDS or (waited >= SHORTEST_SECONDS and far)
 
     def _progress_line(self) -> str:
         values = self._picture.values
-        parts = [f"{percent(self._picture.done):>5}"] if self._picture.total else []
+        done = self._picture.done
+        parts = [] if done is None else [f"{percent(done):>5}"]
         parts.append(f"{count(self._picture.step)} steps")
         parts.append(f"{rate(values.get('steps_per_second'))}/s")
         if values.get("eta_seconds") is not None:

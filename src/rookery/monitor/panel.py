@@ -102,11 +102,12 @@ def _progress(picture: Picture, width: int) -> list[Line]:
     speed.append(f"   {duration(picture.seconds)} gone", "dim")
     if picture.end is None and values.get("eta_seconds") is not None:
         speed.append(f"   {duration(values['eta_seconds'])} left", "dim")
-    if not picture.total:
+    done = picture.done
+    if done is None:
         return [Line.assemble((where, "bold"), "   ", speed)]
-    figures = f"  {percent(picture.done):>5}"
+    figures = f"  {percent(done):>5}"
     room = max(0, width - len(figures))
-    full = round(room * picture.done)
+    full = round(room * done)
     bar = Line.assemble(("━" * full, "green"), ("━" * (room - full), "bright_black"), (figures, "bold"))
     return [bar, Line.assemble(where, " " * max(3, width - len(where) - len(speed)), speed)]
 

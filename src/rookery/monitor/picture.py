@@ -68,9 +68,12 @@ class Picture:
         return int(self.facts.get("steps") or 0)
 
     @property
-    def done(self) -> float:
-        """The share of the run that is done, from 0 to 1."""
-        return min(1.0, self.step / self.total) if self.total else 0.0
+    def done(self) -> float | None:
+        """The share of the run that is done, from 0 to 1; None if its length is not known. A run may know it better
+        than by its steps."""
+        if "share" in self.values:
+            return min(1.0, self.values["share"])
+        return min(1.0, self.step / self.total) if self.total else None
 
     def add(self, event: Event) -> None:
         if event.kind == "start":

@@ -11,7 +11,7 @@ import numpy as np
 
 from rookery.errors import MissingExtra
 from rookery.monitor.events import Event
-from rookery.monitor.figures import setting
+from rookery.monitor.figures import opponents_met, setting
 from rookery.monitor.jsonl import METRICS, history
 from rookery.say import say
 
@@ -38,8 +38,9 @@ def draw(metrics_path: str | Path, out_path: str | Path) -> Path:
     figure.get_layout_engine().set(h_pad=0.1, w_pad=0.08, hspace=0.04, wspace=0.03)
     grid = figure.add_gridspec(2, 3, height_ratios=(2.1, 1))
     _draw_returns(figure.add_subplot(grid[0, :]), events)
+    met = opponents_met(name for event in events for name in event.values)
     below: Iterable[tuple[Callable[[Any, list[Event]], None], str]] = (
-        (_draw_length, "episode length"),
+        (_draw_wins, "") if met else (_draw_length, "episode length"),
         (_draw_losses, ""),
         (_draw_speed, "steps per second"),
     )
@@ -57,6 +58,7 @@ def draw(metrics_path: str | Path, out_path: str | Path) -> Path:
 def _draw_returns(axes: Any, events: list[Event]) -> None:
     _line(axes, _curve(events, "progress", "episode/return"), ACCENT, "episode return, mean of the last 100", 2)
     _draw_evaluations(axes, events)
+    _draw_phases(axes, events)
     axes.set_ylabel("return", color=INK)
     axes.set_xlabel("steps", color=INK)
     if axes.lines:
@@ -84,6 +86,29 @@ def _draw_evaluations(axes: Any, events: list[Event]) -> None:
         markeredgecolor=EVAL,
         markerfacecolor="none",
     )
+
+
+def _draw_phases(axes: Any, events: list[Event]) -> None:
+    """Where each phase of a curriculum began."""
+    begun = [event for event in events if event.kind == "note" and "phase" in event.values]
+    for event in begun:
+        name = str(event.values.get("text", "")).partition(" (")[0]
+        axes.axvline(event.step, color=PALE, linewidth=0.8, linestyle=":")
+        above = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "va": "top"}
+        axes.annotate(name, (event.step, 1.0), (3, -3), fontsize=8, color=PALE, **above)
+
+
+def _draw_wins(axes: Any, events: list[Event]) -> None:
+    """Shares of games won in evaluations, for each opponent, with 95 % intervals."""
+    met = opponents_met(name for event in events for name in event.values)
+    for who, colour in zip(met, LOSSES, strict=False):
+        steps, won = _curve(events, "evaluation", f"eval/{who}/won")
+        low, high = (_curve(events, "evaluation", f"eval/{who}/won_{side}")[1] for side in ("low", "high"))
+        if len(low) == len(high) == len(steps):
+            axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
+        axes.plot(steps, won, color=colour, linewidth=1.2, marker="o", markersize=3, label=f"won against {who}")
+    axes.set_ylim(0, 1.02)
+    axes.legend(frameon=False, fontsize=7.5, labelcolor=INK, handlelength=0.9, loc="lower right")
 
 
 def _draw_length(axes: Any, events: list[Event]) -> None:
@@ -161,7 +186,7 @@ def _tidy(axes: Any) -> None:
         axes.set_xticks([])
         axes.set_yticks([])
     else:
-        axes.set_xlim(0, 1.02 * max(1.0, *(line.get_xdata().max() for line in axes.lines)))
+        axes.set_xlim(0, 1.02 * max(1.0, *(np.max(line.get_xdata()) for line in axes.lines)))
     axes.grid(True, axis="y", color="#e6e8eb", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(which="both", colors=PALE, labelsize=8.5, length=0)

@@ -45,6 +45,10 @@ def commands(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     words = [("evaluate it", "eval"), ("watch it", "watch"), ("go on", "resume")]
     if is_cut_short(values):
         words.insert(0, words.pop())
+    elif values.get("phases_done"):  # there is nothing to go on with
+        words.pop()
+    if values.get("league"):
+        words.append(("its league", "league"))
     more = "" if is_cut_short(values) else f" --steps {2 * int(values.get('steps') or 0)}"
     name = shlex.quote(_where(values))
     return [(what, f"rookery {word} {name}{more if word == 'resume' else ''}") for what, word in words]

@@ -14,6 +14,7 @@ from rookery.engine.engine import Engine
 from rookery.engine.groups import Group
 from rookery.learners.api import Learner
 from rookery.learners.observations import mask_of
+from rookery.training.course import Course
 from rookery.training.rolling import roller_for
 from rookery.training.timing import Stopwatch
 
@@ -23,9 +24,12 @@ IN_PROCESS = ("serial", "kernel")  # backends that step on the caller's own thre
 class Gatherer:
     """Feeds a learner: its actions to the envs, their answers back."""
 
-    def __init__(self, envs: Engine, learner: Learner, watch: Stopwatch, total_steps: int) -> None:
+    def __init__(
+        self, envs: Engine | Course, learner: Learner, watch: Stopwatch, share: Callable[[int], float]
+    ) -> None:
+        """`share` tells how much of the run is over after so many steps: schedules follow it."""
         self.envs, self.learner, self.watch = envs, learner, watch
-        self.steps, self.total_steps = 0, total_steps
+        self.steps, self._share = 0, share
         self.figures: dict[str, float] = {}  # of the latest update
         # Where envs are stepped on this very thread nothing can overlap, and a plain step costs less than its halves.
         self._at_once = envs.backend in IN_PROCESS and len(envs.groups) == 1
@@ -35,7 +39,7 @@ class Gatherer:
 
     def begin(self, observations: Any, infos: dict[str, Any]) -> None:
         """Go on from these observations of all envs."""
-        self.learner.progress = self.steps / self.total_steps
+        self.learner.progress = self._share(self.steps)
         groups = self.envs.groups if len(self.envs.groups) > 1 else None
         self._parts = [
             Part(rows, sender, _rows(observations, rows), _mask_rows(mask_of(observations, infos), rows))
@@ -46,14 +50,13 @@ class Gatherer:
 
     def resize(self, num_envs: int, seed: int) -> None:
         """Change the number of envs. Those that stay go on; new ones begin their first episodes."""
+        assert isinstance(self.envs, Engine)  # a course keeps its envs
         kept = self.envs.num_envs
         self.envs.resize(num_envs)
         (part,) = self._parts
         rows = slice(0, min(num_envs, kept))
-        observations, infos = (
-            _rows(part.observations, rows),
-            {} if part.mask is None else {"action_mask": part.mask[rows]},
-        )
+        observations = _rows(part.observations, rows)
+        infos = {} if part.mask is None else {"action_mask": part.mask[rows]}
         if num_envs > kept:
             fresh = np.arange(num_envs) >= kept
             observations, infos = self.envs.reset(seed=seed, options={"reset_mask": fresh})
@@ -105,7 +108,7 @@ class Gatherer:
         if self.learner.ready():
             self.watch.start()
             # Schedules stand where the data began, so that the last update still learns something.
-            self.learner.progress = (self.steps - self.learner.unlearned) / self.total_steps
+            self.learner.progress = self._share(self.steps - self.learner.unlearned)
             while self.learner.ready():
                 self.figures = self.learner.update()
             self.watch.lap("learner")
@@ -131,13 +134,15 @@ class Gatherer:
 
     def _count(self, steps: int) -> None:
         self.steps += steps
-        self.learner.progress = self.steps / self.total_steps
+        self.learner.progress = self._share(self.steps)
 
 
 class Part:
     """Envs that are stepped together, and what they showed last."""
 
-    def __init__(self, rows: slice, sender: Engine | Group, observations: Any, mask: np.ndarray | None) -> None:
+    def __init__(
+        self, rows: slice, sender: Engine | Course | Group, observations: Any, mask: np.ndarray | None
+    ) -> None:
         self.rows, self.sender, self.observations, self.mask = rows, sender, observations, mask
         self.actions: Any = None
 

@@ -9,27 +9,29 @@ from typing import Any
 
 from rookery.config import RunConfig
 from rookery.engine.engine import Engine
-from rookery.errors import StateError
-from rookery.learners.api import Learner, Tree
+from rookery.errors import RunError, StateError
+from rookery.learners.api import Learner, Tree, module_state
 from rookery.learners.space_tree import to_tree
 from rookery.monitor.events import Event, Sinks
 from rookery.training.adapt import Adaptive
 from rookery.training.checkpoint import Checkpoints
+from rookery.training.course import Course
+from rookery.training.due import Counts, Every
 from rookery.training.episodes import Episodes
 from rookery.training.evaluate import Evaluator
 from rookery.training.gathering import Gatherer
+from rookery.training.leader import Leader, Unled
 from rookery.training.stopping import StopRequest
 from rookery.training.timing import Stopwatch
 
 TELL_EVERY = 0.5  # seconds between two lines of progress
-PARTS_OF_A_RUN = 10  # evaluations and checkpoints, unless their distance is given
 
 
 @dataclass
 class Crew:
     """Everyone at work in a run."""
 
-    envs: Engine
+    envs: Engine | Course
     learner: Learner
     evaluator: Evaluator
     checkpoints: Checkpoints
@@ -44,23 +46,29 @@ class Loop:
     def __init__(self, config: RunConfig, crew: Crew) -> None:
         self.config, self.crew = config, crew
         self.envs, self.learner, self.stop = crew.envs, crew.learner, crew.stop
+        self.lead = Leader(config, crew.envs) if isinstance(crew.envs, Course) else Unled()
         self.watch = Stopwatch()
-        self.gatherer = Gatherer(crew.envs, crew.learner, self.watch, config.steps)
+        self.gatherer = Gatherer(crew.envs, crew.learner, self.watch, self._share)
         self.episodes = Episodes()
         self.seconds = 0.0  # of earlier sittings
         self.last_evaluation: float | None = None
         self.best_evaluation: float | None = None
         self._evaluated_at = self._saved_at = -1
         self._exact = True
-        self._eval_every = config.evaluation.every or max(1, config.steps // PARTS_OF_A_RUN)
-        self._save_every = config.checkpoints.every or max(1, config.steps // PARTS_OF_A_RUN)
+        self._looked_at = Counts(0, 0)
+        length = config.steps, self.lead.episodes
+        self._evaluations = Every.of(config.evaluation.every, config.evaluation.every_episodes, *length)
+        self._saves = Every.of(config.checkpoints.every, config.checkpoints.every_episodes, *length)
 
     def run(self, observations: Any, infos: dict[str, Any]) -> str:
         """Go on from these observations; returns why it ended."""
         self._started = self._told_at = time.perf_counter()
         self._told_steps = self._first_steps = self.steps
+        self._first_share = self._share(self.steps)
         self.gatherer.begin(observations, infos)
+        self._look_around()  # a run that was interrupted may have had no time for it
         while not (reason := self._reason()):
+            self._go_on_with_next_phase()
             self._advance()
             self._look_around()
         if reason != "interrupted" and self._evaluated_at != self.steps:
@@ -74,6 +82,18 @@ class Loop:
     def steps(self) -> int:
         """Steps made by all envs so far."""
         return self.gatherer.steps
+
+    @property
+    def _engine(self) -> Engine:
+        return self.envs.engine if isinstance(self.envs, Course) else self.envs
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(self.steps, self.episodes.count)
+
+    def _share(self, steps: int) -> float:
+        """How much of the run is over after so many steps."""
+        return self.lead.share(steps / self.config.steps)
 
     @property
     def elapsed(self) -> float:
@@ -92,7 +112,11 @@ class Loop:
             return "interrupted"
         if goal is not None and self.last_evaluation is not None and self.last_evaluation >= goal:
             return "goal reached"
-        if self.steps >= self.config.steps or (episodes is not None and self.episodes.count >= episodes):
+        if (
+            self.lead.finished
+            or self.steps >= self.config.steps
+            or (episodes is not None and self.episodes.count >= episodes)
+        ):
             return "finished"
         return ""
 
@@ -101,30 +125,61 @@ class Loop:
         rounds = self.learner.horizon
         if not self.learner.on_policy:
             rounds = min(rounds, math.ceil(self._steps_to_next_event() / self.envs.num_envs))
-        self._before = self.steps
-        self.gatherer.gather(rounds, lambda: self.stop.asked)
+        self.gatherer.gather(rounds, self._must_stop)
         if self.learner.on_policy:
             self.gatherer.learn()
-        self.episodes.add(self.envs.finished_episodes())
+        self.episodes.add(self.lead.counted(self.envs.finished_episodes()))
 
-    def _steps_to_next_event(self) -> int:
-        every = (self._eval_every, self._save_every)
-        return min(self.config.steps - self.steps, *(n - self.steps % n for n in every))
+    def _must_stop(self) -> bool:
+        """Whether no further step may be made for now. Rollouts are completed, whatever is due."""
+        if self.stop.asked:
+            return True
+        if self.learner.on_policy or not self.lead.pending_episodes:
+            return False
+        counts = Counts(self.steps, self.episodes.count + self.lead.pending_episodes)
+        return self.lead.phase_over or self._saves.passed(self._looked_at, counts)
+
+    def _steps_to_next_event(self) -> float:
+        due = [every.steps_left(self.steps) for every in (self._evaluations, self._saves)]
+        return min(self.config.steps - self.steps, self.lead.steps_left, *due)
 
     def _look_around(self) -> None:
         """What is due after some steps. Evaluations and checkpoints are due by counts, news by the clock."""
         if self.stop.asked:
             return
-        before = self._before
+        before, self._looked_at = self._looked_at, self.counts
         better = False
-        if self.steps // self._eval_every > before // self._eval_every:
+        if self._evaluations.passed(before, self.counts) and self._evaluated_at != self.steps:
             better = self._evaluate()
-        if better or self.steps // self._save_every > before // self._save_every:
+        due = self._saves.passed(before, self.counts)
+        self._keep_opponents(before.steps, due)
+        if better or due:
             self._save()
         if time.perf_counter() - self._told_at > TELL_EVERY:
             self._tell()
         if self.crew.adaptive is not None:
             self._adapt(self.crew.adaptive)
+
+    # --- phases and opponents -------------------------------------------------------------------------------------
+
+    def _go_on_with_next_phase(self) -> None:
+        """At the end of a phase, all envs begin the next one at once."""
+        if isinstance(self.lead, Leader) and self.lead.phase_over and not self.lead.finished:
+            self.gatherer.begin(*self.lead.advance(self.learner))
+            self._tell_phase(self.lead)
+            self._save()  # unless there is one already, which would begin the phase as here
+
+    def _tell_phase(self, lead: Leader) -> None:
+        told = lead.announcement(self.episodes.count)
+        if told is not None:
+            self._event("note", **told)
+
+    def _keep_opponents(self, before: int, saved: bool) -> None:
+        try:
+            agent = lambda: self._agent_tree(module_state(self.learner.policy))  # noqa: E731
+            self.lead.keep_opponents(before, self.steps, saved, agent)
+        except RunError as error:
+            self._event("note", text=f"{error}; the run goes on")
 
     # --- looking at the agent -------------------------------------------------------------------------------------
 
@@ -144,19 +199,26 @@ class Loop:
     def _tell(self) -> None:
         now = time.perf_counter()
         speed = (self.steps - self._told_steps) / max(now - self._told_at, 1e-9)
-        left = max(0, self.config.steps - self.steps)
+        done = self._share(self.steps)
         self._event(
             "progress",
             **self.episodes.figures(),
+            **self.lead.figures(),
             **self.watch.shares(),
             **{f"loss/{name}": value for name, value in self.gatherer.figures.items()},
             steps_per_second=speed,
-            eta_seconds=left / self.speed if self.speed else None,
+            eta_seconds=self._seconds_left(done),
+            share=done,
             updates=self.learner.updates,
             num_envs=self.envs.num_envs,
             learning_rate=self.learner.learning_rate,
         )
         self._told_at, self._told_steps = now, self.steps
+
+    def _seconds_left(self, done: float) -> float | None:
+        """At the pace of this sitting, by how much of the run it has done."""
+        mine = done - self._first_share
+        return (time.perf_counter() - self._started) * (1.0 - done) / mine if mine > 0 else None
 
     def _event(self, kind: str, **values: Any) -> None:
         self.crew.sinks.write(Event(kind, self.steps, values, time.time()))
@@ -191,17 +253,11 @@ class Loop:
     def state(self) -> Tree:
         """Everything that decides how the run goes on."""
         learner = self.learner.state(replay=self.config.checkpoints.replay)
-        agent = self.learner.agent
         return {
-            "agent": {
-                "learner": self.config.learner,
-                "options": getattr(self.config, self.config.learner).model_dump(mode="json"),
-                "policy": learner.pop("policy"),
-                "observation_space": to_tree(agent.observation_space),
-                "action_space": to_tree(agent.action_space),
-            },
+            "agent": self._agent_tree(learner.pop("policy")),
             "learner": learner,
             "envs": self._env_state(),
+            "course": self.lead.state(),
             "loop": {
                 "steps": self.steps,
                 "seconds": self.elapsed,
@@ -210,19 +266,40 @@ class Loop:
                 "last_evaluation": self.last_evaluation,
                 "best_evaluation": self.best_evaluation,
                 "evaluated_at": self._evaluated_at,
+                "looked_at": list(self._looked_at),
             },
+        }
+
+    def _agent_tree(self, policy: Tree) -> Tree:
+        """The agent, without what only its learner needs."""
+        agent = self.learner.agent
+        return {
+            "learner": self.config.learner,
+            "options": getattr(self.config, self.config.learner).model_dump(mode="json"),
+            "policy": policy,
+            "observation_space": to_tree(agent.observation_space),
+            "action_space": to_tree(agent.action_space),
         }
 
     def _env_state(self) -> Tree:
         masks = self.gatherer.masks
         try:
-            state = {"engine": self.envs.state_dict(portable=True)}
+            state = {"engine": self._engine.state_dict(portable=True)}
         except StateError as error:
             if self._exact:
                 self._event("note", text=f"a resumed run will begin new episodes, so it will not be the same: {error}")
             self._exact = False
             return {}
         return state if masks is None else state | {"masks": masks}
+
+    def begin(self) -> tuple[Any, dict[str, Any]]:
+        """Begin anew; returns the observations to go on from."""
+        self.lead.adjust(self.learner)
+        for text in self.lead.notes:
+            self._event("note", text=text)
+        if isinstance(self.lead, Leader):
+            self._tell_phase(self.lead)
+        return self.envs.reset(seed=self.config.seed)
 
     def load(self, tree: Tree) -> tuple[Any, dict[str, Any]]:
         """Take up a checkpoint; returns the observations to go on from."""
@@ -232,10 +309,13 @@ class Loop:
         self.last_evaluation, self.best_evaluation = loop["last_evaluation"], loop["best_evaluation"]
         self._evaluated_at, self._saved_at = loop["evaluated_at"], self.steps
         self.learner.load({**tree["learner"], "policy": tree["agent"]["policy"]})
+        self._looked_at = Counts(*loop.get("looked_at", self.counts))
+        self.lead.load(tree.get("course", {}))
+        self.lead.adjust(self.learner)
         saved = tree["envs"]
         if not saved:
             self.learner.forget(slice(0, self.envs.num_envs))
             return self.envs.reset(seed=self.config.seed + self.steps)
-        self.envs.reset(seed=self.config.seed)
+        self._engine.reset(seed=self.config.seed)
         observations = self.envs.load_state_dict(saved["engine"])
         return observations, {"action_mask": saved["masks"]} if "masks" in saved else {}

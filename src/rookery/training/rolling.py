@@ -15,7 +15,6 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from rookery.engine.engine import Engine
 from rookery.engine.kernel import KernelEngine
 from rookery.learners.api import Learner
 from rookery.learners.perceptron import forward
@@ -94,7 +93,7 @@ class Roller:
         return made, outcome
 
 
-def roller_for(envs: Engine, learner: Learner) -> Roller | None:
+def roller_for(envs: Any, learner: Learner) -> Roller | None:
     """A roller, if the engine and the learner are of the kinds it knows. Decided by kinds and counts alone, so that the
     same run is rolled in the same way anywhere."""
     if not isinstance(envs, KernelEngine) or not isinstance(learner, PPO) or len(envs.groups) > 1:

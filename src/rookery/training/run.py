@@ -17,6 +17,7 @@ from rookery.monitor.events import Event, Sinks
 from rookery.say import say
 from rookery.training.adapt import Adaptive
 from rookery.training.checkpoint import Checkpoints
+from rookery.training.lead import UNCOUNTED, make_course, world_for
 from rookery.training.loop import Crew, Loop
 from rookery.training.result import Result
 from rookery.training.rundir import RunDir
@@ -54,8 +55,8 @@ def train(what: Any, **options: Any) -> Result:
     config, world = settle(given, actual)
     keep_memory()
     with StopRequest() as stop:
-        config = planned(config, world)
-        with closing(make_engine(config, world)) as envs:
+        config = planned(config, world_for(config, world))
+        with closing(make_engine(config, world_for(config, world))) as envs:
             checkpoint_dir = Path(config.checkpoints.dir) if config.checkpoints.dir else None
             run = RunDir.create(Path(config.runs_dir), config.name or _name(config, world), checkpoint_dir)
             with run.lock():
@@ -73,8 +74,8 @@ def resume(run: str | Path, runs_dir: str | Path = "runs", *, steps: int | None 
         config = resolve(gather(found.read_config(), **changes))
         world = find(config.world, config.takes_twin, config.learner, config.world_options)
         saved = _latest(found, config)
-        config = planned(config, world, saved)
-        with closing(make_engine(config, world, saved)) as envs:
+        config = planned(config, world_for(config, world), saved)
+        with closing(make_engine(config, world_for(config, world), saved)) as envs:
             return _work(found, config, world, envs, stop, saved)
 
 
@@ -95,7 +96,8 @@ def _name(config: RunConfig, world: World) -> str:
 
 def _work(run: RunDir, config: RunConfig, world: World, envs: Engine, stop: StopRequest, saved: Any = None) -> Result:
     """Bring everyone together, and run."""
-    learner = learner_for(config, envs)
+    place = world_for(config, world)
+    learner = learner_for(config, place, envs)
     config = with_threads(config, learner)
     run.write_config(config.model_dump(mode="json"))
     checkpoints = Checkpoints(run.checkpoints, config.checkpoints.keep)
@@ -103,9 +105,10 @@ def _work(run: RunDir, config: RunConfig, world: World, envs: Engine, stop: Stop
     changes = run.path / "num_envs.jsonl"
     adaptive = Adaptive(MOST_ENVS, changes, step or -1) if config.num_envs == "adaptive" else None
     with open_sinks(run, config) as sinks, closing(make_evaluator(config, world)) as evaluator:
-        loop = Loop(config, Crew(envs, learner, evaluator, checkpoints, sinks, stop, adaptive))
+        led = make_course(config, place, envs, learner, run.path) if config.is_led else envs
+        loop = Loop(config, Crew(led, learner, evaluator, checkpoints, sinks, stop, adaptive))
         _announce(sinks, run, config, world, envs, learner, step)
-        observations, infos = loop.load(saved) if saved else envs.reset(seed=config.seed)
+        observations, infos = loop.load(saved) if saved else loop.begin()
         return wrap_up(run, config, world, loop, lambda: loop.run(observations, infos))
 
 
@@ -135,7 +138,7 @@ def _announce(
         "backend": envs.backend,
         "workers": config.workers,
         "device": config.device,
-        "steps": config.steps,
+        "steps": config.steps if config.steps < UNCOUNTED else None,
         "seed": config.seed,
         "resumed_from": step,
         "groups": config.groups,

@@ -7,18 +7,21 @@ from typing import Any
 import torch
 
 from rookery.config import RunConfig, resolve
+from rookery.config.checking import check_phases
 from rookery.engine.api import make_vec, plan
 from rookery.engine.engine import Engine
 from rookery.engine.machine import usable_cores
 from rookery.engine.seeding import child_seed
 from rookery.errors import OptionError
 from rookery.learners.api import Learner
-from rookery.learners.cpu import choose_threads
+from rookery.learners.cpu import threads_for
 from rookery.learners.observations import leaves_of
 from rookery.learners.registry import make_learner
 from rookery.training.evaluate import Evaluator
+from rookery.training.lead import anchored, judges, length_of, seat_in, world_for
 from rookery.training.recipes import recipe_for, usual_learner
-from rookery.training.world import World, check_learner, choose_learner, find, given_world, spaces
+from rookery.training.seats import Seat
+from rookery.training.world import World, check_learner, choose_learner, find, given_world
 
 EVALUATION_KEY = 1_000_003  # sets the evaluation's seed apart from those of all envs
 
@@ -34,14 +37,17 @@ def settle(given: dict[str, Any], actual: Any = None) -> tuple[RunConfig, World]
         world = given_world(actual, first.world, first.world_options)
     else:
         world = find(first.world, first.takes_twin, named, first.world_options)
-    observation_space, action_space = spaces(world)
-    learner = named or usual_learner(world.name) or choose_learner(action_space, world.kernel)
-    check_learner(learner, action_space, observation_space)
+    seat = seat_in(first, world_for(first, world))
+    learner = named or usual_learner(world.name) or choose_learner(seat.action_space, world.kernel)
+    check_learner(learner, seat.action_space, seat.observation_space)
     config = resolve(given, recipe_for(world.name, learner, world.kernel))
-    changes: dict[str, Any] = {"learner": learner, "device": _device(config.device, observation_space)}
+    changes: dict[str, Any] = {"learner": learner, "device": _device(config.device, seat.observation_space)}
+    changes |= length_of(config, given) | anchored(config)
     if isinstance(world.source, str) and ".py:" in world.source:
         changes["world"] = world.source  # its whole path, so that the run can be resumed from anywhere
-    return config.model_copy(update=changes), world
+    config = config.model_copy(update=changes)
+    check_phases(config)  # the learner is known only now
+    return config, world
 
 
 def _device(wish: str, observation_space: Any) -> str:
@@ -63,8 +69,8 @@ def planned(config: RunConfig, world: World, saved: Any = None) -> RunConfig:
             raise OptionError(
                 f"num_envs='adaptive' is for worlds in processes; {world.name} is compiled: give a number"
             )
-        envs = saved["loop"]["num_envs"] if saved else usable_cores()
-        return config.model_copy(update={"backend": "process", "groups": 1, "workers": min(usable_cores(), envs)})
+        changes = {"backend": "process", "groups": 1, "workers": min(usable_cores(), _first_envs(saved))}
+        return config.model_copy(update=changes)
     wish = config.num_envs if isinstance(config.num_envs, int) else None
     backend = "process" if config.step_timeout is not None else config.backend
     workers = config.workers
@@ -72,7 +78,7 @@ def planned(config: RunConfig, world: World, saved: Any = None) -> RunConfig:
         workers = min(usable_cores(), wish)
     choice = plan(world.source, wish, backend, workers, config.start_method, world.env_kwargs)
     # While one half of the envs steps in its workers, the policy acts for the other half.
-    overlap = choice.backend == "process" and config.learner == "ppo" and choice.num_envs > 1
+    overlap = choice.backend == "process" and config.learner == "ppo" and choice.num_envs > 1 and not config.is_led
     changes = {
         "num_envs": choice.num_envs,
         "backend": choice.backend,
@@ -82,13 +88,15 @@ def planned(config: RunConfig, world: World, saved: Any = None) -> RunConfig:
     return config.model_copy(update=changes)
 
 
+def _first_envs(saved: Any) -> int:
+    """How many envs an adaptive run goes on or begins with."""
+    return saved["loop"]["num_envs"] if saved else usable_cores()
+
+
 def make_engine(config: RunConfig, world: World, saved: Any = None) -> Engine:
-    num_envs = config.num_envs
-    if not isinstance(num_envs, int):
-        num_envs = saved["loop"]["num_envs"] if saved else usable_cores()
     return make_vec(
         world.source,
-        num_envs,
+        config.num_envs if isinstance(config.num_envs, int) else _first_envs(saved),
         config.backend,
         config.workers,
         groups=config.groups or 1,
@@ -114,10 +122,7 @@ def with_threads(config: RunConfig, learner: Learner) -> RunConfig:
     """With the number of threads that suits the learner's nets on this machine."""
     options = learner.options
     if config.device == "cpu" and options.threads is None:
-        shapes = [list(p.shape) for p in learner.policy.parameters()]
-        label = f"{config.learner}, {learner.update_rows} rows, {shapes}"
-        threads = choose_threads(learner.workload(), label, usable_cores())
-        options = options.model_copy(update={"threads": threads})
+        options = options.model_copy(update={"threads": threads_for(learner, config.learner, usable_cores())})
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     return config.model_copy(update={config.learner: options})
@@ -126,14 +131,18 @@ def with_threads(config: RunConfig, learner: Learner) -> RunConfig:
 def make_evaluator(config: RunConfig, world: World) -> Evaluator:
     wish = config.evaluation
     seed = child_seed(config.seed, EVALUATION_KEY) if wish.seed is None else wish.seed
-    return Evaluator(world, config.backend, wish.episodes, seed, wish.deterministic, **_guard(config))
+    opponents = judges(config, world) if config.is_led or wish.opponents else ()
+    return Evaluator(
+        world, config.backend, wish.episodes, seed, wish.deterministic, opponents, config.runs_dir, **_guard(config)
+    )
 
 
-def learner_for(config: RunConfig, envs: Engine) -> Learner:
+def learner_for(config: RunConfig, world: World, envs: Engine) -> Learner:
+    seat = seat_in(config, world) if config.is_led else Seat(envs.single_observation_space, envs.single_action_space)
     return make_learner(
         config.learner,
-        envs.single_observation_space,
-        envs.single_action_space,
+        seat.observation_space,
+        seat.action_space,
         getattr(config, config.learner),
         envs.num_envs,
         config.seed,

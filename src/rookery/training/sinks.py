@@ -7,13 +7,14 @@ from rookery.monitor.events import Sinks
 from rookery.monitor.jsonl import JsonLines
 from rookery.monitor.lines import make_console_sink
 from rookery.monitor.tensorboard import TensorBoard
+from rookery.training.lead import UNCOUNTED
 from rookery.training.rundir import RunDir
 
 
 def open_sinks(run: RunDir, config: RunConfig) -> Sinks:
     """All sinks that the configuration names."""
     wish, sinks = config.monitor, Sinks()
-    sinks.append(make_console_sink(config.steps, panel=wish.panel is not False))
+    sinks.append(make_console_sink(config.steps if config.steps < UNCOUNTED else None, panel=wish.panel is not False))
     sinks.append(JsonLines(run.path))
     if wish.tensorboard:
         sinks.append(TensorBoard(run.tensorboard))

@@ -8,6 +8,7 @@ from typing import Any
 
 from rookery.config import RunConfig
 from rookery.monitor.events import Event
+from rookery.training.leader import Leader
 from rookery.training.loop import Loop
 from rookery.training.result import Result
 from rookery.training.rundir import RunDir
@@ -68,10 +69,15 @@ def _end(run: RunDir, loop: Loop, reason: str, **pictures: str) -> None:
         "eval/return": loop.last_evaluation,
         "eval/best_return": loop.best_evaluation,
         "reason": reason,
+        **(_led(loop.lead) if isinstance(loop.lead, Leader) else {}),
         **pictures,
     }
     run.write_summary(summary)
     loop.crew.sinks.write(Event("end", loop.steps, summary))
+
+
+def _led(lead: Leader) -> dict[str, bool]:
+    return {"phases_done": lead.finished, "league": lead.course.opponents is not None}
 
 
 def _number(value: float) -> float | None:
