@@ -15,7 +15,7 @@ from rookery.config import check
 from rookery.training.lock import Lock
 from rookery.training.runs_table import table
 
-COMMANDS = ("train", "resume", "eval", "watch", "runs", "export")
+COMMANDS = ("train", "resume", "eval", "watch", "runs", "export", "league", "convert")
 
 
 class Calls(list):
@@ -42,6 +42,7 @@ def calls(monkeypatch) -> Calls:
     made.put(monkeypatch, "rookery.training.evaluate_run", "evaluate_run", {"eval/return": 481.25, "eval/episodes": 3})
     made.put(monkeypatch, "rookery.training.watch", "watch", Path("x.mp4"))
     made.put(monkeypatch, "rookery.training.export", "export_onnx", Path("x.onnx"))
+    made.put(monkeypatch, "rookery.training.export_standalone", "export_standalone", Path("x.py"))
     return made
 
 
@@ -189,12 +190,27 @@ def test_watch_and_export(calls, runs, capsys):
     place = (str(runs / "done"), str(runs))
     assert main(["watch", "done", "--runs-dir", str(runs), "--out", "a.gif", "--fps", "20"]) == 0
     expected = {"episodes": None, "out": "a.gif", "live": False, "fps": 20, "best": False, "seed": None}
-    assert calls.pop() == (place, expected)
+    assert calls.pop() == (place, {**expected, "opponent": None})
     assert capsys.readouterr().out.endswith("x.mp4\n")
     assert main(["export", "done", "--runs-dir", str(runs), "--onnx"]) == 0
     assert calls.pop() == (place, {"out": None, "best": False})
     assert main(["export", "done", "--runs-dir", str(runs), "--onnx", "a.onnx", "--best", "--json"]) == 0
     assert calls.pop() == (place, {"out": "a.onnx", "best": True})
+    assert main(["export", "done", "--runs-dir", str(runs), "--standalone", "--best"]) == 0
+    assert calls.pop() == (place, {"out": None, "best": True})
+
+
+def test_the_agent_that_comes_with_rookery_is_no_run(calls, runs, capsys):
+    """It is watched and exported by its name; a run of that name would come first."""
+    place = (None, str(runs))
+    assert main(["watch", "hockey", "--runs-dir", str(runs), "--opponent", "weak"]) == 0
+    args, wishes = calls.pop()
+    assert args == place and wishes["opponent"] == "weak"
+    assert main(["export", "hockey", "--runs-dir", str(runs), "--standalone", "a.py"]) == 0
+    assert calls.pop() == (place, {"out": "a.py", "best": False})
+    (runs / "done").rename(runs / "hockey")
+    assert main(["export", "hockey", "--runs-dir", str(runs), "--standalone", "a.py"]) == 0
+    assert calls.pop()[0] == (str(runs / "hockey"), str(runs))
 
 
 @pytest.mark.parametrize(
@@ -206,6 +222,8 @@ def test_watch_and_export(calls, runs, capsys):
         (["watch", "done", "--out", "a.avi"], "out should name a file ending in .mp4, .gif or .webp"),
         (["watch", "done", "--out", "a.gif", "--live"], "not both"),
         (["watch", "done", "--fps", "0"], "fps should be a positive integer, got 0"),
+        (["export", "hockey"], "the agent hockey that comes with rookery is exported as --standalone"),
+        (["export", "hokcey", "--standalone"], "there is no run 'hokcey'"),
     ],
 )
 def test_bad_input_about_a_run(calls, runs, capsys, words, message):

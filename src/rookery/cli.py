@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
-from rookery import __version__, cli_training
+from rookery import __version__, cli_convert, cli_league, cli_training
 from rookery.errors import RookeryError
 
 GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -59,7 +59,8 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
     for add in (_add_bench, _add_tune, _add_profile, _add_check, _add_doctor, _add_play):
         add(commands)
-    cli_training.add_commands(commands, _command)
+    for module in (cli_training, cli_league, cli_convert):
+        module.add_commands(commands, _command)
     return parser
 
 
@@ -216,16 +217,18 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _add_play(commands: argparse._SubParsersAction) -> None:
     parser = _command(
-        commands, "play", _play, "play a game yourself, or watch scripted players",
-        "Opens a window. WASD or the arrows move your racket, Q/E or comma/period turn it, space or Enter shoots the "
-        "puck that you hold, R restarts and Esc quits. Two people share the keyboard: WASD, Q/E and space are the left "
-        "player's, arrows, comma/period and Enter the right one's.",
+        commands, "play", _play, "play a game yourself, or watch others play",
+        "Opens a window. A player is human, a script (weak or strong), agent (the one that comes with rookery), a run, "
+        "a checkpoint's folder, or an agent of your own with act(obs), such as my_agent.py:Agent. WASD or the arrows "
+        "move your racket, Q/E or comma/period turn it, space or Enter shoots the puck that you hold, R restarts and "
+        "Esc quits. Two people share the keyboard: WASD, Q/E and space are the left player's, arrows, comma/period and "
+        "Enter the right one's.",
         "rookery play hockey --opponent weak",
     )  # fmt: skip
     parser.add_argument("world", metavar="WORLD", choices=["hockey"], help="the game: hockey")
-    players = ("human", "weak", "strong")
-    parser.add_argument("--player", choices=players, default="human", help="who plays on the left (human)")
-    parser.add_argument("--opponent", choices=players, default="strong", help="who plays on the right (strong)")
+    parser.add_argument("--player", metavar="WHO", default="human", help="who plays on the left (human)")
+    parser.add_argument("--opponent", metavar="WHO", default="agent", help="who plays on the right (agent)")
+    parser.add_argument("--runs-dir", default="runs", metavar="DIR", help="where runs are (runs)")
     parser.add_argument(
         "--mode", choices=("normal", "shooting", "defense"), default="normal",
         help="a normal game, or practice in shooting or defense (normal)",
@@ -237,12 +240,15 @@ def _add_play(commands: argparse._SubParsersAction) -> None:
 
 
 def _play(options: argparse.Namespace) -> int:
+    from rookery.standalone.opponents import find_opponent
     from rookery.tools import show
     from rookery.worlds.hockey import play
 
-    tally = play.play(
-        options.player, options.opponent, options.mode, options.fps, options.seed, options.games, options.record
+    player, opponent = (
+        who if who in play.PLAYERS else find_opponent(who, options.runs_dir)
+        for who in (options.player, options.opponent)
     )
+    tally = play.play(player, opponent, options.mode, options.fps, options.seed, options.games, options.record)
     if options.json:
         show.emit_json(tally.as_json())
     else:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.errors import OptionError
+from rookery.errors import OptionError, RunError
 from rookery.training.needs import check_installed
 
 if TYPE_CHECKING:
@@ -59,6 +59,16 @@ def _find(options: argparse.Namespace) -> RunDir:
     return RunDir.find(options.name, Path(options.runs_dir))
 
 
+def _find_or_shipped(options: argparse.Namespace) -> RunDir | None:
+    """The run; None if there is none of this name, but an agent that comes with rookery."""
+    try:
+        return _find(options)
+    except RunError:
+        if options.name != "hockey":
+            raise
+        return None
+
+
 def _add_resume(commands: Commands, command: Command) -> None:
     parser = command(
         commands, "resume", _resume, "go on with a run that was ended or killed",
@@ -87,11 +97,23 @@ def _resume(options: argparse.Namespace) -> int:
 def _add_eval(commands: Commands, command: Command) -> None:
     parser = command(
         commands, "eval", _eval, "measure how well a trained agent does",
-        "Plays whole episodes on one env with its own seed, so that figures compare across runs.",
-        "rookery eval latest --episodes 100 --best",
+        "Plays whole episodes on one env with its own seed, so that figures compare across runs. With --opponent: "
+        "games against others, sides alternating.",
+        "rookery eval latest --opponent strong --games 1000 --best",
     )  # fmt: skip
-    _run_arguments(parser)
-    parser.add_argument("--episodes", type=int, default=100, metavar="N", help="how many to play (100)")
+    parser.add_argument(
+        "name", metavar="RUN",
+        help="a run's name, its folder, or latest; hockey, the agent that comes with rookery; or agent.py:Agent",
+    )  # fmt: skip
+    _runs_dir_argument(parser)
+    parser.add_argument(
+        "--opponent", action="append", default=[], metavar="WHO", dest="opponents",
+        help="play against none, weak or strong (scripts), hockey, a run, a checkpoint's folder or agent.py:Agent; can "
+        "be repeated (for a run, the world as it was trained in; else weak and strong)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--episodes", "--games", type=int, default=100, metavar="N", help="how many to play, against each (100)"
+    )
     parser.add_argument("--seed", type=int, metavar="N", help="the seed of the env (that of the run's evaluations)")
     parser.add_argument("--world", metavar="WORLD", help="another world to play in (the one it was trained in)")
     parser.add_argument(
@@ -104,20 +126,26 @@ def _add_eval(commands: Commands, command: Command) -> None:
 
 def _eval(options: argparse.Namespace) -> int:
     _check_numbers(options, "episodes")
+    if options.seed is not None and options.seed < 0:
+        raise OptionError(f"seed should be 0 or more, got {options.seed}")
     from rookery.config import merge, parse_override
 
     world_options = merge(*(parse_override(text) for text in options.settings)) if options.settings else None
-    found = _find(options)
+    wishes = {
+        "seed": options.seed, "best": options.best, "deterministic": not options.stochastic, "world": options.world,
+        "world_options": world_options,
+    }  # fmt: skip
+    lone = ".py:" in options.name or (Path(options.name) / "manifest.json").is_file()  # an agent without a run
+    found = None if lone else _find_or_shipped(options)
+    if found is None or options.opponents:
+        return _eval_games(options, wishes)
     from rookery.tools import show
 
     check_installed()
     from rookery.training.evaluate_run import evaluate_run
 
     with only_json(options.json):
-        figures = evaluate_run(
-            str(found.path), options.runs_dir, episodes=options.episodes, seed=options.seed, best=options.best,
-            deterministic=not options.stochastic, world=options.world, world_options=world_options,
-        )  # fmt: skip
+        figures = evaluate_run(str(found.path), options.runs_dir, episodes=options.episodes, **wishes)
     if options.json:
         show.emit_json(figures)
     else:
@@ -126,17 +154,41 @@ def _eval(options: argparse.Namespace) -> int:
     return 0
 
 
+def _eval_games(options: argparse.Namespace, wishes: dict[str, Any]) -> int:
+    check_installed()
+    from rookery.tools import show
+    from rookery.training.evaluate_run import evaluate_games
+    from rookery.training.games_table import counting, print_games
+
+    with only_json(options.json), counting(options.episodes) as progress:
+        figures = evaluate_games(
+            options.name, options.opponents, options.runs_dir, options.episodes, progress=progress, **wishes
+        )
+    if options.json:
+        show.emit_json(figures)
+    else:
+        print_games(figures)
+    return 0
+
+
 def _add_watch(commands: Commands, command: Command) -> None:
     parser = command(
         commands, "watch", _watch, "see a trained agent play",
-        "Writes a video, or opens a window.",
+        "Writes a video, or opens a window. RUN may also be hockey, the agent that comes with rookery.",
         "rookery watch latest --episodes 3 --out cartpole.gif",
     )  # fmt: skip
     _run_arguments(parser)
     parser.add_argument(
         "--episodes", type=int, metavar="N", help="how many to show (up to 5, until there are 10 seconds)"
     )
-    parser.add_argument("--out", metavar="FILE", help="the video, as .mp4, .gif or .webp (in the run's folder)")
+    parser.add_argument(
+        "--out", metavar="FILE", help="the video, as .mp4, .gif or .webp (in the run's folder; hockey.mp4)"
+    )
+    parser.add_argument(
+        "--opponent", metavar="WHO",
+        help="whom to play against, in hockey: weak, strong, none, agent (the one that comes with rookery), a run, a "
+        "checkpoint's folder, or my_agent.py:Agent (as trained; strong for hockey's agent)",
+    )  # fmt: skip
     parser.add_argument("--live", action="store_true", help="a window instead of a file")
     parser.add_argument("--fps", type=int, metavar="N", help="frames in a second (as the world says)")
     parser.add_argument("--seed", type=int, metavar="N", help="the seed of the env (that of the run's evaluations)")
@@ -149,14 +201,14 @@ def _watch(options: argparse.Namespace) -> int:
         raise OptionError(f"out should name a file ending in .mp4, .gif or .webp, got {options.out!r}")
     if options.out and options.live:
         raise OptionError("give --out for a file or --live for a window, not both")
-    found = _find(options)
+    found = _find_or_shipped(options)
     check_installed()
     from rookery.training.watch import watch
 
     with only_json(options.json):
         path = watch(
-            str(found.path), options.runs_dir, episodes=options.episodes, out=options.out, live=options.live,
-            fps=options.fps, best=options.best, seed=options.seed,
+            None if found is None else str(found.path), options.runs_dir, episodes=options.episodes, out=options.out,
+            live=options.live, fps=options.fps, best=options.best, seed=options.seed, opponent=options.opponent,
         )  # fmt: skip
     return _told_path(path, options.json)
 
@@ -164,25 +216,50 @@ def _watch(options: argparse.Namespace) -> int:
 def _add_export(commands: Commands, command: Command) -> None:
     parser = command(
         commands, "export", _export, "write a trained agent to a file for other programs",
-        "Its normaliser and its masks are inside, and its answers are compared with the agent's own.",
-        "rookery export latest --onnx policy.onnx",
+        "Its normaliser and its masks are inside, and its answers are compared with the agent's own. RUN may also be "
+        "hockey, the agent that comes with rookery (as --standalone).",
+        "rookery export latest --standalone agent.py",
     )  # fmt: skip
     _run_arguments(parser)
-    parser.add_argument(
-        "--onnx", nargs="?", const="", default="", metavar="FILE",
-        help="as ONNX, which is the only format so far, to this file (policy.onnx in the run's folder)",
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument(
+        "--onnx", nargs="?", const="", metavar="FILE",
+        help="as ONNX, to this file (policy.onnx in the run's folder); this is what is written unless told otherwise",
+    )  # fmt: skip
+    formats.add_argument(
+        "--standalone", nargs="?", const="", metavar="FILE",
+        help="as one Python file with a class Agent, which needs NumPy alone (agent.py in the run's folder; "
+        "hockey_agent.py here for hockey)",
     )  # fmt: skip
     _best_argument(parser)
 
 
 def _export(options: argparse.Namespace) -> int:
-    found = _find(options)
+    found = _find_or_shipped(options)
+    if options.standalone is None:
+        if found is None:
+            raise OptionError(f"the agent {options.name} that comes with rookery is exported as --standalone")
+        path = _export_onnx(found, options)
+    else:
+        path = _export_standalone(found, options)
+    return _told_path(path, options.json)
+
+
+def _export_onnx(found: RunDir, options: argparse.Namespace) -> Path:
     check_installed()
     from rookery.training.export import export_onnx
 
     with only_json(options.json):
-        path = export_onnx(str(found.path), options.runs_dir, out=options.onnx or None, best=options.best)
-    return _told_path(path, options.json)
+        return export_onnx(str(found.path), options.runs_dir, out=options.onnx or None, best=options.best)
+
+
+def _export_standalone(found: RunDir | None, options: argparse.Namespace) -> Path:
+    check_installed()
+    from rookery.training.export_standalone import export_standalone
+
+    run = None if found is None else str(found.path)
+    with only_json(options.json):
+        return export_standalone(run, options.runs_dir, out=options.standalone or None, best=options.best)
 
 
 def _told_path(path: Path | None, as_json: bool) -> int:

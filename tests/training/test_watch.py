@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rookery.errors import OptionError, RunError
+from rookery.errors import OptionError, RookeryError, RunError
 from rookery.training import scene, video
+from rookery.training import watch as watching
 from rookery.training.load import load_agent
 from rookery.training.trained import open_run
+from rookery.training.versus import against
 from rookery.training.video import playable, write_video
 from rookery.training.watch import Length, play, record, watch
 from rookery.training.world import find
@@ -120,6 +122,93 @@ def test_the_episodes_of_an_evaluation_are_the_ones_that_are_shown(tmp_path, sai
     assert shown == pytest.approx([figures["return_min"], figures["return_max"]], rel=1e-3) or shown == pytest.approx(
         [figures["return_max"], figures["return_min"]], rel=1e-3
     )
+
+
+MINE = """
+class Agent:
+    def act(self, obs):
+        return [1.0, 0.0, 0.0, 0.0]
+"""
+
+
+@pytest.mark.parametrize(
+    ("learner", "who"), [("sac", "strong"), ("dqn", "mine.py:Agent"), ("ppo", "agent"), ("sac", "other")]
+)
+def test_hockey_against_whom_one_likes(tmp_path, monkeypatch, said, learner, who):
+    """A script, a file, the agent that comes with rookery, or another run."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(MINE)
+    make_run(tmp_path, "hockey", "dqn").path.rename(tmp_path / "other")
+    make_run(tmp_path, "hockey", learner, world_options={"time_limit": 12})
+    path = watch("finished", tmp_path, episodes=2, opponent=who)
+    assert len(frames_of(path)) == 2 * (12 + 35)
+    assert len(said()) == 2 and all(line.endswith("12 steps, drawn") for line in said())
+
+
+def test_the_opponent_is_seen_to_act(tmp_path, monkeypatch):
+    """One that goes forward comes nearer; names and actions are those of the two."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(MINE)
+    run = make_run(tmp_path, "hockey", "dqn")
+    world, rivals = against(find("hockey", learner="dqn"), load_agent(run), "finished", "mine.py:Agent", tmp_path)
+    assert rivals.names == ("finished", "mine.Agent")
+    with scene.open_scene(world, rivals=rivals) as shown:
+        first, _ = shown.env.reset(seed=1)
+        for _ in range(10):
+            last, *_ = shown.env.step(2)  # the choice "+x"
+    assert last[6] < first[6] - 0.2, "the opponent's x, as the agent sees it"
+    assert last[0] > first[0] + 0.2
+    assert shown._picture.names == rivals.names
+
+
+def test_the_agent_that_comes_with_rookery_meets_the_strong_script(tmp_path, said):
+    path = watch(None, episodes=1, out=tmp_path / "play.gif")
+    with Image.open(path) as image:
+        assert image.size == (600, 480)
+    assert len(said()) == 1
+
+
+def test_an_agent_of_one_side_of_a_game_for_two(tmp_path, said):
+    """Its world asks for both players' actions: the strong script plays the other."""
+    run = make_run(tmp_path, "hockey", "sac")
+    world = find("rookery/Hockey-v0", options={"time_limit": 5})
+    path = record(world, load_agent(run), tmp_path / "agent.mp4", seed=5, episodes=1)
+    assert path is not None and len(frames_of(path)) == 5 + 35
+
+
+@pytest.mark.parametrize(
+    ("world", "trained", "seen"),
+    [
+        ("hockey", {"opponents": [{"who": "self"}]}, ("finished", "strong script")),
+        ("hockey", {"phases": [{"opponents": [{"who": "weak"}]}]}, ("finished", "strong script")),
+        ("hockey", {"phases": [{"steps": 9}, {}]}, None),
+        ("CartPole-v1", {"phases": [{"steps": 9}, {}]}, None),
+    ],
+)
+def test_a_run_with_many_opponents_is_shown_against_the_strong_script(tmp_path, monkeypatch, world, trained, seen):
+    """One without them is shown in its world as it is."""
+    run = make_run(tmp_path, world)
+    run.write_config(run.read_config() | trained)
+    shows = []
+    monkeypatch.setattr(watching, "_film", lambda show, *_: shows.append(show))
+    watch("finished", tmp_path)
+    rivals = shows[0].rivals
+    assert (None if rivals is None else rivals.names) == seen
+
+
+@pytest.mark.parametrize(
+    ("world", "who", "words"),
+    [
+        ("CartPole-v1", "strong", "CartPole-v1 is no game for two"),
+        ("hockey", "cartpole", "cartpole cannot play here: its agent acts in"),
+        ("hockey", "nobody", "there is no player 'nobody'"),
+    ],
+)
+def test_opponents_that_cannot_be_had(tmp_path, world, who, words):
+    make_run(tmp_path, "CartPole-v1").path.rename(tmp_path / "cartpole")
+    make_run(tmp_path, world)
+    with pytest.raises(RookeryError, match=words):
+        watch("finished", tmp_path, opponent=who)
 
 
 def test_a_twin_is_shown_as_its_gymnasium_original(tmp_path, said):

@@ -225,6 +225,41 @@ def test_scripts_play_and_are_recorded(frames, tmp_path, capsys):
     assert capsys.readouterr().err == "R restart, Esc quit\n"
 
 
+class Pusher:
+    """Someone with a mind, who goes forward."""
+
+    name = "pusher"
+
+    def __init__(self):
+        self.games, self.views = 0, []
+
+    def begin(self):
+        self.games += 1
+
+    def act(self, observation):
+        self.views.append(observation.copy())
+        return [1.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_minds_play_from_either_side(frames, side):
+    """Each sees its own view, goes forward as it sees it, and is told when a game begins."""
+    mind = Pusher()
+    frames.events = {8: [(pygame.KEYDOWN, key("r"))], 14: [(pygame.KEYDOWN, key("ESCAPE"))]}
+    tally = play(*((mind, "human") if side == 0 else ("human", mind)), fps=1000, seed=2)
+    assert tally.names == (("pusher", "you") if side == 0 else ("you", "pusher"))
+    assert mind.games == 3 and len(mind.views) == tally.steps == 14
+    assert mind.views[7][0] > mind.views[0][0] + 0.2
+    forward = 1.0 if side == 0 else -1.0
+    assert forward * (frames.states[8].x[side] - frames.states[0].x[side]) > 0.2
+    assert mind.views[0][0] == pytest.approx(-3.0) and mind.views[0][6] == pytest.approx(3.0)
+
+
+def test_two_of_a_kind_are_told_apart(frames):
+    tally = play(Pusher(), Pusher(), "shooting", fps=1000, seed=2, games=1)
+    assert tally.names == ("left pusher", "right pusher") and tally.games == 1
+
+
 def test_the_same_seed_is_the_same_match(frames):
     """Scripted players play the same games again."""
     first, again = (play("strong", "weak", "defense", fps=1000, seed=5, games=1) for _ in range(2))
@@ -264,6 +299,8 @@ def test_the_command_plays_and_sums_up(capsys):
         "play",
         "hockey",
         "--player",
+        "strong",
+        "--opponent",
         "strong",
         "--mode",
         "shooting",

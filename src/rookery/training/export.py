@@ -52,10 +52,10 @@ def export_onnx(
     if missing:
         raise MissingExtra(f"an ONNX file needs {', '.join(missing)}: pip install 'rookery[onnx]'")
     trained = open_run(run, runs_dir, best, parts=("agent", "envs"))
-    model = Exported(trained.agent, _masked(trained) if mask is None else mask)
+    model = Exported(trained.agent, gives_masks(trained) if mask is None else mask)
     facts = {
         "run": trained.run.name,
-        "world": _title(trained.config.world),
+        "world": title(trained.config.world),
         "step": str(trained.step),
         "learner": trained.config.learner,
         "rookery": rookery.__version__,
@@ -67,15 +67,16 @@ def export_onnx(
     return path
 
 
-def _title(world: str) -> str:
-    """
-    >>> _title("/home/me/my_env.py:MyEnv"), _title("ALE/Pong-v5")
+def title(world: str) -> str:
+    """A world's name without the folders of this machine.
+
+    >>> title("/home/me/my_env.py:MyEnv"), title("ALE/Pong-v5")
     ('my_env.py:MyEnv', 'ALE/Pong-v5')
     """
     return Path(world).name if ".py:" in world else world
 
 
-def _masked(trained: Trained) -> bool:
+def gives_masks(trained: Trained) -> bool:
     """Whether there were masks when the checkpoint was written."""
     space = trained.agent.observation_space
     return (isinstance(space, spaces.Dict) and MASK_KEY in space.spaces) or "masks" in trained.saved["envs"]
@@ -201,19 +202,19 @@ def check(model: Exported, contents: bytes) -> None:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # errors
     session = onnxruntime.InferenceSession(contents, options, providers=["CPUExecutionProvider"])
-    nudged = _nudged(model)
+    other = nudged(model)
     for rows in BATCHES:
         inputs = tuple(model.example(rows, seed=rows))
         given = dict(zip(model.inputs, (part.numpy() for part in inputs), strict=True))
         theirs = session.run(model.outputs, given)
         with torch.no_grad():
-            mine, nearly = model(*inputs), nudged(*inputs)
+            mine, nearly = model(*inputs), other(*inputs)
         for name, *answers in zip(model.outputs, mine, nearly, theirs, strict=True):
-            if not _agree(*map(np.asarray, answers)):
+            if not agree(*map(np.asarray, answers)):
                 raise RunError(f"the ONNX model is not written: its {name!r} differs from the agent's own")
 
 
-def _nudged(model: Exported) -> Exported:
+def nudged(model: Exported) -> Exported:
     """The model with weights that differ in their last bit."""
     other, signs = copy.deepcopy(model), torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -222,7 +223,8 @@ def _nudged(model: Exported) -> Exported:
     return other
 
 
-def _agree(mine: np.ndarray, nearly: np.ndarray, theirs: np.ndarray) -> bool:
+def agree(mine: np.ndarray, nearly: np.ndarray, theirs: np.ndarray) -> bool:
+    """Whether two answers are the same; `nearly` tells how much rounding would change mine."""
     if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
         return False
     if mine.dtype.kind != "f":

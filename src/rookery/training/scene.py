@@ -15,6 +15,7 @@ import numpy as np
 from rookery.engine.source import kernel_of, resolve
 from rookery.errors import MissingExtra, RunError
 from rookery.say import say
+from rookery.training.versus import Rivals, Versus
 from rookery.training.world import World
 from rookery.worlds.env import KernelEnv
 from rookery.worlds.kernel import KernelWorld
@@ -68,14 +69,16 @@ class Scene:
 class HockeyScene(Scene):
     """Hockey, with the players' names and how many games each has won."""
 
-    def __init__(self, env: KernelEnv, live: bool, fps: float | None = None) -> None:
+    def __init__(self, env: KernelEnv, live: bool, fps: float | None = None, rivals: Rivals | None = None) -> None:
         from rookery.worlds.hockey.render import PLAYERS, Picture
 
-        super().__init__(env, live, fps)
+        super().__init__(_seated(env, rivals), live, fps)
         self._kernel_env, self._picture = env, Picture()
         self._picture.frames_per_second = round(self.fps)
         self._picture.score = (0, 0)
-        if env.parameters["player_one"] == 0:
+        if rivals is not None:
+            self._picture.names = rivals.names
+        elif env.parameters["player_one"] == 0:
             self._picture.names = ("agent", PLAYERS[env.parameters["player_two"]].format(2))
 
     @property
@@ -106,36 +109,47 @@ def _why(error: Exception) -> str:
 
 
 @contextmanager
-def open_scene(world: World, live: bool = False, fps: float | None = None) -> Iterator[Scene]:
-    """An env of the world to look at: with a kernel world's own pictures, or else those of its Gymnasium original.
-    What is not installed becomes an error about the world that cannot be shown."""
+def open_scene(
+    world: World, live: bool = False, fps: float | None = None, rivals: Rivals | None = None
+) -> Iterator[Scene]:
+    """An env of the world to look at: with a kernel world's own pictures, or else those of its Gymnasium original; of a
+    game for two, with `rivals`, the first player's. What is not installed becomes an error about the world that cannot
+    be shown."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     if live:
         _check_screen()
     try:
-        with nullcontext() if live else _unseen(), closing(_scene(world, live, fps)) as scene:
+        with nullcontext() if live else _unseen(), closing(_scene(world, live, fps, rivals)) as scene:
             yield scene
     except (MissingExtra, gym.error.DependencyNotInstalled) as error:
         reason = str(error).partition(": pip install")[0]
         raise RunError(f"{world.name} cannot be shown: {reason}: pip install 'rookery[render]'") from error
 
 
-def _scene(world: World, live: bool, fps: float | None) -> Scene:
+def _scene(world: World, live: bool, fps: float | None, rivals: Rivals | None) -> Scene:
     kernel = kernel_of(resolve(world.source, kwargs=world.env_kwargs))
-    return _kernel_scene(world, kernel.world, live, fps) if kernel else Scene(_env(world, live), live, fps)
+    if kernel:
+        return _kernel_scene(world, kernel.world, live, fps, rivals)
+    return Scene(_seated(_env(world, live), rivals), live, fps)
 
 
-def _kernel_scene(world: World, kernel: KernelWorld, live: bool, fps: float | None) -> Scene:
+def _seated(env: gym.Env, rivals: Rivals | None) -> gym.Env:
+    return env if rivals is None else Versus(env, rivals)
+
+
+def _kernel_scene(
+    world: World, kernel: KernelWorld, live: bool, fps: float | None, rivals: Rivals | None = None
+) -> Scene:
     from rookery.worlds.hockey.world import HockeyWorld
 
     if kernel.num_agents > 1:
         raise RunError(f"{world.name} cannot be shown: it is for {kernel.num_agents} agents, and this is one")
     if isinstance(kernel, HockeyWorld):
-        return HockeyScene(KernelEnv(kernel), live, fps)
+        return HockeyScene(KernelEnv(kernel), live, fps, rivals)
     known = kernel.metadata.get("render_modes", [])
     for mode in _modes(live):
         if mode in known:
-            return Scene(_in_window(KernelEnv(kernel, render_mode=mode), live), live, fps)
+            return Scene(_seated(_in_window(KernelEnv(kernel, render_mode=mode), live), rivals), live, fps)
     original = world.source.removeprefix("rookery/")
     if original == world.source or original not in gym.registry:
         raise RunError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,11 @@ from rookery.learners.agent import Agent
 from rookery.learners.observations import MASK_KEY, mask_of
 from rookery.say import say
 from rookery.training.scene import Scene, open_scene
+from rookery.training.shipped import shipped_agent
 from rookery.training.trained import open_run
+from rookery.training.versus import Rivals, against, needs_opponent, usual_opponent
 from rookery.training.video import playable, thinned, write_video
-from rookery.training.world import World
+from rookery.training.world import World, find
 
 HOLD = 0.7  # seconds for which the end of an episode can be seen
 WINNERS = {1: "won", -1: "lost", 0: "drawn"}
@@ -39,8 +41,18 @@ class Length:
         return cls(5, enough=10.0, most=30.0) if episodes is None else cls(episodes, enough=600.0, most=600.0)
 
 
+@dataclass(frozen=True)
+class Show:
+    """What is to be seen: an agent in a world, against someone if that is a game for two."""
+
+    world: World
+    agent: Agent
+    seed: int
+    rivals: Rivals | None = None
+
+
 def watch(
-    run: str | Path,
+    run: str | Path | None,
     runs_dir: str | Path = "runs",
     episodes: int | None = None,
     out: str | Path | None = None,
@@ -48,17 +60,21 @@ def watch(
     fps: float | None = None,
     best: bool = False,
     seed: int | None = None,
+    opponent: str | None = None,
 ) -> Path | None:
     """Show a run's agent playing; returns the video, if it is one.
 
     Args:
-        run: Its name in `runs_dir`, its path, or "latest".
+        run: Its name in `runs_dir`, its path, or "latest"; None for the hockey agent that comes with rookery.
         episodes: How many; left out, up to 5 that fill 10 seconds.
         out: The video's file, as .mp4, .gif or .webp; left out, `videos/step-N.mp4` in the run's folder.
         live: Open a window instead.
         fps: Steps of the env in a second; left out, what the world says.
         best: Take the best checkpoint, not the latest.
         seed: Of the env; left out, that of the run's own evaluations, whose first episodes are shown.
+        opponent: Whom to play against, in a game for two: weak, strong, none, "agent" (the one that comes with
+            rookery), a run, a checkpoint's folder, or `file.py:Agent`; left out, as the world was trained in, or
+            strong.
     """
     if episodes is not None:
         positive_int("episodes", episodes)
@@ -66,13 +82,23 @@ def watch(
         raise OptionError(f"fps should be above 0, got {fps}")
     if out is not None and live:
         raise OptionError("give `out` for a file or `live` for a window, not both")
-    trained = open_run(run, runs_dir, best)
-    seed = trained.seed if seed is None else seed
+    if run is None:
+        name = "hockey"
+        show, file = Show(find(name), shipped_agent(name), seed or 0), Path(f"{name}.mp4")
+        opponent = opponent or usual_opponent(show.world)
+    else:
+        trained = open_run(run, runs_dir, best)
+        name = trained.run.name
+        show = Show(trained.world, trained.agent, trained.seed if seed is None else seed)
+        file = trained.run.videos / f"step-{trained.step}.mp4"
+        phases = trained.config.phases
+        if trained.config.opponents or any(phase.opponents for phase in phases):  # no single one is the one to show
+            opponent = opponent or usual_opponent(show.world)
+    show = _with_opponent(show, opponent, name, runs_dir)
     if live:
-        _show(trained.world, trained.agent, seed, episodes, fps)
+        _show(show, episodes, fps)
         return None
-    file = Path(out) if out is not None else trained.run.videos / f"step-{trained.step}.mp4"
-    return _film(trained.world, trained.agent, file, seed, episodes, fps)
+    return _film(show, Path(out) if out is not None else file, episodes, fps)
 
 
 def record(
@@ -80,7 +106,7 @@ def record(
 ) -> Path | None:
     """A video at the end of a run; None, and one line that says why, if there can be none."""
     try:
-        path = _film(world, agent, out, seed, episodes, fps)
+        path = _film(_with_opponent(Show(world, agent, seed)), out, episodes, fps)
     except Exception as error:  # noqa: BLE001 - whatever it is, the run was good
         say(f"no video was recorded: {' '.join(str(error).split()) or type(error).__name__}")
         return None
@@ -88,18 +114,26 @@ def record(
     return path
 
 
-def _film(world: World, agent: Agent, out: Path, seed: int, episodes: int | None, fps: float | None) -> Path:
+def _with_opponent(show: Show, who: str | None = None, name: str = "agent", runs_dir: str | Path = "runs") -> Show:
+    """The same against `who`; left out, as it is, if the agent can play alone there."""
+    if who is None and not needs_opponent(show.world, show.agent):
+        return show
+    world, rivals = against(show.world, show.agent, name, who or usual_opponent(show.world), runs_dir)
+    return replace(show, world=world, rivals=rivals)
+
+
+def _film(show: Show, out: Path, episodes: int | None, fps: float | None) -> Path:
     path = playable(out)
-    with open_scene(world, fps=fps) as scene:
+    with open_scene(show.world, fps=fps, rivals=show.rivals) as scene:
         every = thinned(path, scene.fps)
-        frames = play(scene, agent, seed, Length.of(episodes), every)
+        frames = play(scene, show.agent, show.seed, Length.of(episodes), every)
         write_video(path, (frame for frame in frames if frame is not None), scene.fps / every)
     return path
 
 
-def _show(world: World, agent: Agent, seed: int, episodes: int | None, fps: float | None) -> None:
-    with open_scene(world, live=True, fps=fps) as scene:
-        for _ in play(scene, agent, seed, Length.of(episodes)):
+def _show(show: Show, episodes: int | None, fps: float | None) -> None:
+    with open_scene(show.world, live=True, fps=fps, rivals=show.rivals) as scene:
+        for _ in play(scene, show.agent, show.seed, Length.of(episodes)):
             if scene.closed:
                 return
 

@@ -30,13 +30,12 @@ RIGHT_HAND = Hand(
 )
 
 
-def key_help(player: str, opponent: str) -> str:
-    """Which keys do what, for these players.
+def key_help(people: int) -> str:
+    """Which keys do what, where so many people play.
 
-    >>> key_help("weak", "strong")
+    >>> key_help(0)
     'R restart, Esc quit'
     """
-    people = (player, opponent).count("human")
     alone = [f"{LEFT_HAND.text} (or: {RIGHT_HAND.text})"]
     together = [f"left player: {LEFT_HAND.text}", f"right player: {RIGHT_HAND.text}"]
     return "\n".join([*([], alone, together)[people], GENERAL_KEYS])

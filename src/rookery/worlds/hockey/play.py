@@ -1,11 +1,11 @@
-"""Hockey for people: at the keyboard against a script or each other, or looking on."""
+"""Hockey for people: at the keyboard against a script, an agent or each other, or looking on."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,6 +19,21 @@ from rookery.worlds.hockey.world import Hockey
 PLAYERS = ("human", "weak", "strong")
 MODES = ("normal", "shooting", "defense")
 PAUSE_FRAMES = 45  # between games, to see how the last one ended
+
+
+class Mind(Protocol):
+    """Someone who is neither at the keyboard nor a script of the game, such as a trained agent."""
+
+    name: str
+
+    def begin(self) -> None:
+        """A game begins."""
+
+    def act(self, observation: np.ndarray) -> Any:
+        """Force x, force y, torque and shoot, for the 18 numbers that the player sees."""
+
+
+Who = str | Mind
 
 
 @dataclass
@@ -55,15 +70,18 @@ class Tally:
 
 
 def play(
-    player: str = "human",
-    opponent: str = "strong",
+    player: Who = "human",
+    opponent: Who = "strong",
     mode: str = "normal",
     fps: int = FRAMES_PER_SECOND,
     seed: int | None = None,
     games: int | None = None,
     record: str | None = None,
 ) -> Tally:
-    """Play until the window is closed, or for a number of games; returns how they went."""
+    """Play until the window is closed, or for a number of games; returns how they went.
+
+    `player` on the left and `opponent` on the right are each "human", "weak", "strong" or someone with a mind.
+    """
     _check(player, opponent, mode, fps, games)
     recording = Recording(record) if record else None
     match = Match(player, opponent, mode, fps, recording)
@@ -79,36 +97,46 @@ def play(
 class Match:
     """Games in a window, one after the other."""
 
-    def __init__(self, player: str, opponent: str, mode: str, fps: int, recording: Recording | None) -> None:
-        scripts = {"player_one": player, "player_two": opponent}
-        scripts = {name: "free" if who == "human" else who for name, who in scripts.items()}
+    def __init__(self, player: Who, opponent: Who, mode: str, fps: int, recording: Recording | None) -> None:
+        self._players = player, opponent
+        scripts = ["free" if who == "human" or not isinstance(who, str) else who for who in self._players]
         # In plain Python a step takes 4 ms: fast enough for people, who need not wait for a compiler then.
-        self._env = KernelEnv(Hockey, plain=True, mode=mode, **scripts)
+        self._env = KernelEnv(Hockey, plain=True, mode=mode, player_one=scripts[0], player_two=scripts[1])
         self._params = SimpleNamespace(**self._env.parameters)
-        self._hands = assign_hands(player == "human", opponent == "human")
+        people = [who == "human" for who in self._players]
+        self._hands = assign_hands(*people)
         self._picture, self._recording = Picture(), recording
         self._picture.frames_per_second = fps
         self._picture.names = _names(player, opponent)
         self.tally = Tally(self._picture.names)
         self._keyboard = Keyboard()
-        self._keys = key_help(player, opponent)
+        self._keys = key_help(sum(people))
+        self._views: tuple[np.ndarray, np.ndarray]
 
     def play(self, seed: int | None, games: int | None) -> None:
-        self._env.reset(seed=seed)
+        self._begin(seed)
         self._show()
         print(self._keys, file=sys.stderr)  # once there is a window to play in
         while not self._stopped() and (games is None or self.tally.games < games):
             self._play_game()
-            self._env.reset()
+            self._begin()
 
     def close(self) -> None:
         self._picture.close()
+
+    def _begin(self, seed: int | None = None) -> None:
+        observation, info = self._env.reset(seed=seed)
+        self._views = observation, info["obs_agent_two"]
+        for who in self._players:
+            if not isinstance(who, str):
+                who.begin()
 
     def _play_game(self) -> None:
         """One game to its end; or until someone restarts or leaves it."""
         over = False
         while not over:
-            _, _, terminated, truncated, _ = self._env.step(self._actions())
+            observation, _, terminated, truncated, info = self._env.step(self._actions())
+            self._views = observation, info["obs_agent_two"]
             self.tally.steps += 1
             over = terminated or truncated
             if over:
@@ -139,23 +167,29 @@ class Match:
         return self._picture.closed or self._keyboard.left
 
     def _actions(self) -> np.ndarray:
-        """What the people at the keyboard want, in the table's directions; player 2 sees those the other way round."""
-        wishes = np.array([self._keyboard.wish(hands) for hands in self._hands], np.float32)
-        wishes[1, :2] *= -1.0
-        return wishes.ravel()
+        return np.concatenate([self._action(0), self._action(1)]).astype(np.float32)
+
+    def _action(self, side: int) -> Any:
+        """What a mind wants; or who is at the keyboard, in the table's directions, which player 2 sees turned."""
+        who = self._players[side]
+        if not isinstance(who, str):
+            return who.act(self._views[side])
+        x, y, turn, shoot = self._keyboard.wish(self._hands[side])
+        return (x, y, turn, shoot) if side == 0 else (-x, -y, turn, shoot)
 
 
-def _names(player: str, opponent: str) -> tuple[str, str]:
+def _names(player: Who, opponent: Who) -> tuple[str, str]:
     names = {"human": "you", "weak": "weak script", "strong": "strong script"}
-    if player != opponent:
-        return names[player], names[opponent]
-    kind = "player" if player == "human" else names[player]
+    first, second = (names[who] if isinstance(who, str) else who.name for who in (player, opponent))
+    if first != second:
+        return first, second
+    kind = "player" if player == "human" else first
     return f"left {kind}", f"right {kind}"
 
 
-def _check(player: str, opponent: str, mode: str, fps: int, games: int | None) -> None:
+def _check(player: Who, opponent: Who, mode: str, fps: int, games: int | None) -> None:
     for name, value, known in (("player", player, PLAYERS), ("opponent", opponent, PLAYERS), ("mode", mode, MODES)):
-        if value not in known:
+        if isinstance(value, str) and value not in known:
             raise OptionError(f"{name} should be one of {', '.join(known)}, got {value!r}")
     for name, number in (("fps", fps), ("games", games)):
         if number is not None and number < 1:
