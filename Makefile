@@ -21,7 +21,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 	$(if $(TRAIN_EPISODE_LENGTH),--set world_options.time_limit=$(TRAIN_EPISODE_LENGTH)) $(TRAIN_ARGS)
 
 .PHONY: help setup train train-20k train-parallel train-pure-rl test test-all check
-.PHONY: bench bench-kernels bench-learners bench-learning clean
+.PHONY: bench bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -77,6 +77,16 @@ bench-learners: $(READY)  ## the learners' speed, against Stable-Baselines3, on 
 
 bench-learning: $(READY)  ## what the learners reach, over three seeds (most of an hour)
 	$(BIN)/python benchmarks/learning.py
+
+bench-curriculum: $(READY)  ## phases, opponents and the agent that comes with rookery, on this machine
+	$(BIN)/python benchmarks/curriculum.py
+
+bench-league: $(READY)  ## a league of twenty agents: its time, and whether ratings say who wins
+	$(BIN)/python benchmarks/league.py
+
+bench-transfer: $(READY)  ## the hockey agent in the original's game on Box2D
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(BIN)/python benchmarks/transfer.py
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

@@ -1,0 +1,149 @@
+"""One function per row of the curriculum's table."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import rookery
+from engine_rows import Row, ratio_row
+from measure import in_turns
+from rookery.config import gather
+from rookery.engine.machine import usable_cores
+from rookery.learners.cpu import keep_memory, threads_for
+from rookery.training.evaluate_run import evaluate_run
+from rookery.training.gathering import Gatherer
+from rookery.training.lead import make_course, world_for
+from rookery.training.setup import learner_for, make_engine, planned, settle
+from rookery.training.timing import Stopwatch
+
+CONFIGS = Path(__file__).parent.parent / "configs"
+PPO = {"hidden": [64, 64], "epochs": 4, "rollout_length": 64, "minibatches": 4}
+# As in the hand-written trainers: dueling, double, one step, uniform replay, an update with 256 rows for every step.
+DDDQN = {
+    "hidden": [256, 256], "batch_size": 256, "n_step": 1, "prioritised": False, "start_steps": 256,
+    "updates_per_step": 1.0, "buffer_size": 100_000,
+}  # fmt: skip
+
+
+class Led:
+    """Hockey's envs and a learner at work as in a run, through phases and opponents if there are any."""
+
+    def __init__(self, folder: str, **keys: Any) -> None:
+        keep_memory()
+        given = gather({"world": "hockey", "runs_dir": folder, "seed": 1, "steps": 10**9, **keys})
+        config, world = settle(given)
+        place = world_for(config, world)
+        config = planned(config, place)
+        engine = make_engine(config, place)
+        self.learner = learner_for(config, place, engine)
+        self.threads = threads_for(self.learner, config.learner, usable_cores())
+        self.envs = make_course(config, place, engine, self.learner, Path(folder)) if config.is_led else engine
+        self.gatherer = Gatherer(self.envs, self.learner, Stopwatch(), lambda steps: 0.0)
+        self.gatherer.begin(*self.envs.reset(seed=1))
+
+    def work(self, steps: int) -> float:
+        """Make at least so many steps, with all the learning they bring; returns steps a second."""
+        torch.set_num_threads(self.threads)
+        before, started = self.gatherer.steps, time.perf_counter()
+        while self.gatherer.steps - before < steps:
+            self.gatherer.gather(self.learner.horizon, lambda: False)
+            self.gatherer.learn()
+            self.envs.finished_episodes()
+        return (self.gatherer.steps - before) / (time.perf_counter() - started)
+
+    def side(self, steps: int) -> Callable[[], float]:
+        """A turn of a comparison."""
+        self.work(2 * steps)  # to where games end at different times, and all that is kept has its size
+        return lambda: self.work(steps)
+
+
+def dqn_rows(rounds: int) -> list[Row]:
+    """DDDQN on hockey with 8 envs, over one env, by the hand-written trainer's count and by the true one."""
+    with tempfile.TemporaryDirectory() as folder:
+        by_round = {**DDDQN, "updates_each": "round"}
+        sides = {
+            "one": Led(folder, learner="dqn", num_envs=1, dqn=DDDQN).side(600),
+            "round": Led(folder, learner="dqn", num_envs=8, dqn=by_round).side(4000),
+            "step": Led(folder, learner="dqn", num_envs=8, dqn=DDDQN).side(800),
+        }
+        found = in_turns(sides, rounds)
+    return [
+        ratio_row("DDDQN env steps/s, 8 envs / 1, an update a round", found["round"], found["one"], 4),
+        ratio_row("DDDQN env steps/s, 8 envs / 1, an update an env step", found["step"], found["one"], 1.3),
+    ]
+
+
+def self_play_rows(rounds: int) -> list[Row]:
+    """PPO against copies of itself, against an archive, and against the strong script."""
+    common: dict[str, Any] = {"learner": "ppo", "num_envs": 128, "ppo": PPO}
+    with tempfile.TemporaryDirectory() as folder:
+        turn = 16 * 128 * 64
+        sides = {
+            "script": Led(folder, opponents="strong", **common).side(turn),
+            "self": Led(folder, opponents="self", **common).side(turn),
+        }
+        found = in_turns(sides, rounds)
+    speed = float(np.median(found["self"])) / 1000
+    share = 100 * (1.0 - float(np.median(found["self"] / found["script"])))
+    scripted = f"{np.median(found['script']):,.0f}/s scripted"
+    return [
+        Row("PPO self-play on hockey, 64x64, 4 epochs", f"{1000 * speed:,.0f}/s", scripted, speed, 30, " k/s"),
+        Row("what policy opponents cost", f"{1000 * speed:,.0f}/s", scripted, share, 35, " %", most=True),
+    ]
+
+
+def agent_rows(rounds: int) -> list[Row]:
+    """The agent that comes with rookery, over 1,000 games against each script."""
+    rows = []
+    for who in ("strong", "weak"):
+        played = evaluate_run("hockey", opponents=[who], episodes=1000, seed=20_261_115)
+        result = f"{played['won']} won, {played['drawn']} drawn, {played['lost']} lost"
+        rows.append(Row(f"hockey agent against {who}: won", result, "", 100 * played["win_rate"], 85, " %"))
+        rows.append(
+            Row(f"hockey agent against {who}: lost", result, "", 100 * played["loss_rate"], 5.01, " %", most=True)
+        )
+    return rows
+
+
+def curriculum_rows(rounds: int) -> list[Row]:
+    """configs/curriculum_base.json with 40 episodes a phase and small nets: where its phases begin."""
+    rows = []
+    for kind in ("DDDQN", "SAC"):
+        begun = [_boundaries(kind, num_envs) for num_envs in (1, 4, 8)]
+        same = all(places == [0, 40, 80, 120] for places in begun)
+        label = f"four-phase JSON, {kind}, num_envs 1, 4, 8: phases begin at episodes"
+        rows.append(Row(label, "; ".join(map(str, begun)), "", float(same), 1, ""))
+    return rows
+
+
+def _boundaries(kind: str, num_envs: int) -> list[int]:
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        path = Path(folder) / "curriculum.json"
+        path.write_text(json.dumps(shrunk(kind)))
+        with contextlib.redirect_stderr(io.StringIO()):
+            result = rookery.train(path, num_envs=num_envs, runs_dir=folder, monitor={"panel": False, "plot": False})
+        lines = [json.loads(line) for line in (result.path / "metrics.jsonl").open()]
+    return [line["episodes"] for line in lines if line.get("kind") == "note" and "phase" in line]
+
+
+def shrunk(kind: str, episodes: int = 40) -> dict[str, Any]:
+    """The four-phase file, for a minute's work."""
+    old = json.loads((CONFIGS / "curriculum_base.json").read_text())
+    for phase in old["curriculum"]["phases"]:
+        phase["episodes"] = episodes
+    old["hyperparameters"]["batch_size"] = 32
+    old["agent"] = {"type": kind, "hyperparameters": {"hidden_dim": [32, 32]}}
+    return old
+
+
+ROWS = {"agent": agent_rows, "curriculum": curriculum_rows, "dqn": dqn_rows, "self-play": self_play_rows}
