@@ -30,11 +30,11 @@ class Row:
     value: float
     least: float
     unit: str = "x"
-    most: bool = False  # the figure must stay below instead
+    most: bool = False  # it is the most that the figure may be
 
     @property
     def passed(self) -> bool:
-        return self.value < self.least if self.most else self.value >= self.least
+        return self.value <= self.least if self.most else self.value >= self.least
 
     @property
     def figure(self) -> str:
@@ -42,7 +42,7 @@ class Row:
 
     @property
     def target(self) -> str:
-        return f"{'<' if self.most else '>='} {self.least:g}{self.unit}"
+        return f"{'<=' if self.most else '>='} {self.least:g}{self.unit}"
 
     def as_dict(self) -> dict[str, Any]:
         return {"measure": self.measure, "ours": self.ours, "theirs": self.theirs, "value": self.value,
