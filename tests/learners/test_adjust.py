@@ -43,7 +43,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "value_weight": {"value_weight": 3.0},
     "target_kl": {"target_kl": 1e-12},
     "normalise_advantages": {"normalise_advantages": False},
-    "batch_size": {"batch_size": 12},
+    "batch_size": {"batch_size": 5},
     "updates_per_step": {"updates_per_step": 0.25},
     "updates_each": {"updates_each": "round"},
     "tau": {"tau": 0.5},
@@ -161,7 +161,7 @@ def test_the_configuration_stays_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("kind", "changes", "message"),
     [
-        ("ppo", {"rollout_length": 12}, "`rollout_length` cannot change during a run; these can: clip, "),
+        ("ppo", {"rollout_length": 12}, "`rollout_length` cannot change during a run; these can: batch_size, clip, "),
         ("sac", {"hidden": [9], "n_step": 3}, "`hidden` and `n_step` cannot change"),
         ("dqn", {"buffer_size": 10}, "`buffer_size` cannot change"),
         ("dqn", {"gama": 0.1}, "unknown option `gama`; did you mean `gamma`"),

@@ -110,6 +110,12 @@ def test_every_epoch_goes_through_all_minibatches() -> None:
     assert adam_steps(filled(epochs=5, minibatches=3)) == 15
 
 
+def test_minibatches_can_be_told_by_their_size() -> None:
+    """24 rows in parts of at most 5 are 5 parts; of more rows than there are, one."""
+    assert adam_steps(filled(epochs=1, batch_size=5)) == 5
+    assert adam_steps(filled(epochs=1, batch_size=1000)) == 1
+
+
 def test_divergence_stops_an_update_after_an_epoch() -> None:
     """Once the policy has moved further than the target, no further epoch begins; a far target is never met."""
     assert adam_steps(filled(epochs=5, minibatches=2, target_kl=1e-12)) == 2

@@ -73,12 +73,15 @@ class PPOOptions(Options):
     """Proximal policy optimisation."""
 
     adjustable = ALWAYS_ADJUSTABLE | {
-        "minibatches", "epochs", "gae_lambda", "clip", "clip_schedule", "clip_values", "entropy", "value_weight",
-        "target_kl", "normalise_advantages",
+        "minibatches", "batch_size", "epochs", "gae_lambda", "clip", "clip_schedule", "clip_values", "entropy",
+        "value_weight", "target_kl", "normalise_advantages",
     }  # fmt: skip
 
     rollout_length: int = Field(128, ge=1, description="Steps of each env between two updates.")
     minibatches: int = Field(4, ge=1, description="Into how many parts each epoch divides a rollout.")
+    batch_size: int | None = Field(
+        None, ge=1, description="Rows of one part, which then decides how many there are, instead of `minibatches`."
+    )
     epochs: int = Field(4, ge=1, description="How many times an update goes through its rollout.")
     gae_lambda: float = Field(0.95, ge=0, le=1, description="How far advantages trust rewards over the critic.")
     clip: float = Field(0.2, gt=0, description="How far the policy may move from the one that acted.")

@@ -271,13 +271,19 @@ class PPO(Learner):
         rollout = self.rollout
         if features is not None:  # a recurrent policy's were kept, since computing them again takes as long as acting
             return self.policy.critic(features).reshape(rollout.length, -1)
-        size = max(1, len(leaves[0]) // self.options.minibatches)
+        size = max(1, len(leaves[0]) // self.minibatches)
         parts = zip(*(leaf.split(size) for leaf in leaves), strict=True)
         judged = [self._critic_of(self.policy.features(list(part))) for part in parts]
         return torch.cat(judged).reshape(rollout.length, -1)
 
     def _critic_of(self, features: Tensor) -> Tensor:
         return self._critic.trace(features).clone() if self._by_hand else self.policy.critic(features)
+
+    @property
+    def minibatches(self) -> int:
+        """Into how many parts an epoch divides a rollout."""
+        rows, size = self.options.rollout_length * self.num_envs, self.options.batch_size
+        return self.options.minibatches if size is None else max(1, -(-rows // size))
 
     def _minibatches(self, samples: dict[str, Tensor]) -> Any:
         """The rollout once, shuffled, in parts; whole trajectories of some envs if the policy is recurrent."""
@@ -293,7 +299,7 @@ class PPO(Learner):
             count, axis = rollout.length * self.num_envs, 0
             tensors = {name: value.flatten(0, 1) for name, value in tensors.items() if name != "starts"}
         order = torch.randperm(count, generator=self.generator, device=self.device)
-        size = -(-count // min(self.options.minibatches, count))
+        size = -(-count // min(self.minibatches, count))
         # Shuffling everything once is quicker than gathering each part of it.
         columns = [value.index_select(axis, order).split(size, axis) for value in tensors.values()]
         for parts in zip(*columns, strict=True):
@@ -377,7 +383,7 @@ class PPO(Learner):
 
     @property
     def update_rows(self) -> int:
-        return -(-self.options.rollout_length * self.num_envs // self.options.minibatches)
+        return -(-self.options.rollout_length * self.num_envs // self.minibatches)
 
     def workload(self) -> Callable[[], None]:
         rows = self.update_rows
