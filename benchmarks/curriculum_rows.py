@@ -6,25 +6,19 @@ import contextlib
 import io
 import json
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 import rookery
+from at_work import AtWork
 from engine_rows import Row, ratio_row
 from measure import in_turns
 from rookery.config import gather
-from rookery.engine.machine import usable_cores
-from rookery.learners.cpu import keep_memory, threads_for
 from rookery.training.evaluate_run import evaluate_run
-from rookery.training.gathering import Gatherer
 from rookery.training.lead import make_course, world_for
 from rookery.training.setup import learner_for, make_engine, planned, settle
-from rookery.training.timing import Stopwatch
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 PPO = {"hidden": [64, 64], "epochs": 4, "rollout_length": 64, "minibatches": 4}
@@ -35,36 +29,16 @@ DDDQN = {
 }  # fmt: skip
 
 
-class Led:
-    """Hockey's envs and a learner at work as in a run, through phases and opponents if there are any."""
-
-    def __init__(self, folder: str, **keys: Any) -> None:
-        keep_memory()
-        given = gather({"world": "hockey", "runs_dir": folder, "seed": 1, "steps": 10**9, **keys})
-        config, world = settle(given)
-        place = world_for(config, world)
-        config = planned(config, place)
-        engine = make_engine(config, place)
-        self.learner = learner_for(config, place, engine)
-        self.threads = threads_for(self.learner, config.learner, usable_cores())
-        self.envs = make_course(config, place, engine, self.learner, Path(folder)) if config.is_led else engine
-        self.gatherer = Gatherer(self.envs, self.learner, Stopwatch(), lambda steps: 0.0)
-        self.gatherer.begin(*self.envs.reset(seed=1))
-
-    def work(self, steps: int) -> float:
-        """Make at least so many steps, with all the learning they bring; returns steps a second."""
-        torch.set_num_threads(self.threads)
-        before, started = self.gatherer.steps, time.perf_counter()
-        while self.gatherer.steps - before < steps:
-            self.gatherer.gather(self.learner.horizon, lambda: False)
-            self.gatherer.learn()
-            self.envs.finished_episodes()
-        return (self.gatherer.steps - before) / (time.perf_counter() - started)
-
-    def side(self, steps: int) -> Callable[[], float]:
-        """A turn of a comparison."""
-        self.work(2 * steps)  # to where games end at different times, and all that is kept has its size
-        return lambda: self.work(steps)
+def led(folder: str, **keys: Any) -> AtWork:
+    """A learner on hockey, through phases and opponents if there are any."""
+    given = gather({"world": "hockey", "runs_dir": folder, "seed": 1, "steps": 10**9, **keys})
+    config, world = settle(given)
+    place = world_for(config, world)
+    config = planned(config, place)
+    engine = make_engine(config, place)
+    learner = learner_for(config, place, engine)
+    envs = make_course(config, place, engine, learner, Path(folder)) if config.is_led else engine
+    return AtWork(envs, learner, config.learner)
 
 
 def dqn_rows(rounds: int) -> list[Row]:
@@ -72,9 +46,9 @@ def dqn_rows(rounds: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         by_round = {**DDDQN, "updates_each": "round"}
         sides = {
-            "one": Led(folder, learner="dqn", num_envs=1, dqn=DDDQN).side(600),
-            "round": Led(folder, learner="dqn", num_envs=8, dqn=by_round).side(4000),
-            "step": Led(folder, learner="dqn", num_envs=8, dqn=DDDQN).side(800),
+            "one": led(folder, learner="dqn", num_envs=1, dqn=DDDQN).side(600),
+            "round": led(folder, learner="dqn", num_envs=8, dqn=by_round).side(4000),
+            "step": led(folder, learner="dqn", num_envs=8, dqn=DDDQN).side(800),
         }
         found = in_turns(sides, rounds)
     return [
@@ -89,8 +63,8 @@ def self_play_rows(rounds: int) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         turn = 16 * 128 * 64
         sides = {
-            "script": Led(folder, opponents="strong", **common).side(turn),
-            "self": Led(folder, opponents="self", **common).side(turn),
+            "script": led(folder, opponents="strong", **common).side(turn),
+            "self": led(folder, opponents="self", **common).side(turn),
         }
         found = in_turns(sides, rounds)
     speed = float(np.median(found["self"])) / 1000

@@ -11,44 +11,21 @@ from stable_baselines3 import DQN, PPO, SAC
 from stable_baselines3.common.env_util import make_vec_env
 
 import rookery
+from at_work import AtWork
 from engine_rows import Row, ratio_row
 from measure import in_turns
-from rookery.learners.cpu import keep_memory, threads_for
 from rookery.learners.options import DQNOptions, Options, PPOOptions, SACOptions
 from rookery.learners.registry import make_learner
-from rookery.training.gathering import Gatherer
-from rookery.training.timing import Stopwatch
 
 CORES = torch.get_num_threads()
 NETS = {"policy_kwargs": {"net_arch": [64, 64]}, "device": "cpu", "verbose": 0, "seed": 1}
 
 
-class Ours:
-    """A learner at work, as in a run, with the number of threads a run would choose."""
-
-    def __init__(self, world: str, learner: str, options: Options, num_envs: int, backend: str) -> None:
-        keep_memory()
-        self.envs = rookery.make_vec(world, num_envs, backend, autoreset_mode="SameStep", copy=False)
-        spaces = self.envs.single_observation_space, self.envs.single_action_space
-        self.learner = make_learner(learner, *spaces, options, num_envs, 1, "cpu")
-        self.threads = threads_for(self.learner, learner, CORES)
-        self.gatherer = Gatherer(self.envs, self.learner, Stopwatch(), lambda steps: 0.0)
-        self.gatherer.begin(*self.envs.reset(seed=1))
-
-    def work(self, steps: int) -> float:
-        """Make at least so many steps, with all the learning they bring; returns seconds per step."""
-        torch.set_num_threads(self.threads)
-        before, started = self.gatherer.steps, time.perf_counter()
-        while self.gatherer.steps - before < steps:
-            self.gatherer.gather(self.learner.horizon, lambda: False)
-            self.gatherer.learn()
-            self.envs.finished_episodes()
-        return (time.perf_counter() - started) / (self.gatherer.steps - before)
-
-    def side(self, steps: int) -> Callable[[], float]:
-        """A turn of the comparison: steps a second."""
-        self.work(steps)  # to where compilers and allocators have settled
-        return lambda: 1.0 / self.work(steps)
+def ours(world: str, learner: str, options: Options, num_envs: int, backend: str) -> AtWork:
+    """A learner on a world, as in a run."""
+    envs = rookery.make_vec(world, num_envs, backend, autoreset_mode="SameStep", copy=False)
+    spaces = envs.single_observation_space, envs.single_action_space
+    return AtWork(envs, make_learner(learner, *spaces, options, num_envs, 1, "cpu"), learner)
 
 
 def theirs(model: Any, steps: int) -> Callable[[], float]:
@@ -74,8 +51,8 @@ def ppo_rows(rounds: int) -> list[Row]:
     """PPO with the same net, envs, rollout, batch and epochs."""
     options = PPOOptions(rollout_length=256, minibatches=8, epochs=4)
     sides = {
-        "kernel": Ours("rookery/CartPole-v1", "ppo", options, 8, "kernel").side(8192),
-        "gymnasium": Ours("CartPole-v1", "ppo", options, 8, "serial").side(4096),
+        "kernel": ours("rookery/CartPole-v1", "ppo", options, 8, "kernel").side(8192),
+        "gymnasium": ours("CartPole-v1", "ppo", options, 8, "serial").side(4096),
         "sb3": theirs(sb3_ppo(), 2048),
     }
     found = in_turns(sides, rounds)
@@ -89,7 +66,7 @@ def ppo_wide_rows(rounds: int) -> list[Row]:
     """PPO in the setting in which PureJaxRL was measured, against SB3 in its own."""
     options = PPOOptions(rollout_length=128, minibatches=4, epochs=4)
     sides = {
-        "ours": Ours("rookery/CartPole-v1", "ppo", options, 64, "kernel").side(8 * 8192),
+        "ours": ours("rookery/CartPole-v1", "ppo", options, 64, "kernel").side(8 * 8192),
         "sb3": theirs(sb3_ppo(), 2048),
     }
     found = in_turns(sides, rounds)
@@ -103,7 +80,7 @@ def sac_rows(rounds: int) -> list[Row]:
         "MlpPolicy", make_vec_env("Pendulum-v1", 1), batch_size=256, learning_starts=256, device="cpu", seed=1,
         policy_kwargs={"net_arch": [256, 256]},
     )  # fmt: skip
-    sides = {"ours": Ours("rookery/Pendulum-v1", "sac", options, 1, "kernel").side(300), "sb3": theirs(model, 300)}
+    sides = {"ours": ours("rookery/Pendulum-v1", "sac", options, 1, "kernel").side(300), "sb3": theirs(model, 300)}
     found = in_turns(sides, rounds)
     return [ratio_row("SAC updates/s, Pendulum, one a step / SB3", found["ours"], found["sb3"], 1.3)]
 
@@ -117,8 +94,8 @@ def dqn_rows(rounds: int) -> list[Row]:
         gradient_steps=1, device="cpu", seed=1,
     )  # fmt: skip
     sides = {
-        "many": Ours("rookery/CartPole-v1", "dqn", options, 8, "kernel").side(4000),
-        "one": Ours("rookery/CartPole-v1", "dqn", options, 1, "kernel").side(1500),
+        "many": ours("rookery/CartPole-v1", "dqn", options, 8, "kernel").side(4000),
+        "one": ours("rookery/CartPole-v1", "dqn", options, 1, "kernel").side(1500),
         "sb3": theirs(model, 1500),
     }
     found = in_turns(sides, rounds)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rookery.errors import MissingExtra
+from rookery.monitor.canvas import figure_class, save_figure
 from rookery.monitor.events import Event
 from rookery.monitor.figures import opponents_met, setting
 from rookery.monitor.jsonl import METRICS, history
@@ -32,9 +31,8 @@ def plot_run(folder: str | Path) -> Path | None:
 
 def draw(metrics_path: str | Path, out_path: str | Path) -> Path:
     """Draw the run whose metrics those are; `out_path` names the kind of picture by its ending."""
-    figure_class = _figure_class()
     events, out = history(metrics_path), Path(out_path)
-    figure = figure_class(figsize=(10, 6.4), layout="constrained", facecolor="white")
+    figure = figure_class()(figsize=(10, 6.4), layout="constrained", facecolor="white")
     figure.get_layout_engine().set(h_pad=0.1, w_pad=0.08, hspace=0.04, wspace=0.03)
     grid = figure.add_gridspec(2, 3, height_ratios=(2.1, 1))
     _draw_returns(figure.add_subplot(grid[0, :]), events)
@@ -51,7 +49,7 @@ def draw(metrics_path: str | Path, out_path: str | Path) -> Path:
     for axes in figure.axes:
         _tidy(axes)
     _set_title(figure, events)
-    _save(figure, out)
+    save_figure(figure, out)
     return out
 
 
@@ -199,23 +197,3 @@ def _with_prefixes() -> Any:
     from matplotlib.ticker import EngFormatter
 
     return EngFormatter(sep=" ")
-
-
-def _save(figure: Any, out: Path) -> None:
-    """Beside first and then renamed, so that a picture is never half there."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    beside = out.with_name(f".{out.stem}.{os.getpid()}{out.suffix}")
-    try:
-        figure.savefig(beside, dpi=200)
-        os.replace(beside, out)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _figure_class() -> Any:
-    """A figure of its own, without pyplot's global state; saving picks the right canvas by itself."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("a plot needs matplotlib, which is not installed: pip install 'rookery[plot]'") from None
-    return Figure

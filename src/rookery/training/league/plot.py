@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rookery.errors import MissingExtra, OptionError
+from rookery.errors import OptionError
+from rookery.monitor.canvas import figure_class, save_figure
 from rookery.training.league.ratings import Rating
 from rookery.training.league.report import Entry, Report
 from rookery.training.league.stored import StoredLeague
@@ -25,27 +25,26 @@ Point = tuple[int, Rating]
 def draw_league(stored: Sequence[StoredLeague], report: Report | None, out: Path) -> Path:
     """Draw what is known, to a file whose ending names the kind of picture: the latest tournament's ratings and its
     matrix or, where there was none, the ratings of training."""
-    figure_class = _figure_class()
     if report is None:
-        figure = figure_class(figsize=(10, 4.6), layout="constrained", facecolor="white")
+        figure = figure_class()(figsize=(10, 4.6), layout="constrained", facecolor="white")
         _draw_training(figure.add_subplot(), stored)
         title = "league of " + ", ".join(league.run.name for league in stored)
     else:
         side = min(12.0, 3.2 + 0.3 * len(report.entries))
-        figure = figure_class(figsize=(side + 7.2, side), layout="constrained", facecolor="white")
+        figure = figure_class()(figsize=(side + 7.2, side), layout="constrained", facecolor="white")
         curves, matrix = figure.subplots(1, 2, width_ratios=(6.0, side))
         _draw_tournament(curves, report)
         _draw_matrix(matrix, report)
         title = f"{report.title}: {len(report.entries)} players, {report.games} games a pair"
     figure.get_layout_engine().set(h_pad=0.1, w_pad=0.1, wspace=0.04)
     figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK)
-    _save(figure, out)
+    save_figure(figure, out, dpi=150)
     return out
 
 
 def check_picture_file(file: str) -> None:
     """Refuse before anything is played what could not be drawn afterwards."""
-    known = _figure_class()().canvas.get_supported_filetypes()
+    known = figure_class()().canvas.get_supported_filetypes()
     kind = Path(file).suffix.lstrip(".").lower()
     if kind not in known:
         raise OptionError(f"plot should name a file ending in one of {', '.join(sorted(known))}, got {file!r}")
@@ -174,23 +173,3 @@ def _write_figures(axes: Any, shares: np.ndarray) -> None:
         if np.isfinite(share):
             colour = "white" if abs(share - 0.5) > 0.32 else INK
             axes.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize=size, color=colour)
-
-
-def _save(figure: Any, out: Path) -> None:
-    """Beside first and then renamed, so that a picture is never half there."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    beside = out.with_name(f".{out.stem}.{os.getpid()}{out.suffix}")
-    try:
-        figure.savefig(beside, dpi=150)
-        os.replace(beside, out)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _figure_class() -> Any:
-    """A figure of its own, without pyplot's global state; saving picks the right canvas by itself."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("a plot needs matplotlib, which is not installed: pip install 'rookery[plot]'") from None
-    return Figure

@@ -1,0 +1,41 @@
+"""A learner at work, as in a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from rookery.engine.machine import usable_cores
+from rookery.learners.api import Learner
+from rookery.learners.cpu import keep_memory, threads_for
+from rookery.training.gathering import Gatherer
+from rookery.training.timing import Stopwatch
+
+
+class AtWork:
+    """Envs and a learner, with the number of threads a run would choose."""
+
+    def __init__(self, envs: Any, learner: Learner, name: str) -> None:
+        keep_memory()
+        self.envs, self.learner = envs, learner
+        self.threads = threads_for(learner, name, usable_cores())
+        self.gatherer = Gatherer(envs, learner, Stopwatch(), lambda steps: 0.0)
+        self.gatherer.begin(*envs.reset(seed=1))
+
+    def work(self, steps: int) -> float:
+        """Make at least so many steps, with all the learning they bring; returns steps a second."""
+        torch.set_num_threads(self.threads)
+        before, started = self.gatherer.steps, time.perf_counter()
+        while self.gatherer.steps - before < steps:
+            self.gatherer.gather(self.learner.horizon, lambda: False)
+            self.gatherer.learn()
+            self.envs.finished_episodes()
+        return (self.gatherer.steps - before) / (time.perf_counter() - started)
+
+    def side(self, steps: int) -> Callable[[], float]:
+        """A turn of a comparison, once compilers and allocators have settled."""
+        self.work(2 * steps)
+        return lambda: self.work(steps)
