@@ -20,6 +20,7 @@ FLAGS: dict[str, list[Flag]] = {
     "the run": [
         ("--steps", "steps", "N"),
         ("--num-episodes --episodes", "episodes", "N"),
+        ("--episode-length", "episode_length", "N"),
         ("--seed", "seed", "N"),
     ],
     "the world": [
@@ -45,7 +46,13 @@ FLAGS: dict[str, list[Flag]] = {
         ("--checkpoint-dir", "checkpoints.dir", "DIR"),
     ],
 }
-SWITCHES = {"gpu", "monitor.video", "monitor.panel"}  # flags with a shape of their own
+GAME_BOY = (
+    ("profile", "NAME", "the game: meadow, oracle_of_seasons, or a profile of your own, as a .toml file (meadow)"),
+    ("rom", "PATH", "the game's ROM, which you own; left out, one in ROOKERY_ROM_DIR"),
+    ("observation", "WHAT", "memory, pixels or both (as the profile says)"),
+)
+# Flags with a shape of their own.
+SWITCHES = {"gpu", "monitor.video", "monitor.panel", *(f"world_options.{name}" for name, _, _ in GAME_BOY)}
 EXAMPLES = """\
 example: rookery train CartPole-v1
          rookery train my_file.py:MyEnv --num-envs 8 --steps 1e6
@@ -72,8 +79,8 @@ def _add_train(commands: Commands, command: Command) -> None:
     parser.description, parser.epilog = textwrap.fill(parser.description or "", 100), EXAMPLES
     parser.add_argument(
         "world", metavar="WORLD_OR_CONFIG", nargs="?",
-        help="a Gymnasium id, such as CartPole-v1; a class or function in a file, such as my_env.py:MyEnv; hockey; or "
-        "a config file (.toml, .json, .yaml)",
+        help="a Gymnasium id, such as CartPole-v1; a class or function in a file, such as my_env.py:MyEnv; hockey; "
+        "gameboy; or a config file (.toml, .json, .yaml)",
     )  # fmt: skip
     groups = {title: parser.add_argument_group(title) for title in FLAGS}
     for title, flags in FLAGS.items():
@@ -98,6 +105,9 @@ def _add_flag(group: argparse._ArgumentGroup, names: str, key: str, metavar: str
 
 def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
     groups["the learner"].add_argument("--gpu", type=int, metavar="N", help="short for --device cuda:N")
+    for name, metavar, text in GAME_BOY:
+        flag = f"world_options.{name}"
+        groups["the world"].add_argument(f"--{name}", dest=flag, metavar=metavar, help=f"of gameboy: {text}")
     video, panel = groups["evaluation"], groups["where things go"]
     video.add_argument(
         "--video", dest="monitor.video", action="store_const", const=True, help="record a video when the run ends"

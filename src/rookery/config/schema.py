@@ -82,11 +82,14 @@ class RunConfig(Section):
 
     world: str = Field(
         min_length=1,
-        description="What to train on: a Gymnasium id such as CartPole-v1, my_file.py:MyEnv, or hockey.",
+        description="What to train on: a Gymnasium id such as CartPole-v1, my_file.py:MyEnv, hockey, or gameboy.",
     )
     world_options: dict[str, Any] = Field({}, description="Keyword arguments for the world.")
     steps: int = Field(100_000, gt=0, description="How many steps to train for, counted over all envs.")
     episodes: Count | None = Field(None, description="Stop after so many episodes, if that comes first.")
+    episode_length: Count | None = Field(
+        None, description="Steps after which an episode is cut; left out, as the world has it."
+    )
     seed: int = Field(0, ge=0, lt=SEEDS, description="The same seed and configuration give the same run.")
 
     num_envs: Count | Literal["auto", "adaptive"] = Field(

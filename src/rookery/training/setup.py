@@ -21,7 +21,7 @@ from rookery.training.evaluate import Evaluator
 from rookery.training.lead import anchored, judges, length_of, seat_in, world_for
 from rookery.training.recipes import recipe_for, usual_learner
 from rookery.training.seats import Seat
-from rookery.training.world import World, check_learner, choose_learner, find, given_world
+from rookery.training.world import World, check_learner, choose_learner, episode_option, find, given_world
 
 EVALUATION_KEY = 1_000_003  # sets the evaluation's seed apart from those of all envs
 
@@ -37,6 +37,10 @@ def settle(given: dict[str, Any], actual: Any = None) -> tuple[RunConfig, World]
         world = given_world(actual, first.world, first.world_options)
     else:
         world = find(first.world, first.takes_twin, named, first.world_options)
+    if first.episode_length is not None:  # from here on an option of the world like others
+        option = {episode_option(world): first.episode_length}
+        others = {key: value for key, value in given.items() if key != "episode_length"}
+        return settle({**others, "world_options": {**first.world_options, **option}}, actual)
     seat = seat_in(first, world_for(first, world))
     learner = named or usual_learner(world.name) or choose_learner(seat.action_space, world.kernel)
     check_learner(learner, seat.action_space, seat.observation_space)

@@ -18,7 +18,8 @@ from rookery.engine.source import kernel_of, resolve
 from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.training.seats import seat_of
 
-SHORT_NAMES = {"hockey": "rookery/HockeyOne-v0"}
+GAME_BOY = "rookery/GameBoy-v0"
+SHORT_NAMES = {"hockey": "rookery/HockeyOne-v0", "gameboy": GAME_BOY}
 DUELS = {"rookery/HockeyOne-v0": "rookery/Hockey-v0"}  # worlds for one player, and their form for two
 VERSION = re.compile(r"-v(\d+)$")
 
@@ -49,6 +50,8 @@ def find(world: str, twin: bool = True, learner: str | None = None, options: Map
     """
     kwargs = dict(options or {})
     short = world.lower()
+    if short == "gameboy":
+        return World(f"gameboy-{_title(kwargs.get('profile', 'meadow'))}", GAME_BOY, kernel=False, env_kwargs=kwargs)
     if short in SHORT_NAMES:
         if learner == "dqn":
             kwargs.setdefault("discrete", True)
@@ -61,6 +64,23 @@ def find(world: str, twin: bool = True, learner: str | None = None, options: Map
     if twin and other in gym.registry:
         return _twin(world, other, kwargs)
     return _plain(world, kwargs)
+
+
+def _title(profile: Any) -> str:
+    """A profile's name within a run's name: of one in a file, that of the file."""
+    return re.sub(r"[^\w.+=-]+", "-", Path(str(profile)).stem)
+
+
+def episode_option(world: World) -> str:
+    """The option by which a world is told how many steps an episode has at most."""
+    if world.source == GAME_BOY:
+        return "episode_length"
+    if isinstance(world.source, str) and world.source in gym.registry:
+        return "max_episode_steps"
+    raise OptionError(
+        f"{world.name} decides itself how long its episodes are: leave out `episode_length`, and give the world an "
+        "option for it, as in --set world_options.length=500"
+    )
 
 
 def spell(world: Any) -> str:
