@@ -187,3 +187,14 @@ def test_bad_values_never_reach_the_weights(tmp_path: Path) -> None:
     assert all(value.isfinite().all() for value in weights.values())
     summary = json.loads((tmp_path / "runs" / "bad" / "summary.json").read_text())
     assert summary["reason"].startswith("failed: BadValue")
+
+
+def test_how_episodes_went_is_told_while_training(tmp_path):
+    """A world's last infos become figures of progress and of the summary: here, how many games were won."""
+    keys = {"world": "hockey", "world_options": {"opponent": "weak", "time_limit": 40}, "num_envs": 8, "steps": 4096}
+    result = train("ppo", tmp_path, **keys)
+    summary = json.loads((result.path / "summary.json").read_text())
+    assert 0.0 <= summary["win_rate_last_10"] <= 1.0
+    lines = [json.loads(line) for line in (result.path / "metrics.jsonl").read_text().splitlines()]
+    told = [line["episode/win_rate"] for line in lines if line["kind"] == "progress" and "episode/win_rate" in line]
+    assert told and all(0.0 <= rate <= 1.0 for rate in told)

@@ -16,10 +16,9 @@ from rookery.engine.engine import Engine
 from rookery.learners.agent import Agent
 from rookery.learners.observations import mask_of
 from rookery.training.against import Against
+from rookery.training.outcomes import outcomes_of
 from rookery.training.record import Results
 from rookery.training.world import World
-
-OUTCOMES = ("winner", "is_success", "success")  # infos at the end of an episode that say how it went
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,8 @@ class Evaluator:
             observations, _, terminated, truncated, infos = envs.step(actions)
             starts = terminated | truncated
             if starts[0]:
-                _note_outcomes(outcomes, infos)
+                for name, values in outcomes_of(infos, envs.metadata).items():
+                    outcomes.setdefault(name, []).extend(values)
                 finished = envs.finished_episodes()
                 returns += finished["return"].tolist()
                 lengths += finished["length"].tolist()
@@ -125,11 +125,3 @@ def single_env(world: World, backend: str, **guard: Any) -> Engine:
     return make_vec(
         world.source, 1, backend, workers=1, autoreset_mode="SameStep", env_kwargs=world.env_kwargs, **guard
     )
-
-
-def _note_outcomes(outcomes: dict[str, list[float]], infos: dict[str, Any]) -> None:
-    final = infos.get("final_info", {})
-    for name in OUTCOMES:
-        if name in final:
-            rate = "win_rate" if name == "winner" else "success_rate"
-            outcomes.setdefault(rate, []).append(float(np.asarray(final[name])[0] == 1))

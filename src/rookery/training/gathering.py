@@ -15,6 +15,7 @@ from rookery.engine.groups import Group
 from rookery.learners.api import Learner
 from rookery.learners.observations import mask_of
 from rookery.training.course import Course
+from rookery.training.outcomes import outcomes_of
 from rookery.training.rolling import roller_for
 from rookery.training.timing import Stopwatch
 
@@ -31,6 +32,7 @@ class Gatherer:
         self.envs, self.learner, self.watch = envs, learner, watch
         self.steps, self._share = 0, share
         self.figures: dict[str, float] = {}  # of the latest update
+        self.outcomes: Callable[[dict[str, list[float]]], None] = lambda told: None  # hears how episodes went
         # Where envs are stepped on this very thread nothing can overlap, and a plain step costs less than its halves.
         self._at_once = envs.backend in IN_PROCESS and len(envs.groups) == 1
         self._stepping = "env" if envs.backend in IN_PROCESS else "waiting"
@@ -129,6 +131,8 @@ class Gatherer:
     def _record(self, part: Part, answer: tuple[Any, ...]) -> None:
         observations, rewards, terminated, truncated, infos = answer
         part.observations, part.mask = observations, mask_of(observations, infos)
+        if "final_info" in infos:
+            self.outcomes(outcomes_of(infos, self.envs.metadata))
         self.learner.record(part.rows, observations, rewards, terminated, truncated, finals(infos), part.mask)
         self._count(len(rewards))
 

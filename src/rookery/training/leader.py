@@ -86,8 +86,7 @@ class Leader(Unled):
         return finished[: self.phases.collect()]
 
     def figures(self) -> dict[str, Any]:
-        rate = self.phases.win_rate
-        return {"phase": self.phases.index + 1} | ({} if rate is None else {"episode/win_rate": rate})
+        return {"phase": self.phases.index + 1}
 
     def advance(self, learner: Learner) -> tuple[Any, dict[str, Any]]:
         """Begin the next phase, in all envs at once; returns the observations to go on from."""

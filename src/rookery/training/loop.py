@@ -50,6 +50,7 @@ class Loop:
         self.watch = Stopwatch()
         self.gatherer = Gatherer(crew.envs, crew.learner, self.watch, self._share)
         self.episodes = Episodes()
+        self.gatherer.outcomes = self.episodes.note
         self.seconds = 0.0  # of earlier sittings
         self.last_evaluation: float | None = None
         self.best_evaluation: float | None = None
@@ -218,7 +219,8 @@ class Loop:
     def _seconds_left(self, done: float) -> float | None:
         """At the pace of this sitting, by how much of the run it has done."""
         mine = done - self._first_share
-        return (time.perf_counter() - self._started) * (1.0 - done) / mine if mine > 0 else None
+        left = max(0.0, 1.0 - done)
+        return (time.perf_counter() - self._started) * left / mine if mine > 0 else None
 
     def _event(self, kind: str, **values: Any) -> None:
         self.crew.sinks.write(Event(kind, self.steps, values, time.time()))

@@ -64,6 +64,7 @@ def _end(run: RunDir, loop: Loop, reason: str, **pictures: str) -> None:
         "seconds": loop.elapsed,
         "return_last_10": _number(loop.episodes.mean_return(10)),
         "return_last_100": _number(loop.episodes.mean_return()),
+        **{f"{name}_last_10": value for name, value in loop.episodes.last_outcomes(10).items()},
         "num_envs": loop.envs.num_envs,
         "steps_per_second": loop.speed,
         "eval/return": loop.last_evaluation,
