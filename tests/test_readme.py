@@ -61,5 +61,10 @@ def test_the_commands_exist():
 
 @pytest.mark.parametrize("link", re.findall(r"\]\((\w[^):]*)\)", README))
 def test_links_lead_somewhere(link):
-    """Pages and the picture are where the README says."""
-    assert (Path(__file__).parent.parent / link).is_file()
+    """Pages and pictures are where the README says, with the headings that it names."""
+    path, _, anchor = link.partition("#")
+    file = Path(__file__).parent.parent / path
+    assert file.is_file()
+    if anchor:
+        headings = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
+        assert anchor in [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
