@@ -16,15 +16,15 @@ from at_work import AtWork
 from engine_rows import Row, ratio_row
 from measure import in_turns
 from rookery.config import gather
-from rookery.training.evaluate_run import evaluate_run
+from rookery.training.evaluate_run import evaluate_games
 from rookery.training.lead import make_course, world_for
 from rookery.training.setup import learner_for, make_engine, planned, settle
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 PPO = {"hidden": [64, 64], "epochs": 4, "rollout_length": 64, "minibatches": 4}
-# As in the hand-written trainers: dueling, double, one step, uniform replay, an update with 256 rows for every step.
+# As in the hand-written trainers: dueling, double, one step, uniform replay.
 DDDQN = {
-    "hidden": [256, 256], "batch_size": 256, "n_step": 1, "prioritised": False, "start_steps": 256,
+    "hidden": [128, 128], "batch_size": 128, "n_step": 1, "prioritised": False, "start_steps": 256,
     "updates_per_step": 1.0, "buffer_size": 100_000,
 }  # fmt: skip
 
@@ -80,7 +80,7 @@ def agent_rows(rounds: int) -> list[Row]:
     """The agent that comes with rookery, over 1,000 games against each script."""
     rows = []
     for who in ("strong", "weak"):
-        played = evaluate_run("hockey", opponents=[who], episodes=1000, seed=20_261_115)
+        played = evaluate_games("hockey", [who], games=1000, seed=20_261_115)
         result = f"{played['won']} won, {played['drawn']} drawn, {played['lost']} lost"
         rows.append(Row(f"hockey agent against {who}: won", result, "", 100 * played["win_rate"], 85, " %"))
         rows.append(Row(f"hockey agent against {who}: lost", result, "", 100 * played["loss_rate"], 5, " %", most=True))

@@ -18,7 +18,7 @@ from rookery.training.league.league import League
 from rookery.training.players import AgentPlayer, Player, Script, Seat, find_player, seated
 
 SCRIPTED = -1  # the number of an opponent that the world itself plays, or that stands still
-COPY_EVERY = 64  # rounds for which new games meet the same copy of the agent: a game of hockey spans four or five
+COPY_EVERY = 128  # rounds for which new games meet the same copy of the agent: a game of hockey spans one or two
 
 
 class Opponents:

@@ -22,7 +22,7 @@ from rookery.training.sealed import MANIFEST
 from rookery.training.seats import Seat
 from rookery.training.shipped import SHIPPED, agent_in, shipped_agent
 
-BLOCK = 64  # steps for which noise is drawn at once
+BLOCK = 256  # steps for which noise is drawn at once: about as long as a game
 SCRIPTS = {"none": "none", "weak": "weak", "basic_weak": "weak", "strong": "strong", "basic_strong": "strong"}
 
 
