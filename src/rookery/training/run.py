@@ -21,7 +21,7 @@ from rookery.training.lead import UNCOUNTED, make_course, world_for
 from rookery.training.loop import Crew, Loop
 from rookery.training.result import Result
 from rookery.training.rundir import RunDir
-from rookery.training.setup import learner_for, make_engine, make_evaluator, planned, settle, with_threads
+from rookery.training.setup import learner_for, make_evaluator, open_engine, planned, settle, with_threads
 from rookery.training.sinks import open_sinks
 from rookery.training.stopping import StopRequest
 from rookery.training.world import World, find, spell
@@ -56,7 +56,7 @@ def train(what: Any, **options: Any) -> Result:
     keep_memory()
     with StopRequest() as stop:
         config = planned(config, world_for(config, world))
-        with closing(make_engine(config, world_for(config, world))) as envs:
+        with open_engine(config, world_for(config, world)) as envs:
             checkpoint_dir = Path(config.checkpoints.dir) if config.checkpoints.dir else None
             run = RunDir.create(Path(config.runs_dir), config.name or _name(config, world), checkpoint_dir)
             with run.lock():
@@ -75,7 +75,7 @@ def resume(run: str | Path, runs_dir: str | Path = "runs", *, steps: int | None 
         world = find(config.world, config.takes_twin, config.learner, config.world_options)
         saved = _latest(found, config)
         config = planned(config, world_for(config, world), saved)
-        with closing(make_engine(config, world_for(config, world), saved)) as envs:
+        with open_engine(config, world_for(config, world), saved) as envs:
             return _work(found, config, world, envs, stop, saved)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -17,6 +19,7 @@ from rookery.learners.api import Learner
 from rookery.learners.cpu import threads_for
 from rookery.learners.observations import leaves_of
 from rookery.learners.registry import make_learner
+from rookery.say import say
 from rookery.training.evaluate import Evaluator
 from rookery.training.lead import anchored, judges, length_of, seat_in, world_for
 from rookery.training.recipes import recipe_for, usual_learner
@@ -95,6 +98,18 @@ def planned(config: RunConfig, world: World, saved: Any = None) -> RunConfig:
 def _first_envs(saved: Any) -> int:
     """How many envs an adaptive run goes on or begins with."""
     return saved["loop"]["num_envs"] if saved else usable_cores()
+
+
+@contextmanager
+def open_engine(config: RunConfig, world: World, saved: Any = None) -> Iterator[Engine]:
+    """An engine, closed in the end; where envs are more than arrays, that is told."""
+    engine = make_engine(config, world, saved)
+    try:
+        yield engine
+    finally:
+        engine.close()
+        if engine.backend != "kernel":
+            say(f"closed {engine.num_envs} env{'s' if engine.num_envs > 1 else ''}")
 
 
 def make_engine(config: RunConfig, world: World, saved: Any = None) -> Engine:
