@@ -190,7 +190,7 @@ def test_watch_and_export(calls, runs, capsys):
     place = (str(runs / "done"), str(runs))
     assert main(["watch", "done", "--runs-dir", str(runs), "--out", "a.gif", "--fps", "20"]) == 0
     expected = {"episodes": None, "out": "a.gif", "live": False, "fps": 20, "best": False, "seed": None}
-    assert calls.pop() == (place, {**expected, "opponent": None})
+    assert calls.pop() == (place, {**expected, "opponent": None, "grid": False})
     assert capsys.readouterr().out.endswith("x.mp4\n")
     assert main(["export", "done", "--runs-dir", str(runs), "--onnx"]) == 0
     assert calls.pop() == (place, {"out": None, "best": False})

@@ -190,6 +190,10 @@ def _add_watch(commands: Commands, command: Command) -> None:
         "checkpoint's folder, or my_agent.py:Agent (as trained; strong for hockey's agent)",
     )  # fmt: skip
     parser.add_argument("--live", action="store_true", help="a window instead of a file")
+    parser.add_argument(
+        "--grid", type=int, nargs="?", const=True, default=False, metavar="N",
+        help="so many envs at once, each with --episodes of its own (as many as the run trained on, up to 16)",
+    )  # fmt: skip
     parser.add_argument("--fps", type=int, metavar="N", help="frames in a second (as the world says)")
     parser.add_argument("--seed", type=int, metavar="N", help="the seed of the env (that of the run's evaluations)")
     _best_argument(parser)
@@ -209,6 +213,7 @@ def _watch(options: argparse.Namespace) -> int:
         path = watch(
             None if found is None else str(found.path), options.runs_dir, episodes=options.episodes, out=options.out,
             live=options.live, fps=options.fps, best=options.best, seed=options.seed, opponent=options.opponent,
+            grid=options.grid,
         )  # fmt: skip
     return _told_path(path, options.json)
 

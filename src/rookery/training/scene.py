@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,8 +28,9 @@ SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
 class Scene:
     """An env and what is seen of it. `live` ones show themselves in a window, and have no frames."""
 
-    def __init__(self, env: gym.Env, live: bool, fps: float | None = None) -> None:
+    def __init__(self, env: gym.Env, live: bool, fps: float | None = None, note: str = "") -> None:
         self.env, self.live = env, live
+        self.note = note  # a line for who looks on
         self.fps = fps or _own_fps(env)
         if fps and live:  # where Gymnasium's windows look how fast they should be
             env.unwrapped.metadata = {**env.unwrapped.metadata, "render_fps": fps}
@@ -115,12 +116,24 @@ def open_scene(
     """An env of the world to look at: with a kernel world's own pictures, or else those of its Gymnasium original; of a
     game for two, with `rivals`, the first player's. What is not installed becomes an error about the world that cannot
     be shown."""
+    with open_scenes(world, [rivals], live, fps) as (scene,):
+        yield scene
+
+
+@contextmanager
+def open_scenes(
+    world: World, rivals: Sequence[Rivals | None], live: bool = False, fps: float | None = None
+) -> Iterator[list[Scene]]:
+    """Some envs of the world, one for each of `rivals`."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     if live:
-        _check_screen()
+        check_screen()
     try:
-        with nullcontext() if live else _unseen(), closing(_scene(world, live, fps, rivals)) as scene:
-            yield scene
+        with nullcontext() if live else _unseen(), ExitStack() as stack:
+            scenes = [stack.enter_context(closing(_scene(world, live, fps, who))) for who in rivals]
+            for note in dict.fromkeys(scene.note for scene in scenes if scene.note):
+                say(note)
+            yield scenes
     except (MissingExtra, gym.error.DependencyNotInstalled) as error:
         reason = str(error).partition(": pip install")[0]
         raise RunError(f"{world.name} cannot be shown: {reason}: pip install 'rookery[render]'") from error
@@ -156,18 +169,20 @@ def _kernel_scene(
             f"{world.name} cannot be shown: give {kernel.name} a method render(state, params, mode), and "
             'metadata = {"render_modes": ["rgb_array"], "render_fps": 50}'
         )
-    return Scene(_original(World(original, original, False, world.env_kwargs), live), live, fps)
+    env, note = _original(World(original, original, False, world.env_kwargs), live)
+    return Scene(env, live, fps, note)
 
 
-def _original(world: World, live: bool) -> gym.Env:
-    """Gymnasium's own env, which looks the same to an agent; it may know fewer options than rookery's twin."""
+def _original(world: World, live: bool) -> tuple[gym.Env, str]:
+    """Gymnasium's own env, which looks the same to an agent; and a note, as it may know fewer options than rookery's
+    twin."""
     try:
-        return _env(world, live)
+        return _env(world, live), ""
     except RunError:
         if not world.env_kwargs:
             raise
-    say(f"showing {world.name} as Gymnasium has it, which cannot be given {', '.join(world.env_kwargs)}")
-    return _env(World(world.name, world.source, False), live)
+    note = f"showing {world.name} as Gymnasium has it, which cannot be given {', '.join(world.env_kwargs)}"
+    return _env(World(world.name, world.source, False), live), note
 
 
 def _env(world: World, live: bool) -> gym.Env:
@@ -208,7 +223,7 @@ def _screen_named() -> bool:
     return sys.platform != "linux" or any(os.environ.get(name) for name in SCREENS)
 
 
-def _check_screen() -> None:
+def check_screen() -> None:
     """Refuse a window where there can be none, before some library does so in its own words."""
     if not _screen_named():
         raise RunError(

@@ -59,8 +59,8 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
         write(unfinished, path.suffix.lower(), chain([first], pictures), first.shape[:2], fps)
 
 
-def _picture(frame: Any) -> np.ndarray:
-    """Any picture as RGB, of even sides, as H.264 wants it."""
+def as_rgb(frame: Any) -> np.ndarray:
+    """Any picture as an array (height, width, 3) of bytes."""
     frame = np.asarray(frame)
     if frame.ndim == 2:
         frame = np.repeat(frame[:, :, None], 3, axis=2)
@@ -68,7 +68,12 @@ def _picture(frame: Any) -> np.ndarray:
         raise RunError(
             f"a frame should be an array (height, width, 3) of bytes, and render() gave {frame.dtype} {frame.shape}"
         )
-    frame = frame[:, :, :3]
+    return frame[:, :, :3]
+
+
+def _picture(frame: Any) -> np.ndarray:
+    """The same, of even sides, as H.264 wants it, and not too small."""
+    frame = as_rgb(frame)
     zoom = math.ceil(SMALLEST_SIDE / min(frame.shape[:2])) if min(frame.shape[:2]) * 2 <= SMALLEST_SIDE else 1
     frame = frame.repeat(zoom, axis=0).repeat(zoom, axis=1)
     height, width = frame.shape[:2]

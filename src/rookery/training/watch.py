@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,32 +13,15 @@ from rookery.engine.seeding import child_seed
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError
 from rookery.learners.agent import Agent
-from rookery.learners.observations import MASK_KEY, mask_of
 from rookery.say import say
-from rookery.training.scene import Scene, open_scene
+from rookery.training.grid import MOST, play_grid, show_in_window, usual_count
+from rookery.training.scene import Scene, check_screen, open_scene, open_scenes
 from rookery.training.shipped import shipped_agent
+from rookery.training.showing import HOLD, Length, act, outcome
 from rookery.training.trained import open_run
 from rookery.training.versus import Rivals, against, needs_opponent, usual_opponent
 from rookery.training.video import playable, thinned, write_video
 from rookery.training.world import World, find
-
-HOLD = 0.7  # seconds for which the end of an episode can be seen
-WINNERS = {1: "won", -1: "lost", 0: "drawn"}
-
-
-@dataclass(frozen=True)
-class Length:
-    """How much is shown. New episodes begin until there are `episodes` of them or `enough` seconds; after `most`
-    seconds it ends in the middle of one."""
-
-    episodes: int
-    enough: float
-    most: float
-
-    @classmethod
-    def of(cls, episodes: int | None) -> Length:
-        """A number of episodes; or as many as someone likes to look at."""
-        return cls(5, enough=10.0, most=30.0) if episodes is None else cls(episodes, enough=600.0, most=600.0)
 
 
 @dataclass(frozen=True)
@@ -61,13 +44,15 @@ def watch(
     best: bool = False,
     seed: int | None = None,
     opponent: str | None = None,
+    grid: int | bool = False,
 ) -> Path | None:
     """Show a run's agent playing; returns the video, if it is one.
 
     Args:
         run: Its name in `runs_dir`, its path, or "latest"; None for the hockey agent that comes with rookery.
         episodes: How many; left out, up to 5 that fill 10 seconds.
-        out: The video's file, as .mp4, .gif or .webp; left out, `videos/step-N.mp4` in the run's folder.
+        out: The video's file, as .mp4, .gif or .webp; left out, `videos/step-N.mp4` in the run's folder, or
+            `step-N-grid.mp4`.
         live: Open a window instead.
         fps: Steps of the env in a second; left out, what the world says.
         best: Take the best checkpoint, not the latest.
@@ -75,6 +60,8 @@ def watch(
         opponent: Whom to play against, in a game for two: weak, strong, none, "agent" (the one that comes with
             rookery), a run, a checkpoint's folder, or `file.py:Agent`; left out, as the world was trained in, or
             strong.
+        grid: Show so many envs at once, each with `episodes` of its own; True for as many as the run trained on, up
+            to 16.
     """
     if episodes is not None:
         positive_int("episodes", episodes)
@@ -82,23 +69,35 @@ def watch(
         raise OptionError(f"fps should be above 0, got {fps}")
     if out is not None and live:
         raise OptionError("give `out` for a file or `live` for a window, not both")
+    _check_grid(grid)
     if run is None:
-        name = "hockey"
+        name, trained_on = "hockey", None
         show, file = Show(find(name), shipped_agent(name), seed or 0), Path(f"{name}.mp4")
         opponent = opponent or usual_opponent(show.world)
     else:
         trained = open_run(run, runs_dir, best)
-        name = trained.run.name
+        name, trained_on = trained.run.name, trained.config.num_envs
         show = Show(trained.world, trained.agent, trained.seed if seed is None else seed)
         file = trained.run.videos / f"step-{trained.step}.mp4"
         phases = trained.config.phases
         if trained.config.opponents or any(phase.opponents for phase in phases):  # no single one is the one to show
             opponent = opponent or usual_opponent(show.world)
+    if grid:
+        count = usual_count(trained_on) if grid is True else grid
+        # Each has an opponent of its own, who may remember what happened in its game.
+        shows = [_with_opponent(show, opponent, name, runs_dir) for _ in range(count)]
+        file = Path(out) if out is not None else file.with_stem(f"{file.stem}-grid")
+        return _show_grid(shows, Length.of(episodes), fps, name if live else file)
     show = _with_opponent(show, opponent, name, runs_dir)
     if live:
         _show(show, episodes, fps)
         return None
     return _film(show, Path(out) if out is not None else file, episodes, fps)
+
+
+def _check_grid(grid: int | bool) -> None:
+    if not isinstance(grid, bool) and not 1 <= grid <= MOST:
+        raise OptionError(f"grid should be a number of envs from 1 to {MOST}, got {grid}")
 
 
 def record(
@@ -138,6 +137,23 @@ def _show(show: Show, episodes: int | None, fps: float | None) -> None:
                 return
 
 
+def _show_grid(shows: Sequence[Show], length: Length, fps: float | None, out: Path | str) -> Path | None:
+    """Many envs at once: in a video, or in a window with the title `out`."""
+    path = playable(out) if isinstance(out, Path) else None
+    if path is None:
+        check_screen()
+    first = shows[0]
+    with open_scenes(first.world, [show.rivals for show in shows], fps=fps) as scenes:
+        rate = scenes[0].fps
+        every = 1 if path is None else thinned(path, rate)
+        frames = play_grid(scenes, first.agent, first.seed, length, every)
+        if path is None:
+            show_in_window(frames, rate, f"{out} ({len(shows)} envs)")
+        else:
+            write_video(path, frames, rate / every)
+    return path
+
+
 def play(scene: Scene, agent: Agent, seed: int, length: Length, every: int = 1) -> Iterator[np.ndarray | None]:
     """Play, and give what is seen at the first of `every` steps and at the end of each episode."""
     agent.forget()
@@ -148,14 +164,15 @@ def play(scene: Scene, agent: Agent, seed: int, length: Length, every: int = 1) 
     while True:
         if steps % every == 0:
             yield scene.frame()
-        action = _act(agent, observation, info, starts)
+        (action,) = act(agent, [observation], [info], [starts])
         observation, reward, terminated, truncated, info = scene.env.step(action)
         starts = terminated or truncated
         returns, steps, total = returns + float(reward), steps + 1, total + 1
         seconds = total / scene.fps
         if starts:
             episode += 1
-            say(f"episode {episode}: return {returns:,.4g}, {steps:,} steps{_outcome(info)}")
+            ended = outcome(info)
+            say(f"episode {episode}: return {returns:,.4g}, {steps:,} steps{f', {ended}' if ended else ''}")
             yield from _ending(scene, info, every)
             if episode >= length.episodes or seconds >= length.enough:
                 return
@@ -170,33 +187,3 @@ def _ending(scene: Scene, info: Mapping[str, Any], every: int) -> Iterator[np.nd
     scene.end(info)
     for _ in range(max(1, round(HOLD * scene.fps / every))):
         yield scene.frame()
-
-
-def _act(agent: Agent, observation: Any, info: Mapping[str, Any], starts: bool) -> Any:
-    """The agent's action for one env, as that wants it."""
-    batch = _batch_of_one(observation)
-    told = {MASK_KEY: np.asarray(info[MASK_KEY])[None]} if MASK_KEY in info else None
-    action = agent.act(batch, deterministic=True, mask=mask_of(batch, told), starts=np.array([starts]))[0]
-    return np.asarray(action, agent.action_space.dtype) if np.ndim(action) else action
-
-
-def _batch_of_one(observation: Any) -> Any:
-    if isinstance(observation, dict):
-        return {name: _batch_of_one(part) for name, part in observation.items()}
-    if isinstance(observation, tuple):
-        return tuple(_batch_of_one(part) for part in observation)
-    return np.asarray(observation)[None]
-
-
-def _outcome(info: Mapping[str, Any]) -> str:
-    """How it went, if the world says so.
-
-    >>> _outcome({"winner": -1}), _outcome({"is_success": True}), _outcome({})
-    (', lost', ', succeeded', '')
-    """
-    if "winner" in info:
-        return f", {WINNERS.get(int(info['winner']), 'drawn')}"
-    for name in ("is_success", "success"):
-        if name in info:
-            return ", succeeded" if info[name] else ", failed"
-    return ""
