@@ -1,0 +1,24 @@
+"""Which addresses of a Game Boy's memory a profile may name."""
+
+from __future__ import annotations
+
+ROM_END, ECHO, ECHO_END, UNUSABLE, UNUSABLE_END = 0x8000, 0xE000, 0xFE00, 0xFEA0, 0xFF00
+
+
+def trouble(address: int, size: int = 1) -> str | None:
+    """What is wrong with reading a value here, if anything is.
+
+    >>> trouble(0xC0A0), trouble(0xE0A0)
+    (None, 'E0A0 is an echo of C0A0: write C0A0')
+    """
+    last = address + size - 1
+    if not 0 <= address <= last <= 0xFFFF:
+        return f"{address:X} is outside of the Game Boy's memory, which goes from 0000 to FFFF"
+    for at in (address, last):
+        if at < ROM_END:
+            return f"{at:04X} lies in the ROM, which never changes; a game keeps its values from 8000 up (mostly C000)"
+        if ECHO <= at < ECHO_END:
+            return f"{at:04X} is an echo of {at - 0x2000:04X}: write {at - 0x2000:04X}"
+        if UNUSABLE <= at < UNUSABLE_END:
+            return f"{at:04X} is in the unused area from FEA0 to FEFF, where nothing is"
+    return None

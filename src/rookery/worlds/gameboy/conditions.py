@@ -1,0 +1,93 @@
+"""Conditions in a profile, such as "hearts == 0" or "mode == 1 and health <= 0.25 * max_health"."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+Test = Callable[[Sequence[int]], bool]
+
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "==": operator.eq, "!=": operator.ne, "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+NAME = r"[A-Za-z_]\w*"
+NUMBER = r"[+-]?(?:0[xX][0-9A-Fa-f]+|\d+\.?\d*|\.\d+)"
+COMPARISON = re.compile(
+    rf"\s*(?P<left>{NAME})\s*(?P<sign>==|!=|<=|>=|<|>)\s*"
+    rf"(?:(?P<number>{NUMBER})\s*(?:\*\s*(?P<times>{NAME}))?|(?P<right>{NAME}))\s*"
+)
+HELP = 'a condition is written as "NAME == VALUE", with ==, !=, <, <=, > or >=, a number or another name, and `and`'
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One value against a number, another value, or a share of another value."""
+
+    left: str
+    sign: str
+    factor: float
+    right: str | None  # None: against `factor` itself
+
+    def test(self, index: Mapping[str, int]) -> Test:
+        compare, i, factor = OPERATORS[self.sign], index[self.left], self.factor
+        if self.right is None:
+            return lambda values: compare(values[i], factor)
+        k = index[self.right]
+        return lambda values: compare(values[i], factor * values[k])
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Comparisons that must all hold."""
+
+    parts: tuple[Comparison, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The values it looks at."""
+        return tuple(name for part in self.parts for name in (part.left, part.right) if name is not None)
+
+    def test(self, index: Mapping[str, int]) -> Test:
+        """As a function of all values, where `index` says which is where."""
+        tests = [part.test(index) for part in self.parts]
+        return tests[0] if len(tests) == 1 else lambda values: all(test(values) for test in tests)
+
+
+def any_of(conditions: Sequence[Condition], index: Mapping[str, int]) -> Test:
+    """Whether one of them holds, as a function of all values."""
+    tests = [condition.test(index) for condition in conditions]
+
+    def holds(values: Sequence[int]) -> bool:
+        for test in tests:  # noqa: SIM110 - `any` with a generator takes three times as long
+            if test(values):
+                return True
+        return False
+
+    return holds
+
+
+def parse(text: str) -> Condition:
+    """Read a condition, or raise a ValueError that says how one is written.
+
+    >>> parse("mode == 1 and health <= 0.25 * max_health").names
+    ('mode', 'health', 'max_health')
+    >>> parse("hearts < 2").test({"hearts": 0})([1])
+    True
+    """
+    return Condition(tuple(_comparison(part, text) for part in re.split(r"\band\b|&&", text)))
+
+
+def _comparison(part: str, whole: str) -> Comparison:
+    found = COMPARISON.fullmatch(part)
+    if found is None:
+        raise ValueError(f"{whole!r} cannot be read: {HELP}")
+    number = found["number"]
+    return Comparison(found["left"], found["sign"], _value(number or "1"), found["right"] or found["times"])
+
+
+def _value(number: str) -> float:
+    if "x" in number.lower():
+        return int(number, 16)
+    return float(number) if "." in number else int(number)

@@ -1,0 +1,100 @@
+"""One Game Boy: PyBoy without window, sound, files and log lines."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterable
+from functools import cache
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from rookery.errors import MissingExtra, WorldError
+from rookery.worlds.gameboy.rom import Rom
+from rookery.worlds.gameboy.schema import BUTTONS
+
+HEIGHT, WIDTH = 144, 160
+LCD_CONTROL, LCD_ON = 0xFF40, 0x80
+MOST_FRAMES = 240  # with the screen off: no game leaves it so for long, nor does the start
+SILENT = 100  # above all of PyBoy's levels, of which "INFO" is the highest and is printed to standard output
+PRESS = {"up": 1, "down": 2, "right": 3, "left": 4, "a": 5, "b": 6, "select": 7, "start": 8}  # PyBoy's WindowEvent
+RELEASE = {name: event + len(PRESS) for name, event in PRESS.items()}
+
+
+@cache
+def pyboy() -> Any:
+    """The module, without the warning that its window library gives on import."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import pyboy as module
+            import pyboy.utils
+    except ImportError as error:
+        raise MissingExtra(f"Game Boy worlds need PyBoy: pip install 'rookery[gameboy]' ({error})") from None
+    return module
+
+
+def version() -> str:
+    """PyBoy's, on which the form of its states depends."""
+    return metadata.version("pyboy")
+
+
+class Emulator:
+    """A Game Boy with a ROM in it, switched on.
+
+    It gets the ROM's bytes, not its path: PyBoy would leave files beside it.
+    """
+
+    def __init__(self, rom: Rom) -> None:
+        self.rom = rom
+        module = pyboy()
+        try:
+            self._pyboy = module.PyBoy(
+                io.BytesIO(rom.data), window="null", sound_emulated=False, no_input=True, log_level=SILENT
+            )
+        except module.utils.PyBoyException as error:
+            raise WorldError(f"{rom.origin}: PyBoy cannot run this ROM: {error}") from None
+        self._pyboy.set_emulation_speed(0)
+        if rom.has_clock:
+            self._pyboy.rtc_lock_experimental(True)  # else the time of day would be in the game
+        self.memory = self._pyboy.memory
+        self.screen: np.ndarray = self._pyboy.screen.ndarray  # (144, 160, 4), live
+        self.tick = self._pyboy.tick  # (frames, render the last one, sound)
+        self.send = self._pyboy.send_input  # (event), before the next tick
+
+    def run(self, frames: int, held: Iterable[str] = (), render: bool = False) -> None:
+        """Hold exactly these buttons, and go on."""
+        for event in events(held):
+            self.send(event)
+        self.tick(frames, render, False)
+
+    def save(self) -> bytes:
+        """Everything that decides how it goes on after a `load`, in PyBoy's own form."""
+        stream = io.BytesIO()
+        self._pyboy.save_state(stream)
+        return stream.getvalue()
+
+    def load(self, state: bytes) -> None:
+        """Go on from what `save` gave; whether it fits is for the caller to have checked."""
+        self._draw_whole_frame()
+        self._pyboy.load_state(io.BytesIO(state))
+
+    def _draw_whole_frame(self) -> None:
+        """Have PyBoy forget at which line of the window layer it is: a number that it keeps out of its states, and
+        that a frame of which all lines were drawn sets back. Else the next frame would depend on the game before."""
+        for _ in range(MOST_FRAMES):
+            on = self.memory[LCD_CONTROL] & LCD_ON
+            self.tick(1, True, False)
+            if on and self.memory[LCD_CONTROL] & LCD_ON:
+                return
+
+    def close(self) -> None:
+        self._pyboy.stop(save=False)
+
+
+def events(held: Iterable[str]) -> list[int]:
+    """What to send so that exactly these buttons are held, whatever was."""
+    wanted = set(held)
+    return [PRESS[name] if name in wanted else RELEASE[name] for name in BUTTONS]

@@ -1,0 +1,204 @@
+"""A Game Boy game as a Gymnasium env."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from rookery.errors import OptionError, StateError, WorldError
+from rookery.worlds.gameboy import states
+from rookery.worlds.gameboy.conditions import any_of
+from rookery.worlds.gameboy.emulator import Emulator
+from rookery.worlds.gameboy.observe import MemorySight, PixelSight
+from rookery.worlds.gameboy.pad import Pad
+from rookery.worlds.gameboy.profile import find
+from rookery.worlds.gameboy.rewards import Rewards
+from rookery.worlds.gameboy.rom import find_rom
+from rookery.worlds.gameboy.watch import Values, Watch
+
+KINDS = ("memory", "pixels", "both")
+FRAMES_PER_SECOND = 60
+
+
+class GameBoyEnv(gym.Env):
+    """A game on PyBoy, as its profile describes it.
+
+    Args:
+        profile: A profile that comes with rookery ("meadow", "oracle_of_seasons"), or the path of a TOML file.
+        rom: The game's ROM; if left out, the profile's own game or the one with its title in $ROOKERY_ROM_DIR.
+        observation: "memory" (a vector), "pixels" (channels, height, width) or "both" (a dict of them); if left out,
+            what the profile says.
+        episode_length: Steps after which an episode is cut off, instead of the profile's.
+        render_mode: "rgb_array" for `render()`; each step draws the screen then, which costs a third of its speed.
+
+    `reset(options={"start": k})` starts from the k-th of the profile's states rather than from one drawn by the seed.
+
+    Example:
+        >>> import gymnasium, rookery
+        >>> env = gymnasium.make("rookery/GameBoy-v0", profile="meadow")
+        >>> observation, info = env.reset(seed=3)
+        >>> observation, reward, terminated, truncated, info = env.step(1)
+        >>> env.close()
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 15}
+
+    def __init__(
+        self,
+        profile: str | Path = "meadow",
+        rom: str | Path | None = None,
+        observation: str | None = None,
+        episode_length: int | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        found = find(profile)
+        self.profile = found.profile
+        self._check(observation, episode_length, render_mode)
+        kind = observation or self.profile.observation.kind
+        if kind != "pixels" and not self.profile.observation.memory:
+            raise OptionError(
+                f"observation is {kind!r}, but {found.path} names no values to be seen ([observation] memory)"
+            )
+        self.render_mode = render_mode
+        fps = max(1, FRAMES_PER_SECOND // self.profile.actions.frame_skip)
+        self.metadata = {**self.metadata, "render_fps": fps, "outcomes": tuple(self.profile.info.values)}
+        self._length = episode_length or self.profile.episode.length
+        checked = find_rom(found, rom)
+        self._starts = states.start_states(found, checked)
+        self._emulator = Emulator(checked)
+        self._set_up_watching(kind)
+        draw = self._pixels is not None or render_mode is not None
+        self._pad = Pad(self.profile.actions, self._emulator, draw)
+        self.action_space = self._pad.space
+
+    def _check(self, observation: str | None, length: int | None, render_mode: str | None) -> None:
+        if observation is not None and observation not in KINDS:
+            raise OptionError(f"observation should be one of {', '.join(KINDS)}, got {observation!r}")
+        if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 1):
+            raise OptionError(f"episode_length should be a whole number from 1 up, got {length!r}")
+        if render_mode not in (None, "rgb_array"):
+            raise OptionError(f"render_mode should be 'rgb_array' or None, got {render_mode!r}")
+
+    def _set_up_watching(self, kind: str) -> None:
+        profile, emulator = self.profile, self._emulator
+        watch = Watch(emulator.memory, profile.memory)
+        self._read, where = watch.read, watch.index
+        self._rewards = Rewards(profile.reward, where)
+        self._told = [(name, where[name]) for name in profile.info.values]
+        self._ends = any_of(profile.episode.end, where)
+        success = profile.episode.success
+        self._tells_success = success is not None
+        self._success = any_of([success] if success else [], where)
+        self._memory = MemorySight(profile.observation, profile.memory, where)
+        self._pixels = None
+        if kind != "memory":
+            self._pixels = PixelSight(profile.observation.pixels, emulator.screen, emulator.rom.colour)
+        self._both = kind == "both"
+        self.observation_space = self._space()
+        self._steps, self._succeeded = 0, False
+
+    def _space(self) -> spaces.Space:
+        if self._pixels is None:
+            return self._memory.space
+        pixels = self._pixels.space
+        return spaces.Dict({"memory": self._memory.space, "pixels": pixels}) if self._both else pixels
+
+    # --- Gymnasium's interface ----------------------------------------------------------------------------------
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._emulator.load(self._starts[self._choose(options)])
+        self._pad.held, self._steps, self._succeeded = self._pad.nothing, 0, False
+        self._values = self._read()
+        self._rewards.begin(self._values)
+        if self._pixels is not None:
+            self._pixels.begin()
+        return self._observation(self._values), {name: self._values[k] for name, k in self._told}
+
+    def _choose(self, options: dict[str, Any] | None) -> int:
+        """Which state to start from."""
+        count = len(self._starts)
+        chosen = (options or {}).get("start")
+        if chosen is None:
+            return int(self.np_random.integers(count)) if count > 1 else 0
+        if isinstance(chosen, bool) or not isinstance(chosen, (int, np.integer)) or not 0 <= chosen < count:
+            raise OptionError(f"options['start'] should be from 0 to {count - 1}, got {chosen!r}")
+        return int(chosen)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        before = self._values
+        self._pad.act(action)
+        values = self._values = self._read()
+        self._steps += 1
+        terminated = self._ends(values)
+        truncated = self._steps >= self._length and not terminated
+        if not self._succeeded:
+            self._succeeded = self._success(values)
+        if self._pixels is not None:
+            self._pixels.advance()
+        info = {name: values[k] for name, k in self._told}
+        if (terminated or truncated) and self._tells_success:
+            info["is_success"] = self._succeeded
+        return self._observation(values), self._rewards.give(before, values), terminated, truncated, info
+
+    def render(self) -> np.ndarray | None:
+        """The screen, (144, 160, 3)."""
+        if self.render_mode is None:
+            gym.logger.warn("render() was called on an env made without a render_mode")
+            return None
+        return self._emulator.screen[:, :, :3].copy()
+
+    def close(self) -> None:
+        self._emulator.close()
+
+    # --- beyond it ----------------------------------------------------------------------------------------------
+
+    @property
+    def values(self) -> dict[str, int]:
+        """All values that the profile names, as they are now."""
+        return dict(zip(self.profile.memory, self._read(), strict=False))
+
+    @property
+    def screen(self) -> np.ndarray:
+        """The screen as it was drawn last, (144, 160, 3): each step where there is a render mode or pixels are seen."""
+        return self._emulator.screen[:, :, :3].copy()
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything that decides how the env goes on, as arrays and plain values."""
+        state = self._emulator.save()
+        self._emulator.load(state)  # so that this env goes on as one that was restored would
+        packed = states.pack(state, self._emulator.rom)
+        return {
+            "emulator": np.frombuffer(packed, np.uint8),
+            "held": self._pad.held,
+            "steps": self._steps,
+            "succeeded": bool(self._succeeded),
+            "rewards": self._rewards.get_state(),
+            "frames": None if self._pixels is None else self._pixels.frames.copy(),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on from what `get_state` gave, in this process or another."""
+        frames, mine = state["frames"], None if self._pixels is None else self._pixels.frames
+        same_sight = frames is None if mine is None else frames is not None and frames.shape == mine.shape
+        if not same_sight or not 0 <= state["held"] <= self._pad.nothing:
+            raise StateError("the state was saved with another observation, or another profile, than this env has")
+        try:
+            self._emulator.load(states.unpack(state["emulator"].tobytes(), self._emulator, "the saved emulator"))
+        except WorldError as error:
+            raise StateError(str(error)) from None
+        self._pad.held, self._steps, self._succeeded = state["held"], state["steps"], state["succeeded"]
+        self._rewards.set_state(state["rewards"])
+        self._values = self._read()
+        if mine is not None:
+            mine[...] = frames
+
+    def _observation(self, values: Values) -> Any:
+        if self._pixels is None:
+            return self._memory.see(values)
+        pixels = self._pixels.frames.copy()
+        return {"memory": self._memory.see(values), "pixels": pixels} if self._both else pixels

@@ -1,0 +1,164 @@
+"""What is wrong with a profile, in sentences that say where in the file."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+Steps = tuple[str | int, ...]
+HEADER = re.compile(r"\s*(\[\[?)\s*([^\]]+?)\s*\]")
+KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w.-]+)\s*=""")
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A sentence about one place of a profile."""
+
+    place: Steps
+    text: str
+    key: str = ""  # the wrong key at that place, if it is about one
+    instead: str = ""  # the key that was probably meant by it
+
+
+def told(mistakes: Sequence[Mistake], file: str, text: str, given: Mapping[str, Any]) -> str:
+    """All of them as one message."""
+    lines = lines_of(text)
+    sentences = []
+    for mistake in mistakes:
+        line = next((lines[at] for at in _outward((*mistake.place, mistake.key)) if at in lines), None)
+        where = heading(mistake.place, given)
+        sentences.append(f"{f'line {line}: ' if line else ''}{f'{where}: ' if where else ''}{mistake.text}")
+    if len(sentences) == 1:
+        return f"{file}, {sentences[0]}" if sentences[0].startswith("line") else f"{file}: {sentences[0]}"
+    return "\n  ".join([f"{file}: {len(sentences)} things are wrong", *sentences])
+
+
+def found_in(error: ValidationError, model: type[BaseModel]) -> Iterator[Mistake]:
+    """One for each place, however many ways there were to get it right; a misspelt key is not told as missing too."""
+    found: dict[Steps, Mistake] = {}
+    for item in error.errors(include_url=False):
+        place = _without_types(item["loc"], model)
+        found.setdefault(place, _mistake(item, place, model))
+    misspelt = {(*mistake.place, mistake.instead) for mistake in found.values() if mistake.instead}
+    return (mistake for place, mistake in found.items() if place not in misspelt)
+
+
+def meant(wrong: str, names: Iterable[str]) -> str:
+    """What was probably meant, as the end of a sentence; else what there is.
+
+    >>> meant("heart", ["hearts", "x"])
+    '; did you mean `hearts`?'
+    """
+    known = list(names)
+    near = nearest(wrong, known)
+    if near:
+        return f"; did you mean `{near}`?"
+    return f"; there are {', '.join(known)}" if known else ""
+
+
+def nearest(wrong: str, names: Iterable[str]) -> str:
+    """The name that is most like a wrong one; "" if none is."""
+    return next(iter(difflib.get_close_matches(wrong.lower(), list(names), n=1)), "")
+
+
+def heading(place: Steps, given: Mapping[str, Any]) -> str:
+    """The tables on the way to a place, as they stand in the file.
+
+    >>> heading(("reward", 1, "weight"), {"reward": [{}, {"name": "new room"}]})
+    '[[reward]] number 2 (new room), `weight`'
+    """
+    tables: list[str] = []
+    rest: list[str] = []
+    value: Any = given
+    for step in place:
+        value = value[step] if _holds(value, step) else None
+        if isinstance(step, int):
+            rest[-1] += f" number {step + 1}{_label(value)}"
+        elif isinstance(value, Mapping) and not rest:
+            tables.append(step)
+        else:
+            rest.append(f"[[{step}]]" if isinstance(value, list) and not tables and not rest else f"`{step}`")
+    return ", ".join([f"[{'.'.join(tables)}]", *rest] if tables else rest)
+
+
+def lines_of(text: str) -> dict[Steps, int]:
+    """The line on which each table and key of a TOML file begins, as far as a look at its lines can tell."""
+    found: dict[Steps, int] = {}
+    table: Steps = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        header, key = HEADER.match(line), KEY.match(line)
+        if header and not key:
+            table = tuple(part.strip().strip("\"'") for part in header[2].split("."))
+            if header[1] == "[[":
+                found.setdefault(table, number)
+                table = (*table, sum(place[:-1] == table and isinstance(place[-1], int) for place in found if place))
+            found.setdefault(table, number)
+        elif key:
+            steps = [key[1][1:-1]] if key[1][0] in "\"'" else key[1].split(".")
+            found.setdefault((*table, *steps), number)
+    return found
+
+
+def _mistake(item: Any, place: Steps, model: type[BaseModel]) -> Mistake:
+    if item["type"] == "extra_forbidden":
+        keys, key = list(_model_at(place[:-1], model).model_fields), str(place[-1])
+        return Mistake(place[:-1], f"unknown key `{key}`{meant(key, keys)}", key, nearest(key, keys))
+    if item["type"] == "missing":
+        return Mistake(place[:-1], f"the {'key' if len(place) > 1 else 'table'} `{place[-1]}` is missing")
+    if item["type"] == "value_error":
+        return Mistake(place, str(item["ctx"]["error"]))
+    table = item["type"] in ("model_type", "model_attributes_type", "dict_type")
+    message = "it should be a table with keys" if table else item["msg"].replace("Input should", "it should")
+    return Mistake(place, f"{message}, got {item['input']!r}")
+
+
+def _without_types(place: Sequence[Any], model: type[BaseModel]) -> Steps:
+    """A place without the names of the alternatives that were tried there, which pydantic puts at the end."""
+    kept: list[str | int] = []
+    kind: Any = model
+    for step in place:
+        fields = kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+        if fields is None and not isinstance(step, int) and get_origin(kind) is not dict:
+            break
+        kept.append(step)
+        kind = _inner(fields[str(step)].annotation if fields and step in fields else kind, fields is None)
+    return tuple(kept)
+
+
+def _inner(kind: Any, unpack: bool) -> Any:
+    if unpack:
+        parts = get_args(kind)
+        kind = parts[-1] if parts else None
+    while hasattr(kind, "__metadata__"):
+        kind = get_args(kind)[0]
+    return kind
+
+
+def _model_at(place: Steps, model: type[BaseModel]) -> type[BaseModel]:
+    kind: Any = model
+    for step in place:
+        fields = kind.model_fields if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+        kind = _inner(fields[str(step)].annotation if fields else kind, fields is None)
+    return kind  # type: ignore[no-any-return]
+
+
+def _label(table: Any) -> str:
+    """How a table of a list is known to its reader."""
+    name = next((table[key] for key in ("name", "value") if _holds(table, key)), None)
+    return f" ({name})" if isinstance(name, str) else ""
+
+
+def _outward(place: Steps) -> Iterator[Steps]:
+    for k in range(len(place), 0, -1):
+        yield place[:k]
+
+
+def _holds(value: Any, step: Any) -> bool:
+    if isinstance(value, list):
+        return isinstance(step, int) and step < len(value)
+    return isinstance(value, Mapping) and step in value

@@ -1,0 +1,132 @@
+"""Finding, reading and checking the profile of a game."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rookery.errors import ConfigError, WorldError
+from rookery.worlds.gameboy.conditions import NAME
+from rookery.worlds.gameboy.mistakes import Mistake, Steps, found_in, meant, nearest, told
+from rookery.worlds.gameboy.schema import Profile
+
+SHIPPED = Path(__file__).parent / "profiles"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A checked profile, and where it was found."""
+
+    name: str
+    path: Path
+    profile: Profile
+
+
+def shipped() -> list[str]:
+    """The names of the profiles that come with rookery.
+
+    >>> shipped()
+    ['meadow', 'oracle_of_seasons']
+    """
+    return sorted(file.stem for file in SHIPPED.glob("*.toml"))
+
+
+def find(profile: str | Path) -> Found:
+    """A profile by its name, if it comes with rookery, or by the path of its TOML file."""
+    path = locate(profile)
+    try:
+        changed = path.stat().st_mtime_ns
+    except OSError as error:
+        raise WorldError(f"{path}: the profile cannot be read ({error.strerror})") from None
+    return _found(path, changed)
+
+
+def locate(profile: str | Path) -> Path:
+    """Where a profile's file is."""
+    text = str(profile)
+    if (SHIPPED / f"{text}.toml").is_file() and "/" not in text:
+        return SHIPPED / f"{text}.toml"
+    path = Path(text).expanduser()
+    if path.is_file():
+        return path.resolve()
+    names = f"one of {', '.join(shipped())}"
+    if path.suffix == ".toml" or "/" in text:
+        raise WorldError(f"{text}: there is no such file; a profile is the path of a TOML file, or {names}")
+    near = nearest(text, shipped())
+    hint = f"did you mean {near!r}?" if near else f"a profile is {names}, or the path of a TOML file"
+    raise WorldError(f"there is no profile {text!r}; {hint}")
+
+
+@lru_cache(maxsize=32)
+def _found(path: Path, changed: int) -> Found:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorldError(f"{path}: the profile cannot be read ({error})") from None
+    return Found(path.stem, path, read(text, str(path)))
+
+
+def read(text: str, file: str = "profile") -> Profile:
+    """A profile from its text; all mistakes in it are told at once, in a ConfigError."""
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file}: is not valid TOML: {error}") from None
+    try:
+        profile = Profile.model_validate(given)
+        mistakes = list(_unknown_names(profile))
+    except ValidationError as error:
+        mistakes = list(found_in(error, Profile))
+    if mistakes:
+        raise ConfigError(told(mistakes, file, text, given))
+    return profile
+
+
+def _unknown_names(profile: Profile) -> Iterator[Mistake]:
+    """Mentions of values that [memory] does not name, and other things that only the whole can show."""
+    for name in profile.memory:
+        if not re.fullmatch(NAME, name) or name == "and":
+            yield Mistake(("memory", name), "a name is made of letters, digits and _, such as `walker_x`")
+    for place, name in _mentions(profile):
+        if name not in profile.memory:
+            yield Mistake(place, f"there is no value `{name}` in [memory]{meant(name, profile.memory)}")
+    for k, buttons in enumerate(profile.actions.buttons):
+        if buttons in profile.actions.buttons[:k]:
+            yield Mistake(("actions", "buttons"), f"{'+'.join(buttons) or 'nothing'} is there twice")
+    if profile.observation.kind != "pixels" and not profile.observation.memory:
+        yield Mistake(("observation",), f"kind is {profile.observation.kind!r}, but `memory` names nothing to be seen")
+    size, seen = profile.observation.size, sum(seen.width for seen in profile.observation.memory)
+    if size is not None and size < seen:
+        yield Mistake(("observation", "size"), f"it is {size}, but `memory` makes {seen} numbers")
+    names = [term.name for term in profile.reward]
+    for k, name in enumerate(names):
+        if name in names[:k]:
+            yield Mistake(("reward", k), f"another reward has the name {name!r}")
+
+
+def _mentions(profile: Profile) -> Iterator[tuple[Steps, str]]:
+    """Every name of a value that stands somewhere, with its place."""
+    for k, seen in enumerate(profile.observation.memory):
+        yield ("observation", "memory", k, "value"), seen.value
+        for key in ("minus", "low", "high", "equals"):
+            if isinstance(name := getattr(seen, key), str):
+                yield ("observation", "memory", k, key), name
+    for k, term in enumerate(profile.reward):
+        yield from ((("reward", k, "of"), name) for name in term.of or ())
+        yield from _named_in(("reward", k, "when"), [term.when])
+    yield from _named_in(("episode", "end"), profile.episode.end)
+    yield from _named_in(("episode", "success"), [profile.episode.success])
+    yield from ((("info", "values"), name) for name in profile.info.values)
+
+
+def _named_in(place: Steps, conditions: Iterable[Any]) -> Iterator[tuple[Steps, str]]:
+    for condition in conditions:
+        if condition is not None:
+            yield from ((place, name) for name in condition.names)

@@ -1,0 +1,259 @@
+"""What may stand in a profile: its tables and keys, each with a sentence of help."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from rookery.worlds.gameboy import addresses, conditions
+
+BUTTONS = ("up", "down", "left", "right", "a", "b", "start", "select")
+Kind = Literal["memory", "pixels", "both"]
+SHRINKS = (1, 2, 4, 8)
+
+
+def _number(value: Any) -> Any:
+    """An address or mask, which may be written as text in hexadecimal digits."""
+    if isinstance(value, str):
+        digits = value.strip().lower().removeprefix("$").removeprefix("0x")
+        if not re.fullmatch(r"[0-9a-f]{1,8}", digits):
+            raise ValueError(f'{value!r} is not a number in hexadecimal digits, such as 0xC0A0 or "C0A0"')
+        return int(digits, 16)
+    return value
+
+
+def _condition(value: Any) -> Any:
+    return conditions.parse(value) if isinstance(value, str) else value
+
+
+def _list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _buttons(value: Any) -> Any:
+    """An action such as "a+right" in one form: its buttons in a fixed order."""
+    if not isinstance(value, str):
+        raise ValueError(f'{value!r} is not an action: it should be text, such as "up" or "a+right"')
+    names = [part.strip().lower() for part in value.split("+")]
+    if names == ["nothing"]:
+        return ()
+    for name in names:
+        if name not in BUTTONS:
+            raise ValueError(f"{value!r}: there is no button {name!r}; there are nothing, {', '.join(BUTTONS)}")
+    return tuple(name for name in BUTTONS if name in names)
+
+
+Hexadecimal = Annotated[int, BeforeValidator(_number)]
+Condition = Annotated[conditions.Condition, BeforeValidator(_condition)]
+Names = Annotated[list[str], BeforeValidator(_list), Field(min_length=1)]
+Action = Annotated[tuple[str, ...], BeforeValidator(_buttons)]
+Bound = int | float | str  # a number, or the name of a value
+
+
+class Part(BaseModel):
+    """A table of a profile."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Game(Part):
+    """Which game this is about."""
+
+    title: str = Field(min_length=1, max_length=16, description="The title in the ROM's header, at address 0134.")
+    description: str = Field("", description="A sentence about the game.")
+    sha256: list[str] = Field([], description="Checksums of ROM files that are meant; empty: any with this title.")
+    sha1: list[str] = Field([], description="The same by SHA-1.")
+    built_in: Literal["meadow"] | None = Field(None, description="A game that comes with rookery, and needs no ROM.")
+
+
+class Actions(Part):
+    """What can be done."""
+
+    buttons: list[Action] = Field(min_length=1, description="One action each: nothing, a button, or several as a+up.")
+    frame_skip: int = Field(4, ge=1, le=600, description="How many frames a step takes.")
+    hold: int | None = Field(None, ge=1, description="For how many of them the buttons are held; all, if left out.")
+
+    @property
+    def held(self) -> int:
+        return self.frame_skip if self.hold is None else self.hold
+
+    @model_validator(mode="after")
+    def _fits(self) -> Actions:
+        if self.held > self.frame_skip:
+            raise ValueError(f"hold is {self.hold}, but a step takes only {self.frame_skip} frames (frame_skip)")
+        return self
+
+
+class Place(Part):
+    """A value in the game's memory."""
+
+    address: Hexadecimal = Field(description='Where it is: 0xC0A0 or "C0A0".')
+    size: int = Field(1, ge=1, le=4, description="How many bytes it has.")
+    bits: Hexadecimal | None = Field(None, gt=0, description="Only these bits of it, moved to the right: 0x0F, 0x80.")
+    signed: bool = Field(False, description="Whether it may be negative (two's complement).")
+    bcd: bool = Field(False, description="Whether each byte holds two decimal digits.")
+    big_endian: bool = Field(False, description="Whether the highest byte comes first.")
+
+    @model_validator(mode="after")
+    def _readable(self) -> Place:
+        problem = addresses.trouble(self.address, self.size)
+        if problem is None and (self.bits is not None) + self.signed + self.bcd > 1:
+            problem = "only one of bits, signed and bcd can be"
+        if problem is None and self.bits is not None and self.bits >= 1 << 8 * self.size:
+            problem = f"bits {self.bits:#x} are more than {self.size} byte{'s' * (self.size > 1)} have"
+        if problem is not None:
+            raise ValueError(problem)
+        return self
+
+
+class Seen(Part):
+    """One part of the memory observation: a value as a number from 0 to 1 (or -1), or as one of several."""
+
+    value: str = Field(description="The name of a value in [memory].")
+    minus: str | None = Field(None, description="Another value, to be taken from it; the result is from -1 to 1.")
+    low: Bound | None = Field(None, description="What becomes 0; if left out, 0 does.")
+    high: Bound | None = Field(None, description="What becomes 1: a number or a value's name; else its largest number.")
+    values: int | list[int] | None = Field(None, description="One number for each of so many values, or of these.")
+    equals: int | str | None = Field(None, description="1 where it is this number, or the same as this value; else 0.")
+
+    @property
+    def width(self) -> int:
+        """How many numbers it makes."""
+        if self.values is None:
+            return 1
+        return self.values if isinstance(self.values, int) else len(self.values)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Seen:
+        scaled = self.low is not None or self.high is not None or self.minus is not None
+        if scaled + (self.values is not None) + (self.equals is not None) > 1:
+            raise ValueError("it is seen in one way: as a scaled number (low, high, minus), by `values` or by `equals`")
+        if self.values == [] or (isinstance(self.values, int) and not 1 <= self.values <= 256):
+            raise ValueError("`values` should be how many there are, from 1 to 256, or a list of them")
+        low = 0 if self.low is None else self.low
+        if isinstance(self.high, (int, float)) and isinstance(low, (int, float)) and self.high <= low:
+            raise ValueError(f"high ({self.high}) should be above low ({low})")
+        return self
+
+
+class Pixels(Part):
+    """The screen as an observation."""
+
+    shrink: int = Field(2, description="Every n-th pixel both ways: 2 makes 72 x 80 of 144 x 160.")
+    grey: bool = Field(True, description="One channel instead of three.")
+    stack: int = Field(1, ge=1, le=16, description="How many of the last screens are seen at once.")
+
+    @model_validator(mode="after")
+    def _divides(self) -> Pixels:
+        if self.shrink not in SHRINKS:
+            raise ValueError(f"shrink should be one of {', '.join(map(str, SHRINKS))}, got {self.shrink}")
+        return self
+
+
+class Observation(Part):
+    """What an agent sees."""
+
+    kind: Kind = Field("memory", description="What is seen if nobody says otherwise: memory, pixels or both.")
+    size: int | None = Field(None, ge=1, description="How many numbers the memory observation has, zeros at its end.")
+    memory: list[Seen] = Field([], description="The values that are seen.")
+    pixels: Pixels = Field(Pixels(), description="How the screen is seen.")
+
+
+class Reward(Part):
+    """One term of the reward; all of them are added up."""
+
+    name: str = Field(min_length=1, description="What it is for.")
+    kind: Literal["step", "change", "first_visit", "threshold"] = Field(description="When it is given.")
+    weight: float = Field(description="How much.")
+    of: Names | None = Field(None, description="change, first_visit: the value, or several taken together.")
+    direction: Literal["up", "down", "any"] = Field("any", description="change: which way.")
+    by: Literal["each", "difference"] = Field("each", description="change: once each, or times the difference.")
+    jump: int | None = Field(None, ge=1, description="change: a difference of this much or more counts for nothing.")
+    when: Condition | None = Field(None, description='Only where this holds: "mode == 1".')
+    once: bool = Field(False, description="threshold: only the first time in an episode.")
+
+    @model_validator(mode="after")
+    def _whole(self) -> Reward:
+        problem = self._problem()
+        if problem is not None:
+            raise ValueError(problem)
+        return self
+
+    def _problem(self) -> str | None:
+        wants_of = self.kind in ("change", "first_visit")
+        if wants_of != (self.of is not None):
+            return f"a reward of kind {self.kind!r} {'needs' if wants_of else 'has no'} `of`"
+        if self.kind == "threshold" and self.when is None:
+            return 'a reward of kind "threshold" needs `when`, such as when = "hearts < 2"'
+        if self.once and self.kind != "threshold":
+            return f'`once` is for the kind "threshold", not for {self.kind!r}'
+        if self.kind != "change" and {"direction", "by", "jump"} & self.model_fields_set:
+            return f'`direction`, `by` and `jump` are for the kind "change", not for {self.kind!r}'
+        if self.of is not None and len(self.of) > 1 and (self.by, self.direction, self.jump) != ("each", "any", None):
+            return "a change of several values has neither direction nor difference"
+        return None
+
+
+class Episode(Part):
+    """When an episode is over."""
+
+    length: int = Field(500, ge=1, description="After so many steps it is cut off.")
+    end: list[Condition] = Field([], description="It ends as soon as one of these holds.")
+    success: Condition | None = Field(None, description="It was a success if this held at any step of it.")
+
+
+class Press(Part):
+    """Buttons held for a number of frames."""
+
+    buttons: Action
+    frames: int = Field(ge=1)
+
+
+def _press(value: Any) -> Any:
+    """
+    >>> _press("start 5")
+    {'buttons': 'start', 'frames': 5}
+    """
+    if not isinstance(value, str):
+        return value
+    words = value.split()
+    if len(words) != 2 or not words[1].isdigit():
+        raise ValueError(f'{value!r} should be buttons and a number of frames, such as "start 5" or "nothing 120"')
+    return {"buttons": words[0], "frames": int(words[1])}
+
+
+class Start(Part):
+    """What an episode starts from; where there are several states, the seed draws one."""
+
+    files: list[str] = Field([], description="Save states, by paths from the profile's folder; * stands for any.")
+    boot: list[Annotated[Press, BeforeValidator(_press)]] = Field(
+        [Press(buttons="nothing", frames=120)],  # type: ignore[arg-type]
+        description="From power-on: what is pressed, and for how many frames, before the episode begins.",
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Start:
+        if {"files", "boot"} <= self.model_fields_set:
+            raise ValueError("an episode starts from save states (files) or from power-on (boot), not from both")
+        return self
+
+
+class Info(Part):
+    """What is told beside the observation at every step."""
+
+    values: list[str] = Field([], description="Names of values in [memory].")
+
+
+class Profile(Part):
+    """A game, as an agent meets it."""
+
+    game: Game
+    actions: Actions
+    memory: dict[str, Place] = Field({}, description="Names for values in the game's memory.")
+    observation: Observation = Observation()
+    reward: list[Reward] = []
+    episode: Episode = Episode()
+    start: Start = Start()
+    info: Info = Info()

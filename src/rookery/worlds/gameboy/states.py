@@ -1,0 +1,157 @@
+"""Save states: as files that know which game they are of, and as what an episode starts from.
+
+A file is a line that names the kind, a line of JSON, and PyBoy's state, compressed. Bare states, as PyBoy itself writes
+them, are read too, but they do not say which game they are of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rookery.errors import WorldError
+from rookery.worlds.gameboy.emulator import Emulator, pyboy, version
+from rookery.worlds.gameboy.profile import Found
+from rookery.worlds.gameboy.rom import BUILT_IN, Rom
+from rookery.worlds.gameboy.schema import Press
+
+MAGIC = b"rookery game boy state 1\n"
+
+
+def pack(state: bytes, rom: Rom) -> bytes:
+    """PyBoy's state with what is needed to tell later whether it fits."""
+    about = {
+        "title": rom.title,
+        "rom": rom.sha256,
+        "format": state[0],
+        "pyboy": version(),
+        "sha256": hashlib.sha256(state).hexdigest(),
+    }
+    return MAGIC + json.dumps(about).encode() + b"\n" + zlib.compress(state, 1)
+
+
+def unpack(data: bytes, emulator: Emulator, name: str) -> bytes:
+    """The state that an emulator can load, from what `pack` made or PyBoy itself; else a WorldError says why not."""
+    if not data.startswith(MAGIC):
+        _check_bare(data, emulator, name)
+        return data
+    try:
+        line, packed = data[len(MAGIC) :].split(b"\n", 1)
+        about: dict[str, Any] = json.loads(line)
+        state = zlib.decompress(packed)
+        whole = hashlib.sha256(state).hexdigest() == about["sha256"]
+    except (ValueError, KeyError, TypeError, zlib.error):
+        whole = False
+    if not whole:
+        raise WorldError(f"{name}: the save state is damaged or cut short")
+    if about.get("rom") != emulator.rom.sha256:
+        raise WorldError(
+            f"{name}: the save state is of another game or version of it: of {about.get('title')!r}, ROM "
+            f"{str(about.get('rom'))[:12]}..., not of {emulator.rom.title!r}, ROM {emulator.rom.sha256[:12]}..."
+        )
+    _check_bare(state, emulator, name)
+    return state
+
+
+def start_states(found: Found, rom: Rom) -> Sequence[bytes]:
+    """What episodes of this profile start from, as an emulator loads it; made once in a process."""
+    start = found.profile.start
+    if start.files:
+        return _from_files(tuple(_dated(file) for file in _files(found)), rom)
+    if found.profile.game.built_in and "boot" not in start.model_fields_set and rom.origin in BUILT_IN:
+        return _from_game(rom)
+    return (_from_power_on(rom, tuple(start.boot)),)
+
+
+@lru_cache(maxsize=16)
+def _from_power_on(rom: Rom, boot: tuple[Press, ...]) -> bytes:
+    emulator = Emulator(rom)
+    for press in boot:
+        emulator.run(press.frames, press.buttons)
+    state = _settled(emulator)
+    emulator.close()
+    return state
+
+
+@lru_cache(maxsize=16)
+def _from_files(files: tuple[tuple[Path, int], ...], rom: Rom) -> tuple[bytes, ...]:
+    emulator = Emulator(rom)
+    try:
+        return tuple(_from_file(emulator, file) for file, _ in files)
+    finally:
+        emulator.close()
+
+
+def _from_file(emulator: Emulator, file: Path) -> bytes:
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise WorldError(f"{file}: the save state cannot be read ({error.strerror})") from None
+    try:
+        emulator.load(unpack(data, emulator, str(file)))
+    except pyboy().utils.PyBoyException as error:
+        raise WorldError(f"{file}: PyBoy cannot load this save state: {error}") from None
+    return _settled(emulator)
+
+
+@lru_cache(maxsize=4)
+def _from_game(rom: Rom) -> tuple[bytes, ...]:
+    emulator = Emulator(rom)
+    given = import_module(BUILT_IN[rom.origin]).start_states()
+    states = tuple(unpack(data, emulator, f"start state {k} of {rom.origin}") for k, data in enumerate(given))
+    emulator.close()
+    return states
+
+
+def _settled(emulator: Emulator) -> bytes:
+    """The state a frame later, with no button held and the screen drawn: both are part of a state."""
+    emulator.run(1, render=True)
+    return emulator.save()
+
+
+def _files(found: Found) -> list[Path]:
+    """The files that a profile names, by themselves or by a pattern."""
+    files: list[Path] = []
+    for pattern in found.profile.start.files:
+        wild = "*" in pattern or "?" in pattern
+        matching = sorted(found.path.parent.glob(pattern)) if wild else [found.path.parent / pattern]
+        if not matching:
+            raise WorldError(f"{found.path}: no file matches {pattern!r} ([start] files)")
+        files += matching
+    return files
+
+
+def _dated(file: Path) -> tuple[Path, int]:
+    """A file and when it was changed: what is remembered of it holds as long."""
+    return file, file.stat().st_mtime_ns if file.exists() else 0
+
+
+def _check_bare(state: bytes, emulator: Emulator, name: str) -> None:
+    """What can be seen of a state from outside: PyBoy itself would fail half-way, or not at all."""
+    ours = _pattern(emulator.rom)
+    if not state or state[0] != ours[0]:
+        found = f"format {state[0]}" if state else "nothing"
+        raise WorldError(
+            f"{name}: the save state is of another version of PyBoy, or is none at all: it holds {found}, this PyBoy "
+            f"reads format {ours[0]}. Make it again with `rookery gameboy explore`"
+        )
+    if len(state) != len(ours):
+        raise WorldError(
+            f"{name}: the save state is cut short, or of another game: it has {len(state)} bytes, one of "
+            f"{emulator.rom.title!r} has {len(ours)}"
+        )
+
+
+@lru_cache(maxsize=4)
+def _pattern(rom: Rom) -> bytes:
+    """A state of this ROM: all of them are equally long."""
+    emulator = Emulator(rom)
+    state = emulator.save()
+    emulator.close()
+    return state

@@ -1,0 +1,114 @@
+"""Profiles: what is read, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from rookery.errors import ConfigError, WorldError
+from rookery.worlds.gameboy import profile
+from rookery.worlds.gameboy.conditions import parse
+from rookery.worlds.gameboy.rom import find_rom
+from worlds.gameboy.cartridges import PROFILE
+
+GOOD = PROFILE.format(title="PACER", boot='["nothing 10"]')
+
+WRONG = {
+    ("weight = 1.0", "weigth = 1.0"): "line 33: [[reward]] number 1 (new room): unknown key `weigth`; did you mean",
+    ("weight = 1.0", ""): "line 29: [[reward]] number 1 (new room): the key `weight` is missing",
+    ('kind = "first_visit"', 'kind = "visit"'): "line 31: [[reward]] number 1 (new room), `kind`: it should be 'step',",
+    ('of = "room"', 'of = "rom"'): "`of`: there is no value `rom` in [memory]; did you mean `room`?",
+    ('"room == 3"', '"room = 3"'): "[[reward]] number 3 (far), `when`: 'room = 3' cannot be read: a condition is",
+    ('"room == 3"', '"rooms == 3"'): "[[reward]] number 3 (far), `when`: there is no value `rooms`",
+    ('kind = "threshold"', 'kind = "step"'): "`once` is for the kind \"threshold\"",
+    ('when = "room == 3"', ""): "needs `when`",
+    ("jump = 100", "jump = 0"): "[[reward]] number 2 (walk), `jump`: it should be greater than or equal to 1, got 0",
+    ('of = "x"', 'of = ["x", "room"]'): "a change of several values has neither direction nor difference",
+    ('name = "walk"', 'name = "far"'): "another reward has the name 'far'",
+    ("0xC002 }", "0xE002 }"): "line 12: [memory.x]: E002 is an echo of C002: write C002",
+    ("0xC000", "0x4000"): "line 10: [memory.pad]: 4000 lies in the ROM",
+    ("0xC000", "0x1C000"): "[memory.pad]: 1C000 is outside of the Game Boy's memory",
+    ("0xC000", "0xFEA0"): "[memory.pad]: FEA0 is in the unused area",
+    ("0xC002, size = 2", "0xFFFF, size = 2"): "[memory.x_and_frames]: FFFF is outside",
+    ('"C004"', '"C0G4"'): "line 14: [memory.room], `address`: 'C0G4' is not a number in hexadecimal digits",
+    ("pad     =", '"my pad" ='): 'line 10: [memory.my pad]: a name is made of letters, digits and _',
+    ("weight = 0.5", "weight = nan"): "[[reward]] number 2 (walk), `weight`: it should be a finite number",
+    ("[episode]", "[[episode]]"): "line 50: [[episode]]: it should be a table with keys",
+    ("size = 2", "size = 2, bits = 0x10000"): "bits 0x10000 are more than 2 bytes have",
+    ("size = 2", "size = 2, bcd = true, signed = true"): "only one of bits, signed and bcd",
+    ('{ value = "x" }', '{ value = "y" }'): "[observation], `memory` number 1 (y), `value`: there is no value `y`",
+    ('{ value = "x" }', '{ value = "x", hihg = 3 }'): "number 1 (x): unknown key `hihg`; did you mean `high`?",
+    ('{ value = "x" }', '{ value = "x", high = 0 }'): "high (0) should be above low (0)",
+    ("values = 8", "values = 8, high = 3"): "it is seen in one way",
+    ("[observation]", "[observation]\nsize = 10"): "line 18: [observation], `size`: it is 10, but `memory` makes 11",
+    ("shrink = 4", "shrink = 3"): "line 25: [observation.pixels]: shrink should be one of 1, 2, 4, 8",
+    ("[observation.pixels]", "[observation.pixel]"): "line 25: [observation]: unknown key `pixel`; did you mean",
+    ('"a+right"', '"c"'): "[actions], `buttons` number 5: 'c': there is no button 'c'",
+    ('"a+right"', '"a"'): "[actions], `buttons`: a is there twice",
+    ("frame_skip = 4", "frame_skip = 4\nhold = 5"): "hold is 5, but a step takes only 4 frames",
+    ("length = 40", 'length = "long"'): "[episode], `length`: it should be a valid integer, got 'long'",
+    ('title = "PACER"', ""): "line 2: [game]: the key `title` is missing",
+    ("[actions]", "[action]"): "line 5: unknown key `action`; did you mean `actions`?",
+    ('["nothing 10"]', '["nothing"]'): "[start], `boot` number 1: 'nothing' should be buttons and a number of frames",
+    ('boot = ["nothing 10"]', 'boot = ["a 1"]\nfiles = ["x"]'): "from save states (files) or from power-on (boot)",
+    ("[info]", "[info"): "is not valid TOML",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "words"), WRONG.items(), ids=[" -> ".join(change) for change in WRONG])
+def test_a_mistake_is_named_with_its_place(change, words):
+    """Each wrong profile is refused in a sentence that says where, and what would be right."""
+    assert change[0] in GOOD
+    with pytest.raises(ConfigError) as caught:
+        profile.read(GOOD.replace(*change), "my.toml")
+    assert str(caught.value).startswith("my.toml")
+    assert words in str(caught.value)
+
+
+def test_all_mistakes_are_told_at_once():
+    """One message for all of them, each on its line."""
+    wrong = GOOD.replace("weight = 1.0", "weigth = 1.0").replace("0xC000", "0x4000")
+    with pytest.raises(ConfigError) as caught:
+        profile.read(wrong, "my.toml")
+    assert str(caught.value).count("\n  line ") == 2
+
+
+def test_shipped_profiles_are_right():
+    """They are found by name, and hold what they are known for."""
+    assert profile.shipped() == ["meadow", "oracle_of_seasons"]
+    meadow, oracle = (profile.find(name).profile for name in profile.shipped())
+    assert meadow.game.built_in == "meadow"
+    assert oracle.observation.size == 128
+    assert {term.name: term.weight for term in oracle.reward} == {
+        "step": 0.01, "moving": 0.01, "low health": -0.1, "rupees": 0.001, "new room": 10.0, "first dungeon": 25.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("medow", "did you mean 'meadow'?"), ("chess", "one of meadow, oracle_of_seasons"), ("a/b.toml", "no such file")],
+)
+def test_an_unknown_profile(name, words):
+    """The nearest name, or what there is."""
+    with pytest.raises(WorldError, match=words.replace("?", r"\?")):
+        profile.find(name)
+
+
+def test_a_profile_that_was_changed_is_read_again(pacer):
+    """Whoever writes at one can try it at once."""
+    found = profile.find(pacer["profile"])
+    changed = found.path.read_text().replace("length = 40", "length = 41")
+    found.path.write_text(changed)
+    assert profile.find(pacer["profile"]).profile.episode.length == 41
+    assert find_rom(found, pacer["rom"]).title == "PACER"
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "holds"),
+    [
+        ("a == 3", [3, 0], True), ("a != 0x03", [3, 0], False), ("a<b", [1, 2], True), ("a >= 2 * b", [4, 2], True),
+        ("a > 0.5*b and b > 0", [1, 2], False), ("a == 1 and b == 2", [1, 2], True), ("a <= -1", [0, 0], False),
+    ],
+)  # fmt: skip
+def test_conditions(text, values, holds):
+    """Numbers, other values, shares of other values, and several at once."""
+    assert parse(text).test({"a": 0, "b": 1})(values) is holds
