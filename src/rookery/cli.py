@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
-from rookery import __version__, cli_convert, cli_league, cli_training
+from rookery import __version__, cli_convert, cli_gameboy, cli_league, cli_training
 from rookery.errors import RookeryError
 
 GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -59,7 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
     for add in (_add_bench, _add_tune, _add_profile, _add_check, _add_doctor, _add_play):
         add(commands)
-    for module in (cli_training, cli_league, cli_convert):
+    for module in (cli_training, cli_league, cli_convert, cli_gameboy):
         module.add_commands(commands, _command)
     return parser
 
