@@ -13,12 +13,14 @@ TRAIN_STEPS ?=
 TRAIN_SEED ?=
 TRAIN_EPISODE_LENGTH ?=
 TRAIN_UPDATE_EPOCHS ?=
+TRAIN_BATCH_SIZE ?=
 TRAIN_OUTPUT_DIR ?=
 TRAIN_ARGS ?=
 CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--steps $(TRAIN_STEPS)) \
 	$(if $(TRAIN_SEED),--seed $(TRAIN_SEED)) $(if $(TRAIN_UPDATE_EPOCHS),--set ppo.epochs=$(TRAIN_UPDATE_EPOCHS)) \
+	$(if $(TRAIN_BATCH_SIZE),--set ppo.batch_size=$(TRAIN_BATCH_SIZE)) \
 	$(if $(TRAIN_OUTPUT_DIR),--runs-dir $(TRAIN_OUTPUT_DIR)) \
-	$(if $(TRAIN_EPISODE_LENGTH),--set world_options.time_limit=$(TRAIN_EPISODE_LENGTH)) $(TRAIN_ARGS)
+	$(if $(TRAIN_EPISODE_LENGTH),--episode-length $(TRAIN_EPISODE_LENGTH)) $(TRAIN_ARGS)
 
 .PHONY: help setup train train-20k train-parallel train-pure-rl test test-all check
 .PHONY: bench bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer clean
@@ -35,7 +37,7 @@ $(VENV)/.made:
 
 $(TRAIN_READY): $(VENV)/.made pyproject.toml constraints.txt
 	@echo "setting up: torch and a compiler take a minute"
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[train]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[train,gameboy]'
 	@touch $@
 
 $(READY): $(VENV)/.made pyproject.toml constraints.txt
@@ -45,13 +47,19 @@ $(READY): $(VENV)/.made pyproject.toml constraints.txt
 train: $(TRAIN_READY)  ## train an agent (TRAIN_WORLD=hockey, TRAIN_ENVS=, TRAIN_STEPS=), with a plot and a video
 	$(BIN)/rookery train $(TRAIN_WORLD) --video $(CHOSEN)
 
+train-20k train-parallel train-pure-rl: TRAIN_WORLD = gameboy
+
 train-20k: TRAIN_STEPS = 20000
-train-20k: train  ## the same for 20,000 steps: to see that everything works
+train-20k: TRAIN_ENVS = 2
+train-20k: TRAIN_EPISODE_LENGTH = 750
+train-20k: TRAIN_UPDATE_EPOCHS = 6
+train-20k: train  ## a Game Boy game on two emulators for 20,000 steps: it learns to fetch the key
 
-train-parallel: TRAIN_ENVS = auto
-train-parallel: train  ## the same, with as many envs as the machine has use for
+train-parallel: TRAIN_STEPS = 10000
+train-parallel: TRAIN_ENVS = 2
+train-parallel: train  ## the same, shorter: to see that everything works
 
-train-pure-rl: train  ## the same: rewards are all that an agent here learns from
+train-pure-rl: train  ## the same, to the end: rewards are all that an agent here learns from
 
 check: $(READY)  ## linter, types, import rules
 	$(BIN)/ruff check src tests benchmarks

@@ -120,7 +120,7 @@ def _add_eval(commands: Commands, command: Command) -> None:
         "--set", action="append", default=[], metavar="A=B", dest="settings",
         help="an option of the world, such as opponent=strong; can be repeated (as trained)",
     )  # fmt: skip
-    parser.add_argument("--stochastic", action="store_true", help="draw actions, rather than taking the likeliest")
+    parser.add_argument("--stochastic", action="store_true", help="draw actions (as in the run's evaluations)")
     _best_argument(parser)
 
 
@@ -132,8 +132,8 @@ def _eval(options: argparse.Namespace) -> int:
 
     world_options = merge(*(parse_override(text) for text in options.settings)) if options.settings else None
     wishes = {
-        "seed": options.seed, "best": options.best, "deterministic": not options.stochastic, "world": options.world,
-        "world_options": world_options,
+        "seed": options.seed, "best": options.best, "world": options.world,
+        "world_options": world_options, **({"deterministic": False} if options.stochastic else {}),
     }  # fmt: skip
     lone = ".py:" in options.name or (Path(options.name) / "manifest.json").is_file()  # an agent without a run
     found = None if lone else _find_or_shipped(options)

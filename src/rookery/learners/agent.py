@@ -37,6 +37,8 @@ class Agent:
     batch changes, or after `forget()`).
     """
 
+    likeliest = True  # whether it is best shown with its likeliest actions, rather than with drawn ones
+
     def __init__(
         self, policy: Policy, observation_space: spaces.Space, action_space: spaces.Space, device: torch.device
     ) -> None:

@@ -28,7 +28,7 @@ def evaluate_run(
     episodes: int = 100,
     seed: int | None = None,
     best: bool = False,
-    deterministic: bool = True,
+    deterministic: bool | None = None,
     world: str | None = None,
     world_options: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def evaluate_run(
         episodes: How many to play.
         seed: Of the env; left out, that of the run's own evaluations, so that figures compare.
         best: Take the best checkpoint, not the latest.
-        deterministic: Take the likeliest actions rather than drawn ones.
+        deterministic: Take the likeliest actions rather than drawn ones; left out, as in the run's own evaluations.
         world: Another world to play in, which must have the same spaces.
         world_options: Keyword arguments for the world, on top of those it was trained with if it is the same one:
             `evaluate_run("latest", world_options={"opponent": "strong"})`.
@@ -50,6 +50,8 @@ def evaluate_run(
     if world or world_options:  # not exactly where it was trained: the agent must fit there
         _check_spaces(trained.run.name, trained.agent, place)
     seed = trained.seed if seed is None else seed
+    if deterministic is None:
+        deterministic = trained.config.evaluation.deterministic
     with closing(Evaluator(place, trained.config.backend, episodes, seed, deterministic)) as evaluator:
         played = evaluator.run(trained.agent)
     assert played is not None  # nobody asked it to stop

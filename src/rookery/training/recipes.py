@@ -94,6 +94,23 @@ HOCKEY = {
     },
 }
 
+MEADOW = {
+    "ppo": {
+        "num_envs": 8,
+        "steps": 300_000,
+        # Its likeliest actions alone may walk against a bush for ever.
+        "evaluation": {"deterministic": False},
+        "ppo": {
+            "rollout_length": 128,
+            "minibatches": 4,
+            "gamma": 0.95,
+            "learning_rate": 1e-3,
+            "entropy": 0.01,
+            "normalise_rewards": True,
+        },
+    },
+}
+
 RECIPES: dict[str, dict[str, Recipe]] = {
     "CartPole-v1": CARTPOLE,
     "Pendulum-v1": PENDULUM,
@@ -102,6 +119,7 @@ RECIPES: dict[str, dict[str, Recipe]] = {
     "MountainCarContinuous-v0": MOUNTAIN_CAR_CONTINUOUS,
     "hockey": HOCKEY,
     "HockeyOne-v0": HOCKEY,
+    "gameboy-meadow": MEADOW,
 }
 KERNEL_ENVS = {"ppo": 64, "sac": 4, "dqn": 4}  # of kernel worlds without a recipe
 

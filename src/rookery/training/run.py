@@ -98,6 +98,7 @@ def _work(run: RunDir, config: RunConfig, world: World, envs: Engine, stop: Stop
     """Bring everyone together, and run."""
     place = world_for(config, world)
     learner = learner_for(config, place, envs)
+    learner.agent.likeliest = config.evaluation.deterministic
     config = with_threads(config, learner)
     run.write_config(config.model_dump(mode="json"))
     checkpoints = Checkpoints(run.checkpoints, config.checkpoints.keep)

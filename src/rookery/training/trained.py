@@ -45,4 +45,6 @@ def open_run(run: str | Path, runs_dir: str | Path, best: bool, parts: tuple[str
     config = resolve(gather(found.read_config()))
     checkpoints = Checkpoints(found.checkpoints)
     step, saved = checkpoints.load_best(only=parts) if best else checkpoints.load_latest(only=parts)
-    return Trained(found, config, step, agent_from(saved["agent"]), saved)
+    agent = agent_from(saved["agent"])
+    agent.likeliest = config.evaluation.deterministic
+    return Trained(found, config, step, agent, saved)

@@ -51,7 +51,8 @@ def find(world: str, twin: bool = True, learner: str | None = None, options: Map
     kwargs = dict(options or {})
     short = world.lower()
     if short == "gameboy":
-        return World(f"gameboy-{_title(kwargs.get('profile', 'meadow'))}", GAME_BOY, kernel=False, env_kwargs=kwargs)
+        parts = ["gameboy", _title(kwargs.get("profile", "meadow")), kwargs.get("observation")]
+        return World("-".join(filter(None, parts)), GAME_BOY, kernel=False, env_kwargs=kwargs)
     if short in SHORT_NAMES:
         if learner == "dqn":
             kwargs.setdefault("discrete", True)
