@@ -23,7 +23,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 	$(if $(TRAIN_EPISODE_LENGTH),--episode-length $(TRAIN_EPISODE_LENGTH)) $(TRAIN_ARGS)
 
 .PHONY: help setup train train-20k train-parallel train-pure-rl test test-all check
-.PHONY: bench bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer clean
+.PHONY: bench bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -95,6 +95,9 @@ bench-league: $(READY)  ## a league of twenty agents: its time, and whether rati
 bench-transfer: $(READY)  ## the hockey agent in the original's game on Box2D
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/transfer.py
+
+bench-gameboy: $(READY)  ## emulators in parallel, and what is learned on them (a quarter of an hour)
+	$(BIN)/python benchmarks/gameboy.py
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

@@ -14,15 +14,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from gameboy_learning import LEARNING
 from gameboy_rows import ROWS
 from report import measured, parser_for, report
 
 
 def main() -> int:
     """Measure the chosen rows and print them."""
-    args = parser_for(__doc__, ROWS, rounds=9).parse_args()
+    known = {**ROWS, **LEARNING}
+    args = parser_for(__doc__, known, rounds=9).parse_args()
     logging.getLogger("rookery").setLevel("WARNING")
-    rows = {name: partial(row, args.rounds) for name, row in ROWS.items()}
+    rows = {name: partial(row, args.rounds) for name, row in known.items()}
     return report(measured(rows, args.only), "rookery Game Boy", args.json)
 
 

@@ -110,6 +110,13 @@ MEADOW = {
         },
     },
 }
+MEADOW_PIXELS = {
+    "ppo": {
+        **MEADOW["ppo"],
+        "steps": 500_000,
+        "ppo": {**MEADOW["ppo"]["ppo"], "learning_rate": 5e-4, "epochs": 3},  # type: ignore[dict-item]
+    },
+}
 
 RECIPES: dict[str, dict[str, Recipe]] = {
     "CartPole-v1": CARTPOLE,
@@ -120,6 +127,7 @@ RECIPES: dict[str, dict[str, Recipe]] = {
     "hockey": HOCKEY,
     "HockeyOne-v0": HOCKEY,
     "gameboy-meadow": MEADOW,
+    "gameboy-meadow-pixels": MEADOW_PIXELS,
 }
 KERNEL_ENVS = {"ppo": 64, "sac": 4, "dqn": 4}  # of kernel worlds without a recipe
 

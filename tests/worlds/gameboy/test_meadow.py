@@ -19,13 +19,25 @@ from rookery.worlds.gameboy.meadow import memory as mem
 from rookery.worlds.gameboy.meadow.game import assemble
 from rookery.worlds.gameboy.meadow.hut import HUT
 from rookery.worlds.gameboy.meadow.image import AssemblyError
-from rookery.worlds.gameboy.meadow.rooms import CLEARING, EAST, GARDEN, KEY_PLACES, POND, ROOMS, SOUTH, Place
+from rookery.worlds.gameboy.meadow.rooms import (
+    CLEARING,
+    EAST,
+    GARDEN,
+    KEY_PLACES,
+    POND,
+    ROOMS,
+    SOUTH,
+    WALKER_EAST,
+    WALKER_WEST,
+    Place,
+)
 from rookery.worlds.gameboy.meadow.scent import UNREACHABLE, Ground, goals
 from rookery.worlds.gameboy.meadow.starts import STARTS
 from rookery.worlds.gameboy.meadow.tiles import cut, draw_tiles
 from rookery.worlds.gameboy.rom import Rom, check
 
-BEFORE_THE_DOOR = Place(GARDEN, 56, 84)
+BEFORE_THE_DOOR = Place(GARDEN, 104, 84)
+IN_THE_LANE = Place(GARDEN, 44, 60)  # where the walker goes
 ONE_STEP = {"right": (1, 0), "left": (-1, 0), "up": (0, -1), "down": (0, 1)}
 
 
@@ -221,11 +233,11 @@ def test_the_edge_leads_to_the_next_room_and_back(player):
     assert player.place == Place(POND, 4, 68)
     player.hold(1, "left")
     assert player.place == Place(CLEARING, 156, 68)
-    player.put(Place(POND, 108, 124))
+    player.put(Place(POND, 60, 124))
     player.hold(1, "down")
-    assert player.place == Place(GARDEN, 108, 4)
+    assert player.place == Place(GARDEN, 60, 4)
     player.hold(1, "up")
-    assert player.place == Place(POND, 108, 124)
+    assert player.place == Place(POND, 60, 124)
 
 
 @pytest.mark.parametrize("place", range(len(KEY_PLACES)))
@@ -254,7 +266,7 @@ def test_the_door_opens_with_the_key_only(player):
 
 
 def test_the_walker_costs_a_heart_and_then_a_second_of_peace(player):
-    player.put(Place(GARDEN, 112, 60), HURT=0, WALKER_X=96, WALKER_LEFT=0)
+    player.put(IN_THE_LANE, HURT=0, WALKER_X=28, WALKER_LEFT=0)
     frames = 0
     while player[mem.HEARTS] == 3 and frames < 100:
         player.hold(1)
@@ -274,7 +286,7 @@ def test_the_walker_hurts_in_its_own_room_only(player):
 
 
 def test_without_hearts_the_game_is_lost_and_stands_still(player):
-    player.put(Place(GARDEN, 112, 60), HEARTS=1)
+    player.put(IN_THE_LANE, HEARTS=1)
     player.hold(200)
     assert (player[mem.HEARTS], player[mem.MODE]) == (0, mem.LOST)
     there = player.place, player[mem.WALKER_X]
@@ -288,7 +300,7 @@ def test_the_walker_goes_to_and_fro(player):
     for _ in range(400):
         player.hold(1)
         places.append(player[mem.WALKER_X])
-    assert (min(places), max(places)) == (92, 136)
+    assert (min(places), max(places)) == (WALKER_WEST, WALKER_EAST)
     assert max(abs(a - b) for a, b in pairwise(places)) == 1
 
 
@@ -323,7 +335,7 @@ def test_every_frame_is_done_before_the_vertical_blank_ends(player):
     random = np.random.default_rng(0)
     buttons = [*ONE_STEP, "a", "b"]
     for room in range(len(ROOMS)):
-        player.put(Place(room, 108, 68), HURT=0)
+        player.put(Place(room, 60, 68), HURT=0)
         for _ in range(300):
             player.hold(1, *random.choice(buttons, 2, replace=False))
             doing = player.emulator._pyboy.register_file.PC

@@ -30,19 +30,19 @@ ROOMS = (
     TbTTTrwwrT
       f    ,bT
     ::     , T
-    ::   ,   T
-      f ,   rT
-    TwwbTr::bT
-    TTTTTT::TT
+    :::::,   T
+     f ::   rT
+    Tww::TrbTT
+    TTT::TTTTT
     """,
     """
-    TTTTTT::TT
-    T ,   ::,T
-    T 123 :: T
-    T 456f:: T
-    T 789:::bT
-    Tf:::::, T
-    T,f=== f T
+    TTT::TTTTT
+    T ,::  , T
+    T  ::123 T
+    T ,::456fT
+    Tb ::789 T
+    T f:::::,T
+    T,  === fT
     TTTTTTTTTT
     """,
 )
@@ -64,9 +64,9 @@ class Place:
 
 
 PLAYER_START = Place(CLEARING, 40, 68)
-KEY_PLACES = (Place(POND, 116, 44), Place(POND, 132, 56), Place(POND, 116, 68), Place(POND, 132, 76))
-WALKER_START = Place(GARDEN, 92, 60)
-WALKER_WEST, WALKER_EAST = 92, 136  # where it turns round
+KEY_PLACES = (Place(POND, 124, 44), Place(POND, 132, 56), Place(POND, 120, 64), Place(POND, 132, 76))
+WALKER_START = Place(GARDEN, 28, 60)
+WALKER_WEST, WALKER_EAST = 24, 68  # where it turns round
 
 # How far from the player's feet a key or the door can be and still be reached, in tiles to the side and up or down.
 REACH = 2

@@ -79,7 +79,8 @@ def _around(room: int, column: int, row: int) -> set[Tile]:
 def tables(tiles: Tiles) -> list[bytes]:
     """For each goal, the distance from every tile, laid out as the rooms' tile maps are."""
     ground = Ground(tiles)
-    return [b"".join(_table(room, ground.distances(goal)) for room in range(len(ROOMS))) for goal in goals()]
+    found = [ground.distances(goal) for goal in goals()]
+    return [b"".join(_table(room, distances) for room in range(len(ROOMS))) for distances in found]
 
 
 def _table(room: int, distances: dict[Tile, int]) -> bytes:

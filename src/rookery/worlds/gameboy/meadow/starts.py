@@ -10,6 +10,7 @@ import hashlib
 import os
 import tempfile
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,14 +38,14 @@ class Start:
 
 
 STARTS = (
-    Start(Place(CLEARING, 60, 36), 0, mem.DOWN, 96),
-    Start(Place(CLEARING, 76, 84), 1, mem.RIGHT, 128),
-    Start(Place(CLEARING, 84, 92), 2, mem.UP, 112, walker_left=True),
-    Start(Place(CLEARING, 68, 60), 3, mem.RIGHT, 100),
-    Start(Place(CLEARING, 92, 36), 1, mem.DOWN, 120, walker_left=True),
-    Start(Place(CLEARING, 52, 76), 2, mem.UP, 104),
-    Start(Place(CLEARING, 84, 68), 0, mem.LEFT, 132, walker_left=True),
-    Start(Place(CLEARING, 44, 52), 3, mem.RIGHT, 108),
+    Start(Place(CLEARING, 60, 36), 0, mem.DOWN, 28),
+    Start(Place(CLEARING, 76, 84), 1, mem.RIGHT, 60),
+    Start(Place(CLEARING, 84, 92), 2, mem.UP, 44, walker_left=True),
+    Start(Place(CLEARING, 68, 60), 3, mem.RIGHT, 32),
+    Start(Place(CLEARING, 92, 36), 1, mem.DOWN, 52, walker_left=True),
+    Start(Place(CLEARING, 52, 76), 2, mem.UP, 36),
+    Start(Place(CLEARING, 84, 68), 0, mem.LEFT, 64, walker_left=True),
+    Start(Place(CLEARING, 44, 52), 3, mem.RIGHT, 40),
 )
 
 
@@ -106,11 +107,13 @@ def _read(file: Path) -> list[bytes] | None:
 def _write(file: Path, states: list[bytes]) -> None:
     """Beside its place and then into it, since another process may be writing too; without a folder, not at all."""
     together = b"".join(states)
-    try:
+    data = hashlib.sha256(together).digest() + zlib.compress(together, 1)
+    with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, beside = tempfile.mkstemp(dir=file.parent, prefix=file.name)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(hashlib.sha256(together).digest() + zlib.compress(together, 1))
-        os.replace(beside, file)
-    except OSError:
-        return
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+            os.replace(beside, file)
+        except OSError:
+            os.unlink(beside)
