@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from rookery.places import cache_folder
-from rookery.worlds.gameboy.emulator import Emulator, pyboy
+from rookery.worlds.gameboy.emulator import Emulator, version
 from rookery.worlds.gameboy.meadow import memory as mem
 from rookery.worlds.gameboy.meadow.game import rom
 from rookery.worlds.gameboy.meadow.rooms import CLEARING, Place
@@ -86,8 +86,7 @@ def _begin(emulator: Emulator, start: Start) -> bytes:
 
 def _fingerprint() -> str:
     """Another game, other starts or another PyBoy give other states."""
-    version = getattr(pyboy(), "__version__", "unknown")
-    what = repr((hashlib.sha256(rom()).hexdigest(), STARTS, BOOT_FRAMES, SETTLE_FRAMES, version))
+    what = repr((hashlib.sha256(rom()).hexdigest(), STARTS, BOOT_FRAMES, SETTLE_FRAMES, version()))
     return hashlib.sha256(what.encode()).hexdigest()[:20]
 
 
