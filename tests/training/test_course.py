@@ -167,6 +167,22 @@ def test_shaping_holds_then_falls_by_episodes(tmp_path):
         course.engine.close()
 
 
+def test_a_course_that_begins_new_episodes_after_a_resume_tells_the_engine_all(tmp_path):
+    """Where envs cannot be saved, a new engine knows nothing of the options that the phase has."""
+    keys = {"opponents": QUARTER, "phases": [{"options": {"level": 2.0}}]}
+    first, _ = make(tmp_path, "serial", **keys)
+    second, _ = make(tmp_path, "serial", **keys)
+    try:
+        first.reset(seed=7)
+        first.step(np.zeros((4, 1), np.float32))
+        second.load_course(first.course_state())
+        observations, _ = second.reset(seed=8)
+        assert (observations[:, 2] >= 2.0).all()
+    finally:
+        first.engine.close()
+        second.engine.close()
+
+
 def test_a_phase_ends_when_enough_games_are_won(tmp_path):
     """Player one always does more: it wins each game, and 20 games are enough."""
     phases = [{"until": {"win_rate": 0.9, "games": 20}, "opponents": QUARTER}, {"opponents": HALF}]

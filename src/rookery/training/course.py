@@ -19,8 +19,8 @@ from rookery.learners.api import Tree
 from rookery.training.opponents import SCRIPTED, Opponents
 from rookery.training.phases import Phases, Plan
 from rookery.training.players import SCRIPTS
+from rookery.training.seats import VIEW
 
-VIEW = "obs_agent_two"  # the info in which a world for two shows what the other player sees
 GAMES_KEY = 1_000_033  # sets the seeds of opponents' games apart from all others
 
 
@@ -50,7 +50,6 @@ class Course:
         self._names = [""] * count  # of those faced
         self._weights = np.zeros((count, len(phases.shaped)))
         self._views: np.ndarray | None = None
-        self._joint: np.ndarray | None = None
 
     # --- as an engine -------------------------------------------------------------------------------------------
 
@@ -60,6 +59,7 @@ class Course:
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode of the present phase in every env."""
         everyone = range(self.engine.num_envs)
+        self._next = []  # what the engine was told before may be gone, as in a run that was resumed
         self._lay_out(everyone)
         answer = self.engine.reset(seed=seed)
         self._look(answer[1])
@@ -107,7 +107,7 @@ class Course:
     def _shaped(self, rewards: np.ndarray, infos: dict, final: dict, ended: np.ndarray) -> np.ndarray:
         """Rewards with what infos add to them; an episode's last infos are kept apart."""
         for k, key in enumerate(self.phases.shaped):
-            values = np.array(infos.get(key, 0.0), np.float64) * np.ones(len(rewards))
+            values = np.full(len(rewards), infos.get(key, 0.0), np.float64)
             if len(ended):
                 values[ended] = np.asarray(final[key], np.float64)[ended] if key in final else 0.0
             rewards = rewards + self._weights[:, k] * values
@@ -150,25 +150,28 @@ class Course:
         changed = {}
         for env in envs:
             plan = self._next[env] = self.phases.plan(env, int(self._begun[env]))
-            options, who = self._terms(plan)
+            who = self._drawn(plan)
+            options = self._options(plan, who)
             if options != self._staged[env][0]:
                 changed[env] = options
             self._staged[env] = options, who
         if changed:
             self.engine.reset_with(changed)
 
-    def _terms(self, plan: Plan) -> tuple[dict[str, Any], str]:
-        """A planned episode's options, and who is to be met there."""
-        options, who = {**self._defaults, **plan.options}, ""
-        if plan.opponent is not None:
-            who = plan.opponent.who
-            if who == "archive":
-                assert self.opponents is not None
-                who = self.opponents.league.draw(*plan.chances).name
-            who = SCRIPTS.get(who.lower(), who)
-        if self._scripts:
-            options["opponent"] = who if who in SCRIPTS else "free"
-        return options, who
+    def _drawn(self, plan: Plan) -> str:
+        """Who is to be met in a planned episode."""
+        if plan.opponent is None:
+            return ""
+        who = plan.opponent.who
+        if who == "archive":
+            assert self.opponents is not None
+            who = self.opponents.league.draw(*plan.chances).name
+        return SCRIPTS.get(who.lower(), who)
+
+    def _options(self, plan: Plan, who: str) -> dict[str, Any]:
+        """The world's options in a planned episode against them."""
+        script = {"opponent": who if who in SCRIPTS else "free"} if self._scripts else {}
+        return {**self._defaults, **plan.options, **script}
 
     def _start(self, envs: Any) -> None:
         """The planned episodes of these envs have begun."""
@@ -223,18 +226,10 @@ class Course:
             self._views = np.array(state["views"])
             for env in np.flatnonzero(self._facing != SCRIPTED).tolist():
                 self.opponents.take_up(self._facing[env], env, self._game_seed(env))
-        self._next = []
-        self._restage(state["staged"])
-
-    def _restage(self, staged: list[str]) -> None:
-        """Lay the next episodes out again; who was drawn from the league stays."""
+        # The next episodes as they were laid out: who was drawn from the league stays.
         self._next = [self.phases.plan(env, int(self._begun[env])) for env in range(self.engine.num_envs)]
-        self._staged = []
-        for plan, who in zip(self._next, staged, strict=True):
-            options, _ = self._terms(plan)
-            if self._scripts:
-                options["opponent"] = who if who in SCRIPTS else "free"
-            self._staged.append((options, who))
+        pairs = zip(self._next, state["staged"], strict=True)
+        self._staged = [(self._options(plan, who), who) for plan, who in pairs]
 
     def load_state_dict(self, state: Any) -> Any:
         """Go on in the engine's own state; what waits for the next episodes waits again."""
