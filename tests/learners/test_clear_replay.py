@@ -90,4 +90,8 @@ def test_a_small_buffer_can_be_full() -> None:
 
 def test_ppo_has_none() -> None:
     """Whoever changes phases need not ask."""
-    PPO(SEEN, spaces.Discrete(2), PPOOptions(), 4).clear_replay()
+    learner = PPO(SEEN, spaces.Discrete(2), PPOOptions(), 4)
+    before = learner.state()["policy"]
+    learner.clear_replay()
+    after = learner.state()["policy"]
+    assert all(np.array_equal(before[name], after[name]) for name in before)

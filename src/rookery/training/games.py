@@ -15,11 +15,11 @@ from rookery.engine.settings import positive_int
 from rookery.errors import OptionError, WorldError
 from rookery.training.players import Player, Script
 from rookery.training.record import Record, Results
-from rookery.training.seats import Seat, seat_of
+from rookery.training.seats import VIEW, Seat, seat_of
 from rookery.training.world import World
 
 KEYS = (1, 2)  # of the players' seeds
-VIEW, WINNER = "obs_agent_two", "winner"
+WINNER = "winner"
 IDLE = -1  # the game of an env that has none
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from gymnasium import spaces
 
+VIEW = "obs_agent_two"  # the info in which a game for two shows what the second player sees
+
 
 @dataclass(frozen=True)
 class Seat:

@@ -12,7 +12,7 @@ import numpy as np
 
 from rookery.learners.agent import Agent
 from rookery.training.players import Player, Script, find_player, seated
-from rookery.training.seats import Seat, seat_of
+from rookery.training.seats import VIEW, Seat, seat_of
 from rookery.training.world import DUELS, World, duel_of, spaces
 
 NAMES = {"hockey": "rookery's agent", "weak": "weak script", "strong": "strong script", "none": "nobody"}
@@ -79,4 +79,4 @@ class Versus(gym.Wrapper):
         return observation, reward, terminated, truncated, info
 
     def _look(self, info: Mapping[str, Any]) -> None:
-        self._view = np.asarray(info["obs_agent_two"])
+        self._view = np.asarray(info[VIEW])
