@@ -11,7 +11,7 @@ from gymnasium import spaces
 from torch import nn
 
 from rookery.learners.api import load_module, module_state
-from rookery.learners.nets import IMAGE_FEATURES, MLP, Encoder, ImageNet, Twins, one_hot, over
+from rookery.learners.nets import IMAGE_FLOOR, MLP, Encoder, ImageNet, Twins, one_hot, over
 from rookery.learners.observations import leaves_of, split
 from rookery.learners.optimise import FlatAdam
 
@@ -137,7 +137,7 @@ def test_nested_observations_have_all_their_parts() -> None:
         "b": {"c": np.int8([[1, 0]]), "d": np.zeros((1, 8, 8, 3), np.uint8), "e": np.float32([7])},
     }
     encoder, features = encoder_of(NESTED), encode(NESTED, batch)
-    assert features.shape == (1, encoder.width) == (1, 2 + 2 + 1 + 3 + IMAGE_FEATURES)
+    assert features.shape == (1, encoder.width) == (1, 2 + 2 + 1 + 3 + 512)
     assert features[0, :8].tolist() == [1, 2, 1, 0, 7, 0, 0, 1]
 
 
@@ -151,13 +151,14 @@ def test_every_part_matters() -> None:
 
 
 @pytest.mark.parametrize(
-    "shape", [(8, 8, 1), (8, 30, 3), (11, 11, 3), (12, 12, 3), (35, 35, 3), (36, 36, 3), (96, 40, 2)]
+    "shape",
+    [(8, 8, 1), (8, 30, 3), (11, 11, 3), (12, 12, 3), (23, 23, 3), (24, 24, 3), (36, 40, 2), (55, 55, 1), (56, 56, 3)],
 )
 def test_images_of_any_size_fit(shape: tuple[int, int, int]) -> None:
     """From 8 pixels a side on, the convolutions end in at least one place, and gradients reach the first of them."""
     encoder = encoder_of(spaces.Box(0, 255, shape, np.uint8))
     features = encoder([torch.randint(0, 255, (2, *shape), dtype=torch.uint8)])
-    assert features.shape == (2, IMAGE_FEATURES)
+    assert features.shape == (2, encoder.width)
     features.sum().backward()
     assert next(encoder.parameters()).grad.abs().sum() > 0
 
@@ -185,8 +186,8 @@ def test_grey_pictures_get_a_channel() -> None:
     torch.testing.assert_close(flat([picture]), deep([picture.unsqueeze(1)]))
 
 
-def test_only_vectors_are_normalised() -> None:
-    """The normaliser sees and changes vectors; choices and pictures stay; without vectors there is none."""
+def test_choices_are_not_normalised() -> None:
+    """The normaliser sees and changes vectors; choices stay; without vectors there is none."""
     encoder = encoder_of(NESTED, normalise=True)
     leaves = [torch.zeros(4, *leaf.shape, dtype=leaf.dtype) for leaf in leaves_of(NESTED)]
     leaves[0] = torch.tensor([[1.0, 10.0], [3.0, 30.0], [1.0, 10.0], [3.0, 30.0]])
@@ -194,6 +195,34 @@ def test_only_vectors_are_normalised() -> None:
     encoder.observe(leaves)
     features = encoder(leaves)
     torch.testing.assert_close(features[:2, :2], torch.tensor([[-1.0, -1.0], [1.0, 1.0]]), atol=1e-4, rtol=0)
-    assert torch.equal(features[:, 5:], plain[:, 5:])
+    assert torch.equal(features[:, 5:8], plain[:, 5:8])
     assert encoder_of(spaces.Discrete(3), normalise=True).norm is None
     encoder_of(spaces.Discrete(3), normalise=True).observe([torch.zeros(2, dtype=torch.int64)])
+
+
+SCREEN = spaces.Box(0, 255, (1, 8, 8), np.uint8)
+
+
+def test_pixels_are_seen_against_what_they_usually_show() -> None:
+    """What changes as often as not is -1 or 1; what never changed before gets no more than ten times as loud."""
+    encoder, screens = encoder_of(SCREEN, normalise=True), torch.full((600, 1, 8, 8), 200, dtype=torch.uint8)
+    screens[::2, 0, 0, 0] = 0
+    net = encoder.images["0"]
+    encoder.observe([screens])
+    seen = net.norm(net.planes(screens[:2]).flatten(1))
+    half = 100 / 255 / (100**2 / 255**2 + IMAGE_FLOOR) ** 0.5
+    torch.testing.assert_close(seen[:, 0], torch.tensor([-half, half]), atol=1e-4, rtol=0)
+    assert seen[:, 1:].abs().max() < 1e-5
+    screens[:, 0, 7, 7] = 225
+    assert net.norm(net.planes(screens[:1]).flatten(1))[0, -1].item() == pytest.approx(10 * 25 / 255, abs=1e-4)
+    assert not torch.equal(encoder([screens[:2]]), encoder_of(SCREEN)([screens[:2]]))
+
+
+def test_an_encoder_can_go_by_the_statistics_of_another() -> None:
+    """Of vectors and of images, and not only as they were when it was told."""
+    space = spaces.Dict(a=spaces.Box(-9, 9, (2,)), b=SCREEN)
+    first, second = encoder_of(space, normalise=True), encoder_of(space, normalise=True)
+    second.normalise_like(first)
+    leaves = [torch.rand(4, 2), torch.randint(0, 255, (4, 1, 8, 8), dtype=torch.uint8)]
+    first.observe(leaves)
+    assert torch.equal(first(leaves), second(leaves))

@@ -94,7 +94,7 @@ class DQN(OffPolicy):
         self.adams = [self.adam]
         self.target_weights = self.adam.flat.data.clone()
         self.target = over(policy, self.target_weights)
-        self.target.encoder.norm = policy.encoder.norm
+        self.target.encoder.normalise_like(policy.encoder)
         self.tree = SumTree(options.buffer_size) if options.prioritised else None
         self._sees = len(policy.encoder.images) > 0  # only then has the encoder anything to learn
         self._masked = False

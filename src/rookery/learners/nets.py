@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +33,27 @@ SLOPES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "silu": lambda slope, before, after: aten.silu_backward(slope, before),
 }
 Pass = tuple[Tensor, Tensor, Tensor]  # of one layer: what came in, what it made of it, and that activated
-IMAGE_FEATURES = 512
+
+
+class ImagePlan(NamedTuple):
+    """How to look at images whose shorter side is so long at least: width, kernel and stride of each convolution, and
+    how many features they come to."""
+
+    side: int
+    convolutions: tuple[tuple[int, int, int], ...]
+    features: int
+
+
+# Large images shrink as in the classic net for Atari. That net would leave a single place of an image of 36 x 40, and
+# where things are could hardly be told: gentler strides keep 5 x 6 of them, and half the width pays for that.
+IMAGE_PLANS = (
+    ImagePlan(56, ((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
+    ImagePlan(24, ((16, 4, 2), (32, 4, 2), (32, 3, 1)), 256),
+    ImagePlan(12, ((32, 3, 2), (64, 3, 1), (64, 3, 1)), 512),
+    ImagePlan(0, ((32, 3, 1), (64, 3, 1), (64, 3, 1)), 512),
+)
+IMAGE_FLOOR = 0.01  # of a pixel's variance, black being 0 and white 1
+IMAGES_AT_ONCE = 256  # for statistics, in double precision: 58 MB of 84 x 84 x 4
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 
 
@@ -88,18 +108,19 @@ def fill(weight: Tensor, bias: Tensor, inputs: Tensor, slope: Tensor) -> None:
 
 
 class Encoder(nn.Module):
-    """Leaves of an observation to one row of features: vectors as they are (normalised if asked for), choices as
-    one-hot, images through convolutions."""
+    """Leaves of an observation to one row of features: vectors as they are, choices as one-hot, images through
+    convolutions. Vectors and images are normalised if asked for."""
 
     def __init__(self, leaves: Sequence[Leaf], normalise: bool) -> None:
         super().__init__()
         self.vectors = [k for k, leaf in enumerate(leaves) if leaf.kind == "vector"]
         self.choices = [(k, leaf) for k, leaf in enumerate(leaves) if leaf.kind == "choice"]
-        self.images = nn.ModuleDict({str(k): ImageNet(leaf) for k, leaf in enumerate(leaves) if leaf.kind == "image"})
+        images = {str(k): ImageNet(leaf, normalise) for k, leaf in enumerate(leaves) if leaf.kind == "image"}
+        self.images = nn.ModuleDict(images)
         width = sum(leaves[k].width for k in self.vectors)
         self.norm = RunningNorm(width) if normalise and width else None
         self.as_they_are = len(leaves) == 1 and leaves[0].shape == (width,) and self.norm is None
-        self.width = width + sum(leaf.width for _, leaf in self.choices) + IMAGE_FEATURES * len(self.images)
+        self.width = width + sum(leaf.width for _, leaf in self.choices) + sum(net.features for net in images.values())
 
     def forward(self, leaves: Sequence[Tensor]) -> Tensor:
         """Features [batch, width]."""
@@ -119,9 +140,17 @@ class Encoder(nn.Module):
         return flat[0] if len(flat) == 1 else torch.cat(flat, -1)
 
     def observe(self, leaves: Sequence[Tensor]) -> None:
-        """Let the normaliser see a batch."""
+        """Let the normalisers see a batch."""
         if self.norm is not None:
             self.norm.update(self.vector(leaves))
+        for k, net in self.images.items():
+            net.observe(leaves[int(k)])  # type: ignore[operator]
+
+    def normalise_like(self, other: Encoder) -> None:
+        """Use the statistics of another encoder of the same leaves, now and as they go on."""
+        self.norm = other.norm
+        for mine, its in zip(self.images.values(), other.images.values(), strict=True):
+            mine.norm = its.norm
 
 
 def one_hot(values: Tensor, leaf: Leaf) -> Tensor:
@@ -139,22 +168,27 @@ def one_hot(values: Tensor, leaf: Leaf) -> Tensor:
 
 
 class ImageNet(nn.Module):
-    """Convolutions for one image: three layers, with strides that fit its size."""
+    """Convolutions for one image: three layers, with strides that fit its size.
 
-    def __init__(self, leaf: Leaf) -> None:
+    Normalised, each pixel is seen against what it usually shows. On a screen that is mostly scenery, hardly anything
+    differs between two situations: an agent on a Game Boy began to look at it after 60,000 steps, without after 300,000
+    or never.
+    """
+
+    def __init__(self, leaf: Leaf, normalise: bool = False) -> None:
         super().__init__()
         self.leaf = leaf
         shape = self.planes(torch.zeros(1, *leaf.shape)).shape
-        side = min(shape[2:])
-        # Large images shrink as in the classic net for Atari; small ones keep their detail.
-        plan = [(8, 4), (4, 2), (3, 1)] if side >= 36 else [(3, 2), (3, 1), (3, 1)] if side >= 12 else [(3, 1)] * 3
+        self.norm = RunningNorm(shape[1:].numel(), IMAGE_FLOOR) if normalise else None
+        plan = next(plan for plan in IMAGE_PLANS if min(shape[2:]) >= plan.side)
+        self.features = plan.features
         channels, layers = shape[1], list[nn.Module]()
-        for width, (kernel, stride) in zip((32, 64, 64), plan, strict=True):
+        for width, kernel, stride in plan.convolutions:
             layers += [orthogonal(nn.Conv2d(channels, width, kernel, stride)), nn.ReLU()]
             channels = width
         self.convolutions = nn.Sequential(*layers, nn.Flatten())
         flat = self.convolutions(torch.zeros(1, *shape[1:])).shape[1]
-        self.project = nn.Sequential(orthogonal(nn.Linear(flat, IMAGE_FEATURES)), nn.ReLU())
+        self.project = nn.Sequential(orthogonal(nn.Linear(flat, self.features)), nn.ReLU())
 
     def planes(self, image: Tensor) -> Tensor:
         """[batch, channels, height, width], as numbers near 0 to 1."""
@@ -166,7 +200,16 @@ class ImageNet(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         """Features of a batch of images."""
-        return self.project(self.convolutions(self.planes(image)))
+        planes = self.planes(image)
+        if self.norm is not None:
+            planes = self.norm(planes.flatten(1)).view(planes.shape)
+        return self.project(self.convolutions(planes))
+
+    def observe(self, images: Tensor) -> None:
+        """Let the normaliser see a batch."""
+        if self.norm is not None:
+            for some in images.split(IMAGES_AT_ONCE):
+                self.norm.update(self.planes(some).flatten(1))
 
 
 class Twins(nn.Module):

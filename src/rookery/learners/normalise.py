@@ -9,7 +9,8 @@ CLIP = 10.0
 
 
 class RunningNorm(nn.Module):
-    """Shifts and scales vectors to mean 0 and deviation 1 by all that `update` has seen.
+    """Shifts and scales vectors to mean 0 and deviation 1 by all that `update` has seen. `floor` is added to variances,
+    so that what hardly ever changes is not blown up when it does.
 
     >>> norm = RunningNorm(1)
     >>> norm.update(torch.tensor([[1.0], [3.0]]))
@@ -21,8 +22,9 @@ class RunningNorm(nn.Module):
     variance: Tensor
     count: Tensor
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, floor: float = 1e-8) -> None:
         super().__init__()
+        self.floor = floor
         # Double precision: after 1e8 samples single precision would no longer move.
         self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
         self.register_buffer("variance", torch.ones(size, dtype=torch.float64))
@@ -32,7 +34,7 @@ class RunningNorm(nn.Module):
     def forward(self, values: Tensor) -> Tensor:
         """The normalised values."""
         if self._shift_scale is None:
-            self._shift_scale = self.mean.float(), (self.variance + 1e-8).rsqrt().float()
+            self._shift_scale = self.mean.float(), (self.variance + self.floor).rsqrt().float()
         shift, scale = self._shift_scale
         return ((values - shift) * scale).clamp(-CLIP, CLIP)
 

@@ -31,7 +31,7 @@ class Options(BaseModel):
     gamma: float = Field(0.99, gt=0, le=1, description="What a reward one step later is worth now.")
     activation: Activation = Field("tanh", description="The nonlinearity between layers.")
     normalise_observations: bool = Field(
-        False, description="Shift and scale observations to mean 0 and deviation 1, by running statistics."
+        False, description="Shift and scale vectors and images to mean 0 and deviation 1, by running statistics."
     )
     normalise_rewards: bool = Field(
         False, description="Scale rewards so that discounted returns have deviation 1, by running statistics."

@@ -146,7 +146,7 @@ class SAC(OffPolicy):
         self.adams = [self.actor_adam, self.critic_adam]
         self.target_weights = self.critic_adam.flat.data.clone()
         self.targets = over(self.critics, self.target_weights)
-        self.targets.encoder.norm = policy.encoder.norm
+        self.targets.encoder.normalise_like(policy.encoder)
         # The same critics without gradients of their own, for the actor to look through.
         self.judges = over(self.critics, self.critic_adam.flat.data)
 
