@@ -235,6 +235,29 @@ def test_many_info_keys_and_changing_types(make):
         assert infos["mixed"].tolist() == pytest.approx([t if t % 2 else t / 3] * 2)
 
 
+def test_infos_stay_those_of_their_step(make):
+    """Later steps change nothing of them, nor does a key that first comes up in between; `env_id` is the engine's."""
+
+    class Numbers(Counter):
+        def step(self, action):
+            t = self.t
+            info = {"t": t, "half": t / 2, "odd": t % 2 == 1, "env_id": 77.0} | ({"late": t} if t > 4 else {})
+            return *super().step(action)[:4], info
+
+    envs = make(Numbers, 2, env_kwargs={"length": 99})
+    envs.reset(seed=1)
+    kept = []
+    for _ in range(8):
+        envs.send([0, 0])
+        kept.append(envs.recv()[4])
+    for t, infos in enumerate(kept):
+        late = {"late", "_late"} if t > 4 else set()
+        assert set(infos) == {"t", "_t", "half", "_half", "odd", "_odd", "env_id", "_env_id"} | late
+        assert infos["env_id"].tolist() == [0, 1]
+        assert [infos[key].tolist() for key in ("t", "half", "odd")] == [[t] * 2, [t / 2] * 2, [t % 2 == 1] * 2]
+        assert infos.get("late", np.full(2, t)).tolist() == [t] * 2
+
+
 def test_large_integers_in_infos_keep_every_digit(make):
     """Timestamps in nanoseconds are not rounded to what a float holds; larger ones still arrive."""
 

@@ -10,7 +10,6 @@ from rookery.engine.batch import INFO_SLOTS
 from rookery.engine.stepper import Slot
 
 _NUMBERS = (bool, int, float)
-_FLOAT64 = np.dtype(np.float64)
 
 
 def add_info(infos: dict[str, Any], info: dict[str, Any], at: int, count: int) -> None:
@@ -101,30 +100,32 @@ class SlotTable:
         return fresh
 
     def read(self, infos: dict[str, Any], values: np.ndarray, masks: np.ndarray, rows: slice | np.ndarray) -> None:
-        """Add what the envs wrote into their slots. All keys are copied at once: 4 us, where one by one took 40."""
+        """Add what the envs wrote into their slots. All keys are copied at once, and those that no env spoke of in this
+        step are passed over: the fewer calls the better where envs have emptied the caches (five keys of emulators, one
+        of them for ends of episodes only, took 36 us one by one, and 12 so)."""
         used = len(self.slots)
         masks, columns = masks[:used, rows].copy(), values[:used, rows].copy()
-        if infos or b"\0" in masks.tobytes():
-            self._read_some(infos, columns, masks)
-            return
-        for (key, mask_key, slot), column, mask in zip(self._names, columns, masks, strict=True):
-            infos[key] = column if slot.dtype is _FLOAT64 else _typed(slot, column)
-            infos[mask_key] = mask
-
-    def _read_some(self, infos: dict[str, Any], columns: np.ndarray, masks: np.ndarray) -> None:
-        """The same where not every env spoke, or some sent a key the slow way in this step."""
-        columns[~masks] = 0.0
-        for (key, mask_key, slot), column, mask in zip(self._names, columns, masks, strict=True):
-            if key not in infos and mask.any():
-                infos[key], infos[mask_key] = _typed(slot, column), mask
+        integers, spoke, count = columns.view(np.int64), masks.tobytes(), masks.shape[1]
+        nobody, everyone = bytes(count), b"\1" * count
+        for k, (key, mask_key, slot) in enumerate(self._names):
+            who = spoke[k * count : (k + 1) * count]
+            if who == nobody:
                 continue
-            for at in mask.nonzero()[0].tolist():
-                infos[key] = _place(infos[key], _typed(slot, column)[at], at, len(mask))
-                mark(infos, key, at, len(mask))
+            if who != everyone:
+                columns[k, ~masks[k]] = 0.0
+            column = integers[k] if slot.integer else columns[k]
+            if slot.dtype is not column.dtype:
+                column = column.astype(slot.dtype)
+            if key in infos:  # other envs sent it the slow way
+                _add_column(infos, key, column, masks[k])
+            else:
+                infos[key], infos[mask_key] = column, masks[k]
 
 
-def _typed(slot: Slot, column: np.ndarray) -> np.ndarray:
-    return (column.view(np.int64) if slot.integer else column).astype(slot.dtype, copy=False)
+def _add_column(infos: dict[str, Any], key: str, column: np.ndarray, mask: np.ndarray) -> None:
+    for at in mask.nonzero()[0].tolist():
+        infos[key] = _place(infos[key], column[at], at, len(mask))
+        mark(infos, key, at, len(mask))
 
 
 def _slot_dtype(value: Any) -> np.dtype | None:

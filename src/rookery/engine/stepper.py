@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import gymnasium as gym
@@ -49,7 +50,7 @@ class Slot:
     dtype: np.dtype
     types: tuple[type, ...]
 
-    @property
+    @cached_property
     def integer(self) -> bool:
         """Integers keep all their bits: they are stored as such in the same eight bytes."""
         return self.dtype.kind in "iu"
