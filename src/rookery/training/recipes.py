@@ -114,7 +114,13 @@ MEADOW_PIXELS = {
     "ppo": {
         **MEADOW["ppo"],
         "steps": 500_000,
-        "ppo": {**MEADOW["ppo"]["ppo"], "learning_rate": 5e-4, "epochs": 3},  # type: ignore[dict-item]
+        "ppo": {
+            **MEADOW["ppo"]["ppo"],  # type: ignore[dict-item]
+            "learning_rate": 5e-4,
+            "learning_rate_schedule": "linear",
+            "epochs": 3,
+            "normalise_observations": True,
+        },
     },
 }
 
