@@ -10,13 +10,14 @@ import pytest
 from gymnasium import spaces
 
 from rookery.errors import OptionError, RestartLimit, WorldError
-from rookery.training.games import Games, play_games
+from rookery.training.games import Games
+from rookery.training.match import Match
 from rookery.training.players import Script, seated
 from rookery.training.record import Record
 from rookery.training.seats import Seat, seat_of
 from rookery.training.world import World, duel_of, find
 from rookery.training.world import spaces as spaces_of
-from training.tug import SEAT, TUG, Puller, Scripted, Tug, agent
+from training.tug import SEAT, TUG, Puller, Scripted, Tug, agent, play_games
 
 HOCKEY = duel_of(find("hockey", options={"time_limit": 60}))
 HOCKEY_SEAT = seat_of(*spaces_of(HOCKEY))
@@ -50,7 +51,7 @@ def test_hockey_is_the_same_in_any_batch(against, deterministic):
 
     def results(batch: int):
         with closing(Games(HOCKEY, batch)) as games:
-            played = games.results(me, other, 14, seed=3)
+            played = Match(games, (me, other), 14, seed=3).play()
         assert played is not None
         return played.winners.tolist(), played.returns.tobytes(), played.lengths.tolist()
 
@@ -61,19 +62,19 @@ def test_hockey_is_the_same_in_any_batch(against, deterministic):
 def test_tug_is_the_same_in_any_batch_and_backend():
     me, other = (seated(agent(seed=k), str(k), SEAT, deterministic=False) for k in (1, 2))
     alone = play_games(TUG, me, other, 20, seed=3)
-    assert alone is not None and alone.won and alone.lost
+    assert alone.won and alone.lost
     assert play_games(TUG, me, other, 20, seed=3, batch=7) == alone
     with closing(Games(TUG, 2, "process")) as games:
         assert games.envs.backend == "process"
-        assert games.play(me, other, 20, seed=3) == alone
-        assert games.play(me, other, 20, seed=4) != alone
-        assert games.play(me, other, 20, seed=3) == alone
+        assert Match(games, (me, other), 20, seed=3).play().record() == alone
+        assert Match(games, (me, other), 20, seed=4).play().record() != alone
+        assert Match(games, (me, other), 20, seed=3).play().record() == alone
 
 
 def test_more_games_go_on_from_fewer():
     with closing(Games(TUG, 3)) as games:
-        few = games.results(Puller(0.1), NONE, 6, seed=1)
-        many = games.results(Puller(0.1), NONE, 12, seed=1)
+        few = Match(games, (Puller(0.1), NONE), 6, seed=1).play()
+        many = Match(games, (Puller(0.1), NONE), 12, seed=1).play()
     assert few.winners.tolist() == many.winners[:6].tolist()
 
 
@@ -83,7 +84,7 @@ def test_more_games_go_on_from_fewer():
 def test_sides_alternate_and_each_two_games_begin_alike():
     one, other = Puller(0.5), Puller(0.5)
     with closing(Games(TUG)) as games:
-        results = games.results(one, other, 6, seed=0)
+        results = Match(games, (one, other), 6, seed=0).play()
     starts = [view[0] for view in one.seen if view[0, 1] == 0]
     assert len(starts) == 6
     for even, odd in zip(starts[0::2], starts[1::2], strict=True):
@@ -104,7 +105,7 @@ def test_who_pulls_harder_wins_from_both_sides():
 
 def test_returns_are_of_games_from_the_side_that_has_rewards():
     with closing(Games(TUG, 4)) as games:
-        results = games.results(Puller(0.25), NONE, 8, seed=0)
+        results = Match(games, (Puller(0.25), NONE), 8, seed=0).play()
     assert results.returns[0::2].tolist() == (0.25 * results.lengths[0::2]).tolist()
     assert np.isnan(results.returns[1::2]).all()
     assert results.record().returns == pytest.approx(results.returns[0::2].mean())
@@ -113,7 +114,7 @@ def test_returns_are_of_games_from_the_side_that_has_rewards():
 def test_nobody_is_asked_about_envs_without_a_game():
     player = Puller(0.1)
     with closing(Games(TUG, 5)) as games:
-        record = games.play(player, NONE, 3, seed=0)
+        record = Match(games, (player, NONE), 3, seed=0).play().record()
     assert record.games == 3
     assert max(len(view) for view in player.seen) == 3
     assert sorted(player.begun) == [0, 1, 2]
@@ -121,11 +122,11 @@ def test_nobody_is_asked_about_envs_without_a_game():
 
 def test_stopping_and_progress():
     told: list[int] = []
-    assert play_games(TUG, Puller(1.0), NONE, 9, seed=0, batch=4, progress=told.append) is not None
+    play_games(TUG, Puller(1.0), NONE, 9, seed=0, batch=4, progress=told.append)
     assert told == sorted(told) and told[-1] == 9
     with closing(Games(TUG)) as games:
-        assert games.play(Puller(1.0), NONE, 9, 0, stop=lambda: games.envs.closed is False) is None
-        again = games.play(Puller(1.0), NONE, 9, 0)
+        assert Match(games, (Puller(1.0), NONE), 9, 0).play(stop=lambda: games.envs.closed is False) is None
+        again = Match(games, (Puller(1.0), NONE), 9, 0).play().record()
     assert again == play_games(TUG, Puller(1.0), NONE, 9, 0)
 
 
@@ -147,8 +148,8 @@ def test_scripts_of_hockey():
     strong = play_games(HOCKEY, STRONG, WEAK, 40, seed=1, batch=9)
     assert (weak.won, weak.drawn, weak.lost) == (strong.lost, strong.drawn, strong.won)
     with closing(Games(HOCKEY)) as games:  # which remembers nothing of the match before
-        games.play(STRONG, STRONG, 2, seed=1)
-        assert games.play(NONE, NONE, 4, seed=1) == play_games(HOCKEY, NONE, NONE, 4, seed=1)
+        Match(games, (STRONG, STRONG), 2, seed=1).play()
+        assert Match(games, (NONE, NONE), 4, seed=1).play().record() == play_games(HOCKEY, NONE, NONE, 4, seed=1)
 
 
 def test_a_world_without_scripts_says_so():
@@ -179,10 +180,10 @@ def test_worlds_that_are_no_games_for_two():
 def test_a_game_whose_env_broke_is_played_again():
     whole = play_games(tug(), Puller(0.1), NONE, 4, seed=0)
     with closing(Games(tug(breaks_at=9), 1, on_failure="restart")) as games:
-        assert games.play(Puller(0.1), NONE, 4, seed=0) == whole
+        assert Match(games, (Puller(0.1), NONE), 4, seed=0).play().record() == whole
         assert games.envs.restarts > 0
     with closing(Games(tug(breaks_at=2), 1, on_failure="restart")) as games, pytest.raises(RestartLimit):
-        games.play(Puller(0.1), NONE, 4, seed=0)
+        Match(games, (Puller(0.1), NONE), 4, seed=0).play()
 
 
 # --- the form for two ---------------------------------------------------------------------------------------------

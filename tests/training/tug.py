@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ from gymnasium import spaces
 from rookery.learners.agent import Agent
 from rookery.learners.options import OPTIONS
 from rookery.learners.registry import make_policy
+from rookery.training.games import Games
+from rookery.training.match import Match
+from rookery.training.players import Player, Script
+from rookery.training.record import Record
 from rookery.training.seats import Seat
 from rookery.training.world import World
 
@@ -83,6 +88,16 @@ def agent(learner: str = "ppo", seed: int = 0, seat: Seat = SEAT, **options: Any
         for parameter in policy.parameters():
             parameter += 0.5 * torch.randn_like(parameter)
     return Agent(policy, seat.observation_space, seat.action_space, torch.device("cpu"))
+
+
+def play_games(
+    duel: World, first: Player | Script, second: Player | Script, games: int, seed: int, batch: int = 1, **told: Any
+) -> Record:
+    """A match of two, on envs of its own."""
+    with closing(Games(duel, min(batch, games))) as table:
+        results = Match(table, (first, second), games, seed).play(**told)
+    assert results is not None
+    return results.record()
 
 
 class Puller:

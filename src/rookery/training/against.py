@@ -10,6 +10,7 @@ from typing import Any
 from rookery.errors import OptionError
 from rookery.learners.agent import Agent
 from rookery.training.games import Games
+from rookery.training.match import Match
 from rookery.training.players import Player, Script, find_player, seated
 from rookery.training.record import Results
 from rookery.training.seats import seat_of
@@ -55,13 +56,13 @@ class Against:
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[str, int], None] = lambda name, done: None,
     ) -> dict[str, Results] | None:
-        """So many games against each, as `play_games` has them; None if it was asked to stop before the end."""
+        """So many games against each; None if it was asked to stop before the end."""
         if isinstance(agent, Agent):
             agent = seated(agent, "agent", self.seat, deterministic=self.deterministic)
         table = self._games = self._games or self._make()
         results: dict[str, Results] = {}
         for name, opponent in self.opponents.items():
-            played = table.results(agent, opponent, games, seed, stop, partial(progress, name))
+            played = Match(table, (agent, opponent), games, seed).play(stop, partial(progress, name))
             if played is None:
                 return None
             results[name] = played

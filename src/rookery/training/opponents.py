@@ -82,12 +82,6 @@ class Opponents:
         """A checkpoint was written: from now on this is the latest."""
         self._take_copy("latest", steps)
 
-    def name_of(self, number: int) -> str:
-        """Who it is, as the league knows it: a copy of the agent is "self"."""
-        key = next(key for key, value in self._numbers.items() if value == number)
-        name = key.rpartition("|")[0]
-        return "self" if "@" in name and name.partition("@")[0] in self._copied_at else name
-
     @property
     def secretive(self) -> list[str]:
         """Those whose games cannot be resumed exactly: nobody knows what they remember."""

@@ -7,14 +7,13 @@ import pytest
 
 from rookery.errors import OptionError, WorldError
 from rookery.training.file_player import FilePlayer
-from rookery.training.games import play_games
 from rookery.training.league.results import Results, spearman
 from rookery.training.league.tournament import play_tournament
 from rookery.training.players import Script, seated
 from rookery.training.seats import Seat, seat_of
 from rookery.training.world import World, duel_of, find
 from rookery.training.world import spaces as spaces_of
-from training.tug import SEAT, TUG, Puller, Scripted, Tug, agent, write_agent
+from training.tug import SEAT, TUG, Puller, Scripted, Tug, agent, play_games, write_agent
 
 HOCKEY = duel_of(find("hockey", options={"time_limit": 60}))
 SCRIPTED = World("scripted", Scripted, kernel=False)
@@ -24,8 +23,8 @@ def pullers(count):
     return [Puller(strength) for strength in np.linspace(0.1, 0.9, count)]
 
 
-def tug_agents(count):
-    return [seated(agent(seed=seed), f"agent {seed}", SEAT) for seed in range(count)]
+def tug_agents(count, **options):
+    return [seated(agent(seed=seed), f"agent {seed}", SEAT, **options) for seed in range(count)]
 
 
 def hockey_agents(count):
@@ -56,8 +55,8 @@ def test_the_stronger_one_wins():
 
 @pytest.mark.parametrize("batch", [1, 3, 64])
 def test_games_are_those_that_two_would_play_alone(batch):
-    """Each pair's games are the ones of `play_games`, however many are played at once."""
-    players = tug_agents(4)
+    """Each pair's games are the ones of `play_games`, however many are played at once, chances included."""
+    players = tug_agents(4, deterministic=False)
     results = play_tournament(TUG, players, 10, seed=5, batch=batch)
     for a in range(4):
         for b in range(a + 1, 4):
@@ -111,7 +110,7 @@ def test_scripts_sit_on_either_side():
 
 
 def test_players_from_files_take_part(tmp_path):
-    """One instance for each seat, which hears of each new game."""
+    """One instance for each env, which hears of each new game."""
     place = write_agent(tmp_path, "def reset(self): self.steps = 0\ndef act(self, obs): return [0.7]")
     results = play_tournament(TUG, [FilePlayer(place, SEAT), Puller(0.1), Puller(0.9)], 20, seed=1)
     assert results.scores.argsort().tolist() == [1, 0, 2]

@@ -20,10 +20,10 @@ class Results:
     drawn: np.ndarray
 
     @classmethod
-    def of(cls, players: int, sides: np.ndarray, winner: np.ndarray) -> Results:
-        """From games: who sat where, [game, side], and whether the first of them won (1), drew (0) or lost (-1)."""
+    def of(cls, players: int, pairs: np.ndarray, winner: np.ndarray) -> Results:
+        """From games: who met, [game, 2], and whether the first of them won (1), drew (0) or lost (-1)."""
         won, drawn = np.zeros((2, players, players), np.int64)
-        first, second = sides.T
+        first, second = pairs.T
         np.add.at(won, (first, second), winner == 1)
         np.add.at(won, (second, first), winner == -1)
         np.add.at(drawn, (first, second), winner == 0)
