@@ -28,7 +28,12 @@ EPISODE_STEPS = 200  # about as long as an episode is, where a number of steps m
 
 def wants_duel(config: RunConfig) -> bool:
     """Whether any opponent is a policy, so that the world must be the one for two."""
-    return any(opponent.who.lower() not in SCRIPTS for phase in config.all_phases for opponent in phase.opponents)
+    return any(opponent.who.lower() not in SCRIPTS for opponent in _opponents(config))
+
+
+def _opponents(config: RunConfig) -> list[Opponent]:
+    """Those of all phases."""
+    return [opponent for phase in config.all_phases for opponent in phase.opponents]
 
 
 def world_for(config: RunConfig, world: World) -> World:
@@ -83,10 +88,10 @@ def counts_episodes(phases: list[Phase]) -> bool:
 
 def judges(config: RunConfig, world: World) -> list[str]:
     """Whom the agent meets in evaluations: those named for it, or in a run with opponents the world's scripts."""
-    named = [opponent.who for phase in config.all_phases for opponent in phase.opponents]
+    named = [opponent.who for opponent in _opponents(config)]
     if config.evaluation.opponents or not named:
         return config.evaluation.opponents
-    if _known(world) is not None and "opponent" in (_known(world) or {}):
+    if "opponent" in (_known(world) or {}):
         return list(BASELINES)
     others = dict.fromkeys(who for who in named if who not in ("self", "latest", "archive"))
     return list(others) or ["none"]
@@ -95,17 +100,16 @@ def judges(config: RunConfig, world: World) -> list[str]:
 def make_course(config: RunConfig, world: World, engine: Engine, learner: Learner, folder: Path) -> Course:
     """Lead an engine through the phases of a run that has its folder there."""
     known = _known(world)
-    named = {opponent.who for phase in config.all_phases for opponent in phase.opponents}
-    scripts = bool(named) and known is not None and "opponent" in known
+    named = {opponent.who for opponent in _opponents(config)}
+    scripts = bool(named) and "opponent" in (known or {})
     _check_options(config, world, known, named, scripts)
     opponents = None
     if wants_duel(config):
         league = League(folder / FOLDER, config.league, _about(config), BASELINES if scripts else ())
         opponents = Opponents(learner, seat_in(config, world), Path(config.runs_dir), league)
-        for phase in config.all_phases:
-            for opponent in phase.opponents:
-                if opponent.who.lower() not in SCRIPTS:
-                    opponents.check(opponent.who, opponent.deterministic)
+        for opponent in _opponents(config):
+            if opponent.who.lower() not in SCRIPTS:
+                opponents.check(opponent.who, opponent.deterministic)
     seed = child_seed(config.seed, COURSE_KEY)
     defaults = _defaults(config, world, known)
     return Course(engine, Phases(config.all_phases, seed), defaults, opponents, scripts, config.reward_scale, seed)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from rookery.config import RunConfig
 from rookery.errors import RunError
@@ -16,18 +19,38 @@ from rookery.training.lead import counts_episodes
 class Unled:
     """A run without phases: nothing is added, and its steps alone decide how long it is."""
 
-    finished = False  # whether the last phase is over
-    phase_over = False
-    steps_left: float = math.inf  # until something is due by steps
-    pending_episodes = 0  # that are counted and not yet collected
     episodes: int | None = None  # of the run, if its length is in episodes
-    notes: tuple[str, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last phase is over."""
+        return False
+
+    @property
+    def phase_over(self) -> bool:
+        """Whether the present phase is over."""
+        return False
+
+    @property
+    def steps_left(self) -> float:
+        """Until something is due by steps."""
+        return math.inf
+
+    @property
+    def pending_episodes(self) -> int:
+        """How many are counted and not yet collected."""
+        return 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What to tell when the run begins."""
+        return []
 
     def share(self, by_steps: float) -> float:
         """How much of the run is over."""
         return by_steps
 
-    def counted(self, finished: Any) -> Any:
+    def counted(self, finished: np.ndarray) -> np.ndarray:
         """Those of the episodes that ended which belong to the phase."""
         return finished
 
@@ -35,7 +58,7 @@ class Unled:
         """What a monitor shows."""
         return {}
 
-    def keep_opponents(self, before: int, steps: int, saved: bool, agent: Any) -> None:
+    def keep_opponents(self, before: int, steps: int, saved: bool, agent: Callable[[], Tree]) -> None:
         """Copies of the agent become opponents."""
 
     def adjust(self, learner: Learner) -> None:
@@ -58,31 +81,31 @@ class Leader(Unled):
             self.episodes = sum(phase.episodes or 0 for phase in self.phases.all)
 
     @property
-    def finished(self) -> bool:  # type: ignore[override]
+    def finished(self) -> bool:
         return self.phases.last and self.phases.over
 
     @property
-    def phase_over(self) -> bool:  # type: ignore[override]
+    def phase_over(self) -> bool:
         return self.phases.over
 
     @property
-    def steps_left(self) -> float:  # type: ignore[override]
+    def steps_left(self) -> float:
         entry = math.inf if self._entries is None else self._entries.steps_left(self.course.steps)
         return min(self.phases.steps_left, entry)
 
     @property
-    def pending_episodes(self) -> int:  # type: ignore[override]
+    def pending_episodes(self) -> int:
         return self.phases.uncollected
 
     @property
-    def notes(self) -> tuple[str, ...]:  # type: ignore[override]
+    def notes(self) -> list[str]:
         secretive = self.course.opponents.secretive if self.course.opponents is not None else []
-        return tuple(f"{who} keeps its memory to itself, so a resumed run will not be the same" for who in secretive)
+        return [f"{who} keeps its memory to itself, so a resumed run will not be the same" for who in secretive]
 
     def share(self, by_steps: float) -> float:
         return max(by_steps, self.phases.share) if self.phases.all[-1].ends else by_steps
 
-    def counted(self, finished: Any) -> Any:
+    def counted(self, finished: np.ndarray) -> np.ndarray:
         return finished[: self.phases.collect()]
 
     def figures(self) -> dict[str, Any]:
@@ -109,7 +132,7 @@ class Leader(Unled):
         text = f"{self.phases.title} ({number} of {len(self.phases.all)}) begins after {episodes:,} episodes"
         return {"text": text, "phase": number, "episodes": episodes}
 
-    def keep_opponents(self, before: int, steps: int, saved: bool, agent: Any) -> None:
+    def keep_opponents(self, before: int, steps: int, saved: bool, agent: Callable[[], Tree]) -> None:
         opponents = self.course.opponents
         if opponents is None:
             return

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rookery.config import Opponent, Phase
+from rookery.training.league.draw import pick
 
 DRAWS = 4  # random numbers for each episode: variant, opponent, and two for the league
 
@@ -152,10 +153,7 @@ def chosen(items: Sequence[Any], chance: float) -> Any:
     >>> chosen([Opponent(who="weak", weight=3), Opponent(who="strong")], 0.8).who
     'strong'
     """
-    if not items:
-        return None
-    bounds = np.cumsum([item.weight for item in items])
-    return items[min(int(np.searchsorted(bounds, chance * bounds[-1], side="right")), len(items) - 1)]
+    return items[pick([item.weight for item in items], chance)] if items else None
 
 
 def _weight(phase: Phase, key: str, episode: int) -> float:
