@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rookery.learners.api import Answer
 from rookery.learners.offpolicy import OffPolicy
 
 
@@ -27,14 +28,14 @@ class Batch:
         """Changes positions; returns rewards and who terminated."""
         raise NotImplementedError
 
-    def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, Any]:
+    def step(self, actions: np.ndarray) -> Answer:
         rewards, terminated = self.move(actions)
         self.age += 1
         truncated = (self.age >= self.limit) & ~terminated
         ended = np.flatnonzero(terminated | truncated)
         finals = (ended, [self.position[k : k + 1].copy() for k in ended]) if len(ended) else None
         self.position[ended], self.age[ended] = self._start(len(ended)), 0
-        return self.observe(), rewards, terminated, truncated, finals
+        return Answer(self.observe(), rewards, terminated, truncated, finals)
 
 
 class Centre(Batch):
@@ -61,8 +62,9 @@ def play(learner: OffPolicy, envs: Batch, rounds: int, observations: Any = None)
         actions = learner.explore(observations, slice(0, envs.num_envs))
         while learner.ready():
             learner.update()
-        observations, rewards, terminated, truncated, finals = envs.step(actions)
-        learner.record(slice(0, envs.num_envs), observations, rewards, terminated, truncated, finals)
+        answer = envs.step(actions)
+        learner.record(slice(0, envs.num_envs), answer)
+        observations = answer.observations
     return observations
 
 

@@ -8,10 +8,11 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
+from rookery.learners.api import Answer
 from rookery.learners.ppo import PPO
 
 
-class Answer(NamedTuple):
+class Scene(NamedTuple):
     """What all envs say to one step. `finals` holds an observation for every env, used where an episode ended."""
 
     observations: Any
@@ -34,16 +35,16 @@ class Script:
         self._single.seed(seed)
         self._batch.seed(seed)
         self.observations, self.mask = self._batch.sample(), self._mask()
-        self.history: list[tuple[Any, Answer]] = []  # what was seen, and what came of it
+        self.history: list[tuple[Any, Scene]] = []  # what was seen, and what came of it
 
-    def step(self) -> Answer:
+    def step(self) -> Scene:
         """The next answer, after which `observations` and `mask` are those to act upon."""
         rewards = self._random.normal(1.0, 2.0, self.num_envs)
         terminated, truncated = (self._random.random(self.num_envs) < self.ends / 2 for _ in range(2))
         finals = [self._single.sample() for _ in range(self.num_envs)]
         seen = self.observations
         self.observations, self.mask = self._batch.sample(), self._mask()
-        answer = Answer(self.observations, rewards, terminated, truncated, finals, self.mask)
+        answer = Scene(self.observations, rewards, terminated, truncated, finals, self.mask)
         self.history.append((seen, answer))
         return answer
 
@@ -68,20 +69,14 @@ def rows_of(batch: Any, rows: slice) -> Any:
     return None if batch is None else batch[rows]
 
 
-def tell(learner: PPO, answer: Answer, rows: slice) -> None:
+def tell(learner: PPO, answer: Scene, rows: slice) -> None:
     """Record the part of an answer that concerns some rows."""
     terminated, truncated = answer.terminated[rows], answer.truncated[rows]
     places = np.flatnonzero(terminated | truncated)
     finals = (places, [answer.finals[rows.start + k] for k in places]) if len(places) else None
-    learner.record(
-        rows,
-        rows_of(answer.observations, rows),
-        answer.rewards[rows],
-        terminated,
-        truncated,
-        finals,
-        rows_of(answer.mask, rows),
-    )
+    mask = rows_of(answer.mask, rows)
+    told = Answer(rows_of(answer.observations, rows), answer.rewards[rows], terminated, truncated, finals, mask)
+    learner.record(rows, told)
 
 
 def play(learner: PPO, script: Script, steps: int, groups: list[slice] | None = None) -> list[np.ndarray]:

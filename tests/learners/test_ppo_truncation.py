@@ -8,7 +8,8 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from learners.scripted import Answer, Script, play, tell
+from learners.scripted import Scene, Script, play, tell
+from rookery.learners.api import Answer
 from rookery.learners.options import PPOOptions
 from rookery.learners.ppo import PPO
 
@@ -23,14 +24,14 @@ def linear_critic(num_envs: int, **options: object) -> PPO:
     return learner
 
 
-def feed(learner: PPO, seen: list[list[float]], rewards: list[list[float]], ends: dict[int, Answer]) -> None:
+def feed(learner: PPO, seen: list[list[float]], rewards: list[list[float]], ends: dict[int, Scene]) -> None:
     """Show `seen[0]`, then after each step the next row; `ends` replaces flags and finals of some steps."""
     num_envs = len(seen[0])
     everyone = slice(0, num_envs)
     for t, gained in enumerate(rewards):
         learner.explore(np.float32(seen[t])[:, None], everyone)
         quiet = np.zeros(num_envs, np.bool_)
-        answer = ends.get(t, Answer(None, quiet, quiet, quiet, [], None))
+        answer = ends.get(t, Scene(None, quiet, quiet, quiet, [], None))
         tell(
             learner,
             answer._replace(observations=np.float32(seen[t + 1])[:, None], rewards=np.array(gained)),
@@ -38,9 +39,9 @@ def feed(learner: PPO, seen: list[list[float]], rewards: list[list[float]], ends
         )
 
 
-def end(terminated: list[int], truncated: list[int], finals: list[float]) -> Answer:
+def end(terminated: list[int], truncated: list[int], finals: list[float]) -> Scene:
     flags = (np.array(flag, np.bool_) for flag in (terminated, truncated))
-    return Answer(None, np.zeros(0), *flags, [np.float32([x]) for x in finals], None)
+    return Scene(None, np.zeros(0), *flags, [np.float32([x]) for x in finals], None)
 
 
 def test_a_truncated_episode_is_worth_its_final_observation() -> None:
@@ -81,7 +82,7 @@ def test_groups_keep_their_own_finals() -> None:
     learner = linear_critic(4, rollout_length=1)
     quiet = np.zeros(4, np.bool_)
     cut = np.array([0, 0, 0, 1], np.bool_)
-    answer = Answer(np.float32([[10], [20], [30], [100]]), np.ones(4), quiet, cut, [np.float32([8])] * 4, None)
+    answer = Scene(np.float32([[10], [20], [30], [100]]), np.ones(4), quiet, cut, [np.float32([8])] * 4, None)
     for rows in (slice(0, 2), slice(2, 4)):
         learner.explore(np.float32([[1], [1]]), rows)
     for rows in (slice(2, 4), slice(0, 2)):
@@ -152,7 +153,7 @@ def test_values_converge_to_those_of_a_task_without_end() -> None:
             ended = ones if t % 3 == 0 else ~ones
             flags = (ended, ~ones) if kind == "terminated" else (~ones, ended)
             finals = (np.arange(4), list(zeros)) if t % 3 == 0 else None
-            learner.record(everyone, zeros, np.ones(4), *flags, finals)
+            learner.record(everyone, Answer(zeros, np.ones(4), *flags, finals))
             if learner.ready():
                 learner.progress = t / (9 * 40)
                 learner.update()

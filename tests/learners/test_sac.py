@@ -13,6 +13,7 @@ from gymnasium import spaces
 
 from learners.offpolicy_tools import Centre, assert_same, play
 from rookery.errors import OptionError
+from rookery.learners.api import Answer
 from rookery.learners.options import SACOptions
 from rookery.learners.replay import Batch
 from rookery.learners.sac import SAC, squashed_log
@@ -180,13 +181,13 @@ def test_two_groups_record_as_one() -> None:
             for rows in groups:
                 leaves = [torch.from_numpy(seen[rows])]
                 learner.pending.keep(rows, leaves, torch.from_numpy(actions[rows]).float())
-            seen, rewards, terminated, truncated, finals = envs.step(actions)
+            seen, rewards, terminated, truncated, finals, _ = envs.step(actions)
             for rows in groups:
                 mine = None
                 if finals is not None:
                     inside = [k for k, place in enumerate(finals[0]) if rows.start <= place < rows.stop]
                     mine = (finals[0][inside] - rows.start, [finals[1][k] for k in inside]) if inside else None
-                learner.record(rows, seen[rows], rewards[rows], terminated[rows], truncated[rows], mine)
+                learner.record(rows, Answer(seen[rows], rewards[rows], terminated[rows], truncated[rows], mine))
         kept = learner.replay.state()["arrays"]
         table = np.concatenate([kept[name].reshape(len(kept["outcomes"]), -1) for name in sorted(kept)], 1)
         return table[np.lexsort(table.T)]
@@ -219,7 +220,7 @@ def test_images_and_parts() -> None:
             learner.update()
         ended = np.array([step % 10 == 9, False])
         finals = (np.array([0]), [{key: value[0] for key, value in batch.items()}]) if ended[0] else None
-        learner.record(slice(0, 2), batch, np.ones(2), np.zeros(2, np.bool_), ended, finals)
+        learner.record(slice(0, 2), Answer(batch, np.ones(2), np.zeros(2, np.bool_), ended, finals))
     trained = learner.policy.encoder.images["0"].project[0].weight
     followed = learner.targets.encoder.images["0"].project[0].weight
     assert not torch.equal(trained, first)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,13 +16,25 @@ from rookery.learners.agent import Agent, Policy
 from rookery.learners.options import Options
 
 Tree = dict[str, Any]  # nested dicts of NumPy arrays and plain values, as a checkpoint holds
+Finals = tuple[np.ndarray, list[Any]]  # of episodes that ended: their places in an answer, their last observations
+
+
+class Answer(NamedTuple):
+    """What envs answer to their actions. Those whose episode ended show the next one's first observation."""
+
+    observations: Any
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    finals: Finals | None = None
+    mask: np.ndarray | None = None  # what may be done next, as `explore` will be told too
 
 
 class Learner(ABC):
     """Chooses actions for envs it never sees, takes in what came of them, and learns when it has enough.
 
     Training calls, for all envs or for one group of them (`rows`) at a time:
-    `explore(observations, rows)` -> actions, then `record(rows, ...)`, and `update()` whenever `ready()`.
+    `explore(observations, rows)` -> actions, then `record(rows, answer)`, and `update()` whenever `ready()`.
     Off-policy learners may be updated between the two, while envs are being stepped.
     """
 
@@ -101,19 +113,8 @@ class Learner(ABC):
         """Actions for the envs in `rows`, as the envs want them."""
 
     @abstractmethod
-    def record(
-        self,
-        rows: slice,
-        observations: Any,
-        rewards: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-        finals: tuple[np.ndarray, list[Any]] | None,
-        mask: np.ndarray | None = None,
-    ) -> None:
-        """What the envs in `rows` answered to the actions of the last `explore`. Envs whose episode ended show the next
-        one's first observation; `finals` are their places within `rows` and their last observations. `mask` is what
-        may be done next, as `explore` will be told too."""
+    def record(self, rows: slice, answer: Answer) -> None:
+        """What the envs in `rows` answered to the actions of the last `explore`."""
 
     @abstractmethod
     def forget(self, rows: slice) -> None:

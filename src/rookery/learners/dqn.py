@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rookery.errors import OptionError
 from rookery.learners.agent import make_leaves
-from rookery.learners.api import Tree, seeded
+from rookery.learners.api import Answer, Tree, seeded
 from rookery.learners.heads import FORBIDDEN
 from rookery.learners.nets import Encoder, over
 from rookery.learners.observations import mask_of, split
@@ -132,30 +132,20 @@ class DQN(OffPolicy):
             return None
         return 1.0 + SPREAD * torch.linspace(0.0, 1.0, self.num_envs, device=self.device).unsqueeze(-1)
 
-    def record(
-        self,
-        rows: slice,
-        observations: Any,
-        rewards: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-        finals: tuple[np.ndarray, list[Any]] | None,
-        mask: np.ndarray | None = None,
-    ) -> None:
-        super().record(rows, observations, rewards, terminated, truncated, finals, mask)
+    def record(self, rows: slice, answer: Answer) -> None:
+        super().record(rows, answer)
         if self.options.epsilon_decay is not None:
-            self._fallen *= self.options.epsilon_decay ** int(np.count_nonzero(terminated | truncated))
+            self._fallen *= self.options.epsilon_decay ** int(np.count_nonzero(answer.terminated | answer.truncated))
 
-    def _next_masks(
-        self, rows: int, finals: tuple[np.ndarray, list[Any]] | None, mask: np.ndarray | None
-    ) -> Tensor | None:
+    def _next_masks(self, answer: Answer) -> Tensor | None:
         """What may be done next. After the last step of an episode that is unknown, and all is allowed, unless the
         last observation itself tells."""
         if not self._masked:
             return None
+        rows, mask = len(answer.rewards), answer.mask
         self.replay.keep_masks(self.policy.actions)
         allowed = np.ones((rows, self.policy.actions), np.bool_) if mask is None else np.array(mask, np.bool_)
-        for place, last in zip(*finals, strict=True) if finals else ():
+        for place, last in zip(*answer.finals, strict=True) if answer.finals else ():
             told = mask_of(last)
             allowed[place] = True if told is None else told
         return torch.from_numpy(allowed).to(self.device)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import defaultdict
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +12,8 @@ from torch import Tensor
 
 from rookery.learners.agent import Policy
 from rookery.learners.api import (
+    Answer,
+    Finals,
     Learner,
     Tree,
     generator_state,
@@ -73,24 +74,16 @@ class OffPolicy(Learner):
 
     # --- gathering ----------------------------------------------------------------------------------------------
 
-    def record(
-        self,
-        rows: slice,
-        observations: Any,
-        rewards: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-        finals: tuple[np.ndarray, list[Any]] | None,
-        mask: np.ndarray | None = None,
-    ) -> None:
-        leaves = split(self.leaves, observations, self.device)
+    def record(self, rows: slice, answer: Answer) -> None:
+        rewards, terminated, truncated = answer.rewards, answer.terminated, answer.truncated
+        leaves = split(self.leaves, answer.observations, self.device)
         self.policy.encoder.observe(leaves)
         if self.scale is not None:
             self._follow(self.scale, rows, rewards, terminated | truncated)
         complete = self.pending.answer(rows, rewards, terminated, truncated)
         if len(complete[0]):
-            masks = self._next_masks(len(rewards), finals, mask)
-            self._added(self.replay.add(self.pending, complete, self._next_leaves(leaves, finals), masks))
+            following = self._next_leaves(leaves, answer.finals)
+            self._added(self.replay.add(self.pending, complete, following, self._next_masks(answer)))
         self.steps += len(rewards)
         if self.replay.size >= self.refill:
             self.debt += self.options.updates_per_step * self._counted(len(rewards))
@@ -100,7 +93,7 @@ class OffPolicy(Learner):
         after_start = min(steps, max(0, self.steps - self.learn_from))
         return after_start if self.options.updates_each == "step" else after_start / self.num_envs
 
-    def _next_leaves(self, leaves: list[Tensor], finals: tuple[np.ndarray, list[Any]] | None) -> list[Tensor]:
+    def _next_leaves(self, leaves: list[Tensor], finals: Finals | None) -> list[Tensor]:
         """What followed each step: where an episode ended, its last observation and not the next one's first."""
         if not finals:
             return leaves
@@ -108,9 +101,7 @@ class OffPolicy(Learner):
         lasts = stack(self.leaves, finals[1], self.device)
         return [leaf.index_copy(0, places, last) for leaf, last in zip(leaves, lasts, strict=True)]
 
-    def _next_masks(
-        self, rows: int, finals: tuple[np.ndarray, list[Any]] | None, mask: np.ndarray | None
-    ) -> Tensor | None:
+    def _next_masks(self, answer: Answer) -> Tensor | None:
         """What may be done next, where that is kept."""
         return None
 

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 
 from rookery.learners.agent import Policy, make_leaves
 from rookery.learners.api import (
+    Answer,
+    Finals,
     Learner,
     Tree,
     generator_state,
@@ -135,8 +137,13 @@ class PPO(Learner):
 
     def net_arrays(self) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
         """The actor of this rollout and its noise, for a compiled loop."""
-        still = self._still = self._still or self.policy.actor.still()
+        still = self._still_actor()
         return still.sizes, still.packed, still.kind, self.rollout.noise_array
+
+    def _still_actor(self) -> Still:
+        if self._still is None:
+            self._still = self.policy.actor.still()
+        return self._still
 
     def _explore_quickly(self, observations: np.ndarray, rows: slice) -> np.ndarray:
         """The same for plain vectors and one choice on a CPU, with hardly a tensor: 18 us instead of 45 for 8 envs."""
@@ -150,9 +157,7 @@ class PPO(Learner):
     def _act_by_hand(self, features: np.ndarray) -> np.ndarray:
         if len(features) > FEW_ROWS:
             return self._actor.trace(torch.from_numpy(features)).numpy()
-        if self._still is None:
-            self._still = self.policy.actor.still()
-        return self._still(features)
+        return self._still_actor()(features)
 
     @torch.no_grad()
     def _explore(self, observations: Any, rows: slice, mask: np.ndarray | None) -> np.ndarray:
@@ -171,25 +176,15 @@ class PPO(Learner):
         rollout.keep(t, rows, leaves, outputs, actions, features)
         return self.head.to_env(actions).cpu().numpy()
 
-    def record(
-        self,
-        rows: slice,
-        observations: Any,
-        rewards: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-        finals: tuple[np.ndarray, list[Any]] | None,
-        mask: np.ndarray | None = None,
-    ) -> None:
+    def record(self, rows: slice, answer: Answer) -> None:
+        observations, rewards, terminated, truncated, finals, _ = answer
         self.rollout.answer(rows, rewards, terminated, truncated, self._truncated(finals, terminated))
         if self.policy.core is not None and finals:
             self.memory[rows.start + torch.as_tensor(finals[0])] = 0.0
         if self.rollout.clock(rows) == self.rollout.length:
             self.rollout.keep_last(rows, split(self.leaves, observations, self.device))
 
-    def _truncated(
-        self, finals: tuple[np.ndarray, list[Any]] | None, terminated: np.ndarray
-    ) -> tuple[np.ndarray, list[Tensor]] | None:
+    def _truncated(self, finals: Finals | None, terminated: np.ndarray) -> tuple[np.ndarray, list[Tensor]] | None:
         """Those of the episodes' last observations that the critic will be asked about: nothing comes after a
         terminated episode."""
         if finals is None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from rookery.engine.engine import Engine
 from rookery.engine.groups import Group
-from rookery.learners.api import Learner
+from rookery.learners.api import Answer, Finals, Learner
 from rookery.learners.observations import mask_of
 from rookery.training.course import Course
 from rookery.training.outcomes import outcomes_of
@@ -133,7 +133,7 @@ class Gatherer:
         part.observations, part.mask = observations, mask_of(observations, infos)
         if "final_info" in infos:
             self.outcomes(outcomes_of(infos, self.envs.metadata))
-        self.learner.record(part.rows, observations, rewards, terminated, truncated, finals(infos), part.mask)
+        self.learner.record(part.rows, Answer(observations, rewards, terminated, truncated, finals(infos), part.mask))
         self._count(len(rewards))
 
     def _count(self, steps: int) -> None:
@@ -151,7 +151,7 @@ class Part:
         self.actions: Any = None
 
 
-def finals(infos: dict[str, Any]) -> tuple[np.ndarray, list[Any]] | None:
+def finals(infos: dict[str, Any]) -> Finals | None:
     """Which envs ended their episode in this step, and what they showed last."""
     if "final_obs" not in infos:
         return None
