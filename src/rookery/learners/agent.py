@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any
 
@@ -10,7 +11,7 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rookery.errors import SpaceError
-from rookery.learners.observations import Leaf, leaves_of, mask_of, split
+from rookery.learners.observations import Leaf, choices_in, leaves_of, mask_of, split
 
 
 class Policy(nn.Module):
@@ -44,6 +45,7 @@ class Agent:
     ) -> None:
         self.policy, self.device = policy, device
         self.observation_space, self.action_space = observation_space, action_space
+        self._choices = choices_in(action_space)
         self._generator = torch.Generator(device).manual_seed(0)
         self._memory: Tensor | None = None
 
@@ -63,12 +65,22 @@ class Agent:
         mask = mask_of(observations) if mask is None else mask
         if mask is not None:
             mask = torch.as_tensor(mask, device=self.device).bool()
+            self.check_mask(mask, len(leaves[0]))
         noise = None if deterministic else self.policy.draw(len(leaves[0]), self._generator)
         actions, self._memory = self.policy.decide(leaves, mask, noise, self._recall(len(leaves[0]), starts))
         as_tensors = isinstance(next(_arrays(observations)), Tensor)
         return actions if as_tensors else actions.cpu().numpy()
 
     act_batch = act
+
+    def check_mask(self, mask: Any, rows: int) -> None:
+        """Refuse masks of so many envs that do not tell of each choice. A policy whose actions are no choices takes no
+        mask at all, and says so itself."""
+        if self._choices is not None and math.prod(mask.shape) != rows * self._choices:
+            raise SpaceError(
+                f"`action_mask` should have {self._choices} entries in each env, one for each choice in "
+                f"{self.action_space}: here shape {(rows, self._choices)} in all, got {tuple(mask.shape)}"
+            )
 
     def _recall(self, rows: int, starts: Any) -> Tensor | None:
         size = self.policy.memory_size

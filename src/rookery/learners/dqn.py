@@ -108,6 +108,7 @@ class DQN(OffPolicy):
         leaves = split(self.leaves, observations, self.device)
         noise = self.policy.draw(leaves[0].shape[0], self.generator)
         if mask is not None:
+            self.agent.check_mask(mask, len(noise))
             self._masked = True
             mask = torch.from_numpy(np.asarray(mask, np.bool_)).to(self.device)
         if self.steps < self.options.start_steps:
@@ -143,6 +144,8 @@ class DQN(OffPolicy):
         if not self._masked:
             return None
         rows, mask = len(answer.rewards), answer.mask
+        if mask is not None:
+            self.agent.check_mask(mask, rows)
         self.replay.keep_masks(self.policy.actions)
         allowed = np.ones((rows, self.policy.actions), np.bool_) if mask is None else np.array(mask, np.bool_)
         for place, last in zip(*answer.finals, strict=True) if answer.finals else ():

@@ -112,12 +112,31 @@ def mask_of(observation: Any, infos: dict[str, Any] | None = None) -> np.ndarray
         return None
     mask, given = infos[MASK_KEY], infos.get(f"_{MASK_KEY}")
     if mask.dtype == object:
-        example = next(row for row in mask if row is not None)
-        mask = np.stack([np.ones_like(example) if row is None else row for row in mask])
+        mask = _stacked(mask)
     mask = mask.astype(np.bool_)
     if given is not None:
         mask[~given] = True
     return mask
+
+
+def _stacked(masks: np.ndarray) -> np.ndarray:
+    """One array of the masks of several envs, of which some may have none."""
+    told = [row for row in masks if row is not None]
+    shapes = sorted({np.shape(row) for row in told})
+    if len(shapes) > 1:
+        raise SpaceError(f"`action_mask` should be of the same shape in all envs, got {' and '.join(map(str, shapes))}")
+    return np.stack([np.ones_like(told[0]) if row is None else row for row in masks])
+
+
+def choices_in(space: spaces.Space) -> int | None:
+    """How many entries a mask of the actions has; None where actions are no choices.
+
+    >>> choices_in(spaces.MultiDiscrete([3, 2])), choices_in(spaces.Box(-1, 1, (2,)))
+    (5, None)
+    """
+    if isinstance(space, spaces.Discrete):
+        return int(space.n)
+    return int(space.nvec.sum()) if isinstance(space, spaces.MultiDiscrete) else None
 
 
 def _at(observation: Any, path: tuple[str | int, ...]) -> Any:

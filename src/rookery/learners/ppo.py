@@ -168,6 +168,7 @@ class PPO(Learner):
         features = self.policy.features(leaves, self.memory[rows] if self.policy.memory_size else None)
         outputs = self.policy.actor(features)
         if mask is not None:
+            self.agent.check_mask(mask, len(outputs))
             allowed = rollout.keep_mask(t, rows, mask)
             outputs = self.head.forbid(outputs, allowed)
         actions = self.head.sample(outputs, noise[t, rows])
