@@ -32,6 +32,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a value of an opponent": (
         {"opponents": [{"who": "x", "weight": -2}]}, "`opponents[0].weight` should be a number above 0, got -2",
     ),
+    "a value of a lone opponent": (
+        {"opponents": {"who": 3}}, "`opponents[0].who` should be text that is not empty, got 3",
+    ),
     "an opponent without a name": (
         {"phases": [{"name": "a", "opponents": [{"weight": 2}]}]}, 'phases[0] ("a").opponents[0]: `who` is missing',
     ),

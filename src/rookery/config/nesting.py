@@ -60,8 +60,9 @@ def _follow(place: Place, step: str | int) -> Place | None:
 
 
 def _within(value: Any, step: str | int) -> Any:
-    """What a step leads to. Of a short form, such as a name for a list of opponents, it is the form itself."""
-    if isinstance(value, Mapping):
+    """What a step leads to. Of a short form, such as one name or table for a list of opponents, it is the form
+    itself."""
+    if isinstance(value, Mapping) and isinstance(step, str):
         return value.get(step)
     if isinstance(step, int) and isinstance(value, (list, tuple)):
         return value[step]
