@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Commands = argparse._SubParsersAction
 Command = Callable[..., argparse.ArgumentParser]  # rookery.cli's own, with which every command begins
+SHIPPED = "hockey (the agent that comes with rookery)"
 
 
 def add_commands(commands: Commands, command: Command) -> None:
@@ -40,8 +41,8 @@ def only_json(wanted: bool) -> contextlib.AbstractContextManager:
     return contextlib.redirect_stdout(sys.stderr) if wanted else contextlib.nullcontext()
 
 
-def _run_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="RUN", help="a run's name, its folder, or latest")
+def _run_arguments(parser: argparse.ArgumentParser, others: str = "") -> None:
+    parser.add_argument("name", metavar="RUN", help=f"a run's name, its folder, or latest{others}")
     _runs_dir_argument(parser)
 
 
@@ -72,25 +73,38 @@ def _find_or_shipped(options: argparse.Namespace) -> RunDir | None:
 def _add_resume(commands: Commands, command: Command) -> None:
     parser = command(
         commands, "resume", _resume, "go on with a run that was ended or killed",
-        "From its latest checkpoint, with the configuration it was started with.",
-        "rookery resume latest --steps 2e6",
+        "From its latest checkpoint, with the configuration in the run's folder. What --steps and --set change is "
+        "written there, and holds for later resumes too.",
+        "rookery resume latest --steps 2e6 --set evaluation.every=50_000",
     )  # fmt: skip
+    from rookery.config import parse_value
+
     _run_arguments(parser)
-    parser.add_argument("--steps", metavar="N", help="train until there are so many steps in all (as first asked for)")
+    parser.add_argument(
+        "--steps", type=parse_value, metavar="N", help="train until there are so many steps in all (as before)"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE",
+        help="change a key from now on: steps, episodes, one of evaluation.*, checkpoints.* or monitor.*, or what a "
+        "learner can change as it runs, such as ppo.learning_rate; can be repeated. Others are refused: they would "
+        "make another run of it",
+    )  # fmt: skip
 
 
 def _resume(options: argparse.Namespace) -> int:
-    from rookery.config import check, parse_override
-    from rookery.config.checking import tidy
+    from rookery.config import gather_changes, resumed_config
 
-    changes = {} if options.steps is None else tidy(parse_override(f"steps={options.steps}"))
-    check(changes, whole=False)
+    changes = gather_changes(options.set, steps=options.steps)
     found = _find(options)
+    resumed_config(found.read_config(), changes)
+    changes.pop("runs_dir", None)  # as it was, or it would have been refused
+    # As a keyword, None would be no wish.
+    wishes: dict[str, Any] = {key: "none" if value is None else value for key, value in changes.items()}
     check_installed()
     from rookery.training.run import resume
 
     with only_json(options.json):
-        result = resume(str(found.path), options.runs_dir, **changes)
+        result = resume(str(found.path), options.runs_dir, **wishes)
     return told(result, options.json)
 
 
@@ -101,26 +115,27 @@ def _add_eval(commands: Commands, command: Command) -> None:
         "games against others, sides alternating.",
         "rookery eval latest --opponent strong --games 1000 --best",
     )  # fmt: skip
-    parser.add_argument(
-        "name", metavar="RUN",
-        help="a run's name, its folder, or latest; hockey, the agent that comes with rookery; or agent.py:Agent",
-    )  # fmt: skip
-    _runs_dir_argument(parser)
+    _run_arguments(parser, f"; {SHIPPED}; or my_agent.py:Agent")
     parser.add_argument(
         "--opponent", action="append", default=[], metavar="WHO", dest="opponents",
-        help="play against none, weak or strong (scripts), hockey, a run, a checkpoint's folder or agent.py:Agent; can "
-        "be repeated (for a run, the world as it was trained in; else weak and strong)",
+        help=f"play games against none (stands still), weak or strong (scripts), {SHIPPED}, a run, a checkpoint's "
+        "folder or my_agent.py:Agent; can be repeated (for a run, the world as it was trained in; else weak and "
+        "strong)",
     )  # fmt: skip
     parser.add_argument(
-        "--episodes", "--games", type=int, default=100, metavar="N", help="how many to play, against each (100)"
-    )
+        "--episodes", "--games", type=int, default=100, metavar="N",
+        help="how many to play, with --opponent against each of them (100)",
+    )  # fmt: skip
     parser.add_argument("--seed", type=int, metavar="N", help="the seed of the env (that of the run's evaluations)")
     parser.add_argument("--world", metavar="WORLD", help="another world to play in (the one it was trained in)")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="A=B", dest="settings",
+        "--set", action="append", default=[], metavar="OPTION=VALUE", dest="settings",
         help="an option of the world, such as opponent=strong; can be repeated (as trained)",
     )  # fmt: skip
-    parser.add_argument("--stochastic", action="store_true", help="draw actions (as in the run's evaluations)")
+    parser.add_argument(
+        "--stochastic", action="store_true",
+        help="draw actions by chance instead of taking the likeliest (as in the run's evaluations)",
+    )  # fmt: skip
     _best_argument(parser)
 
 
@@ -174,22 +189,23 @@ def _eval_games(options: argparse.Namespace, wishes: dict[str, Any]) -> int:
 def _add_watch(commands: Commands, command: Command) -> None:
     parser = command(
         commands, "watch", _watch, "see a trained agent play",
-        "Writes a video, or opens a window. RUN may also be hockey, the agent that comes with rookery.",
+        "Writes a video, or opens a window.",
         "rookery watch latest --episodes 3 --out cartpole.gif",
     )  # fmt: skip
-    _run_arguments(parser)
+    _run_arguments(parser, f"; or {SHIPPED}")
     parser.add_argument(
         "--episodes", type=int, metavar="N", help="how many to show (up to 5, until there are 10 seconds)"
     )
     parser.add_argument(
-        "--out", metavar="FILE", help="the video, as .mp4, .gif or .webp (in the run's folder; hockey.mp4)"
-    )
+        "--out", metavar="FILE",
+        help="the video, as .mp4, .gif or .webp (videos/step-N.mp4 in the run's folder; hockey.mp4 here for hockey)",
+    )  # fmt: skip
     parser.add_argument(
         "--opponent", metavar="WHO",
-        help="whom to play against, in hockey: weak, strong, none, agent (the one that comes with rookery), a run, a "
-        "checkpoint's folder, or my_agent.py:Agent (as trained; strong for hockey's agent)",
+        help=f"whom to play against, in hockey: weak, strong, none (stands still), {SHIPPED}, a run, a checkpoint's "
+        "folder, or my_agent.py:Agent (as trained, where that was one; else strong)",
     )  # fmt: skip
-    parser.add_argument("--live", action="store_true", help="a window instead of a file")
+    parser.add_argument("--live", action="store_true", help="show it in a window instead of writing a file")
     parser.add_argument(
         "--grid", type=int, nargs="?", const=True, default=False, metavar="N",
         help="so many envs at once, each with --episodes of its own (as many as the run trained on, up to 16)",
@@ -221,11 +237,10 @@ def _watch(options: argparse.Namespace) -> int:
 def _add_export(commands: Commands, command: Command) -> None:
     parser = command(
         commands, "export", _export, "write a trained agent to a file for other programs",
-        "Its normaliser and its masks are inside, and its answers are compared with the agent's own. RUN may also be "
-        "hockey, the agent that comes with rookery (as --standalone).",
+        "Its normaliser and its masks are inside, and its answers are compared with the agent's own.",
         "rookery export latest --standalone agent.py",
     )  # fmt: skip
-    _run_arguments(parser)
+    _run_arguments(parser, f"; or {SHIPPED}, as --standalone")
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument(
         "--onnx", nargs="?", const="", metavar="FILE",

@@ -59,6 +59,14 @@ def test_a_longer_run_can_be_made_of_two(learner: str, backend: str, tmp_path: P
     assert not differences(last_state(half.path), last_state(whole.path))
 
 
+def test_a_run_may_go_on_with_other_workers(tmp_path: Path) -> None:
+    """As on another machine: who steps which envs changes no number."""
+    half = train("ppo", tmp_path / "half", backend="process", workers=2, steps=512)
+    rookery.resume(str(half.path), steps=1024, workers=1)
+    whole = train("ppo", tmp_path / "whole", backend="process", workers=2, steps=1024)
+    assert not differences(last_state(half.path), last_state(whole.path))
+
+
 @pytest.mark.parametrize("recurrent", [None, 8])
 def test_a_stop_in_the_middle_of_a_rollout_is_exact(
     recurrent: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -18,8 +18,9 @@ from rookery.config.checking import check, resolve
 from rookery.config.curriculum import League, Opponent, Phase
 from rookery.config.fields import fields_help
 from rookery.config.files import is_config, read_config
-from rookery.config.gathering import gather
+from rookery.config.gathering import gather, gather_changes
 from rookery.config.layers import legacy, merge, parse_override, parse_value
+from rookery.config.resuming import resumed_config
 from rookery.config.schema import Checkpoints, Evaluation, Monitor, RunConfig
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "check",
     "fields_help",
     "gather",
+    "gather_changes",
     "is_config",
     "legacy",
     "merge",
@@ -40,4 +42,5 @@ __all__ = [
     "parse_value",
     "read_config",
     "resolve",
+    "resumed_config",
 ]

@@ -22,15 +22,22 @@ def gather(source: Any, overrides: Iterable[str] = (), **keywords: Any) -> dict[
         keywords: Keys of the configuration, by today's or older names; None counts as not given.
     """
     base, where = _base(source)
-    parts = [(base, where)]
-    parts += [(parse_override(text), f"--set {text}") for text in overrides]
-    parts.append((_given_keywords(keywords), ""))
-    parts = [(_named_as_today(part, place), place) for part, place in parts]
-    for part, place in parts:
-        check(part, place, whole=False)
-    given = merge(*(tidy(part) for part, _ in parts))
+    given = merge(_checked(base, where), gather_changes(overrides, **keywords))
     check(given, where)
     return given
+
+
+def gather_changes(overrides: Iterable[str] = (), **keywords: Any) -> dict[str, Any]:
+    """What is to be laid over a configuration that is there already, checked as far as it goes by itself; the arguments
+    are those of `gather`."""
+    parts = [_checked(parse_override(text), f"--set {text}") for text in overrides]
+    return merge(*parts, _checked(_given_keywords(keywords), ""))
+
+
+def _checked(part: Mapping[str, Any], where: str) -> dict[str, Any]:
+    named = _named_as_today(part, where)
+    check(named, where, whole=False)
+    return tidy(named)
 
 
 def _base(source: Any) -> tuple[dict[str, Any], str]:

@@ -86,7 +86,7 @@ def legacy(given: Mapping[str, Any]) -> dict[str, Any]:
         if value is None:
             continue
         value = MEANINGS.get(name, deepcopy)(value)
-        other = _look_up(renamed, key)
+        other = look_up(renamed, key)
         if name == "eval_weak_opponent" and isinstance(other, list):
             value = [*other, *(who for who in value if who not in other)]
         elif other is not MISSING and other != value:
@@ -131,7 +131,11 @@ def _spread_learning_rate(layer: Mapping[str, Any]) -> dict[str, Any]:
     return spread
 
 
-def _look_up(given: Mapping[str, Any], key: str) -> Any:
+def look_up(given: Mapping[str, Any], key: str) -> Any:
+    """
+    >>> look_up({"a": {"b": 1}}, "a.b"), look_up({"a": {"b": 1}}, "a.c") is MISSING
+    (1, True)
+    """
     value: Any = given
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:

@@ -41,8 +41,8 @@ class Evaluation(Section):
     every_episodes: Count | None = Field(None, description="Episodes between two evaluations, instead of steps.")
     opponents: list[str] = Field(
         [],
-        description="Whom to play against: `episodes` games each, sides alternating; left out, the world as it is "
-        "trained on, or its scripts where there are phases with opponents.",
+        description="Whom to meet in an evaluation, in `evaluation.episodes` games each, sides alternating; left out, "
+        "the world as it is trained on, or its scripts where there are phases with opponents.",
         json_schema_extra=_told_as("a list of names, or text with commas between them"),
     )
 

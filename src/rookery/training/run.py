@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from rookery.config import RunConfig, gather, resolve
+from rookery.config import RunConfig, gather, gather_changes, resumed_config
 from rookery.engine.engine import Engine
 from rookery.engine.machine import usable_cores
 from rookery.engine.source import being_imported
@@ -17,7 +17,7 @@ from rookery.monitor.events import Event, Sinks
 from rookery.say import say
 from rookery.training.adapt import Adaptive
 from rookery.training.checkpoint import Checkpoints
-from rookery.training.lead import UNCOUNTED, make_course, world_for
+from rookery.training.lead import UNCOUNTED, anchored, make_course, world_for
 from rookery.training.loop import Crew, Loop
 from rookery.training.result import Result
 from rookery.training.rundir import RunDir
@@ -65,18 +65,22 @@ def train(what: Any, **options: Any) -> Result:
 
 def resume(run: str | Path, runs_dir: str | Path = "runs", *, steps: int | None = None, **options: Any) -> Result:
     """Continue a run from its latest checkpoint, by its name, its path or as "latest"; to `steps` in all, if given.
-    Other keys of the configuration can be changed too, and then it is no longer the same run."""
+
+    Other keys that the checkpoint does not depend on can be changed too, such as `evaluation={"every": 10_000}`; they
+    are written into the run's configuration. All others are refused with a ConfigError.
+    """
     _refuse_while_imported("resume")
     found = RunDir.find(run, Path(runs_dir))
-    changes = options if steps is None else {**options, "steps": steps}
+    changes = gather_changes(**options, steps=steps)
     keep_memory()
     with found.lock(), StopRequest() as stop:
-        config = resolve(gather(found.read_config(), **changes))
+        config, changed = resumed_config(found.read_config(), changes)
+        config = config.model_copy(update=anchored(config))
         world = find(config.world, config.takes_twin, config.learner, config.world_options)
         saved = _latest(found, config)
         config = planned(config, world_for(config, world), saved)
         with open_engine(config, world_for(config, world), saved) as envs:
-            return _work(found, config, world, envs, stop, saved)
+            return _work(found, config, world, envs, stop, saved, changed)
 
 
 def _refuse_while_imported(name: str) -> None:
@@ -94,8 +98,10 @@ def _name(config: RunConfig, world: World) -> str:
     return f"{world.name}-{config.learner}-s{config.seed}{suffix}"
 
 
-def _work(run: RunDir, config: RunConfig, world: World, envs: Engine, stop: StopRequest, saved: Any = None) -> Result:
-    """Bring everyone together, and run."""
+def _work(
+    run: RunDir, config: RunConfig, world: World, envs: Engine, stop: StopRequest, saved: Any = None, changed: str = ""
+) -> Result:
+    """Bring everyone together, and run. `changed` tells what is different from when the run was last at work."""
     place = world_for(config, world)
     learner = learner_for(config, place, envs)
     learner.agent.likeliest = config.evaluation.deterministic
@@ -108,7 +114,7 @@ def _work(run: RunDir, config: RunConfig, world: World, envs: Engine, stop: Stop
     with open_sinks(run, config) as sinks, closing(make_evaluator(config, world)) as evaluator:
         led = make_course(config, place, envs, learner, run.path) if config.is_led else envs
         loop = Loop(config, Crew(led, learner, evaluator, checkpoints, sinks, stop, adaptive))
-        _announce(sinks, run, config, world, envs, learner, step)
+        _announce(sinks, run, config, world, envs, learner, step, changed)
         observations, infos = loop.load(saved) if saved else loop.begin()
         return wrap_up(run, config, world, loop, lambda: loop.run(observations, infos))
 
@@ -128,7 +134,14 @@ def _latest(run: RunDir, config: RunConfig) -> Any:
 
 
 def _announce(
-    sinks: Sinks, run: RunDir, config: RunConfig, world: World, envs: Engine, learner: Learner, step: int | None
+    sinks: Sinks,
+    run: RunDir,
+    config: RunConfig,
+    world: World,
+    envs: Engine,
+    learner: Learner,
+    step: int | None,
+    changed: str,
 ) -> None:
     facts = {
         "run": run.name,
@@ -147,7 +160,7 @@ def _announce(
         "threads": getattr(config, config.learner).threads,
     }
     sinks.write(Event("start", step or 0, facts))
-    notes = [world.note if step is None else "", _few_updates(config, learner)]
+    notes = [world.note if step is None else "", changed, _few_updates(config, learner)]
     for text in filter(None, notes):
         sinks.write(Event("note", step or 0, {"text": text}))
 
