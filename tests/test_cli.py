@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rookery.cli import main
+from rookery.cli import build_parser, main
 from rookery.tools import doctor
 
 WORLD_FILE = """
@@ -74,6 +77,26 @@ def test_every_command_has_help_with_an_example(command, capsys):
     assert "--json" in text
 
 
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """The parser of each command, and of the commands within it."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for part in action.choices.values():
+                yield from parsers(part)
+
+
+@pytest.mark.parametrize("parser", [pytest.param(parser, id=parser.prog) for parser in parsers(build_parser())])
+def test_help_is_whole_and_its_examples_work(parser):
+    """Every option has its sentence, and the examples are commands that are understood."""
+    assert parser.description and parser.epilog
+    assert all(action.help for action in parser._actions if action.metavar != "COMMAND")
+    for line in (line.strip().removeprefix("example: ") for line in parser.epilog.splitlines()):
+        if line.startswith("rookery "):
+            options = build_parser().parse_args(shlex.split(line)[1:])
+            assert f"rookery {options.command}" in parser.prog
+
+
 def test_help_imports_nothing_heavy():
     """Parsing the command line loads neither rich nor torch, nor any compiler."""
     heavy = "{'rich', 'torch', 'numba', 'matplotlib'}"
@@ -117,6 +140,14 @@ def test_missing_class_names_those_there_are(world, capsys):
         (["tune", "CartPole-v1", "--seconds", "0"], "seconds should be a positive number, got 0.0"),
         (["profile", "CartPole-v1", "--steps", "0"], "steps should be a positive integer, got 0"),
         (["check", "CartPole-v1", "--steps", "0"], "steps should be a positive integer, got 0"),
+        (["trian", "CartPole-v1"], "unknown command trian; did you mean train?"),
+        (["quux"], "unknown command quux; there are train, "),
+        (["gameboy", "expolre"], "unknown command expolre; did you mean explore?"),
+        (["--verison"], "unknown flag --verison; did you mean --version?"),
+        (["tune", "CartPole-v1", "--second", "1"], "unknown flag --second; did you mean --seconds?"),
+        (["gameboy", "info", "--rmo", "x"], "unknown flag --rmo; did you mean --rom?"),
+        (["tune"], "the following arguments are required: ENV; `rookery tune --help` tells more"),
+        (["bench", "CartPole-v1", "--n-envs", "4", "--num-envs", "8"], "`--n-envs` = 4 and `--num-envs` = 8 are two"),
     ],
 )
 def test_bad_options_are_one_line(words, message, capsys):

@@ -118,6 +118,20 @@ def test_flags_beat_set_beats_file(calls, tmp_path):
     assert found == {"world": "CartPole-v1", "steps": 1, "seed": 2, "num_envs": 3}
 
 
+def test_two_names_may_agree_and_one_may_be_given_again(calls):
+    """A flag that is given twice counts as given last, so that one can be put behind a command that has it."""
+    assert given(calls, "CartPole-v1", "--n-envs", "8", "--num-envs", "8")["num_envs"] == 8
+    assert given(calls, "CartPole-v1", "--num-envs", "4", "--num-envs", "8")["num_envs"] == 8
+
+
+def test_all_misspelt_flags_are_told_at_once(calls, capsys):
+    """As all misspelt keys of a file are."""
+    assert main(["train", "CartPole-v1", "--stpes", "9", "--sede", "1"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("rookery: 2 things are wrong\n")
+    assert "--stpes; did you mean --steps?" in err and "--sede; did you mean --seed?" in err
+
+
 @pytest.mark.parametrize("code", [0, 130, 143])
 def test_the_exit_status_is_the_runs(calls, monkeypatch, code):
     """130 and 143 for a run that was interrupted, so that scripts can tell."""
@@ -142,6 +156,22 @@ def test_json_is_all_of_standard_output(calls, capsys):
         (["CartPole-v1", "--steps", "x"], "`steps` should be a whole number above 0, got 'x'"),
         (["CartPole-v1", "--name", "a/b"], "`name` should be a folder's name"),
         (["CartPole-v1", "--learner", "a2c"], '`learner` should be "auto", "ppo", "sac" or "dqn"'),
+        (["CartPole-v1", "--num-env", "8"], "unknown flag --num-env; did you mean --num-envs?"),
+        (["CartPole-v1", "--stpes", "100"], "unknown flag --stpes; did you mean --steps?"),
+        (["CartPole-v1", "--stpes=100"], "unknown flag --stpes; did you mean --steps?"),
+        (["CartPole-v1", "--eval-ev", "9"], "unknown flag --eval-ev; did you mean --eval-every?"),
+        (["CartPole-v1", "--quux"], "unknown flag --quux; `rookery train --help` lists what there is"),
+        (["CartPole-v1", "100"], "rookery train has no place for 100; `rookery train --help` lists what there is"),
+        (["CartPole-v1", "--gpu", "x"], "argument --gpu: invalid int value: 'x'; `rookery train --help` tells more"),
+        (["CartPole-v1", "--set", "opponents.who=3"], "`opponents[0].who` should be text that is not empty, got 3"),
+        (
+            ["CartPole-v1", "--n-envs", "4", "--num-envs", "8"],
+            "`--n-envs` = 4 and `--num-envs` = 8 are two names of one option; give one of them",
+        ),
+        (
+            ["CartPole-v1", "--eval-num-games", "4", "--seed", "1", "--eval-episodes", "8"],
+            "`--eval-num-games` = 4 and `--eval-episodes` = 8 are two names of one option",
+        ),
     ],
 )
 def test_bad_input_is_one_line(calls, capsys, words, message):
@@ -170,6 +200,16 @@ def test_resume(calls, runs):
     assert main(["resume", "latest", "--runs-dir", str(runs), "--steps", "2e6"]) == 0
     expected = (str(runs / "killed"), str(runs))
     assert calls == [(expected, {}), (expected, {"steps": 2_000_000})]
+
+
+def test_resume_with_changes(calls, runs):
+    """Each --set is handed on; a flag wins over it, as in `train`; and what stays the same may be said too."""
+    words = ["resume", "killed", "--runs-dir", str(runs), "--set", "steps=1e6", "--set", "evaluation.every=500"]
+    place = (str(runs / "killed"), str(runs))
+    assert main([*words, "--set", "evaluation.episodes=3", "--set", "runs_dir=runs"]) == 0
+    assert calls.pop() == (place, {"steps": 1_000_000, "evaluation": {"every": 500, "episodes": 3}})
+    assert main([*words, "--steps", "2e6"]) == 0
+    assert calls.pop() == (place, {"steps": 2_000_000, "evaluation": {"every": 500}})
 
 
 def test_eval(calls, runs, capsys):
@@ -218,6 +258,11 @@ def test_the_agent_that_comes_with_rookery_is_no_run(calls, runs, capsys):
     [
         (["resume", "dne"], "there is no run 'dne'"),
         (["resume", "done", "--steps", "0"], "`steps` should be a whole number above 0, got 0"),
+        (["resume", "done", "--set", "stpes=3"], "--set stpes=3: unknown key `stpes`; did you mean `steps`?"),
+        (["resume", "done", "--set", "num_envs=3"], "`num_envs` cannot change when a run is resumed; these can: steps"),
+        (["resume", "done", "--set", "steps"], "--set steps: should be KEY=VALUE"),
+        (["resume", "done", "--step", "3"], "unknown flag --step; did you mean --steps?"),
+        (["eval", "done", "--games", "3", "--episodes", "4"], "`--games` = 3 and `--episodes` = 4 are two names"),
         (["eval", "done", "--episodes", "0"], "episodes should be a positive integer, got 0"),
         (["watch", "done", "--out", "a.avi"], "out should name a file ending in .mp4, .gif or .webp"),
         (["watch", "done", "--out", "a.gif", "--live"], "not both"),

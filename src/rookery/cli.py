@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from rookery import __version__, cli_convert, cli_gameboy, cli_league, cli_training
+from rookery.cli_parser import Parser
 from rookery.errors import RookeryError
 
 GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -18,11 +19,11 @@ WORLD_HELP = "a Gymnasium id, such as CartPole-v1, or a class or function in a f
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status: 0 good, 1 bad news or a failing env, 2 bad input, 130 interrupted."""
     parser = build_parser()
-    options = parser.parse_args(argv)
-    if options.command is None:
-        parser.print_help(sys.stderr)
-        return USAGE
     try:
+        options = parser.parse_args(argv)
+        if options.command is None:
+            parser.print_help(sys.stderr)
+            return USAGE
         return options.run(options)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -50,16 +51,18 @@ def _failure_text(error: Exception) -> str:
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole grammar."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="rookery",
-        description="Many reinforcement-learning environments at once, as fast as the machine allows.",
-        epilog="`rookery COMMAND --help` tells more about a command.",
+        description="Trains reinforcement-learning agents in many environments at once, as fast as the machine allows.",
+        epilog="`rookery train CartPole-v1` is a first run. `rookery COMMAND --help` tells more about a command.",
     )
     parser.add_argument("--version", action="version", version=f"rookery {__version__}")
     commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
-    for add in (_add_bench, _add_tune, _add_profile, _add_check, _add_doctor, _add_play):
+    for module in (cli_training, cli_league):
+        module.add_commands(commands, _command)
+    for add in (_add_play, _add_check, _add_tune, _add_profile, _add_bench, _add_doctor):
         add(commands)
-    for module in (cli_training, cli_league, cli_convert, cli_gameboy):
+    for module in (cli_convert, cli_gameboy):
         module.add_commands(commands, _command)
     return parser
 
@@ -74,7 +77,7 @@ def _command(
         description=f"{summary[0].upper()}{summary[1:]}. {more}",
         epilog=f"example: {example}",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object, for programs")
     parser.set_defaults(run=run)
     return parser
 
@@ -153,7 +156,7 @@ def _tune(options: argparse.Namespace) -> int:
 def _add_profile(commands: argparse._SubParsersAction) -> None:
     parser = _command(
         commands, "profile", _profile, "see where a step's time goes and what to change first",
-        "Profiles one env function by function, resets apart, then measures how many of them scale with workers.",
+        "Profiles one env function by function, resets apart, then measures how the speed grows with more workers.",
         "rookery profile my_env.py:MyEnv",
     )  # fmt: skip
     parser.add_argument("env", metavar="ENV", help=WORLD_HELP)

@@ -39,8 +39,8 @@ def add_commands(commands: Commands, command: Command) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--with", dest="others", default="", metavar="LIST",
-        help="who else plays, with commas between: weak, strong, none, hockey, another run, a checkpoint's folder, "
-        "file.py:Agent",
+        help="who else plays, with commas between: weak, strong, none (stands still), hockey, another run, a "
+        "checkpoint's folder, file.py:Agent",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, metavar="N", help="the seed of the games (one of the run's own)")
     parser.add_argument("--plot", metavar="FILE", help="the picture (plots/league.png in the run's folder)")

@@ -24,7 +24,7 @@ FLAGS: dict[str, list[Flag]] = {
         ("--seed", "seed", "N"),
     ],
     "the world": [
-        ("--num-envs --n-envs", "num_envs", "N"),
+        ("--num-envs --n-envs", "num_envs", "N|auto|adaptive"),
         ("--opponents --opponent", "opponents", "WHO,..."),
         ("--backend", "backend", "NAME"),
         ("--workers", "workers", "N"),
@@ -47,7 +47,7 @@ FLAGS: dict[str, list[Flag]] = {
     ],
 }
 GAME_BOY = (
-    ("profile", "NAME", "the game: meadow, oracle_of_seasons, or a profile of your own, as a .toml file (meadow)"),
+    ("profile", "NAME", "which game: meadow, oracle_of_seasons, or a profile of your own, as a .toml file (meadow)"),
     ("rom", "PATH", "the game's ROM, which you own; left out, one in ROOKERY_ROM_DIR"),
     ("observation", "WHAT", "memory, pixels or both (as the profile says)"),
 )
@@ -71,8 +71,8 @@ def _add_train(commands: Commands, command: Command) -> None:
     parser = command(
         commands, "train", _train, "train an agent",
         "With only a world named, the learner follows from its actions, and worlds that rookery knows get settings "
-        "that are known to work. Flags win over --set, and both over the config file. Ctrl-C ends a run in good "
-        "order, and `rookery resume` continues it.",
+        "that are known to work, instead of the defaults in parentheses below. Flags win over --set, and both over the "
+        "config file. Ctrl-C ends a run in good order, and `rookery resume` continues it.",
         "",
     )  # fmt: skip
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -90,7 +90,7 @@ def _add_train(commands: Commands, command: Command) -> None:
     more = parser.add_argument_group("everything else")
     more.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE",
-        help="set any key, such as ppo.clip=0.1; may be given many times",
+        help="set any key that --help-config lists, such as ppo.clip=0.1; can be repeated",
     )  # fmt: skip
     more.add_argument("--help-config", action="store_true", help="print a config file with every key, and exit")
 
@@ -107,7 +107,7 @@ def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
     groups["the learner"].add_argument("--gpu", type=int, metavar="N", help="short for --device cuda:N")
     for name, metavar, text in GAME_BOY:
         flag = f"world_options.{name}"
-        groups["the world"].add_argument(f"--{name}", dest=flag, metavar=metavar, help=f"of gameboy: {text}")
+        groups["the world"].add_argument(f"--{name}", dest=flag, metavar=metavar, help=f"for gameboy: {text}")
     video, panel = groups["evaluation"], groups["where things go"]
     video.add_argument(
         "--video", dest="monitor.video", action="store_const", const=True, help="record a video when the run ends"
