@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 
 import rookery
@@ -25,6 +27,28 @@ def test_observation_spaces(make, name):
     for mine, gyms in zip(got, expected, strict=True):
         assert same(mine[0], gyms[0])
         assert same(list(mine[1:-1]), list(gyms[1:-1]))
+
+
+def test_large_observations(make):
+    """A space's bounds are as large as an observation, and more than a socket holds; also where envs are added."""
+
+    class Screen(gym.Env):
+        observation_space = spaces.Box(0, 255, (3, 300, 400), np.uint8)
+        action_space = spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return self.step(0)[0], {}
+
+        def step(self, action):
+            return self.np_random.integers(256, size=(3, 300, 400), dtype=np.uint8), 0.0, False, False, {}
+
+    expected = record(SyncVectorEnv([Screen] * 5), 2, seed=[1, 2, 3, 4, 5])
+    envs = make(Screen, 3)
+    envs.resize(5)
+    assert all(
+        same(mine[0], gyms[0]) for mine, gyms in zip(record(envs, 2, seed=[1, 2, 3, 4, 5]), expected, strict=True)
+    )
 
 
 @pytest.mark.parametrize("name", SPACES)

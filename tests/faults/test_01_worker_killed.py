@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
+from gymnasium import spaces
 
 import rookery
 from faults.envs import SLOW_SECONDS, Act, FatalRebuild, Walk
@@ -117,6 +118,21 @@ def test_a_kill_between_steps_is_mended_in_the_next_step(make: Make, method: str
     assert restarted(results[-1][4]) == LOST
     results += play(envs, 6, first=4)
     assert same_rows(results, undisturbed(Walk, N, 10, SEED), OTHERS)
+
+
+def test_restart_with_observations_larger_than_a_socket(make: Make) -> None:
+    """What a new worker and its parent tell each other is too much to lie unread."""
+
+    class Wide(Walk):
+        observation_space = spaces.Box(-1e6, 1e6, (200_000,), np.float32)
+
+        def observe(self) -> np.ndarray:
+            return np.full(200_000, self.position, np.float32)
+
+    envs = team(make, Wide)
+    with at_most(10):
+        hit = play(envs, 1, {(0, 2): Act.SIGKILL})
+    assert restarted(hit[0][4]) == LOST
 
 
 def test_a_kill_before_reset_is_mended_by_the_reset(make: Make) -> None:

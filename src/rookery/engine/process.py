@@ -118,18 +118,18 @@ class ProcessEngine(Engine):
             missing = [row for row in self._rows_of(number) if row not in built.get(number, ())]
             bells = () if hand.batch is not None else (*hand.bell.fds, *self._bell.fds)
             build = hand.request("build", (missing, spaces))
-            pending.append((number, build, hand.request("attach", (self.batch.spec, number, mine), (block, *bells))))
+            pending.append((hand, build, (self.batch.spec, number, mine), (block, *bells)))
         problems: list[BaseException] = []
-        for number, *questions in pending:
-            hand = self._hands[number]
+        for hand, build, where, fds in pending:
             try:
-                for question in questions:
-                    hand.response(question)
+                # The answer first: large spaces fill a socket, and each side would wait for the other to read.
+                hand.response(build)
+                hand.response(hand.request("attach", where, fds))
                 hand.attached(self.batch)
             except Failed as failed:
                 problems.append(failed.failure.exception())
             except ChannelClosed:
-                problems.append(self._death(number, None))
+                problems.append(self._death(hand.number, None))
         if problems:  # only now, when all others know where to look for their next message
             raise problems[0]
 
@@ -336,11 +336,10 @@ class ProcessEngine(Engine):
         mine = [s for s in self.segments if s.worker == number]
         spaces = self.single_observation_space, self.single_action_space
         bells = (*hand.bell.fds, *self._bell.fds)
-        asked = [hand.request("build", (rows, spaces))]
-        asked.append(hand.request("attach", (batch.spec, number, mine), (self._held.block, *bells)))
         self._watch_deaths()
-        for question in asked:
-            hand.response(question, self._start_patience)
+        hand.response(hand.request("build", (rows, spaces)), self._start_patience)
+        attach = hand.request("attach", (batch.spec, number, mine), (self._held.block, *bells))
+        hand.response(attach, self._start_patience)
         hand.attached(batch)
         slots = list(self._slot_table.slots.values())
         hand.response(hand.request("set_slots", (slots,)), self._start_patience)
