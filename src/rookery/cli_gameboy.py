@@ -23,6 +23,7 @@ def add_commands(commands: Commands, command: Command) -> None:
         "gameboy",
         help="look into Game Boy games: play, find values in memory, write profiles",
         description="Look into Game Boy games. `rookery train gameboy` trains on them.",
+        epilog="`rookery gameboy COMMAND --help` tells more about a command.",
     )
     parts = parser.add_subparsers(dest="part", title="commands", metavar="COMMAND", required=True)
     for add in (_add_explore, _add_info, _add_rom):
@@ -158,7 +159,7 @@ def _info(options: argparse.Namespace) -> int:
         else:
             _print_profiles(rows, library.rom_folder())
         return 0
-    told = library.about(library.Chosen(library.read_rom(options.rom), None))
+    told = library.about(library.Chosen(library.read_rom(Path(options.rom).expanduser()), None))
     if options.json:
         show.emit_json(told)
     else:
@@ -170,8 +171,11 @@ def _info(options: argparse.Namespace) -> int:
 
 def _print_profiles(rows: list[dict[str, Any]], folder: str | None) -> None:
     for row in rows:
-        where = "comes with rookery" if row["rom"] == row["profile"] else row["rom"] or "no ROM"
+        where = "comes with rookery" if row["rom"] == row["profile"] else row["rom"] or "no ROM yet"
         print(f"{row['profile']:18} {row['title']:16} {where}")
+    for row in rows:
+        if row["problem"]:
+            print(row["problem"])
     print(f"ROMs of your own are looked for in {folder or 'the folder that ROOKERY_ROM_DIR names (it is not set)'}")
 
 
@@ -183,10 +187,13 @@ def _rom(options: argparse.Namespace) -> int:
     if path.suffix.lower() != ".gb":
         raise OptionError(f"the file's name should end in .gb, got {options.file!r}")
     data = meadow.rom()
-    if path.exists() and path.read_bytes() != data:
-        raise OptionError(f"{path} is there already, and is something else: remove it, or choose another name")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    try:
+        if path.exists() and (path.is_dir() or path.read_bytes() != data):
+            raise OptionError(f"{path} is there already, and is something else: remove it, or choose another name")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        raise OptionError(f"{path} cannot be written ({error.strerror})") from None
     if options.json:
         show.emit_json({"path": str(path), "size": len(data)})
     else:

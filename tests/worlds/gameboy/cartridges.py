@@ -89,9 +89,30 @@ def rom(title: str = "PACER", cartridge: int = 0, memory: int = 0, colour: int =
     data[0x134 : 0x134 + len(title)] = title.encode()
     data[0x143], data[0x147], data[0x149] = colour, cartridge, memory
     data[0x150 : 0x150 + len(LOOP)] = LOOP
-    data[0x14D] = (-sum(data[0x134:0x14D]) - 25) & 0xFF
-    data[0x14E:0x150] = (sum(data) & 0xFFFF).to_bytes(2, "big")
-    return bytes(data)
+    return sealed(data)
+
+
+def sealed(data: bytes | bytearray) -> bytes:
+    """A ROM with checksums that are right."""
+    made = bytearray(data)
+    made[0x14D] = (-sum(made[0x134:0x14D]) - 25) & 0xFF
+    made[0x14E:0x150] = bytes(2)
+    made[0x14E:0x150] = (sum(made) & 0xFFFF).to_bytes(2, "big")
+    return bytes(made)
+
+
+def patched(*pieces: tuple[int, str], size: int = 0, **options: int) -> bytes:
+    """The ROM with other bytes, in hexadecimal digits, at some addresses; it has 32 KiB << size."""
+    data = bytearray(rom(**options)).ljust(0x8000 << size, b"\0")  # type: ignore[arg-type]
+    data[0x148] = size
+    for address, digits in pieces:
+        new = bytes.fromhex(digits)
+        data[address : address + len(new)] = new
+    return sealed(data)
+
+
+BREAKS_ON_A = patched((0x150 + len(LOOP) - 2, "0002"), (0x200, "FA01C0 A7 CA5001 D3"))  # D3: no Game Boy knows it
+"""Each time that A is pressed the game meets an instruction which there is not."""
 
 
 def folder(path: Path, title: str = "PACER", boot: str = '["nothing 100"]') -> dict[str, str]:

@@ -138,6 +138,54 @@ def test_pixels_are_the_screen(make):
     assert len({int(frame.mean()) for frame in (*second, *third)}) > 1
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [("[[reward]]", None, "rewards nothing yet"), ('"room == 4"', '"room == 0"', "an episode is over as it begins")],
+)
+def test_what_makes_learning_pointless_is_said_once(pacer, caplog, old, new, words):
+    """Neither is wrong, but nobody means it."""
+    path = Path(pacer["profile"])
+    text = path.read_text()
+    start, rest = text.split("[[reward]]", 1)
+    path.write_text(text.replace(old, new) if new else start + rest[rest.index("[episode]") :])
+    with caplog.at_level("INFO", logger="rookery"):
+        for _ in range(2):
+            env = GameBoyEnv(**pacer)
+            env.reset(seed=1)
+            env.close()
+    assert [words in record.message for record in caplog.records] == [True]
+
+
+@pytest.mark.parametrize(("shrink", "grey", "stack"), [(1, True, 1), (8, False, 4), (4, False, 1), (1, False, 2)])
+def test_screens_of_all_sizes(pacer, shrink, grey, stack):
+    """In colour the channels of one screen lie together, the newest screen last."""
+    path = Path(pacer["profile"])
+    wanted = f"shrink = {shrink}\ngrey = {str(grey).lower()}\nstack = {stack}"
+    path.write_text(path.read_text().replace("shrink = 4\nstack = 2", wanted))
+    Path(pacer["rom"]).write_bytes(rom(colour=0xC0))
+    env = GameBoyEnv(**pacer, observation="pixels", render_mode="rgb_array")
+    env.reset(seed=1)
+    channels = 1 if grey else 3
+    for _ in range(3):
+        seen, *_ = env.step(RIGHT)
+        assert seen.shape == env.observation_space.shape == (channels * stack, 144 // shrink, 160 // shrink)
+        if not grey:
+            assert (seen[-3:] == env.render()[::shrink, ::shrink].transpose(2, 0, 1)).all()
+    env.close()
+
+
+@pytest.mark.parametrize("frames", [1, 60])
+def test_steps_of_all_lengths(pacer, frames):
+    """Of a single frame, and of a second."""
+    path = Path(pacer["profile"])
+    path.write_text(path.read_text().replace("frame_skip = 4", f"frame_skip = {frames}"))
+    env = GameBoyEnv(**pacer)
+    env.reset(seed=1)
+    env.step(RIGHT)
+    assert (env.values["x"], env.metadata["render_fps"]) == (frames, 60 // frames)
+    env.close()
+
+
 def test_rewards_and_ends(make):
     """A walk to the end: paid by the pixel, by the room and once for the far one, and a success."""
     env = make()

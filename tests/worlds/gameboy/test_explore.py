@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from rookery.worlds.gameboy.explore.script import follow
 from rookery.worlds.gameboy.explore.search import Search
 from rookery.worlds.gameboy.explore.store import Store
 from rookery.worlds.gameboy.schema import Place
+from worlds.gameboy.cartridges import patched
 
 HEARTS, MODE, X = 0xC0A5, 0xC0A6, 0xC0A0
 SHOWN_ITEMS = 0xC0B8  # what the panel shows of the hearts
@@ -189,7 +192,17 @@ def test_giving_an_address_a_better_name(exploring):
         ("unwatch hearts", "not watched; there are mode"),
         ("poke 0100 3", "cannot be changed"),
         ("poke C0A5 300", "from 0 to 255"),
-        ("peek FFFF 2", "outside"),
+        ("peek FFFF 2", "2 bytes cannot be shown from FFFF: memory ends at FFFF"),
+        ("peek C000 0", "0 bytes cannot be shown"),
+        ("list -5", "1 row or more"),
+        ("lately 0", "1 row or more"),
+        ("watch C0A5 and", "no name for a value"),
+        ("watch C0A5 is_success", "and not and, is_success"),
+        ("watch C0A5 höhe", "letters from a to z"),
+        ("watch C0A5 hearts size=7", "size should be less than or equal to 4"),
+        ("save .", "no name for a moment"),
+        ("save /", "no name for a moment"),
+        ("save a\0b", "no name for a moment"),
         ("rihgt*20", "did you mean right?"),
         ("diff", "diff what"),
         ("dance", "there are the buttons"),
@@ -266,6 +279,24 @@ def test_what_is_no_state_is_refused(exploring):
         exploring.do("load there")
 
 
+def test_a_state_of_another_game_does_not_end_the_session(exploring, tmp_path):
+    """PyBoy's own states name no game: one that it would not survive is refused, and the game goes on."""
+    session = exploring.session
+    state = session.emulator.save()
+    (tmp_path / "bare.state").write_bytes(state)
+    exploring.do(f"load {tmp_path / 'bare'}")
+    (tmp_path / "bare.state").write_bytes(state[:1] + bytes(len(state) - 1))
+    with pytest.raises(WorldError, match="probably of another game than 'MEADOW'"):
+        exploring.do(f"load {tmp_path / 'bare'}")
+    frame = session.frame
+    exploring.do("wait*5")
+    assert session.frame == frame + 5
+
+
+def test_numbers_as_people_write_them(exploring):
+    assert exploring.do("poke C0A5 03") == exploring.do("poke C0A5 $3") == ["C0A5 is 3 now"]
+
+
 def test_the_profile_s_start_states_and_power_on(knowing):
     session = knowing.session
     assert len(session.starts) > 1
@@ -305,6 +336,43 @@ def test_a_profile_of_another_s_rom_names_it_by_its_checksum(tmp_path):
         Store(tmp_path).write_profile(str(tmp_path / "game.toml"), chosen.rom, session.findings)
     game = profiles.find(tmp_path / "game.toml").profile.game
     assert (game.title, game.sha256, game.built_in) == ("MEADOW", [chosen.rom.sha256], None)
+
+
+@pytest.mark.parametrize("title", ["", "A\x01B", "A\x7fB", 'A"B\\', "A\xfcB"])
+def test_a_rom_with_a_strange_title_or_none(tmp_path, title):
+    """Homebrew has such; its profile is written, fits it, and does so too where the file is called as our own game."""
+    raw = title.encode("latin-1").ljust(8, b"\0")
+    (tmp_path / "meadow").write_bytes(patched((0x134, raw.hex())))
+    rom = str(tmp_path / "meadow")
+    assert run_script("wait*120; watch C002 x; write mine.toml", tmp_path, rom)[-1].endswith("a new profile with x")
+    env = GameBoyEnv(str(tmp_path / "mine.toml"), rom=rom)
+    assert env.profile.game.built_in is None and env.reset(seed=1)[1] == {"x": 0}
+    env.close()
+
+
+def run_script(script, folder, rom=None, profile=None):
+    out, before = io.StringIO(), os.getcwd()
+    os.chdir(folder)
+    try:
+        chosen = library.choose(rom and os.path.basename(rom), profile)
+        with library.open_session(chosen) as session:
+            follow(Commands(session, Store(Path("states"), chosen.found)), [script], out)
+    finally:
+        os.chdir(before)
+    return out.getvalue().splitlines()
+
+
+def test_a_copy_in_another_folder_starts_from_the_same_states(tmp_path):
+    """Paths in a profile are from its own folder."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir(), there.mkdir()
+    run_script("wait*150; save one; watch C0A5 hearts; write mine.toml", here, profile="none")
+    with_more = run_script("watch C0A0 x; write ../there/copy.toml", here, profile="mine.toml")
+    assert with_more[-1].endswith("a copy of mine with x added")
+    assert profiles.find(there / "copy.toml").profile.start.files == ["../here/states/one.state"]
+    env = GameBoyEnv(str(there / "copy.toml"))
+    assert env.reset(seed=1)[1] == {"hearts": 3}
+    env.close()
 
 
 def test_findings_are_added_to_a_profile_and_the_rest_stays(knowing, tmp_path):

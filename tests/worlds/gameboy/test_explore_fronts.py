@@ -333,6 +333,23 @@ def test_about_roms(capsys, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["mine.gb"]
 
 
+def test_how_to_give_a_rom_is_told(capsys):
+    """Of the one game that rookery knows and cannot bring along."""
+    assert run("info") == 0
+    told = capsys.readouterr().out
+    assert re.search(r"oracle_of_seasons\s+ZELDA DIN\s+no ROM yet", told)
+    assert "needs your own ROM of 'ZELDA DIN'" in told and "--rom PATH" in told
+
+
+def test_where_no_rom_can_be_written(tmp_path):
+    (tmp_path / "folder.gb").mkdir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OptionError, match="is there already, and is something else"):
+        run("rom", "folder.gb")
+    with pytest.raises(OptionError, match=r"cannot be written \("):
+        run("rom", "file/mine.gb")
+
+
 def test_a_rom_is_not_written_over_something_else(tmp_path):
     (tmp_path / "mine.gb").write_bytes(b"precious")
     with pytest.raises(OptionError, match="something else"):

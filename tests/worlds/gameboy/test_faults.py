@@ -14,10 +14,10 @@ import pytest
 import rookery
 from rookery.errors import ConfigError, StateError, WorkerDied, WorldError
 from rookery.worlds.gameboy.env import GameBoyEnv
-from worlds.gameboy.cartridges import folder, rom
+from worlds.gameboy.cartridges import BREAKS_ON_A, folder, rom
 
 GAME = "rookery/GameBoy-v0"
-RIGHT = 2
+RIGHT, A = 2, 3
 
 
 def team(pacer, **options):
@@ -57,6 +57,21 @@ def test_a_killed_emulator_is_told_of(pacer):
     with pytest.raises(WorkerDied, match=r"SIGKILL"):
         for _ in range(3):
             envs.step(np.full(4, RIGHT))
+    envs.close()
+
+
+def test_a_game_that_breaks_down(pacer):
+    """PyBoy never returns from it; with `step_timeout` its worker is replaced, and the others go on."""
+    Path(pacer["rom"]).write_bytes(BREAKS_ON_A)
+    envs = team(pacer, on_failure="restart", step_timeout=2)
+    envs.step(np.full(4, RIGHT))
+    began = time.monotonic()
+    _, rewards, _, truncated, infos = envs.step(np.array([RIGHT, RIGHT, RIGHT, A]))
+    assert 2 <= time.monotonic() - began < 12
+    assert truncated.tolist() == infos["restarted"].tolist() == [False, False, True, True]
+    assert rewards.tolist() == [2.0, 2.0, 0.0, 0.0]
+    envs.step(np.full(4, RIGHT))  # the first of the new episodes
+    assert envs.step(np.full(4, RIGHT))[1].tolist() == [2.0] * 4
     envs.close()
 
 

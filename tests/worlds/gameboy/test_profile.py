@@ -30,7 +30,7 @@ WRONG = {
     ("0xC000", "0xFEA0"): "[memory.pad]: FEA0 is in the unused area",
     ("0xC002, size = 2", "0xFFFF, size = 2"): "[memory.x_and_frames]: FFFF is outside",
     ('"C004"', '"C0G4"'): "line 14: [memory.room], `address`: 'C0G4' is not a number in hexadecimal digits",
-    ("pad     =", '"my pad" ='): 'line 10: [memory.my pad]: a name is made of letters, digits and _',
+    ("pad     =", '"my pad" ='): 'line 10: [memory.my pad]: a name is letters, digits and _',
     ("weight = 0.5", "weight = nan"): "[[reward]] number 2 (walk), `weight`: it should be a finite number",
     ("[episode]", "[[episode]]"): "line 50: [[episode]]: it should be a table with keys",
     ("size = 2", "size = 2, bits = 0x10000"): "bits 0x10000 are more than 2 bytes have",
@@ -50,6 +50,23 @@ WRONG = {
     ("[actions]", "[action]"): "line 5: unknown key `action`; did you mean `actions`?",
     ('["nothing 10"]', '["nothing"]'): "[start], `boot` number 1: 'nothing' should be buttons and a number of frames",
     ('boot = ["nothing 10"]', 'boot = ["a 1"]\nfiles = ["x"]'): "from save states (files) or from power-on (boot)",
+    ('boot = ["nothing 10"]', "files = []"): 'files names no save state: write files = ["states/*.state"]',
+    ('boot = ["nothing 10"]', 'files = "a.state"'): '[start], `files`: it should be a list: write ["a.state"]',
+    ('end = ["room == 4"]', 'end = "room == 4"'): "[episode], `end`: it should be a list: write [\"room == 4\"]",
+    ('"room == 4"', '"x == 300"'): "line 52: [episode], `end`: `x` goes from 0 to 255, so this can never be: x == 300",
+    ('"room == 4"', '"x < 0"'): "so this can never be: x < 0",
+    ('"room == 4"', '"x == 1.5"'): "so this can never be: x == 1.5",
+    ('"room == 3"', '"room == 1 or room == 2"'): "There is no `or`: write two conditions in `end`, or two rewards",
+    ('{ value = "x" }', '{ value = "x", low = 300 }'): "(x): `x` goes from 0 to 255, so this can never be: 300",
+    ('{ value = "x" }', '{ value = "x", equals = 256 }'): "so this can never be: 256",
+    ("values = 8", "values = [1, -1]"): "number 2 (room): `room` goes from 0 to 255, so this can never be: -1",
+    ("pad     =", "restarted ="): "line 10: [memory.restarted]: the name means something else to rookery already",
+    ("pad     =", "_pad ="): "[memory._pad]: a name is letters, digits and _, a letter first",
+    ("0xC002, size = 2", "0xDFFF, size = 2"): "DFFF with 2 bytes ends at E000, where only an echo of C000 is",
+    ('buttons = ["nothing", "left", "right", "a", "a+right"]', "buttons = []"): "`buttons`: it should not be empty",
+    ("[observation]", "[observation]\nsize = 5000000000"): "`size`: it should be less than or equal to 65536",
+    ('title = "PACER"', 'title = ""'): "a game without a title is known by its checksum",
+    ('[[reward]]\nname = "new room"', '[reward]\nname = "new room"'): "is not valid TOML",
     ("[info]", "[info"): "is not valid TOML",
 }  # fmt: skip
 
@@ -62,6 +79,32 @@ def test_a_mistake_is_named_with_its_place(change, words):
         profile.read(GOOD.replace(*change), "my.toml")
     assert str(caught.value).startswith("my.toml")
     assert words in str(caught.value)
+
+
+def test_a_reward_in_single_brackets():
+    """The commonest slip with lists of tables."""
+    start, rest = GOOD.split("[[reward]]", 1)
+    with pytest.raises(
+        ConfigError, match=r"\[reward\]: there can be several of it, so it has two brackets: \[\[reward"
+    ):
+        profile.read(start + "[reward]" + rest.split("[[reward]]")[0])
+
+
+def test_texts_of_other_editors(tmp_path):
+    """A mark at the beginning is passed over; another encoding than UTF-8 is told of."""
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
+    assert profile.find(path).profile.game.title == "PACER"
+    path.write_bytes(("# grün\n" + GOOD).encode("latin-1"))
+    with pytest.raises(WorldError, match=r"mine.toml: is not a text in UTF-8.* save it so in your editor"):
+        profile.find(path)
+
+
+def test_a_profile_is_looked_for_in_this_folder(tmp_path, monkeypatch):
+    """The message says in which: perhaps it is another than was thought."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(WorldError, match=f"mine.toml: there is no such file in {tmp_path};"):
+        profile.find("mine.toml")
 
 
 def test_all_mistakes_are_told_at_once():

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from pathlib import Path
 
 import pytest
 
 from rookery.errors import WorldError
-from rookery.worlds.gameboy import profile, rom, states
+from rookery.worlds.gameboy import profile, rom, states, trial
 from rookery.worlds.gameboy.emulator import Emulator
-from worlds.gameboy.cartridges import folder
+from worlds.gameboy.cartridges import PROFILE, folder, patched
 from worlds.gameboy.cartridges import rom as cartridge
 
 WHOLE = cartridge()
@@ -26,6 +27,8 @@ def changed(at: int, value: int) -> bytes:
     ("data", "words"),
     [
         (cartridge("OTHER"), "this is 'OTHER', but the profile pacer is for 'PACER'"),
+        (cartridge("OTHER"), ": give profile=FILE.toml, which `rookery gameboy explore --rom` begins for a game"),
+        (cartridge("ZELDA DIN"), "is for 'PACER': give profile=oracle_of_seasons"),
         (WHOLE[:0x4000], "cut short: 16384 of the 32768 bytes"),
         (WHOLE[:100], "is no Game Boy ROM: it has 100 bytes"),
         (b"", "is no Game Boy ROM: it has 0 bytes"),
@@ -33,6 +36,11 @@ def changed(at: int, value: int) -> bytes:
         (changed(0x14D, 1), "the checksum of its header is wrong"),
         (changed(0x5000, 1), "damaged or was changed"),
         (b"PK\3\4" + WHOLE, "is a zip archive"),
+        (gzip.compress(WHOLE), "is a gzip archive; unpack the ROM from it"),
+        (b"7z\xbc\xaf\x27\x1c" + WHOLE, "is a 7z archive"),
+        (b"Rar!\x1a\x07" + WHOLE, "is a rar archive"),
+        (patched((0x148, "52")), "its header tells of a size (82) none has"),
+        (patched((0x149, "09"), cartridge=0x13), "its header tells of memory (9) none has"),
     ],
 )
 def test_a_wrong_rom(pacer, data, words):
@@ -46,7 +54,7 @@ def test_a_wrong_rom(pacer, data, words):
 
 def test_a_missing_rom(pacer):
     """The file that was named, and none named for a game that is not ours."""
-    with pytest.raises(WorldError, match=r"none\.gb: the ROM cannot be read \(No such file"):
+    with pytest.raises(WorldError, match=r"none\.gb: the ROM cannot be read \(there is no such file in /"):
         rom.find_rom(profile.find(pacer["profile"]), "none.gb")
     with pytest.raises(
         WorldError, match=r"needs your own ROM of 'ZELDA DIN', which is neither shipped nor fetched: give"
@@ -67,9 +75,40 @@ def test_the_rom_folder_is_searched_by_title(pacer, tmp_path, monkeypatch):
         rom.find_rom(found)
     (roms / "Mine.GB").write_bytes(WHOLE)
     assert rom.find_rom(found).origin.endswith("Mine.GB")
-    (roms / "again.gbc").write_bytes(WHOLE)
-    with pytest.raises(WorldError, match=r"2 files in .* have the title 'PACER': Mine.GB, again.gbc; give rom=PATH"):
+    (roms / "copy.gb").write_bytes(WHOLE)
+    assert rom.find_rom(found).data == WHOLE
+    other = patched((0x5000, "01"))
+    (roms / "other").mkdir()
+    (roms / "other" / "Mine.GB").write_bytes(other)
+    with pytest.raises(WorldError, match=r"2 files in .* have the title 'PACER': Mine.GB, other/Mine.GB; say which by"):
         rom.find_rom(found)
+    listed = f'title = "PACER"\nsha256 = ["{hashlib.sha256(other).hexdigest()}"]'
+    found.path.write_text(found.path.read_text().replace('title = "PACER"', listed))
+    assert rom.find_rom(profile.find(found.path)).data == other
+    (roms / "other" / "Mine.GB").unlink()
+    with pytest.raises(WorldError, match="not a version that the profile pacer lists"):
+        rom.find_rom(profile.find(found.path))
+
+
+def test_our_own_game_is_not_played_under_another_title(pacer):
+    """Nor is a file taken for it because of its name."""
+    path = Path(pacer["profile"])
+    path.write_text(path.read_text().replace('title = "PACER"', 'title = "PACER"\nbuilt_in = "meadow"'))
+    with pytest.raises(WorldError, match="meadow: this is 'MEADOW', but the profile pacer is for 'PACER'"):
+        rom.find_rom(profile.find(path))
+    assert not rom.Rom(WHOLE, "meadow").built_in and rom.find_rom(profile.find("meadow")).built_in
+
+
+def test_paths_of_all_kinds(pacer, tmp_path):
+    """Spaces and umlauts are no matter; a folder, a link in a circle and rubbish are told of."""
+    found, place = profile.find(pacer["profile"]), tmp_path / "Große Spiele [alt]"
+    place.mkdir()
+    (place / "mein Spiel.gb").write_bytes(WHOLE)
+    assert rom.find_rom(found, place / "mein Spiel.gb").data == WHOLE
+    (place / "round.gb").symlink_to(place / "round.gb")
+    for path in (place, place / "round.gb", "a\0b"):
+        with pytest.raises(WorldError, match="the ROM cannot be read"):
+            rom.find_rom(found, path)
 
 
 def test_listed_checksums_decide(pacer):
@@ -144,6 +183,64 @@ def test_episodes_start_from_the_profiles_files(emulator, tmp_path):
         text = pattern.path.read_text().replace('boot = ["nothing 100"]', f"files = {files}".replace("'", '"'))
         pattern.path.write_text(text)
         assert len(states.start_states(profile.find(pattern.path), emulator.rom)) == count
+
+
+def test_states_can_be_anywhere(emulator, tmp_path):
+    """By whole paths and patterns of them, whatever signs are in the folder's name."""
+    place = tmp_path / "alt [1]"
+    place.mkdir()
+    (place / "one.state").write_bytes(states.pack(emulator.save(), emulator.rom))
+    for pattern in (f"{tmp_path}/*/one.state", f"{place}/one.state", "**/*.state"):
+        path = tmp_path / "pacer.toml"
+        path.write_text(cartridge_profile(f'files = ["{pattern}"]'))
+        assert len(states.start_states(profile.find(path), emulator.rom)) == 1
+    within = place / "pacer.toml"
+    within.write_text(cartridge_profile('files = ["*.state"]'))
+    assert len(states.start_states(profile.find(within), emulator.rom)) == 1
+
+
+def cartridge_profile(start: str) -> str:
+    return PROFILE.format(title="PACER", boot="[]").replace("boot = []", start)
+
+
+BANKED = {"cartridge": 0x1B, "memory": 3}
+FAR_BANK = patched((0x150, "3E01EA0030 3EFFEA0020 C30040"), (0x1FF * 0x4000, "C30040"), size=8, **BANKED)
+STANDS_STILL = patched(
+    (0x150, "C30002"), (0x200, "18FE")
+)  # and where it stands, the other game has an instruction less
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "words"),
+    [
+        (patched(size=1, **BANKED), FAR_BANK, "PyBoy breaks down (SIGSEGV)"),
+        (patched((0x200, "D3D3")), STANDS_STILL, "the game stands still for ever"),
+    ],
+    ids=["a bank that is not there", "an instruction that is none"],
+)
+def test_a_state_of_another_game_that_pyboy_wrote(tmp_path, monkeypatch, ours, theirs, words):
+    """It has the right size and names no game; it is told of, and neither ends this process nor hangs it."""
+    monkeypatch.setattr(trial, "SECONDS", 5.0)
+    other = Emulator(rom.Rom(theirs, "theirs.gb"))
+    other.run(150)
+    (tmp_path / "a.state").write_bytes(other.save())
+    other.close()
+    path = tmp_path / "pacer.toml"
+    path.write_text(cartridge_profile('files = ["a.state"]'))
+    with pytest.raises(WorldError) as caught:
+        states.start_states(profile.find(path), rom.Rom(ours, "ours.gb"))
+    assert str(caught.value).startswith(f"{tmp_path}/a.state: the save state is probably of another game than 'PACER'")
+    assert words in str(caught.value)
+
+
+def test_a_state_of_this_game_that_pyboy_wrote(emulator, tmp_path):
+    """It is taken; of several, the one that is wrong is named."""
+    emulator.run(130)
+    bare = emulator.save()
+    assert states.take({"a": bare, "b": states.pack(bare, emulator.rom), "c": bare}, emulator) == [bare] * 3
+    mixed = bare[:1] + bytes(len(bare) - 1)
+    with pytest.raises(WorldError, match=r"^b: .*Samples per frame"):
+        states.take({"a": bare, "b": mixed, "c": bare}, emulator)
 
 
 @pytest.mark.parametrize(("file", "words"), [("none.state", "cannot be read"), ("*.sav", "no file matches '\\*.sav'")])

@@ -17,6 +17,8 @@ def trouble(address: int, size: int = 1) -> str | None:
     for at in (address, last):
         if at < ROM_END:
             return f"{at:04X} lies in the ROM, which never changes; a game keeps its values from 8000 up (mostly C000)"
+        if address < ECHO <= at:
+            return f"{address:04X} with {size} bytes ends at {at:04X}, where only an echo of {at - 0x2000:04X} is"
         if ECHO <= at < ECHO_END:
             return f"{at:04X} is an echo of {at - 0x2000:04X}: write {at - 0x2000:04X}"
         if UNUSABLE <= at < UNUSABLE_END:

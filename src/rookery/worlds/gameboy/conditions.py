@@ -20,6 +20,8 @@ COMPARISON = re.compile(
 )
 HELP = 'a condition is written as "NAME == VALUE", with ==, !=, <, <=, > or >=, a number or another name, and `and`'
 
+OR = ". There is no `or`: write two conditions in `end`, or two rewards"
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -29,6 +31,17 @@ class Comparison:
     sign: str
     factor: float
     right: str | None  # None: against `factor` itself
+
+    def __str__(self) -> str:
+        share = "" if self.right is None else f" * {self.right}"
+        return f"{self.left} {self.sign} {self.factor}{share}"
+
+    def can_hold(self, low: float, high: float) -> bool:
+        """Whether a value between these can compare so with the number."""
+        number = self.factor
+        if self.sign == "==":
+            return low <= number <= high and number == int(number)
+        return self.sign == "!=" or any(OPERATORS[self.sign](end, number) for end in (low, high))
 
     def test(self, index: Mapping[str, int]) -> Test:
         compare, i, factor = OPERATORS[self.sign], index[self.left], self.factor
@@ -82,7 +95,8 @@ def parse(text: str) -> Condition:
 def _comparison(part: str, whole: str) -> Comparison:
     found = COMPARISON.fullmatch(part)
     if found is None:
-        raise ValueError(f"{whole!r} cannot be read: {HELP}")
+        hint = OR if re.search(r"\bor\b|\|\|", whole) else ""
+        raise ValueError(f"{whole!r} cannot be read: {HELP}{hint}")
     number = found["number"]
     return Comparison(found["left"], found["sign"], _value(number or "1"), found["right"] or found["times"])
 

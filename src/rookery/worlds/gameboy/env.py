@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.errors import OptionError, StateError, WorldError
+from rookery.say import say
 from rookery.worlds.gameboy import states
 from rookery.worlds.gameboy.conditions import any_of
 from rookery.worlds.gameboy.emulator import Emulator
@@ -56,7 +59,9 @@ class GameBoyEnv(gym.Env):
         render_mode: str | None = None,
     ) -> None:
         found = find(profile)
-        self.profile = found.profile
+        self.profile, self._profile_path = found.profile, found.path
+        if not self.profile.reward:
+            _note_no_reward(found.path)
         self._check(observation, episode_length, render_mode)
         kind = observation or self.profile.observation.kind
         if kind != "pixels" and not self.profile.observation.memory:
@@ -115,6 +120,8 @@ class GameBoyEnv(gym.Env):
         self._pad.held, self._steps, self._succeeded = self._pad.nothing, 0, False
         self._values = self._read()
         self._rewards.begin(self._values)
+        if self._ends(self._values):
+            _note_over_at_once(self._profile_path)
         if self._pixels is not None:
             self._pixels.begin()
         return self._observation(self._values), {name: self._values[k] for name, k in self._told}
@@ -202,3 +209,16 @@ class GameBoyEnv(gym.Env):
             return self._memory.see(values)
         pixels = self._pixels.frames.copy()
         return {"memory": self._memory.see(values), "pixels": pixels} if self._both else pixels
+
+
+@cache
+def _note_over_at_once(path: Path) -> None:
+    if parent_process() is None:
+        say(f"{path}: an episode is over as it begins, as one of [episode] end holds already; each will last one step")
+
+
+@cache
+def _note_no_reward(path: Path) -> None:
+    """Say once, and not in every worker, that nothing can be learned from a profile as `explore` writes it."""
+    if parent_process() is None:
+        say(f"{path} rewards nothing yet, so there is nothing to learn: add a [[reward]] to it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -112,9 +113,20 @@ def _mistake(item: Any, place: Steps, model: type[BaseModel]) -> Mistake:
         return Mistake(place[:-1], f"the {'key' if len(place) > 1 else 'table'} `{place[-1]}` is missing")
     if item["type"] == "value_error":
         return Mistake(place, str(item["ctx"]["error"]))
+    if item["type"] == "list_type":
+        return Mistake(place, _list_wanted(item["input"], place))
+    if item["type"] == "too_short":
+        return Mistake(place, "it should not be empty")
     table = item["type"] in ("model_type", "model_attributes_type", "dict_type")
-    message = "it should be a table with keys" if table else item["msg"].replace("Input should", "it should")
+    wanted = re.sub("^(Input|String|List) should", "it should", item["msg"])
+    message = "it should be a table with keys" if table else wanted
     return Mistake(place, f"{message}, got {item['input']!r}")
+
+
+def _list_wanted(given: Any, place: Steps) -> str:
+    if isinstance(given, Mapping):
+        return f"there can be several of it, so it has two brackets: [[{'.'.join(map(str, place))}]]"
+    return f"it should be a list: write [{json.dumps(given) if isinstance(given, str) else given}]"
 
 
 def _without_types(place: Sequence[Any], model: type[BaseModel]) -> Steps:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from rookery.errors import ConfigError, WorldError
-from rookery.worlds.gameboy.conditions import NAME
+from rookery.worlds.gameboy.conditions import NAME, Condition
 from rookery.worlds.gameboy.mistakes import Mistake, Steps, found_in, meant, nearest, told
-from rookery.worlds.gameboy.schema import Profile
+from rookery.worlds.gameboy.schema import Profile, Seen
+from rookery.worlds.gameboy.watch import largest, smallest
 
 SHIPPED = Path(__file__).parent / "profiles"
+RESERVED = ("and", "is_success", "restarted", "final_obs", "final_info", "episode")  # in conditions and infos
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def locate(profile: str | Path) -> Path:
         return path.resolve()
     names = f"one of {', '.join(shipped())}"
     if path.suffix == ".toml" or "/" in text:
-        raise WorldError(f"{text}: there is no such file; a profile is the path of a TOML file, or {names}")
+        where = "" if path.is_absolute() else f" in {Path.cwd()}"
+        raise WorldError(f"{text}: there is no such file{where}; a profile is the path of a TOML file, or {names}")
     near = nearest(text, shipped())
     hint = f"did you mean {near!r}?" if near else f"a profile is {names}, or the path of a TOML file"
     raise WorldError(f"there is no profile {text!r}; {hint}")
@@ -68,15 +70,17 @@ def locate(profile: str | Path) -> Path:
 def _found(path: Path, changed: int) -> Found:
     try:
         text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise WorldError(f"{path}: the profile cannot be read ({error})") from None
+    except UnicodeDecodeError as error:
+        raise WorldError(f"{path}: is not a text in UTF-8, as TOML is ({error}): save it so in your editor") from None
+    except OSError as error:
+        raise WorldError(f"{path}: the profile cannot be read ({error.strerror})") from None
     return Found(path.stem, path, read(text, str(path)))
 
 
 def read(text: str, file: str = "profile") -> Profile:
     """A profile from its text; all mistakes in it are told at once, in a ConfigError."""
     try:
-        given = tomllib.loads(text)
+        given = tomllib.loads(text.removeprefix("\ufeff"))  # a mark that some editors put before it
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file}: is not valid TOML: {error}") from None
     try:
@@ -92,8 +96,10 @@ def read(text: str, file: str = "profile") -> Profile:
 def _unknown_names(profile: Profile) -> Iterator[Mistake]:
     """Mentions of values that [memory] does not name, and other things that only the whole can show."""
     for name in profile.memory:
-        if not re.fullmatch(NAME, name) or name == "and":
-            yield Mistake(("memory", name), "a name is made of letters, digits and _, such as `walker_x`")
+        if not re.fullmatch(NAME, name) or name.startswith("_"):
+            yield Mistake(("memory", name), "a name is letters, digits and _, a letter first, such as `walker_x`")
+        elif name in RESERVED:
+            yield Mistake(("memory", name), "the name means something else to rookery already: choose another")
     for place, name in _mentions(profile):
         if name not in profile.memory:
             yield Mistake(place, f"there is no value `{name}` in [memory]{meant(name, profile.memory)}")
@@ -105,10 +111,40 @@ def _unknown_names(profile: Profile) -> Iterator[Mistake]:
     size, seen = profile.observation.size, sum(seen.width for seen in profile.observation.memory)
     if size is not None and size < seen:
         yield Mistake(("observation", "size"), f"it is {size}, but `memory` makes {seen} numbers")
+    yield from _never(profile)
     names = [term.name for term in profile.reward]
     for k, name in enumerate(names):
         if name in names[:k]:
             yield Mistake(("reward", k), f"another reward has the name {name!r}")
+
+
+def _never(profile: Profile) -> Iterator[Mistake]:
+    """Comparisons with a number that the value never reaches: mostly a wrong `size`, or a slip of the hand."""
+    for place, condition in _conditions(profile):
+        for part in condition.parts:
+            value = profile.memory.get(part.left)
+            if value is None or part.right is not None:
+                continue
+            low, high = smallest(value), largest(value)
+            if not part.can_hold(low, high):
+                yield Mistake(place, f"`{part.left}` goes from {low} to {high}, so this can never be: {part}")
+    for k, seen in enumerate(profile.observation.memory):
+        value = profile.memory.get(seen.value)
+        wrong = [] if value is None else _beyond(seen, smallest(value), largest(value))
+        if value is not None and wrong:
+            text = f"`{seen.value}` goes from {smallest(value)} to {largest(value)}, so this can never be: {wrong[0]}"
+            yield Mistake(("observation", "memory", k), text)
+
+
+def _beyond(seen: Seen, low: int, high: int) -> list[int | float]:
+    """Numbers by which a value is seen that it never has, if it goes from low to high."""
+    if seen.minus is not None:
+        return []
+    exact = [seen.equals, *(seen.values if isinstance(seen.values, list) else [])]
+    wrong: list[int | float] = [number for number in exact if isinstance(number, int) and not low <= number <= high]
+    if seen.high is None and isinstance(seen.low, (int, float)) and seen.low >= high:
+        return [*wrong, seen.low]
+    return wrong
 
 
 def _mentions(profile: Profile) -> Iterator[tuple[Steps, str]]:
@@ -120,13 +156,17 @@ def _mentions(profile: Profile) -> Iterator[tuple[Steps, str]]:
                 yield ("observation", "memory", k, key), name
     for k, term in enumerate(profile.reward):
         yield from ((("reward", k, "of"), name) for name in term.of or ())
-        yield from _named_in(("reward", k, "when"), [term.when])
-    yield from _named_in(("episode", "end"), profile.episode.end)
-    yield from _named_in(("episode", "success"), [profile.episode.success])
+    for place, condition in _conditions(profile):
+        yield from ((place, name) for name in condition.names)
     yield from ((("info", "values"), name) for name in profile.info.values)
 
 
-def _named_in(place: Steps, conditions: Iterable[Any]) -> Iterator[tuple[Steps, str]]:
-    for condition in conditions:
-        if condition is not None:
-            yield from ((place, name) for name in condition.names)
+def _conditions(profile: Profile) -> Iterator[tuple[Steps, Condition]]:
+    """Every condition that stands somewhere, with its place."""
+    for k, term in enumerate(profile.reward):
+        if term.when is not None:
+            yield ("reward", k, "when"), term.when
+    for condition in profile.episode.end:
+        yield ("episode", "end"), condition
+    if profile.episode.success is not None:
+        yield ("episode", "success"), profile.episode.success

@@ -61,11 +61,19 @@ class Part(BaseModel):
 class Game(Part):
     """Which game this is about."""
 
-    title: str = Field(min_length=1, max_length=16, description="The title in the ROM's header, at address 0134.")
+    title: str = Field(max_length=16, description="The title in the ROM's header, at address 0134; a few have none.")
     description: str = Field("", description="A sentence about the game.")
     sha256: list[str] = Field([], description="Checksums of ROM files that are meant; empty: any with this title.")
     sha1: list[str] = Field([], description="The same by SHA-1.")
     built_in: Literal["meadow"] | None = Field(None, description="A game that comes with rookery, and needs no ROM.")
+
+    @model_validator(mode="after")
+    def _known(self) -> Game:
+        if not self.title and not self.sha256 and not self.sha1:
+            raise ValueError(
+                'a game without a title is known by its checksum: sha256 = ["..."], which `rookery gameboy info` tells'
+            )
+        return self
 
 
 class Actions(Part):
@@ -156,7 +164,9 @@ class Observation(Part):
     """What an agent sees."""
 
     kind: Kind = Field("memory", description="What is seen if nobody says otherwise: memory, pixels or both.")
-    size: int | None = Field(None, ge=1, description="How many numbers the memory observation has, zeros at its end.")
+    size: int | None = Field(
+        None, ge=1, le=65536, description="How many numbers the memory observation has, zeros at its end."
+    )
     memory: list[Seen] = Field([], description="The values that are seen.")
     pixels: Pixels = Field(Pixels(), description="How the screen is seen.")
 
@@ -235,6 +245,8 @@ class Start(Part):
 
     @model_validator(mode="after")
     def _one_way(self) -> Start:
+        if "files" in self.model_fields_set and not self.files:
+            raise ValueError('files names no save state: write files = ["states/*.state"], or leave it out')
         if {"files", "boot"} <= self.model_fields_set:
             raise ValueError("an episode starts from save states (files) or from power-on (boot), not from both")
         return self

@@ -6,20 +6,23 @@ them, are read too, but they do not say which game they are of.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
+import os
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from rookery.errors import WorldError
-from rookery.worlds.gameboy.emulator import Emulator, pyboy, version
+from rookery.worlds.gameboy.emulator import Emulator, version
 from rookery.worlds.gameboy.profile import Found
 from rookery.worlds.gameboy.rom import BUILT_IN, Rom
 from rookery.worlds.gameboy.schema import Press
+from rookery.worlds.gameboy.trial import try_out
 
 MAGIC = b"rookery game boy state 1\n"
 
@@ -59,12 +62,19 @@ def unpack(data: bytes, emulator: Emulator, name: str) -> bytes:
     return state
 
 
+def take(named: Mapping[str, bytes], emulator: Emulator) -> list[bytes]:
+    """The states of some files, each of which the emulator can load; what PyBoy itself wrote is tried out before."""
+    states = {name: unpack(data, emulator, name) for name, data in named.items()}
+    try_out(emulator.rom, {name: states[name] for name, data in named.items() if not data.startswith(MAGIC)})
+    return list(states.values())
+
+
 def start_states(found: Found, rom: Rom) -> Sequence[bytes]:
     """What episodes of this profile start from, as an emulator loads it; made once in a process."""
     start = found.profile.start
     if start.files:
         return _from_files(tuple(_dated(file) for file in _files(found)), rom)
-    if found.profile.game.built_in and "boot" not in start.model_fields_set and rom.origin in BUILT_IN:
+    if found.profile.game.built_in and "boot" not in start.model_fields_set and rom.built_in:
         return _from_game(rom)
     return (_from_power_on(rom, tuple(start.boot)),)
 
@@ -83,20 +93,22 @@ def _from_power_on(rom: Rom, boot: tuple[Press, ...]) -> bytes:
 def _from_files(files: tuple[tuple[Path, int], ...], rom: Rom) -> tuple[bytes, ...]:
     emulator = Emulator(rom)
     try:
-        return tuple(_from_file(emulator, file) for file, _ in files)
+        taken = take({str(file): _bytes(file) for file, _ in files}, emulator)
+        return tuple(_started(emulator, state) for state in taken)
     finally:
         emulator.close()
 
 
-def _from_file(emulator: Emulator, file: Path) -> bytes:
+def _bytes(file: Path) -> bytes:
     try:
-        data = file.read_bytes()
-    except OSError as error:
-        raise WorldError(f"{file}: the save state cannot be read ({error.strerror})") from None
-    try:
-        emulator.load(unpack(data, emulator, str(file)))
-    except pyboy().utils.PyBoyException as error:
-        raise WorldError(f"{file}: PyBoy cannot load this save state: {error}") from None
+        return file.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise WorldError(f"{file}: the save state cannot be read ({reason})") from None
+
+
+def _started(emulator: Emulator, state: bytes) -> bytes:
+    emulator.load(state)
     return _settled(emulator)
 
 
@@ -118,12 +130,13 @@ def _settled(emulator: Emulator) -> bytes:
 def _files(found: Found) -> list[Path]:
     """The files that a profile names, by themselves or by a pattern."""
     files: list[Path] = []
-    for pattern in found.profile.start.files:
+    for given in found.profile.start.files:
+        pattern, folder = os.path.expanduser(given), found.path.parent
         wild = "*" in pattern or "?" in pattern
-        matching = sorted(found.path.parent.glob(pattern)) if wild else [found.path.parent / pattern]
-        if not matching:
-            raise WorldError(f"{found.path}: no file matches {pattern!r} ([start] files)")
-        files += matching
+        names = sorted(glob.glob(pattern, root_dir=folder, recursive=True)) if wild else [pattern]
+        if not names:
+            raise WorldError(f"{found.path}: no file matches {given!r} ([start] files)")
+        files += [folder / name for name in names]
     return files
 
 

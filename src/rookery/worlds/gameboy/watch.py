@@ -44,6 +44,11 @@ def largest(place: Place) -> int:
     return int((1 << (8 * place.size - place.signed)) - 1)
 
 
+def smallest(place: Place) -> int:
+    """The smallest."""
+    return -(1 << (8 * place.size - 1)) if place.signed else 0
+
+
 def _decoders(named: Mapping[str, Place]) -> Iterator[tuple[int, Decode]]:
     """For each value that is not simply its byte, where it is and how it is read."""
     at = len(named)

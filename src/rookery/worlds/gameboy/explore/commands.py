@@ -112,7 +112,7 @@ class Commands:
         return self._list("")
 
     def _list(self, rest: str) -> list[str]:
-        return answers.candidates(self.session, number(rest) if rest else ROWS)
+        return answers.candidates(self.session, _rows(rest))
 
     def _undo(self, rest: str) -> list[str]:
         self.session.search.undo()
@@ -123,7 +123,7 @@ class Commands:
         return [f"all {self.session.search.count:,} bytes are in question; marked frame {self.session.frame:,}"]
 
     def _lately(self, rest: str) -> list[str]:
-        return answers.lately(self.session, number(rest) if rest else ROWS) or ["nothing has changed for two seconds"]
+        return answers.lately(self.session, _rows(rest)) or ["nothing has changed for two seconds"]
 
     def _watch(self, rest: str) -> list[str]:
         if not rest:
@@ -198,6 +198,13 @@ def address(text: str) -> int:
     if not re.fullmatch("[0-9a-f]{1,4}", digits):
         raise OptionError(f"{text!r} is no address: it has up to four hexadecimal digits, such as C0A5")
     return int(digits, 16)
+
+
+def _rows(rest: str) -> int:
+    rows = number(rest) if rest else ROWS
+    if rows < 1:
+        raise OptionError(f"a list has 1 row or more, got {rows}")
+    return rows
 
 
 def split_script(text: str) -> list[str]:

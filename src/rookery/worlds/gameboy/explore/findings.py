@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from rookery.errors import ConfigError, OptionError
 from rookery.worlds.gameboy import profile
 from rookery.worlds.gameboy.explore.session import Named
-from rookery.worlds.gameboy.rom import BUILT_IN, Rom
+from rookery.worlds.gameboy.rom import Rom
 from rookery.worlds.gameboy.schema import Place
 
 BUTTONS = ("nothing", "up", "down", "left", "right", "a", "b")
@@ -59,6 +61,21 @@ def extended(text: str, findings: Iterable[Named], file: str) -> tuple[str, list
     return made, [named.name for named in new]
 
 
+def moved(text: str, files: Iterable[str], old: Path, new: Path) -> str:
+    """The text of a profile from one folder for another: the save states that it names are still the same."""
+    wanted = [file if Path(file).is_absolute() or file.startswith("~") else _way(old / file, new) for file in files]
+    made = text
+    for file, way in zip(files, wanted, strict=True):
+        made = made.replace(_text(file), _text(way)).replace(f"'{file}'", _text(way))
+    if profile.read(made).start.files != wanted:
+        raise OptionError(f"the save states of the profile cannot be named from {new}: write the copy into {old}")
+    return made
+
+
+def _way(file: Path, folder: Path) -> str:
+    return Path(os.path.relpath(file, folder)).as_posix()
+
+
 def entry(named: Named) -> str:
     """A line of [memory].
 
@@ -74,7 +91,7 @@ def entry(named: Named) -> str:
 
 
 def _game(rom: Rom) -> str:
-    which = f'built_in = "{rom.origin}"' if rom.origin in BUILT_IN else f'sha256 = ["{rom.sha256}"]'
+    which = f'built_in = "{rom.origin}"' if rom.built_in else f'sha256 = ["{rom.sha256}"]'
     return f"[game]\ntitle = {_text(rom.title)}\n{which}"
 
 
@@ -115,6 +132,4 @@ def _end_of_memory(lines: Sequence[str]) -> int:
 
 def _text(value: str) -> str:
     """As TOML writes it."""
-    quoted = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    assert tomllib.loads(f"x = {quoted}")["x"] == value
-    return quoted
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")  # which JSON leaves as it is, unlike TOML

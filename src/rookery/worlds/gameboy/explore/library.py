@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rookery.errors import RookeryError, WorldError
+from rookery.errors import RookeryError
 from rookery.say import say
 from rookery.worlds.gameboy import profile as profiles
 from rookery.worlds.gameboy.explore.session import Session
 from rookery.worlds.gameboy.profile import Found
-from rookery.worlds.gameboy.rom import FOLDER, Rom, check, find_rom
+from rookery.worlds.gameboy.rom import FOLDER, Rom, find_rom, read_rom
 from rookery.worlds.gameboy.states import start_states
 
 NONE = "none"
@@ -35,20 +35,9 @@ def choose(rom: str | None = None, profile: str | None = None) -> Chosen:
     if profile not in (None, NONE) or rom is None:
         found = profiles.find(OWN if profile in (None, NONE) else str(profile))
         return Chosen(find_rom(found, rom), None if profile == NONE else found)
-    read = read_rom(rom)
+    read = read_rom(Path(rom).expanduser())
     fitting = [] if profile == NONE else fitting_profiles(read)
     return Chosen(read, fitting[0] if fitting else None)
-
-
-def read_rom(file: str) -> Rom:
-    """Any ROM, whether or not there is a profile for it."""
-    path = Path(file).expanduser()
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise WorldError(f"{path}: the ROM cannot be read ({error.strerror})") from None
-    check(data, str(path))
-    return Rom(data, str(path))
 
 
 def fitting_profiles(rom: Rom) -> list[Found]:

@@ -55,7 +55,7 @@ def number(text: str) -> int:
     (12, 31, 31)
     """
     try:
-        return int(text.replace("$", "0x"), 0)
+        return int(text) if text.isdecimal() else int(text.replace("$", "0x"), 0)
     except ValueError:
         raise OptionError(f"{text!r} is not a number: write 12, 0x0C or $0C") from None
 

@@ -13,13 +13,13 @@ from rookery.errors import OptionError
 from rookery.worlds.gameboy import states
 from rookery.worlds.gameboy.emulator import Emulator
 from rookery.worlds.gameboy.explore.search import Search
-from rookery.worlds.gameboy.rom import Rom
+from rookery.worlds.gameboy.profile import RESERVED
+from rookery.worlds.gameboy.rom import MEMORY, Rom
 from rookery.worlds.gameboy.schema import Place
 from rookery.worlds.gameboy.watch import Watch
 
 CARTRIDGE_RAM, WORK_RAM, HIGH_RAM = (0xA000, 0xC000), (0xC000, 0xE000), (0xFF80, 0xFFFF)
-RAM_SIZE = 0x149  # in the ROM's header: how much memory the cartridge has
-NAME = re.compile(r"[A-Za-z_]\w*")
+NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)  # as TOML writes a key without quotes
 LATELY = 120  # frames
 
 
@@ -56,7 +56,7 @@ class Session:
     def __init__(self, rom: Rom, known: Mapping[str, Place] | None = None, starts: Iterable[bytes] = ()) -> None:
         """`known` are names that a profile has already; `starts` states to begin from, beside power-on."""
         self.emulator, self.frame = Emulator(rom), 0
-        areas = (CARTRIDGE_RAM, WORK_RAM, HIGH_RAM) if rom.data[RAM_SIZE] else (WORK_RAM, HIGH_RAM)
+        areas = (CARTRIDGE_RAM, WORK_RAM, HIGH_RAM) if rom.data[MEMORY] else (WORK_RAM, HIGH_RAM)
         self._areas = areas
         self.addresses = np.concatenate([np.arange(*area) for area in areas])
         self.starts = tuple(starts)
@@ -100,7 +100,7 @@ class Session:
 
     def load(self, data: bytes, name: str) -> None:
         """Go back to a moment. Marks and candidates stay: what differs from the mark may have been loaded."""
-        self._go_to(states.unpack(data, self.emulator, name))
+        self._go_to(*states.take({name: data}, self.emulator))
 
     def begin(self, start: int | None = None) -> None:
         """From power-on, or from one of the profile's start states."""
@@ -148,8 +148,9 @@ class Session:
 
     def peek(self, address: int, count: int = 1) -> list[int]:
         """Bytes as they are now."""
-        if not 0 <= address < address + count <= 0x10000:
-            raise OptionError(f"{address:X} is outside of the Game Boy's memory, which goes from 0000 to FFFF")
+        if not 1 <= count <= 0x10000 - address:
+            most = f"1 to {0x10000 - address:,}"
+            raise OptionError(f"{count} bytes cannot be shown from {address:04X}: memory ends at FFFF, so {most} can")
         return list(self.emulator.memory[address : address + count])
 
     def poke(self, address: int, value: int) -> None:
@@ -166,8 +167,11 @@ class Session:
     def watch(self, address: int, name: str = "", **kind: object) -> Named:
         """Keep an eye on a value, and give it a name. `kind` is what a profile can say of it: size=2, bcd=True, ..."""
         name = name or f"at_{address:04X}"
-        if not NAME.fullmatch(name):
-            raise OptionError(f"{name!r} is no name for a value: letters, digits and _ only, a letter first")
+        if not NAME.fullmatch(name) or name in RESERVED:
+            raise OptionError(
+                f"{name!r} is no name for a value: letters from a to z, digits and _ only, a letter first, and not "
+                f"{', '.join(RESERVED)}"
+            )
         old = self.watched.get(name)
         if old is not None and old.place.address != address:
             raise OptionError(f"{name} is {old.place.address:04X} already: choose another name, or `unwatch {name}`")
@@ -225,4 +229,5 @@ class Session:
 def _reason(error: ValueError) -> str:
     """What was wrong, of all that pydantic says."""
     told = getattr(error, "errors", lambda: [{"msg": str(error)}])()
-    return str(told[0]["msg"]).removeprefix("Value error, ")
+    where = "".join(f"{step} " for step in told[0].get("loc", ()))
+    return where + str(told[0]["msg"]).removeprefix("Value error, ").removeprefix("Input ")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from rookery.errors import MissingExtra, OptionError, WorldError
-from rookery.worlds.gameboy.explore.findings import extended, new_profile
+from rookery.worlds.gameboy.explore.findings import extended, moved, new_profile
 from rookery.worlds.gameboy.explore.session import Named
 from rookery.worlds.gameboy.profile import Found
 from rookery.worlds.gameboy.rom import Rom
@@ -55,13 +55,24 @@ class Store:
         if path.exists() and not replace:
             return self._extend(path, findings)
         if self._base is not None:
-            text, new = extended(self._base.path.read_text("utf-8"), findings, str(path))
+            text, new = extended(self._copy_for(path.parent), findings, str(path))
             told = f"a copy of {self._base.name} with {_names(new)} added"
         else:
             text = new_profile(rom, findings, self._saved_beside(path))
             told = f"a new profile with {_names([named.name for named in findings])}"
         self._write(path, text.encode(), replace, "write")
         return f"{path}: {told}"
+
+    def _copy_for(self, folder: Path) -> str:
+        """The text of the profile that it began with, for a file in another folder."""
+        assert self._base is not None
+        base = self._base.path
+        try:
+            text = base.read_text("utf-8")
+        except OSError as error:
+            raise WorldError(f"{base}: the profile cannot be read any more ({error.strerror})") from None
+        files = self._base.profile.start.files
+        return text if not files else moved(text, files, base.parent, folder.resolve())
 
     def _saved_beside(self, path: Path) -> list[str]:
         """The states that were saved, by their way from a profile's folder."""
@@ -96,6 +107,8 @@ class Store:
     def _place(self, name: str) -> Path:
         """A bare name is in the folder; a path is what it is."""
         path = Path(name if name.endswith(SUFFIX) else f"{name}{SUFFIX}").expanduser()
+        if path.name.startswith(".") or not name.isprintable():
+            raise OptionError(f"{name!r} is no name for a moment: letters and digits, such as before_the_door")
         return path if len(path.parts) > 1 else self.folder / path
 
     def _next(self) -> Path:
