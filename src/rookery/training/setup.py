@@ -24,7 +24,15 @@ from rookery.training.evaluate import Evaluator
 from rookery.training.lead import anchored, judges, length_of, seat_in, world_for
 from rookery.training.recipes import recipe_for, usual_learner
 from rookery.training.seats import Seat
-from rookery.training.world import World, check_learner, choose_learner, episode_option, find, given_world
+from rookery.training.world import (
+    World,
+    check_learner,
+    choose_learner,
+    episode_option,
+    find,
+    given_world,
+    lasting_options,
+)
 
 EVALUATION_KEY = 1_000_003  # sets the evaluation's seed apart from those of all envs
 
@@ -50,6 +58,7 @@ def settle(given: dict[str, Any], actual: Any = None) -> tuple[RunConfig, World]
     config = resolve(given, recipe_for(world.name, learner, world.kernel))
     changes: dict[str, Any] = {"learner": learner, "device": _device(config.device, seat.observation_space)}
     changes |= length_of(config, given) | anchored(config)
+    changes["world_options"] = lasting_options(world, config.world_options)
     if isinstance(world.source, str) and ".py:" in world.source:
         changes["world"] = world.source  # its whole path, so that the run can be resumed from anywhere
     config = config.model_copy(update=changes)

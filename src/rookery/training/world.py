@@ -21,6 +21,7 @@ from rookery.training.seats import seat_of
 GAME_BOY = "rookery/GameBoy-v0"
 SHORT_NAMES = {"hockey": "rookery/HockeyOne-v0", "gameboy": GAME_BOY}
 DUELS = {"rookery/HockeyOne-v0": "rookery/Hockey-v0"}  # worlds for one player, and their form for two
+FILES = ("profile", "rom")  # options of a Game Boy world that may name one
 VERSION = re.compile(r"-v(\d+)$")
 
 
@@ -70,6 +71,19 @@ def find(world: str, twin: bool = True, learner: str | None = None, options: Map
 def _title(profile: Any) -> str:
     """A profile's name within a run's name: of one in a file, that of the file."""
     return re.sub(r"[^\w.+=-]+", "-", Path(str(profile)).stem)
+
+
+def lasting_options(world: World, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a world as a run should remember them: files by their whole paths, so that it can be resumed from
+    anywhere."""
+    if world.source != GAME_BOY:
+        return dict(options)
+    return {key: _whole_path(value) if key in FILES else value for key, value in options.items()}
+
+
+def _whole_path(value: Any) -> Any:
+    path = Path(str(value)).expanduser()
+    return str(path.resolve()) if path.suffix and path.is_file() else value  # else it is a profile's name
 
 
 def episode_option(world: World) -> str:
