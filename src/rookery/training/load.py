@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from rookery.errors import RunError
 from rookery.learners.agent import Agent
 from rookery.learners.api import load_module
 from rookery.learners.options import OPTIONS
@@ -40,3 +41,15 @@ def agent_from(saved: dict[str, Any], device: str = "cpu") -> Agent:
     policy = make_policy(saved["learner"], observation_space, action_space, options)
     load_module(policy, saved["policy"])
     return Agent(policy.to(device).eval(), observation_space, action_space, torch.device(device))
+
+
+def check_fits(saved: dict[str, Any], agent: Agent) -> None:
+    """Refuse to go on with a world whose observations or actions are others than when the checkpoint was written."""
+    for name in ("observation_space", "action_space"):
+        then, now = from_tree(saved[name]), getattr(agent, name)
+        if then != now:
+            what = name.replace("_", " ")
+            raise RunError(
+                f"the world has changed since the run was last at work: its {what} was {then}, and is {now} now. "
+                "Change it back, or train anew"
+            )

@@ -21,6 +21,7 @@ from rookery.training.episodes import Episodes
 from rookery.training.evaluate import Evaluator
 from rookery.training.gathering import Gatherer
 from rookery.training.leader import Leader, Unled
+from rookery.training.load import check_fits
 from rookery.training.stopping import StopRequest
 from rookery.training.timing import Stopwatch
 
@@ -305,6 +306,7 @@ class Loop:
 
     def load(self, tree: Tree) -> tuple[Any, dict[str, Any]]:
         """Take up a checkpoint; returns the observations to go on from."""
+        check_fits(tree["agent"], self.learner.agent)
         loop = tree["loop"]
         self.gatherer.steps, self.seconds = loop["steps"], loop["seconds"]
         self.episodes.load(loop["episodes"])

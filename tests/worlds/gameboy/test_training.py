@@ -7,26 +7,35 @@ from pathlib import Path
 import pytest
 
 import rookery
+from rookery.errors import RunError
 from rookery.worlds.gameboy.profile import SHIPPED
 
 SHORT = {"ppo": {"rollout_length": 8, "hidden": [8]}, "monitor": {"panel": False, "plot": False}}
 
 
-def test_a_run_finds_its_files_again_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A profile that was named from the folder it lies in is remembered with its whole path."""
-    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
-    here.mkdir(), elsewhere.mkdir()
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run on a profile that was named from the folder it lies in: `here/mine.toml`."""
+    here = tmp_path / "here"
+    here.mkdir()
     (here / "mine.toml").write_text((SHIPPED / "meadow.toml").read_text())
     monkeypatch.chdir(here)
     options = {"profile": "mine.toml"}
-    result = rookery.train(
-        "gameboy",
-        world_options=options,
-        num_envs=2,
-        steps=16,
-        backend="serial",
-        runs_dir=str(tmp_path / "runs"),
-        **SHORT,
-    )
-    monkeypatch.chdir(elsewhere)
-    assert rookery.resume(str(result.path), steps=32).total_steps == 32
+    runs = str(tmp_path / "runs")
+    return rookery.train(
+        "gameboy", world_options=options, num_envs=2, steps=16, backend="serial", runs_dir=runs, **SHORT
+    ).path
+
+
+def test_a_run_finds_its_files_again_from_anywhere(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A profile is remembered with its whole path."""
+    monkeypatch.chdir("/")
+    assert rookery.resume(str(run), steps=32).total_steps == 32
+
+
+def test_a_run_whose_world_has_changed_is_not_resumed(run: Path) -> None:
+    """With a button less the nets no longer fit, and one sentence says so."""
+    profile = Path("mine.toml")
+    profile.write_text(profile.read_text().replace('"nothing", ', ""))
+    with pytest.raises(RunError, match=r"its action space was Discrete\(6\), and is Discrete\(5\) now"):
+        rookery.resume(str(run), steps=32)
