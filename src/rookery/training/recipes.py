@@ -124,6 +124,20 @@ MEADOW_PIXELS = {
     },
 }
 
+# Of a game whose profile a user wrote: its rewards may be of any size, and its screen is mostly scenery.
+ANY_GAME: Recipe = {
+    "num_envs": 8,
+    "evaluation": {"deterministic": False},
+    "ppo": {
+        "rollout_length": 128,
+        "minibatches": 4,
+        "learning_rate": 5e-4,
+        "entropy": 0.01,
+        "normalise_observations": True,
+        "normalise_rewards": True,
+    },
+}
+
 RECIPES: dict[str, dict[str, Recipe]] = {
     "CartPole-v1": CARTPOLE,
     "Pendulum-v1": PENDULUM,
@@ -141,6 +155,8 @@ KERNEL_ENVS = {"ppo": 64, "sac": 4, "dqn": 4}  # of kernel worlds without a reci
 def recipe_for(world: str, learner: str, kernel: bool) -> Recipe:
     """What to take for a world (by its short name) unless the user says otherwise."""
     known = RECIPES.get(world.removeprefix("rookery/"), {}).get(learner)
+    if known is None and world.startswith("gameboy-") and learner == "ppo":
+        known = ANY_GAME
     if known is not None:
         return deepcopy(known)
     return {"num_envs": KERNEL_ENVS[learner]} if kernel else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,10 @@ def test_a_run_whose_world_has_changed_is_not_resumed(run: Path) -> None:
     profile.write_text(profile.read_text().replace('"nothing", ', ""))
     with pytest.raises(RunError, match=r"its action space was Discrete\(6\), and is Discrete\(5\) now"):
         rookery.resume(str(run), steps=32)
+
+
+def test_a_game_of_ones_own_is_seen_and_rewarded_to_scale(run: Path) -> None:
+    """Unless the user says otherwise: rewards may be of any size, and a screen is mostly scenery."""
+    recorded = json.loads((run / "config.json").read_text())
+    assert recorded["ppo"]["normalise_observations"] and recorded["ppo"]["normalise_rewards"]
+    assert recorded["ppo"]["hidden"] == SHORT["ppo"]["hidden"]
