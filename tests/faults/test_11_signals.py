@@ -56,8 +56,19 @@ def running(folder: Path, backend: str) -> Iterator[tuple[subprocess.Popen, Path
         process.wait()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("backend", ["kernel", "serial", "process"])
+INTERRUPT, TERMINATE = (signal.SIGINT, 130), (signal.SIGTERM, 143)
+
+
+@pytest.mark.parametrize(
+    ("backend", "number", "code"),
+    [
+        ("kernel", *TERMINATE),
+        ("process", *INTERRUPT),
+        *(pytest.param("serial", *each, marks=pytest.mark.slow) for each in (INTERRUPT, TERMINATE)),
+        pytest.param("kernel", *INTERRUPT, marks=pytest.mark.slow),
+        pytest.param("process", *TERMINATE, marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_asked_to_stop_saves_and_leaves(number: int, code: int, backend: str, tmp_path: Path) -> None:
     """Within ten seconds, with a checkpoint of its last step and a summary that says why."""
     with running(tmp_path, backend) as (process, run):

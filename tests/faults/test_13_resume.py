@@ -36,7 +36,7 @@ def killed_half_way(config: dict, folder: Path, steps: int) -> Path:
     return run
 
 
-@pytest.mark.parametrize("learner", ["ppo", "sac", "dqn"])
+@pytest.mark.parametrize("learner", ["ppo", pytest.param("sac", marks=pytest.mark.slow), "dqn"])
 def test_a_killed_run_goes_on_as_if_nothing_had_happened(learner: str, tmp_path: Path) -> None:
     """Weights, optimiser, replay and random streams are those of the run that was never disturbed."""
     config = small(learner, tmp_path / "runs", steps=8192, checkpoints={"every": 512})

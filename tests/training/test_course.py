@@ -263,7 +263,7 @@ def run_file(path, num_envs, **keys):
 
 
 @pytest.mark.parametrize("num_envs", [1, 4, 8])
-@pytest.mark.parametrize("kind", ["DDDQN", "SAC"])
+@pytest.mark.parametrize("kind", ["DDDQN", pytest.param("SAC", marks=pytest.mark.slow)])
 def test_phases_have_the_same_boundaries_with_any_number_of_envs(tmp_path, kind, num_envs):
     """A curriculum file of four phases runs through, with a phase after each 8 episodes."""
     result = run_file(curriculum(kind, tmp_path, 8), num_envs)
@@ -304,7 +304,7 @@ def check_resumed(whole, folder, wanted):
     return seen
 
 
-@pytest.mark.parametrize("kind", ["DDDQN", "SAC"])
+@pytest.mark.parametrize("kind", ["DDDQN", pytest.param("SAC", marks=pytest.mark.slow)])
 def test_a_curriculum_resumed_at_any_phase_equals_uninterrupted(tmp_path, kind):
     """From checkpoints in the middle of phases and at their beginnings, to the same end."""
     whole = run_file(curriculum(kind, tmp_path, 8), 4)
