@@ -85,9 +85,9 @@ def _add_resume(commands: Commands, command: Command) -> None:
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE",
-        help="change a key from now on: steps, episodes, one of evaluation.*, checkpoints.* or monitor.*, or what a "
-        "learner can change as it runs, such as ppo.learning_rate; can be repeated. Others are refused: they would "
-        "make another run of it",
+        help="change a key from now on: steps, episodes, workers, one of evaluation.*, checkpoints.* or monitor.*, or "
+        "what a learner can change as it runs, such as ppo.learning_rate; can be repeated. Others are refused: they "
+        "would make another run of it",
     )  # fmt: skip
 
 
