@@ -26,26 +26,30 @@ PATIENCE = 0.5
 SLACK = 1.0  # for a busy machine to do the killing
 
 
+def check_closes(envs: rookery.Engine, seconds: float, **options: object) -> None:
+    """close() takes no longer than that, and leaves no worker behind."""
+    pids = pids_of(envs)
+    with at_most(seconds):
+        envs.close(**options)
+    assert gone_within(pids, 0.5)
+
+
 @pytest.mark.parametrize("act", [Act.SLEEP, Act.SPIN, Act.HOLD_GIL])
 @pytest.mark.parametrize("method", START_METHODS)
 def test_a_hung_step_does_not_hold_close(make: Make, method: str, act: Act) -> None:
     """close() takes no longer than `close_timeout` when every worker is stuck in a step."""
     envs = make(Walk, 3, "process", 3, close_timeout=PATIENCE, start_method=method)
     envs.reset(seed=1)
-    pids = pids_of(envs)
     envs.send(np.full(3, act))
     time.sleep(0.1)
-    with at_most(PATIENCE + SLACK):
-        envs.close()
-    assert gone_within(pids, 0.5)
+    check_closes(envs, PATIENCE + SLACK)
 
 
 def test_an_env_that_hangs_in_close_does_not_hold_close(make: Make) -> None:
     """The same when the envs' own close() never returns."""
     envs = make(SlowToClose, 4, "process", 2, close_timeout=PATIENCE)
     envs.reset(seed=1)
-    with at_most(PATIENCE + SLACK):
-        envs.close()
+    check_closes(envs, PATIENCE + SLACK)
 
 
 def test_many_slow_envs_do_not_hold_close(make: Make) -> None:
@@ -54,16 +58,14 @@ def test_many_slow_envs_do_not_hold_close(make: Make) -> None:
     envs.reset(seed=1)
     envs.send(np.zeros(12, np.int64))
     time.sleep(0.1)
-    with at_most(PATIENCE + SLACK):
-        envs.close()
+    check_closes(envs, PATIENCE + SLACK)
 
 
 def test_close_can_be_told_how_long_to_wait(make: Make) -> None:
     """`close(timeout=...)` and `close(terminate=True)` work as in Gymnasium's AsyncVectorEnv."""
     for options in ({"timeout": 0.2}, {"terminate": True}):
         envs = make(SlowToClose, 2, "process", 2, close_timeout=30)
-        with at_most(0.2 + SLACK):
-            envs.close(**options)
+        check_closes(envs, 0.2 + SLACK, **options)
 
 
 def test_a_stopped_worker_does_not_hold_close(make: Make) -> None:
@@ -71,8 +73,7 @@ def test_a_stopped_worker_does_not_hold_close(make: Make) -> None:
     envs = make(Walk, 2, "process", 2, close_timeout=PATIENCE)
     envs.reset(seed=1)
     os.kill(pids_of(envs)[0], signal.SIGSTOP)
-    with at_most(PATIENCE + SLACK):
-        envs.close()
+    check_closes(envs, PATIENCE + SLACK)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -92,13 +93,11 @@ def test_twice_is_once(make: Make, backend: str) -> None:
 
 def test_close_before_reset_and_with_results_on_the_way(make: Make) -> None:
     """close() works on a fresh engine, and while results have not been received."""
-    with at_most(1):
-        make(Walk, 2, "process", 2).close()
+    check_closes(make(Walk, 2, "process", 2), 1)
     envs = make(Walk, 2, "process", 2)
     envs.reset(seed=1)
     envs.send(np.zeros(2, np.int64))
-    with at_most(1):
-        envs.close()
+    check_closes(envs, 1)
 
 
 def test_close_after_workers_died(make: Make) -> None:
