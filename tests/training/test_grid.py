@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
-import av
 import numpy as np
 import pytest
 
@@ -19,21 +17,10 @@ from rookery.training.showing import HOLD, Length
 from rookery.training.watch import watch
 from rookery.training.world import find
 from training.finished import STEP, make_run
+from training.videos import frames_of
 
 WORLDS = Path(__file__).with_name("shown_worlds.py")
 CORRIDOR = f"{WORLDS}:Corridor"
-
-
-@pytest.fixture(autouse=True)
-def said(caplog):
-    """What was said."""
-    caplog.set_level(logging.INFO, "rookery")
-    return lambda: [record.message for record in caplog.records if record.name == "rookery"]
-
-
-def frames_of(path: Path) -> list[np.ndarray]:
-    with av.open(str(path)) as container:
-        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
 
 
 # --- pictures -----------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from itertools import count
 from pathlib import Path
@@ -23,20 +22,9 @@ from rookery.training.watch import Length, play, record, watch
 from rookery.training.world import find
 from rookery.worlds.hockey.brush import load_pygame
 from training.finished import STEP, make_run
+from training.videos import frames_of
 
 WORLDS = Path(__file__).with_name("shown_worlds.py")
-
-
-@pytest.fixture(autouse=True)
-def said(caplog):
-    """What was said."""
-    caplog.set_level(logging.INFO, "rookery")
-    return lambda: [record.message for record in caplog.records if record.name == "rookery"]
-
-
-def frames_of(path: Path) -> list[np.ndarray]:
-    with av.open(str(path)) as container:
-        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
 
 
 # --- video files --------------------------------------------------------------------------------------------------
