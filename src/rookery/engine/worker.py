@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import mmap
 import os
 import pickle
@@ -32,6 +33,7 @@ def main(fd: int, parent: int) -> None:
     die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    logging.getLogger("rookery").setLevel(logging.WARNING)  # else every worker would say what the parent says once
     code, channel = 0, Channel(socket.socket(fileno=fd))
     try:
         Worker(channel, os.getppid()).serve()

@@ -47,3 +47,12 @@ def test_a_game_of_ones_own_is_seen_and_rewarded_to_scale(run: Path) -> None:
     recorded = json.loads((run / "config.json").read_text())
     assert recorded["ppo"]["normalise_observations"] and recorded["ppo"]["normalise_rewards"]
     assert recorded["ppo"]["hidden"] == SHORT["ppo"]["hidden"]
+
+
+def test_workers_do_not_say_what_the_parent_says(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A profile without rewards is told of once, and not by every worker."""
+    text = (SHIPPED / "meadow.toml").read_text()
+    profile = tmp_path / "mine.toml"
+    profile.write_text(text[: text.index("[[reward]]")] + text[text.index("[episode]") :])
+    rookery.make_vec("rookery/GameBoy-v0", 2, backend="process", workers=2, env_kwargs={"profile": profile}).close()
+    assert "rewards nothing" not in capfd.readouterr().err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +156,7 @@ class GameBoyEnv(gym.Env):
         if self.render_mode is None:
             gym.logger.warn("render() was called on an env made without a render_mode")
             return None
-        return self._emulator.screen[:, :, :3].copy()
+        return self.screen
 
     def close(self) -> None:
         self._emulator.close()
@@ -213,12 +212,10 @@ class GameBoyEnv(gym.Env):
 
 @cache
 def _note_over_at_once(path: Path) -> None:
-    if parent_process() is None:
-        say(f"{path}: an episode is over as it begins, as one of [episode] end holds already; each will last one step")
+    say(f"{path}: an episode is over as it begins, as one of [episode] end holds already; each will last one step")
 
 
 @cache
 def _note_no_reward(path: Path) -> None:
-    """Say once, and not in every worker, that nothing can be learned from a profile as `explore` writes it."""
-    if parent_process() is None:
-        say(f"{path} rewards nothing yet, so there is nothing to learn: add a [[reward]] to it")
+    """Say once that nothing can be learned from a profile as `explore` writes it."""
+    say(f"{path} rewards nothing yet, so there is nothing to learn: add a [[reward]] to it")
