@@ -97,6 +97,10 @@ RACKET_X = _flat(_ABOUT_MASS, 0)
 RACKET_Y = _flat(_ABOUT_MASS, 1)
 RACKET_NORMAL_X = _flat(tuple(map(_normals, _ABOUT_MASS)), 0)
 RACKET_NORMAL_Y = _flat(tuple(map(_normals, _ABOUT_MASS)), 1)
+# The same for all three moving bodies, seven corners each: the puck's are all at its centre, and it has no faces.
+_POINT = np.zeros(RACKET_CORNERS)
+BODY_X, BODY_Y = np.append(RACKET_X, _POINT), np.append(RACKET_Y, _POINT)
+BODY_NORMAL_X, BODY_NORMAL_Y = np.append(RACKET_NORMAL_X, _POINT), np.append(RACKET_NORMAL_Y, _POINT)
 RACKET_REACH = max((x * x + y * y) ** 0.5 for x, y in _ABOUT_MASS[0])
 REACH = np.array([RACKET_REACH, RACKET_REACH, PUCK_RADIUS, 0.0])
 

@@ -2,22 +2,28 @@
 
 Conservative advancement as in Box2D: the closest features of the two shapes give an axis that separates them; the
 time at which the gap along it closes is looked for, and there the closest features are found anew.
+
+Nothing is laid out in memory here: a pose is enough to find any corner of a body, and stays in registers.
 """
 
 import math
 from typing import Any
 
-from rookery.worlds.hockey.field import PUCK, RADIUS, SKIN, SLOP
-from rookery.worlds.hockey.shapes import (
-    FIRST,
-    SECOND,
-    following,
-    height_over_face,
-    lay_point,
-    lay_racket,
-    lay_static,
-    lowest_corner,
-    widest_gap,
+from rookery.worlds.hockey.field import (
+    BODY_NORMAL_X,
+    BODY_NORMAL_Y,
+    BODY_X,
+    BODY_Y,
+    PUCK,
+    RACKET_CORNERS,
+    RADIUS,
+    SKIN,
+    SLOP,
+    STATIC_CORNERS,
+    STATIC_NORMAL_X,
+    STATIC_NORMAL_Y,
+    STATIC_X,
+    STATIC_Y,
 )
 
 NEVER = 2.0
@@ -26,131 +32,187 @@ ADVANCES = 20
 PUSHES = 8
 ROOT_ROUNDS = 50
 
-# What separates two shapes: two corners, a face of the static polygon, or a face of the moving one.
-CORNERS = 0
-STATIC_FACE = 1
-MOVING_FACE = 2
+# Where a body's centre of mass is, and how it is turned: x, y, cosine, sine.
+Pose = tuple[float, float, float, float]
+# What separates two shapes: a line through (x, y) that stands still, which a corner of the body comes near; or a face of
+# the body, named by its first corner, which comes near (x, y). The normal of a body's own face turns with it.
+# (whether it is the body's own, corner, x, y, normal x, normal y)
+Axis = tuple[bool, int, float, float, float, float]
 
 
 def time_of_impact(scratch: Any, body: int, static: int) -> float:
     """The part of its path after which a body meets a static polygon; NEVER if it does not."""
-    lay_static(scratch, FIRST, static)
     target = max(SLOP, RADIUS[body] + SKIN - 3.0 * SLOP)  # they meet with a little overlap, to touch for certain
     part = 0.0
     for _ in range(ADVANCES):
-        lay_on_path(scratch, body, part)
-        distance = find_axis(scratch)
+        distance, axis = find_axis(body, static, pose_at(scratch, body, part))
         if distance <= 0.0:
             return NEVER
         if distance < target + TOLERANCE:
             return part
-        part, final = advance_along_axis(scratch, body, part, target)
+        part, final = advance_along(scratch, body, static, axis, part, target)
         if final:
             return part
     return NEVER
 
 
-def lay_on_path(scratch: Any, body: int, part: float) -> None:
-    """Puts a body, as it is after a part of its path, into the second slot."""
+def pose_at(scratch: Any, body: int, part: float) -> Pose:
+    """How a body stands after a part of its path."""
     x = scratch.start_x[body] + part * (scratch.x[body] - scratch.start_x[body])
     y = scratch.start_y[body] + part * (scratch.y[body] - scratch.start_y[body])
     if body == PUCK:
-        lay_point(scratch, SECOND, x, y)
-    else:
-        angle = scratch.start_angle[body] + part * (scratch.angle[body] - scratch.start_angle[body])
-        lay_racket(scratch, SECOND, body, x, y, math.cos(angle), math.sin(angle))
+        return x, y, 1.0, 0.0
+    angle = scratch.start_angle[body] + part * (scratch.angle[body] - scratch.start_angle[body])
+    return x, y, math.cos(angle), math.sin(angle)
 
 
-def find_axis(scratch: Any) -> float:
-    """Chooses the axis between the closest features of the two shapes; returns their distance, 0 if they overlap."""
-    static_gap, face, corner = widest_gap(scratch, FIRST, SECOND)
-    if static_gap > 0.0 and is_over_face(scratch, FIRST, face, corner):
-        scratch.axis_kind, scratch.axis_face = STATIC_FACE, face
-        return static_gap
-    moving_gap, face, corner = widest_gap(scratch, SECOND, FIRST)
-    if moving_gap > 0.0 and is_over_face(scratch, SECOND, face, corner):
-        scratch.axis_kind, scratch.axis_face = MOVING_FACE, face
-        return moving_gap
-    return 0.0 if max(static_gap, moving_gap) <= 0.0 else find_axis_of_corners(scratch)
+def corner_at(body: int, corner: int, pose: Pose) -> tuple[float, float]:
+    """Where a corner of a body is."""
+    x, y, cos, sin = pose
+    own_x, own_y = BODY_X[body * RACKET_CORNERS + corner], BODY_Y[body * RACKET_CORNERS + corner]
+    return x + cos * own_x - sin * own_y, y + sin * own_x + cos * own_y
 
 
-def is_over_face(scratch: Any, slot: int, face: int, corner: int) -> bool:
-    """Whether a corner lies straight in front of a face."""
-    after = following(scratch, slot, face)
-    ax, ay = scratch.corner_x[face], scratch.corner_y[face]
-    bx, by = scratch.corner_x[after], scratch.corner_y[after]
-    x, y = scratch.corner_x[corner], scratch.corner_y[corner]
+def lowest_corner(body: int, pose: Pose, nx: float, ny: float) -> tuple[float, int]:
+    """(height, corner) of a body's corner that lies furthest against a direction."""
+    x, y, cos, sin = pose
+    own_x, own_y = cos * nx + sin * ny, cos * ny - sin * nx
+    least, lowest = math.inf, 0
+    for corner in range(RACKET_CORNERS):
+        height = BODY_X[body * RACKET_CORNERS + corner] * own_x + BODY_Y[body * RACKET_CORNERS + corner] * own_y
+        if height < least:
+            least, lowest = height, corner
+    return least + x * nx + y * ny, lowest
+
+
+def lowest_static(static: int, nx: float, ny: float) -> tuple[float, int]:
+    """The same of a static polygon; corners are numbered through all of them."""
+    least, lowest = math.inf, 0
+    for corner in range(static * STATIC_CORNERS, (static + 1) * STATIC_CORNERS):
+        height = STATIC_X[corner] * nx + STATIC_Y[corner] * ny
+        if height < least:
+            least, lowest = height, corner
+    return least, lowest
+
+
+def find_axis(body: int, static: int, pose: Pose) -> tuple[float, Axis]:
+    """(distance, axis) between the closest features of the two shapes; the distance is 0 if they overlap."""
+    gap, face, corner = widest_gap_to_static(body, static, pose)
+    ax, ay = STATIC_X[face], STATIC_Y[face]
+    axis = False, corner, ax, ay, STATIC_NORMAL_X[face], STATIC_NORMAL_Y[face]
+    if gap > 0.0:
+        after = face + 1 if face + 1 < (static + 1) * STATIC_CORNERS else static * STATIC_CORNERS
+        x, y = corner_at(body, corner, pose)
+        if is_between(x, y, ax, ay, STATIC_X[after], STATIC_Y[after]):
+            return gap, axis
+    if body != PUCK:
+        own_gap, own_face, corner = widest_gap_to_body(body, static, pose)
+        x, y, own = STATIC_X[corner], STATIC_Y[corner], body * RACKET_CORNERS + own_face
+        if own_gap > 0.0:
+            ax, ay = corner_at(body, own_face, pose)
+            bx, by = corner_at(body, own_face + 1 if own_face + 1 < RACKET_CORNERS else 0, pose)
+            if is_between(x, y, ax, ay, bx, by):
+                return own_gap, (True, own_face, x, y, BODY_NORMAL_X[own], BODY_NORMAL_Y[own])
+        gap = max(gap, own_gap)
+    return (0.0, axis) if gap <= 0.0 else find_axis_of_corners(body, static, pose)
+
+
+def widest_gap_to_static(body: int, static: int, pose: Pose) -> tuple[float, int, int]:
+    """The face of a static polygon that best separates it from a body: (gap, face, the body's nearest corner)."""
+    gap, best, nearest = -math.inf, 0, 0
+    for face in range(static * STATIC_CORNERS, (static + 1) * STATIC_CORNERS):
+        nx, ny = STATIC_NORMAL_X[face], STATIC_NORMAL_Y[face]
+        height, corner = lowest_corner(body, pose, nx, ny)
+        height -= STATIC_X[face] * nx + STATIC_Y[face] * ny
+        if height > gap:
+            gap, best, nearest = height, face, corner
+    return gap, best, nearest
+
+
+def widest_gap_to_body(body: int, static: int, pose: Pose) -> tuple[float, int, int]:
+    """The face of a body that best separates it from a static polygon: (gap, face, the polygon's nearest corner)."""
+    x, y, cos, sin = pose
+    gap, best, nearest = -math.inf, 0, 0
+    for face in range(RACKET_CORNERS):
+        own = body * RACKET_CORNERS + face
+        own_nx, own_ny = BODY_NORMAL_X[own], BODY_NORMAL_Y[own]
+        nx, ny = cos * own_nx - sin * own_ny, sin * own_nx + cos * own_ny
+        height, corner = lowest_static(static, nx, ny)
+        height -= x * nx + y * ny + BODY_X[own] * own_nx + BODY_Y[own] * own_ny
+        if height > gap:
+            gap, best, nearest = height, face, corner
+    return gap, best, nearest
+
+
+def is_between(x: float, y: float, ax: float, ay: float, bx: float, by: float) -> bool:
+    """Whether a point lies straight in front of (or behind) what is between a and b."""
     return (x - ax) * (bx - ax) + (y - ay) * (by - ay) > 0.0 and (x - bx) * (ax - bx) + (y - by) * (ay - by) > 0.0
 
 
-def find_axis_of_corners(scratch: Any) -> float:
-    """The axis through the two corners nearest to each other; returns their distance."""
-    least, axis_x, axis_y = math.inf, 0.0, 0.0
-    for i in range(FIRST, FIRST + scratch.corners[0]):
-        for j in range(SECOND, SECOND + scratch.corners[1]):
-            dx, dy = scratch.corner_x[j] - scratch.corner_x[i], scratch.corner_y[j] - scratch.corner_y[i]
+def find_axis_of_corners(body: int, static: int, pose: Pose) -> tuple[float, Axis]:
+    """The axis through the two corners nearest to each other, and their distance."""
+    least, nx, ny = math.inf, 0.0, 0.0
+    for corner in range(RACKET_CORNERS):
+        x, y = corner_at(body, corner, pose)
+        for other in range(static * STATIC_CORNERS, (static + 1) * STATIC_CORNERS):
+            dx, dy = x - STATIC_X[other], y - STATIC_Y[other]
             if dx * dx + dy * dy < least:
-                least, axis_x, axis_y = dx * dx + dy * dy, dx, dy
+                least, nx, ny = dx * dx + dy * dy, dx, dy
     distance = math.sqrt(least)
-    scratch.axis_kind = CORNERS
-    scratch.axis_x, scratch.axis_y = axis_x / distance, axis_y / distance
-    return distance
+    nx, ny = nx / distance, ny / distance
+    _, furthest = lowest_static(static, -nx, -ny)
+    return distance, (False, 0, STATIC_X[furthest], STATIC_Y[furthest], nx, ny)
 
 
-def advance_along_axis(scratch: Any, body: int, part: float, target: float) -> tuple[float, bool]:
+def advance_along(scratch: Any, body: int, static: int, axis: Axis, part: float, target: float) -> tuple[float, bool]:
     """Moves along the path until the gap along the axis closes: (part, whether that is the answer)."""
     late = 1.0
     for _ in range(PUSHES):
-        lay_on_path(scratch, body, late)
-        choose_deepest_corners(scratch)
-        late_gap = gap_along_axis(scratch)
+        pose = pose_at(scratch, body, late)
+        axis = with_deepest(body, static, axis, pose)
+        late_gap = gap_along(body, axis, pose)
         if late_gap > target + TOLERANCE:
             return NEVER, True
         if late_gap > target - TOLERANCE:
             return late, False
-        lay_on_path(scratch, body, part)
-        gap = gap_along_axis(scratch)
+        gap = gap_along(body, axis, pose_at(scratch, body, part))
         if gap < target - TOLERANCE:
             return NEVER, True
         if gap <= target + TOLERANCE:
             return part, True
-        late = closing_time(scratch, body, part, late, gap, late_gap, target)
+        late = closing_time(scratch, body, axis, part, late, gap, late_gap, target)
     return late, False
 
 
-def choose_deepest_corners(scratch: Any) -> None:
-    """Notes the corner of each shape that reaches furthest to the other along the axis."""
-    kind, face = scratch.axis_kind, scratch.axis_face
-    if kind == CORNERS:
-        scratch.axis_first = lowest_corner(scratch, FIRST, -scratch.axis_x, -scratch.axis_y)
-        scratch.axis_second = lowest_corner(scratch, SECOND, scratch.axis_x, scratch.axis_y)
-    elif kind == STATIC_FACE:
-        scratch.axis_second = lowest_corner(scratch, SECOND, scratch.face_x[face], scratch.face_y[face])
-    else:
-        scratch.axis_first = lowest_corner(scratch, FIRST, scratch.face_x[face], scratch.face_y[face])
+def with_deepest(body: int, static: int, axis: Axis, pose: Pose) -> Axis:
+    """The axis with what reaches furthest to its other side: a corner of the body, or a point of the static polygon."""
+    own, corner, x, y, nx, ny = axis
+    if own:
+        _, _, cos, sin = pose
+        _, deepest = lowest_static(static, cos * nx - sin * ny, sin * nx + cos * ny)
+        return own, corner, STATIC_X[deepest], STATIC_Y[deepest], nx, ny
+    _, corner = lowest_corner(body, pose, nx, ny)
+    return own, corner, x, y, nx, ny
 
 
-def gap_along_axis(scratch: Any) -> float:
-    """The gap between the noted corners."""
-    first, second = scratch.axis_first, scratch.axis_second
-    if scratch.axis_kind == STATIC_FACE:
-        return height_over_face(scratch, scratch.axis_face, second)
-    if scratch.axis_kind == MOVING_FACE:
-        return height_over_face(scratch, scratch.axis_face, first)
-    dx = scratch.corner_x[second] - scratch.corner_x[first]
-    dy = scratch.corner_y[second] - scratch.corner_y[first]
-    return dx * scratch.axis_x + dy * scratch.axis_y
+def gap_along(body: int, axis: Axis, pose: Pose) -> float:
+    """How far the corner is from the line, or the point from the face."""
+    own, corner, x, y, nx, ny = axis
+    corner_x, corner_y = corner_at(body, corner, pose)
+    if not own:
+        return (corner_x - x) * nx + (corner_y - y) * ny
+    _, _, cos, sin = pose
+    return (x - corner_x) * (cos * nx - sin * ny) + (y - corner_y) * (sin * nx + cos * ny)
 
 
 def closing_time(
-    scratch: Any, body: int, early: float, late: float, early_gap: float, late_gap: float, target: float
+    scratch: Any, body: int, axis: Axis, early: float, late: float, early_gap: float, late_gap: float, target: float
 ) -> float:
     """The part of the path at which the gap is the target: halving and secant in turn."""
     part = late
     for k in range(ROOT_ROUNDS):
         part = early + (target - early_gap) * (late - early) / (late_gap - early_gap) if k % 2 else 0.5 * (early + late)
-        lay_on_path(scratch, body, part)
-        gap = gap_along_axis(scratch)
+        gap = gap_along(body, axis, pose_at(scratch, body, part))
         if abs(gap - target) < TOLERANCE:
             return part
         if gap > target:

@@ -1,6 +1,6 @@
 """Two polygons laid out side by side in the scratch memory, and how far apart they are.
 
-Each takes one of two slots of seven corners; a slot with a single corner is a point (the puck's centre).
+Each takes one of two slots of seven corners.
 """
 
 import math
@@ -8,7 +8,6 @@ from typing import Any
 
 from rookery.worlds.hockey.field import (
     GROUND,
-    PUCK,
     RACKET_CORNERS,
     RACKET_NORMAL_X,
     RACKET_NORMAL_Y,
@@ -49,14 +48,6 @@ def lay_static(scratch: Any, slot: int, static: int) -> None:
         scratch.face_y[slot + k] = STATIC_NORMAL_Y[own]
 
 
-def lay_point(scratch: Any, slot: int, x: float, y: float) -> None:
-    """Puts a single point into a slot."""
-    scratch.corners[slot // SECOND] = 1
-    scratch.owner[slot // SECOND] = PUCK
-    scratch.corner_x[slot] = x
-    scratch.corner_y[slot] = y
-
-
 def following(scratch: Any, slot: int, corner: int) -> int:
     """The corner after this one; the face between the two has this one's number."""
     after = corner + 1
@@ -85,10 +76,9 @@ def height_over_face(scratch: Any, face: int, corner: int) -> float:
 def widest_gap(scratch: Any, slot: int, other: int) -> tuple[float, int, int]:
     """The face of one polygon that best separates it from the other: (gap, face, the other's nearest corner)."""
     gap, face, corner = -math.inf, slot, other
-    if scratch.corners[slot // SECOND] > 1:
-        for k in range(slot, slot + scratch.corners[slot // SECOND]):
-            nearest = lowest_corner(scratch, other, scratch.face_x[k], scratch.face_y[k])
-            height = height_over_face(scratch, k, nearest)
-            if height > gap:
-                gap, face, corner = height, k, nearest
+    for k in range(slot, slot + scratch.corners[slot // SECOND]):
+        nearest = lowest_corner(scratch, other, scratch.face_x[k], scratch.face_y[k])
+        height = height_over_face(scratch, k, nearest)
+        if height > gap:
+            gap, face, corner = height, k, nearest
     return gap, face, corner

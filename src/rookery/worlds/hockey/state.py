@@ -51,9 +51,6 @@ SCRATCH: dict[str, str] = {
     **{name: f"({CORNERS},)f8" for name in ("corner_x", "corner_y", "face_x", "face_y")},
     "corners": "(2,)i8",
     "owner": "(2,)i8",  # the body of each polygon
-    # The axis along which the gap between the two closes: through two corners, or across a face.
-    **dict.fromkeys(("axis_kind", "axis_face", "axis_first", "axis_second"), "i8"),
-    **dict.fromkeys(("axis_x", "axis_y"), "f8"),
     # A segment of the one polygon, clipped to a face of the other.
     "clip_x": "(2,)f8",
     "clip_y": "(2,)f8",
