@@ -11,6 +11,10 @@ BOUNCING_SPEED = 1.0  # slower contacts do not bounce
 WORST_CONDITION = 1000.0  # beyond it, two points of a contact say the same thing
 LARGEST_CORRECTION = 0.2
 
+# Velocities of a contact's two bodies: x, y, spin of the first, then of the second. A contact is solved with them in
+# registers; read from memory and written back after every impulse, a GPU took twice as long.
+Motion = tuple[float, float, float, float, float, float]
+
 
 def prepare_contact(scratch: Any, contact: int) -> None:
     """Works out, for velocities as they are now, what the contact's impulses have to achieve."""
@@ -40,7 +44,7 @@ def prepare_point(scratch: Any, contact: int, point: int, a: int, b: int, nx: fl
     scratch.tangent_impulse[point] = 0.0
     scratch.normal_mass[point] = 1.0 / resistance(a, b, ax * ny - ay * nx, bx * ny - by * nx)
     scratch.tangent_mass[point] = 1.0 / resistance(a, b, -ax * nx - ay * ny, -bx * nx - by * ny)
-    approach = approach_speed(scratch, point, a, b, nx, ny)
+    approach = approach_speed(scratch, point, load_motion(scratch, a, b), nx, ny)
     scratch.bounce[point] = -scratch.restitution[contact] * approach if approach < -BOUNCING_SPEED else 0.0
 
 
@@ -78,23 +82,37 @@ def prepare_pair(scratch: Any, contact: int, a: int, b: int, nx: float, ny: floa
         scratch.solved_points[contact] = 1
 
 
-def approach_speed(scratch: Any, point: int, a: int, b: int, nx: float, ny: float) -> float:
+def load_motion(scratch: Any, a: int, b: int) -> Motion:
+    """The velocities of two bodies."""
+    return scratch.vx[a], scratch.vy[a], scratch.spin[a], scratch.vx[b], scratch.vy[b], scratch.spin[b]
+
+
+def store_motion(scratch: Any, a: int, b: int, motion: Motion) -> None:
+    """Gives two bodies their velocities."""
+    scratch.vx[a], scratch.vy[a], scratch.spin[a], scratch.vx[b], scratch.vy[b], scratch.spin[b] = motion
+
+
+def approach_speed(scratch: Any, point: int, motion: Motion, nx: float, ny: float) -> float:
     """Speed of the second body against the first at a contact's point, along a direction."""
-    dvx = scratch.vx[b] - scratch.spin[b] * scratch.arm_b_y[point]
-    dvx -= scratch.vx[a] - scratch.spin[a] * scratch.arm_a_y[point]
-    dvy = scratch.vy[b] + scratch.spin[b] * scratch.arm_b_x[point]
-    dvy -= scratch.vy[a] + scratch.spin[a] * scratch.arm_a_x[point]
+    vx_a, vy_a, spin_a, vx_b, vy_b, spin_b = motion
+    dvx = vx_b - spin_b * scratch.arm_b_y[point]
+    dvx -= vx_a - spin_a * scratch.arm_a_y[point]
+    dvy = vy_b + spin_b * scratch.arm_b_x[point]
+    dvy -= vy_a + spin_a * scratch.arm_a_x[point]
     return dvx * nx + dvy * ny
 
 
-def push_apart(scratch: Any, point: int, a: int, b: int, px: float, py: float) -> None:
-    """Applies an impulse to the second body, and its reaction to the first."""
-    scratch.vx[a] -= INVERSE_MASS[a] * px
-    scratch.vy[a] -= INVERSE_MASS[a] * py
-    scratch.spin[a] -= INVERSE_INERTIA[a] * (scratch.arm_a_x[point] * py - scratch.arm_a_y[point] * px)
-    scratch.vx[b] += INVERSE_MASS[b] * px
-    scratch.vy[b] += INVERSE_MASS[b] * py
-    scratch.spin[b] += INVERSE_INERTIA[b] * (scratch.arm_b_x[point] * py - scratch.arm_b_y[point] * px)
+def pushed_apart(scratch: Any, point: int, a: int, b: int, motion: Motion, px: float, py: float) -> Motion:
+    """Velocities after an impulse on the second body, and its reaction on the first."""
+    vx_a, vy_a, spin_a, vx_b, vy_b, spin_b = motion
+    return (
+        vx_a - INVERSE_MASS[a] * px,
+        vy_a - INVERSE_MASS[a] * py,
+        spin_a - INVERSE_INERTIA[a] * (scratch.arm_a_x[point] * py - scratch.arm_a_y[point] * px),
+        vx_b + INVERSE_MASS[b] * px,
+        vy_b + INVERSE_MASS[b] * py,
+        spin_b + INVERSE_INERTIA[b] * (scratch.arm_b_x[point] * py - scratch.arm_b_y[point] * px),
+    )
 
 
 def island_of(scratch: Any, contact: int) -> int:
@@ -108,59 +126,63 @@ def solve_velocities(scratch: Any, island: int) -> None:
         change = 0.0
         for contact in range(scratch.contacts):
             if island_of(scratch, contact) == island:
-                change = max(change, solve_friction(scratch, contact), solve_normal(scratch, contact))
+                change = max(change, solve_contact(scratch, contact))
         if change < SETTLED:
             return
 
 
-def solve_friction(scratch: Any, contact: int) -> float:
-    """One round of friction at a contact; returns the largest change."""
+def solve_contact(scratch: Any, contact: int) -> float:
+    """One round of friction, then of pushing apart, at a contact; returns the largest change of an impulse."""
     a, b = scratch.plane_body[contact], scratch.point_body[contact]
-    tx, ty = scratch.normal_y[contact], -scratch.normal_x[contact]
-    change = 0.0
-    for point in range(2 * contact, 2 * contact + scratch.solved_points[contact]):
-        slip = approach_speed(scratch, point, a, b, tx, ty)
-        most = scratch.friction[contact] * scratch.normal_impulse[point]
-        before = scratch.tangent_impulse[point]
-        impulse = max(-most, min(most, before - scratch.tangent_mass[point] * slip))
-        scratch.tangent_impulse[point] = impulse
-        push_apart(scratch, point, a, b, (impulse - before) * tx, (impulse - before) * ty)
-        change = max(change, abs(impulse - before))
-    return change
-
-
-def solve_normal(scratch: Any, contact: int) -> float:
-    """One round of pushing apart at a contact; returns the largest change."""
-    a, b = scratch.plane_body[contact], scratch.point_body[contact]
-    nx, ny = scratch.normal_x[contact], scratch.normal_y[contact]
-    one = 2 * contact
-    missing = scratch.bounce[one] - approach_speed(scratch, one, a, b, nx, ny)
-    if scratch.solved_points[contact] == 2:
-        return solve_pair(scratch, contact, a, b, missing)
-    before = scratch.normal_impulse[one]
-    return set_impulse(scratch, one, a, b, nx, ny, max(0.0, before + scratch.normal_mass[one] * missing))
-
-
-def set_impulse(scratch: Any, point: int, a: int, b: int, nx: float, ny: float, impulse: float) -> float:
-    """Changes a point's total impulse to a new value; returns by how much."""
-    change = impulse - scratch.normal_impulse[point]
-    scratch.normal_impulse[point] = impulse
-    push_apart(scratch, point, a, b, change * nx, change * ny)
-    return abs(change)
-
-
-def solve_pair(scratch: Any, contact: int, a: int, b: int, missing_one: float) -> float:
-    """Two points at once: impulses, none of them pulling, after which no point approaches."""
     nx, ny = scratch.normal_x[contact], scratch.normal_y[contact]
     one, two = 2 * contact, 2 * contact + 1
-    missing_two = scratch.bounce[two] - approach_speed(scratch, two, a, b, nx, ny)
+    in_pair = scratch.solved_points[contact] == 2
+    motion = load_motion(scratch, a, b)
+    change, motion = rub(scratch, contact, one, a, b, motion, ny, -nx)
+    if in_pair:
+        rubbed, motion = rub(scratch, contact, two, a, b, motion, ny, -nx)
+        change = max(change, rubbed)
+    missing = scratch.bounce[one] - approach_speed(scratch, one, motion, nx, ny)
+    first = max(0.0, scratch.normal_impulse[one] + scratch.normal_mass[one] * missing)
+    if in_pair:
+        missing_two = scratch.bounce[two] - approach_speed(scratch, two, motion, nx, ny)
+        first, second = pair_impulses(scratch, contact, missing, missing_two)
+        pushed, motion = set_impulse(scratch, two, a, b, motion, nx, ny, second)
+        change = max(change, pushed)
+    pushed, motion = set_impulse(scratch, one, a, b, motion, nx, ny, first)
+    store_motion(scratch, a, b, motion)
+    return max(change, pushed)
+
+
+def rub(
+    scratch: Any, contact: int, point: int, a: int, b: int, motion: Motion, tx: float, ty: float
+) -> tuple[float, Motion]:
+    """Friction at a point: (the change of its impulse, velocities)."""
+    slip = approach_speed(scratch, point, motion, tx, ty)
+    most = scratch.friction[contact] * scratch.normal_impulse[point]
+    before = scratch.tangent_impulse[point]
+    impulse = max(-most, min(most, before - scratch.tangent_mass[point] * slip))
+    scratch.tangent_impulse[point] = impulse
+    motion = pushed_apart(scratch, point, a, b, motion, (impulse - before) * tx, (impulse - before) * ty)
+    return abs(impulse - before), motion
+
+
+def set_impulse(
+    scratch: Any, point: int, a: int, b: int, motion: Motion, nx: float, ny: float, impulse: float
+) -> tuple[float, Motion]:
+    """Changes a point's total impulse to a new value: (by how much, velocities)."""
+    change = impulse - scratch.normal_impulse[point]
+    scratch.normal_impulse[point] = impulse
+    return abs(change), pushed_apart(scratch, point, a, b, motion, change * nx, change * ny)
+
+
+def pair_impulses(scratch: Any, contact: int, missing_one: float, missing_two: float) -> tuple[float, float]:
+    """Two points at once: impulses, none of them pulling, after which no point approaches."""
     k11, k12, k22 = scratch.k11[contact], scratch.k12[contact], scratch.k22[contact]
-    first, second = scratch.normal_impulse[one], scratch.normal_impulse[two]
+    first, second = scratch.normal_impulse[2 * contact], scratch.normal_impulse[2 * contact + 1]
     need_one = missing_one + k11 * first + k12 * second  # as if no impulse had acted yet
     need_two = missing_two + k12 * first + k22 * second
-    first, second = two_impulses(k11, k12, k22, need_one, need_two, first, second)
-    change = set_impulse(scratch, one, a, b, nx, ny, first)
-    return max(change, set_impulse(scratch, two, a, b, nx, ny, second))
+    return two_impulses(k11, k12, k22, need_one, need_two, first, second)
 
 
 def two_impulses(
