@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from rookery.worlds.hockey.angles import cos_sin
 from rookery.worlds.hockey.field import DYNAMIC, GROUND, INVERSE_INERTIA, INVERSE_MASS, ORIGIN_AHEAD, PUCK, TIME_STEP
 
 LARGEST_MOVE = 2.0  # in one step
@@ -49,11 +50,7 @@ def turn(scratch: Any, body: int) -> None:
     """Brings cosine and sine up to date with the angle. The puck is round: nobody sees its angle."""
     if body == PUCK:
         scratch.angle[body] = 0.0
-        scratch.cos[body] = 1.0
-        scratch.sin[body] = 0.0
-    elif body != GROUND:
-        scratch.cos[body] = math.cos(scratch.angle[body])
-        scratch.sin[body] = math.sin(scratch.angle[body])
+    scratch.cos[body], scratch.sin[body] = cos_sin(scratch.angle[body])
 
 
 def accelerate(scratch: Any, body: int) -> None:

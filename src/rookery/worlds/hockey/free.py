@@ -3,9 +3,9 @@
 Bit for bit what the general way does (physics.py), which also takes all that is not clearly free.
 """
 
-import math
 from typing import Any
 
+from rookery.worlds.hockey.angles import cos_sin
 from rookery.worlds.hockey.bodies import LARGEST_MOVE, accelerated
 from rookery.worlds.hockey.contacts import MARGIN, RACKET_NEAR, is_free, is_near
 from rookery.worlds.hockey.field import (
@@ -82,7 +82,7 @@ def moved_puck(state: Any) -> tuple[bool, float, float, float, float]:
 def moved_racket(state: Any, player: int, ask_x: float, ask_y: float, ask_turn: float) -> Moved:
     """(whether neither the puck nor anything static is near, origin x, y, angle, velocity x, y, spin after the step)"""
     angle, spin, ahead = state.angle[player], state.spin[player], ORIGIN_AHEAD[player]
-    cos, sin = math.cos(angle), math.sin(angle)
+    cos, sin = cos_sin(angle)
     x, y = state.x[player] - cos * ahead, state.y[player] - sin * ahead
     vx, vy, fx, fy, damping = push(
         player, x + cos * ahead, y + sin * ahead, state.vx[player], state.vy[player], ask_x, ask_y
@@ -92,7 +92,7 @@ def moved_racket(state: Any, player: int, ask_x: float, ask_y: float, ask_turn: 
     torque, damping = twist(angle, spin, ask_turn)
     spin = accelerated(spin, torque, INVERSE_INERTIA[player], damping)
     new_x, new_y, new_angle = x + TIME_STEP * vx, y + TIME_STEP * vy, angle + TIME_STEP * spin
-    new_cos, new_sin = math.cos(new_angle), math.sin(new_angle)
+    new_cos, new_sin = cos_sin(new_angle)
     left, right, low, high = racket_box(player, cos, sin)
     beside = state.x[PUCK] < x + left - PUCK_SIDE or state.x[PUCK] > x + right + PUCK_SIDE
     beside = beside or state.y[PUCK] < y + low - PUCK_SIDE or state.y[PUCK] > y + high + PUCK_SIDE

@@ -9,6 +9,7 @@ Nothing is laid out in memory here: a pose is enough to find any corner of a bod
 import math
 from typing import Any
 
+from rookery.worlds.hockey.angles import cos_sin
 from rookery.worlds.hockey.field import (
     BODY_NORMAL_X,
     BODY_NORMAL_Y,
@@ -34,8 +35,8 @@ ROOT_ROUNDS = 50
 
 # Where a body's centre of mass is, and how it is turned: x, y, cosine, sine.
 Pose = tuple[float, float, float, float]
-# What separates two shapes: a line through (x, y) that stands still, which a corner of the body comes near; or a face of
-# the body, named by its first corner, which comes near (x, y). The normal of a body's own face turns with it.
+# What separates two shapes: a line through (x, y) that stands still, which a corner of the body comes near; or a face
+# of the body, named by its first corner, which comes near (x, y). The normal of a body's own face turns with it.
 # (whether it is the body's own, corner, x, y, normal x, normal y)
 Axis = tuple[bool, int, float, float, float, float]
 
@@ -63,7 +64,8 @@ def pose_at(scratch: Any, body: int, part: float) -> Pose:
     if body == PUCK:
         return x, y, 1.0, 0.0
     angle = scratch.start_angle[body] + part * (scratch.angle[body] - scratch.start_angle[body])
-    return x, y, math.cos(angle), math.sin(angle)
+    cos, sin = cos_sin(angle)
+    return x, y, cos, sin
 
 
 def corner_at(body: int, corner: int, pose: Pose) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from rookery.worlds.hockey.angles import cos_sin
 from rookery.worlds.hockey.field import CENTRE_X, CENTRE_Y, PIXELS, PUCK
 from rookery.worlds.hockey.forces import MOST_ANGLE, within_one
 from rookery.worlds.random import uniform
@@ -24,7 +25,8 @@ def scripted_ask(state: Any, player: int, strength: int) -> tuple[float, float, 
     state.swing[player] += uniform(state, 0.0, 0.2)
     x, y = forward * (state.x[player] - CENTRE_X), forward * (state.y[player] - CENTRE_Y)
     target_x, target_y = target(state, forward, x, y)
-    target_angle = MOST_ANGLE * math.sin(state.swing[player])
+    _, sin = cos_sin(state.swing[player])
+    target_angle = MOST_ANGLE * sin
     return (
         steer(gain, target_x - x, forward * state.vx[player], 0.1),
         steer(0.2 * gain, target_y - y, forward * state.vy[player], 0.1),
