@@ -85,3 +85,7 @@ class OddType(Steerer):
 
 class NoSpace(Steerer):
     observation_space = None
+
+
+class NoKinds(Steerer):
+    hard_kinds = 0

@@ -53,6 +53,40 @@ class Walker(KernelWorld):
         out[2] = state.place < 5.0
 
 
+class Stairs(KernelWorld):
+    """Short steps, and two kinds of long ones: counts both, and names the second by a number that is too high."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    action_space = spaces.Discrete(3)
+    state = {"place": "f8", "climbs": "i8"}
+    hard_kinds = 2
+    time_limit = 9
+
+    @staticmethod
+    def reset(state):
+        state.place = uniform(state, 0.0, 1.0)
+
+    @staticmethod
+    def step(state, action):
+        state.place += 1.0
+        for _ in range(action):
+            state.place *= 1.5
+            state.climbs += 1
+        return state.place, False
+
+    @staticmethod
+    def easy(state, action):
+        if action == 0:
+            state.place += 1.0
+            return 0, state.place, False
+        return (1 if action == 1 else 7), 0.0, False
+
+    @staticmethod
+    def observe(state, out):
+        out[0] = state.place
+        out[1] = state.climbs
+
+
 def half(x):
     """To be reached through this module."""
     return 0.5 * x

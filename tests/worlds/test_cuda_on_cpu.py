@@ -12,7 +12,7 @@ from rookery.engine.settings import Settings, autoreset
 from rookery.engine.source import resolve
 from rookery.errors import BadValue, OptionError, SpaceError
 from rookery.worlds.hockey.world import HockeyOne, HockeyRows
-from worlds.samples import Poisoned, Steerer, Tug, Walker
+from worlds.samples import Poisoned, Stairs, Steerer, Tug, Walker
 
 
 def on_cpu(world, num_envs, mode="next_step", copy=False, **options):
@@ -20,7 +20,9 @@ def on_cpu(world, num_envs, mode="next_step", copy=False, **options):
     return CudaEngine(resolve(world), settings, device="cpu")
 
 
-@pytest.mark.parametrize("world", [Walker, Steerer, Tug, HockeyOne, HockeyRows], ids=lambda world: world.__name__)
+@pytest.mark.parametrize(
+    "world", [Walker, Steerer, Tug, Stairs, HockeyOne, HockeyRows], ids=lambda world: world.__name__
+)
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_the_gpus_code_does_what_the_cpus_does(world, mode):
     """Same seeds, same actions: the same observations, rewards, ends, infos and statistics."""
@@ -40,6 +42,16 @@ def test_the_gpus_code_does_what_the_cpus_does(world, mode):
             for row in np.flatnonzero(other[4]["_final_obs"]):
                 assert np.allclose(mine[4]["final_obs"][row].numpy(), other[4]["final_obs"][row], atol=1e-6)
     assert np.allclose(ours.last_returns.numpy(), theirs.batch.returns, atol=1e-5)
+
+
+def test_long_steps_are_gathered_by_kind():
+    """Each kind in a list of its own, in which no env is missing; a kind that was not declared counts as the last."""
+    envs = on_cpu(Stairs, 6)
+    envs.reset(seed=1)
+    envs.step(torch.tensor([2, 0, 1, 1, 0, 2]))
+    launcher = envs._launcher
+    assert launcher._count.tolist() == [2, 2]
+    assert [sorted(row[:2].tolist()) for row in launcher._hard] == [[2, 3], [0, 5]]
 
 
 def test_the_state_goes_out_and_in():

@@ -48,6 +48,7 @@ def test_mistakes_are_shown_at_their_line(world, words):
         (broken.TakenName, "may not have a field 'seed'"),
         (broken.OddType, "OddType.state should map names to NumPy types"),
         (broken.NoSpace, "NoSpace.observation_space should be one of Box"),
+        (broken.NoKinds, "NoKinds.hard_kinds should be a whole number from 1 up, got 0"),
         ("nothing", "is not a KernelWorld|No module"),
         (int, "is not a KernelWorld"),
     ],

@@ -61,37 +61,37 @@ def build_actor(world: KernelWorld) -> Function:
 
 
 def build_easy_actor(world: KernelWorld) -> Function:
-    """The same for a world's easy steps: returns whether this is one, and if so, whether it terminated."""
+    """The same for a world's easy steps: returns 0, and whether it terminated, or which kind of hard step it is."""
     if world.easy is None:
         return never_easy
     agents, easy = world.num_agents, adapt(world.easy, "easy")
     clear_info = build_clearer(world.info_dtype)
 
-    def act_alone(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[bool, bool]:
+    def act_alone(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool]:
         clear_info(columns.infos[i])
-        done, reward, terminated = easy(state, columns.actions[i], params, tables, columns.infos[i], columns.rewards)
-        if done:
+        kind, reward, terminated = easy(state, columns.actions[i], params, tables, columns.infos[i], columns.rewards)
+        if kind == 0:
             columns.rewards[i] = reward
             state.returns[0] += reward
-        return done, terminated
+        return kind, terminated
 
-    def act_together(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[bool, bool]:
+    def act_together(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool]:
         first = i * agents
         rewards, infos = columns.rewards[first : first + agents], columns.infos[first : first + agents]
         for row in range(first, first + agents):
             clear_info(columns.infos[row])
-        done, terminated = easy(state, columns.actions[i], params, tables, infos, rewards)
-        if done:
+        kind, terminated = easy(state, columns.actions[i], params, tables, infos, rewards)
+        if kind == 0:
             for agent in range(agents):
                 state.returns[agent] += rewards[agent]
-        return done, terminated
+        return kind, terminated
 
     return act_alone if agents == 1 else act_together
 
 
-def never_easy(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[bool, bool]:
+def never_easy(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool]:
     """Stands in where a world knows no easy steps."""
-    return False, False
+    return 1, False
 
 
 def build_masker(world: KernelWorld) -> Function:

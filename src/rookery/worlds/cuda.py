@@ -26,7 +26,7 @@ from rookery.worlds.translate import Function
 
 BLOCK = 128
 HARD_BLOCK = 32  # long steps are few: in small blocks they spread over the whole GPU
-# Whether anything is wrong; how many steps are long, and whose; the number of env 0.
+# Whether anything is wrong; how many steps are long, by kind, and whose; the number of env 0.
 Notes: Any = namedtuple("Notes", ("trouble", "count", "hard", "env"))  # type: ignore[misc]
 NOTES = ("trouble", "count", "hard")  # those of them that lie in memory
 FLOAT32 = ("rewards", "last_returns")  # what learners on a GPU want; the CPU keeps doubles
@@ -46,7 +46,7 @@ class Bodies(NamedTuple):
 
 
 def build_bodies(world: KernelWorld, reserve: Function) -> Bodies:
-    """The bodies of the kernels. `reserve(notes)` hands out places in the list of hard envs, one after another."""
+    """The bodies of the kernels. `reserve(notes, kind)` hands out places in the list of hard envs of a kind."""
     (advance, advance_if_easy, advance_running, begin), fits = build(world), build_action_check(world)
 
     def refuse(columns: Any, i: int, notes: Any) -> None:
@@ -64,8 +64,9 @@ def build_bodies(world: KernelWorld, reserve: Function) -> Bodies:
             refuse(columns, i, notes)
             return
         outcome = advance_if_easy(columns, tables, i, 0, per_env, mode, strict)
-        if outcome == HARD:
-            notes.hard[reserve(notes)] = notes.env + i
+        if outcome >= HARD:
+            kind = outcome - HARD
+            notes.hard[kind, reserve(notes, kind)] = notes.env + i
         elif outcome == FAULT:
             notes.trouble[0] = 1
 
@@ -80,10 +81,10 @@ def build_bodies(world: KernelWorld, reserve: Function) -> Bodies:
     return Bodies(step, step_if_easy, step_hard, begin_wanted)
 
 
-def reserve_in_turn(notes: Any) -> int:
+def reserve_in_turn(notes: Any, kind: int) -> int:
     """`reserve` where threads run one after another."""
-    place = notes.count[0]
-    notes.count[0] = place + 1
+    place = notes.count[kind]
+    notes.count[kind] = place + 1
     return place
 
 
@@ -164,8 +165,9 @@ class Launcher:
         self._on_gpu = device.type == "cuda"
         self._easy = arena.world.easy is not None
         self.trouble = torch.zeros(1, dtype=torch.int32, device=device)
-        self._count = torch.zeros(1, dtype=torch.int32, device=device)
-        self._hard = torch.zeros(arena.num_envs, dtype=torch.int32, device=device)
+        kinds = arena.world.hard_kinds
+        self._count = torch.zeros(kinds, dtype=torch.int32, device=device)
+        self._hard = torch.zeros((kinds, arena.num_envs), dtype=torch.int32, device=device)
         self._run = _kernels(arena.world) if self._on_gpu else build_bodies(arena.world, reserve_in_turn)
         self.refresh()
 
@@ -203,14 +205,18 @@ class Launcher:
             from numba import cuda
 
             block = HARD_BLOCK if hard else BLOCK
+            blocks = (n + block - 1) // block + (len(self._count) - 1 if hard else 0)  # each kind may end amid a block
             stream = cuda.external_stream(torch.cuda.current_stream(self.arena.device).cuda_stream)
             places = (*{**self._places, "actions": actions.data_ptr()}.values(),)
-            body[(n + block - 1) // block, block, stream](places, self._tables, n, *rest)
+            body[blocks, block, stream](places, self._tables, n, *rest)
         else:
             flat = actions.reshape(n, -1)
             columns = self._columns._replace(actions=_plain(actions), flat_actions=_plain(flat))
-            for i in self._hard[: self._count.item()].tolist() if hard else range(n):
+            for i in self._noted() if hard else range(n):
                 body(columns, self._tables, i, *rest, self._notes)
+
+    def _noted(self) -> list[int]:
+        return [i for envs, count in zip(self._hard, self._count, strict=True) for i in envs[:count].tolist()]
 
 
 def _kernels(world: KernelWorld) -> Bodies:

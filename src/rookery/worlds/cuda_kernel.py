@@ -21,7 +21,7 @@ from numba.cuda.np.numpy_support import carray
 
 from rookery.worlds.arena import Arena
 from rookery.worlds.cache import fingerprint
-from rookery.worlds.cuda import FLAT, FLOAT32, PLACES, SHARED, WORD, Bodies, Notes, build_bodies
+from rookery.worlds.cuda import FLAT, FLOAT32, HARD_BLOCK, PLACES, SHARED, WORD, Bodies, Notes, build_bodies
 from rookery.worlds.kernel import KernelWorld, own_codes
 from rookery.worlds.loop import COLUMNS, Columns
 from rookery.worlds.translate import translate
@@ -44,8 +44,21 @@ def kernels(world: KernelWorld) -> Bodies:
     return _made[key]
 
 
-def _reserve(notes: Any) -> int:
-    return cuda.atomic.add(notes.count, 0, 1)
+def _reserve(notes: Any, kind: int) -> int:
+    return cuda.atomic.add(notes.count, kind, 1)
+
+
+@cuda.jit(device=True, forceinline=True)
+def _noted(count: Any, hard: Any) -> int:
+    """The env whose long step is this thread's to make, or -1: one kind after the other, none sharing a block."""
+    block = cuda.blockIdx.x
+    for kind in range(len(count)):
+        blocks = (count[kind] + HARD_BLOCK - 1) // HARD_BLOCK
+        if block < blocks:
+            place = block * HARD_BLOCK + cuda.threadIdx.x
+            return hard[kind, place] if place < count[kind] else -1
+        block -= blocks
+    return -1
 
 
 def _jit(function: Any, inlined: Collection[Any]) -> Any:
@@ -66,7 +79,8 @@ def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
     forms = _forms(world)
     scope: dict[str, Any] = {
         "cuda": cuda, "carray": carray, "pointer": _pointer, "device": device, "Columns": Columns, "Notes": Notes,
-        "int32": np.int32, "word": np.int64, **{f"{part}_type": dtype for part, (_, dtype) in forms.items()},
+        "noted": _noted, "int32": np.int32, "word": np.int64,
+        **{f"{part}_type": dtype for part, (_, dtype) in forms.items()},
     }  # fmt: skip
     size = {part: math.prod(shape) for part, (shape, _) in forms.items()}
     each = {part: size[part] * dtype.itemsize for part, (_, dtype) in forms.items()}
@@ -74,12 +88,16 @@ def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
     copied = [part for part in ("observations", "rewards") if size[part] <= FEW]
     own = ["states", "scratch", *copied, *(() if world.info else ("infos", "final_infos"))]
     at = {part: f"at[{k}]" for k, part in enumerate(PLACES)}
-    trouble, count = (f"carray(pointer({at[part]}), (1,), int32)" for part in ("trouble", "count"))
-    hard = f"carray(pointer({at['hard']}), (n,), int32)"
-    lines = ["def kernel(at, tables, n, per_env, mode, strict):", "    i = cuda.grid(1)"]
-    lines.append(f"    if i >= {f'{count}[0]' if name == 'step_hard' else 'n'}:\n        return")
-    if name == "step_hard":
-        lines.append(f"    i = {hard}[i]")
+    kinds = world.hard_kinds
+    lines = [
+        "def kernel(at, tables, n, per_env, mode, strict):",
+        f"    trouble = carray(pointer({at['trouble']}), (1,), int32)",
+        f"    count = carray(pointer({at['count']}), ({kinds},), int32)",
+        f"    hard = carray(pointer({at['hard']}), ({kinds}, n), int32)",
+        f"    i = {'noted(count, hard)' if name == 'step_hard' else 'cuda.grid(1)'}",
+        "    if i < 0 or i >= n:",
+        "        return",
+    ]
     for part, (shape, _) in forms.items():
         source = FLAT.get(part, part)
         if part in own:
@@ -99,8 +117,9 @@ def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
         lines.append(f"    {part}_there = carray(pointer({at[part]} + i * {each[part]}), ({size[part]},), {part}_type)")
         copies.append((f"{part}_here[k]", f"{part}_there[k]", size[part]))
     lines += [f"    for k in range({many}):\n        {mine} = {its}" for mine, its, many in copies]
-    notes = f"Notes({trouble}, {count}, {hard}, i)"
-    lines.append(f"    device(Columns({', '.join(COLUMNS)}), tables, 0, 0, mode, strict, {notes})")
+    lines.append(
+        f"    device(Columns({', '.join(COLUMNS)}), tables, 0, 0, mode, strict, Notes(trouble, count, hard, i))"
+    )
     lines += [f"    for k in range({many}):\n        {its} = {mine}" for mine, its, many in copies]
     exec("\n".join(lines), scope)  # noqa: S102 - made of our own names
     return scope["kernel"]

@@ -41,8 +41,9 @@ class KernelWorld:
     - `observe(state, out)` writes the observation into `out`.
     - `action_mask(state, out)`, optional, writes 1 for each action that is allowed now, and 0 for the others.
     - `easy(state, action)`, optional, for worlds whose steps are sometimes simple and sometimes long: takes the step if
-      it is a simple one, and returns True and what `step` would; else returns False, having changed nothing. A GPU
-      takes all simple steps first and gathers the others, so that long ones do not hold up their neighbours.
+      it is a simple one, and returns 0 and what `step` would; else returns what makes it long, as a number from 1 to
+      `hard_kinds`, having changed nothing. A GPU takes all simple steps first, and gathers the others by what makes
+      them long, so that they do not hold up their neighbours.
 
     Each may also take `params` (the parameters, as attributes), `tables` (read-only arrays, as attributes) and, but for
     `observe`, `scratch` (working memory, as attributes; what it holds on entry is undefined). `step` may take `info`,
@@ -62,6 +63,7 @@ class KernelWorld:
     tables: Mapping[str, np.ndarray] = {}
     time_limit: int = 0  # steps after which an episode is truncated; 0 for never
     num_agents: int = 1
+    hard_kinds: int = 1  # how many kinds of long steps `easy` tells apart
     clips_actions = False  # True: actions outside a Box are the world's to clip; False: they are refused
     metadata: dict[str, Any] = {"render_modes": [], "render_fps": 50}
 
@@ -178,6 +180,8 @@ def _check(world: KernelWorld) -> None:
         unknown = [name for name in inspect.signature(function).parameters if name not in arguments]
         if unknown:
             raise WorldError(f"{world.name}.{role} asks for {unknown[0]!r}; it may ask for {', '.join(arguments)}")
+    if not isinstance(world.hard_kinds, int) or world.hard_kinds < 1:
+        raise WorldError(f"{world.name}.hard_kinds should be a whole number from 1 up, got {world.hard_kinds!r}")
     for kind in ("state", "scratch", "info", "parameters", "tables"):
         odd = [name for name in getattr(world, kind) if not str(name).isidentifier()]
         if odd:

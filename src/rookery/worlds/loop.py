@@ -20,7 +20,8 @@ RUNNING, RESET_NEXT, OVER = 0, 1, 2
 # When an env begins anew, as in Gymnasium.
 NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
 # What a step may come to, besides numbers; a batch returns the union.
-NOTHING, ENDED, FAULT, HARD = 0, 1, 2, 4
+NOTHING, ENDED, FAULT = 0, 1, 2
+HARD = 4  # it was not made, being a hard one: of the first kind, of the second kind if one more, and so on
 # What `faults` holds for an env.
 FINE, BAD_OBSERVATION, BAD_REWARD, BAD_ACTION, NOT_RUNNING = range(5)
 
@@ -58,7 +59,7 @@ class Parts(NamedTuple):
     """What can be done to env i, each as a function of (columns, tables, i, slot, per_env, mode, strict)."""
 
     advance: Function  # the whole step; returns what it came to
-    advance_if_easy: Function  # the same, but HARD if the step is not an easy one
+    advance_if_easy: Function  # the same, but HARD or more if the step is not an easy one
     advance_running: Function  # the step of an env that is known to be running
     begin: Function  # a new episode; without mode
 
@@ -66,7 +67,7 @@ class Parts(NamedTuple):
 def build(world: KernelWorld) -> Parts:
     """The parts of the loop, closed over a world's functions."""
     agents, size = world.num_agents, math.prod(world.observation_space.shape or ())
-    choices = mask_size(world)
+    choices, kinds = mask_size(world), world.hard_kinds
     world_reset, observe = build_resetter(world), adapt(world.observe, "observe")
     clear, masks = build_clearer(world.state_dtype), build_masker(world)
     act, act_if_easy = build_actor(world), build_easy_actor(world)
@@ -161,9 +162,9 @@ def build(world: KernelWorld) -> Parts:
     def advance_if_easy(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
         if columns.states[i].stage != RUNNING:
             return stand(columns, tables, i, slot, per_env, strict)
-        done, terminated = act_if_easy(columns, tables, i, columns.states[i], columns.params[i * per_env])
-        if not done:
-            return HARD
+        kind, terminated = act_if_easy(columns, tables, i, columns.states[i], columns.params[i * per_env])
+        if kind != 0:
+            return HARD + min(max(kind, 1), kinds) - 1
         return conclude(columns, tables, i, slot, per_env, mode, strict, terminated)
 
     def conclude(

@@ -19,7 +19,7 @@ def cos_sin(angle: float) -> tuple[float, float]:
     >>> cos_sin(0.0), cos_sin(math.pi / 2), [round(value, 6) for value in cos_sin(2.0)]
     ((1.0, 0.0), (0.0, 1.0), [-0.416147, 0.909297])
     """
-    turns = int(math.floor(angle * PER_QUARTER + 0.5))
+    turns = int(math.floor(angle * PER_QUARTER + 0.5))  # noqa: RUF046 - on a GPU, floor gives a float
     rest = angle - turns * QUARTER
     r = rest * rest
     cos = 1.0 + r * (C2 + r * (C4 + r * (C6 + r * (C8 + r * (C10 + r * (C12 + r * (C14 + r * C16)))))))

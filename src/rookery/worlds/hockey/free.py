@@ -26,29 +26,31 @@ from rookery.worlds.hockey.forces import puck_damping, push, twist
 PUCK_SIDE = PUCK_RADIUS + MARGIN
 RACKETS_APART = RACKET_NEAR + 2.0 * RACKET_OFFSET  # of origins, not of centres of mass
 LITTLE_TURN = 0.3  # turning less, a racket leaves the boxes of its start and its end by less than the margin
+# What a step may be; the others are long in ways of their own.
+FREE, PUCK_HELD, PUCK_AT_WALL, RACKET_NEAR_SOMETHING = range(4)
 Moved = tuple[bool, float, float, float, float, float, float]
 
 
-def play_freely(state: Any, x1: float, y1: float, turn1: float, x2: float, y2: float, turn2: float) -> bool:
-    """One step with what the two players ask for; returns False, having changed nothing, if anything may be met."""
+def play_freely(state: Any, x1: float, y1: float, turn1: float, x2: float, y2: float, turn2: float) -> int:
+    """One step with what the two players ask for: FREE, or what keeps it from being so, having changed nothing."""
     if state.hold[0] > 0 or state.hold[1] > 0 or state.push_x != 0.0 or state.push_y != 0.0:
-        return False
+        return PUCK_HELD
     free, px, py, pvx, pvy = moved_puck(state)
     if not free:
-        return False
+        return PUCK_AT_WALL
     free, nx1, ny1, angle1, vx1, vy1, spin1 = moved_racket(state, 0, x1, y1, turn1)
     if not free:
-        return False
+        return RACKET_NEAR_SOMETHING
     free, nx2, ny2, angle2, vx2, vy2, spin2 = moved_racket(state, 1, x2, y2, turn2)
     if not free or near(state.x[0], state.y[0], state.x[1], state.y[1], RACKETS_APART):
-        return False
+        return RACKET_NEAR_SOMETHING
     put(state, 0, nx1, ny1, angle1, vx1, vy1, spin1)
     put(state, 1, nx2, ny2, angle2, vx2, vy2, spin2)
     put(state, PUCK, px, py, 0.0, pvx, pvy, state.spin[PUCK])
     state.touching[0] = 0
     state.touching[1] = 0
     state.winner = 0
-    return True
+    return FREE
 
 
 def put(state: Any, body: int, x: float, y: float, angle: float, vx: float, vy: float, spin: float) -> None:

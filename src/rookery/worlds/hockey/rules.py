@@ -7,7 +7,7 @@ from rookery.worlds.hockey.bodies import load_bodies, store_bodies
 from rookery.worlds.hockey.contacts import find_contacts, goal_reached
 from rookery.worlds.hockey.field import CENTRE_X, CENTRE_Y, PIXELS, PUCK, RACKETS
 from rookery.worlds.hockey.forces import PUCK_TOP_SPEED, SHOT_SPEED, drive_puck, drive_racket, keep_puck
-from rookery.worlds.hockey.free import play_freely
+from rookery.worlds.hockey.free import FREE, play_freely
 from rookery.worlds.hockey.physics import move_bodies
 from rookery.worlds.hockey.scripted import scripted_ask
 from rookery.worlds.random import uniform
@@ -73,23 +73,23 @@ def play(state: Any, params: Any, scratch: Any) -> None:
             scratch.ask[first], scratch.ask[first + 1] = ask_x, ask_y
             scratch.ask[first + 2], scratch.ask[first + 3] = ask_turn, shoot
     ask = scratch.ask
-    if not play_freely(state, ask[0], ask[1], ask[2], ask[4], ask[5], ask[6]):
+    if play_freely(state, ask[0], ask[1], ask[2], ask[4], ask[5], ask[6]) != FREE:
         play_fully(state, params, scratch)
 
 
 def play_if_free(
     state: Any, params: Any, x1: float, y1: float, turn1: float, x2: float, y2: float, turn2: float
-) -> bool:
-    """One step with what the players ask for or their script says, if nothing is met; else changes nothing."""
+) -> int:
+    """One step with what the players ask for or their script says, if it is FREE; else changes nothing."""
     draws, swing1, swing2 = state.draws, state.swing[0], state.swing[1]
     if params.player_one != 0:
         x1, y1, turn1, _ = scripted_ask(state, 0, params.player_one)
     if params.player_two != 0:
         x2, y2, turn2, _ = scripted_ask(state, 1, params.player_two)
-    if play_freely(state, x1, y1, turn1, x2, y2, turn2):
-        return True
-    state.draws, state.swing[0], state.swing[1] = draws, swing1, swing2
-    return False
+    kind = play_freely(state, x1, y1, turn1, x2, y2, turn2)
+    if kind != FREE:
+        state.draws, state.swing[0], state.swing[1] = draws, swing1, swing2
+    return kind
 
 
 def play_fully(state: Any, params: Any, scratch: Any) -> None:

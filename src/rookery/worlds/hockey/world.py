@@ -15,6 +15,7 @@ from gymnasium import spaces
 
 from rookery.errors import OptionError, UsageError
 from rookery.say import say
+from rookery.worlds.hockey.free import FREE, RACKET_NEAR_SOMETHING
 from rookery.worlds.hockey.rules import STEPS, discrete_action, judge, observe, play, play_if_free, reset
 from rookery.worlds.hockey.state import INFO, PARAMETERS, SCRATCH, STATE
 from rookery.worlds.kernel import KernelWorld
@@ -48,6 +49,7 @@ class HockeyWorld(KernelWorld):
     observation_space: spaces.Space = VIEW
     time_limit = STEPS[0]
     aliases = {"opponent": "player_two"}
+    hard_kinds = RACKET_NEAR_SOMETHING
     clips_actions = True  # the game's own rule
     agent_names = ("player_one", "player_two")
     metadata = {"render_modes": ["rgb_array", "human"], "render_fps": 50}
@@ -121,10 +123,11 @@ class Hockey(HockeyWorld):
 
     @staticmethod
     def easy(state: Any, action: Any, params: Any, info: Any) -> Any:
-        if not play_if_free(state, params, action[0], action[1], action[2], action[4], action[5], action[6]):
-            return False, 0.0, False
+        kind = play_if_free(state, params, action[0], action[1], action[2], action[4], action[5], action[6])
+        if kind != FREE:
+            return kind, 0.0, False
         observe(state, info.obs_agent_two, 1)
-        return True, judge(state, params, info, 0), False
+        return FREE, judge(state, params, info, 0), False
 
 
 class HockeyDiscrete(HockeyWorld):
@@ -167,11 +170,11 @@ class HockeyRows(HockeyWorld):
     def easy(state: Any, action: Any, params: Any, info: Any, rewards: Any) -> Any:
         x1, y1, turn1 = action[0, 0], action[0, 1], action[0, 2]
         x2, y2, turn2 = action[1, 0], action[1, 1], action[1, 2]
-        if not play_if_free(state, params, x1, y1, turn1, x2, y2, turn2):
-            return False, False
-        for player in range(2):
-            rewards[player] = judge(state, params, info[player], player)
-        return True, False
+        kind = play_if_free(state, params, x1, y1, turn1, x2, y2, turn2)
+        if kind == FREE:
+            for player in range(2):
+                rewards[player] = judge(state, params, info[player], player)
+        return kind, False
 
 
 class HockeyRowsDiscrete(HockeyWorld):
@@ -210,9 +213,10 @@ class HockeyOne(HockeyWorld):
 
     @staticmethod
     def easy(state: Any, action: Any, params: Any, info: Any) -> Any:
-        if not play_if_free(state, params, action[0], action[1], action[2], 0.0, 0.0, 0.0):
-            return False, 0.0, False
-        return True, judge(state, params, info, 0), False
+        kind = play_if_free(state, params, action[0], action[1], action[2], 0.0, 0.0, 0.0)
+        if kind != FREE:
+            return kind, 0.0, False
+        return FREE, judge(state, params, info, 0), False
 
 
 class HockeyOneDiscrete(HockeyWorld):
