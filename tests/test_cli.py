@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from rookery.cli import build_parser, main
-from rookery.tools import doctor
+from rookery.errors import BadValue, RestartLimit, WorkerDied
+from rookery.tools import doctor, tune
 
 WORLD_FILE = """
 import gymnasium as gym
@@ -137,9 +138,13 @@ def test_missing_class_names_those_there_are(world, capsys):
         (["bench", "CartPole-v1", "--workers", "9", "--against", "none"], "workers=9 is more than num_envs=8"),
         (["bench", "CartPole-v1", "--plot", "/nowhere/x.png"], "there is no folder '/nowhere'"),
         (["bench", "CartPole-v1", "--plot", "picture.doc"], "plot should name a file ending in one of"),
+        (["bench", "CartPole-v1", "--plot", "FOLDER.png"], "FOLDER.png is a folder: name a file"),
         (["tune", "CartPole-v1", "--seconds", "0"], "seconds should be a positive number, got 0.0"),
         (["profile", "CartPole-v1", "--steps", "0"], "steps should be a positive integer, got 0"),
         (["check", "CartPole-v1", "--steps", "0"], "steps should be a positive integer, got 0"),
+        (["check", "CartPole-v1", "--seed", "-1"], "seed should be 0 or more, got -1"),
+        (["play", "hockey", "--seed", "-1"], "seed should be 0 or more, got -1"),
+        (["check", __file__], "name the class in the file as well, such as"),
         (["trian", "CartPole-v1"], "unknown command trian; did you mean train?"),
         (["quux"], "unknown command quux; there are train, "),
         (["gameboy", "expolre"], "unknown command expolre; did you mean explore?"),
@@ -150,8 +155,10 @@ def test_missing_class_names_those_there_are(world, capsys):
         (["bench", "CartPole-v1", "--n-envs", "4", "--num-envs", "8"], "`--n-envs` = 4 and `--num-envs` = 8 are two"),
     ],
 )
-def test_bad_options_are_one_line(words, message, capsys):
+def test_bad_options_are_one_line(words, message, capsys, tmp_path, monkeypatch):
     """A value that cannot work is answered with what is valid, status 2, and no traceback."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "FOLDER.png").mkdir()
     assert main(words) == 2
     err = capsys.readouterr().err
     assert err.startswith("rookery: ")
@@ -165,7 +172,61 @@ def test_failing_env_shows_its_own_traceback(world, capsys):
     err = capsys.readouterr().err
     assert "raised ValueError: no fuel left" in err.splitlines()[0]
     assert "my_world.py" in err
-    assert err.rstrip().endswith("ValueError: no fuel left")
+    *_, raised, hint = err.splitlines()
+    assert raised.strip() == "ValueError: no fuel left"
+    assert hint == f"`rookery check {world}:Thirsty` looks for mistakes in it"
+
+
+@pytest.mark.parametrize("command", ["train", "check", "tune"])
+@pytest.mark.parametrize("line", ["class MyEnv(gym.Env)", "import nothing_of_this_name", "1 / 0"])
+def test_a_file_that_cannot_be_imported_is_shown_without_our_own_lines(command, line, tmp_path, capsys):
+    """The traceback holds the user's file and neither rookery's nor the importer's."""
+    path = tmp_path / "my_env.py"
+    path.write_text(f"import gymnasium as gym\n{line}\n")
+    assert main([command, f"{path}:MyEnv"]) == 1
+    err = capsys.readouterr().err
+    assert f'File "{path}", line 2' in err and line in err
+    assert "rookery/engine" not in err and "importlib" not in err
+
+
+def test_a_fault_of_our_own_is_shown_whole(monkeypatch, capsys):
+    """Where no line of the user's was on the way, ours are what there is to report."""
+    monkeypatch.setattr(doctor, "examine", lambda: None)
+    assert main(["doctor"]) == 1
+    assert "rookery/tools/doctor.py" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("failure", [RestartLimit("env 0 failed again"), WorkerDied("killed"), BadValue("NaN")])
+def test_an_env_that_fails_for_good_is_no_bad_input(failure, world, monkeypatch, capsys):
+    """Status 1, as for what an env raises itself, and what to do about it."""
+
+    def fail(*_):
+        raise failure
+
+    monkeypatch.setattr(tune, "tune", fail)
+    assert main(["tune", f"{world}:Quiet"]) == 1
+    first, hint = capsys.readouterr().err.splitlines()
+    assert first == f"rookery: {failure}"
+    assert hint == f"`rookery check {world}:Quiet` looks for mistakes in it"
+
+
+def test_short_names_of_worlds_are_known_to_the_tools(monkeypatch):
+    """What `rookery train` calls hockey is hockey to `rookery tune` too."""
+    asked: list[str] = []
+    monkeypatch.setattr(tune, "tune", lambda world, seconds: asked.append(world))
+    monkeypatch.setattr(tune, "print_table", lambda result: None)
+    assert main(["tune", "hockey"]) == main(["tune", "CartPole-v1"]) == 0
+    assert asked == ["rookery/HockeyOne-v0", "CartPole-v1"]
+
+
+def test_a_reader_that_leaves_is_no_failure():
+    """As in `rookery doctor | head -1`."""
+    words = [sys.executable, "-m", "rookery", "doctor"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.wait(timeout=60) == 0
+        assert process.stderr.read() == ""
 
 
 def test_missing_matplotlib_names_the_extra(monkeypatch, capsys):

@@ -86,3 +86,10 @@ def test_games_are_counted_on_a_terminal(monkeypatch):
             progress("weak", 3)
             progress("weak", 4)  # too soon after the other
         assert stream.getvalue() == shown
+
+
+def test_episodes_are_counted_on_a_terminal(tmp_path, monkeypatch):
+    make_run(tmp_path, "CartPole-v1")
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    assert main(["eval", "finished", "--runs-dir", str(tmp_path), "--episodes", "2"]) == 0
+    assert "\r\x1b[K0 of 2 episodes" in stream.getvalue()

@@ -98,3 +98,14 @@ def test_opponents_of_evaluations_are_found_from_anywhere(tmp_path: Path, monkey
     assert main(["resume", str(run), "--steps", "128", "--set", "evaluation.opponents=still.py:Still"]) == 0
     kept = json.loads((run / "config.json").read_text())["evaluation"]["opponents"]
     assert kept == [f"{tmp_path}/still.py:Still"]
+
+
+def test_steps_that_were_made_already_are_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With how many there are, and no advice for a run that is over."""
+    run = train("ppo", tmp_path, steps=256).path
+    capsys.readouterr()
+    assert main(["resume", str(run), "--steps", "10"]) == 0
+    assert "has made 256 steps, and 10 are asked for; with more of them (--steps N) it goes on" in caplog.text
+    assert "an update takes" not in capsys.readouterr().err

@@ -152,6 +152,8 @@ def test_json_is_all_of_standard_output(calls, capsys):
     [
         ([], "train what? Name a world"),
         (["CartPole"], "did you mean CartPole-v1?"),
+        (["."], "'.' is a folder: name a config file, or a class in a file"),
+        (["nowhere.py"], "rookery: 'nowhere.py': there is no file 'nowhere.py'"),
         (["CartPole-v1", "--device", "cpu", "--gpu", "0"], "`gpu` = 0 and `device` = 'cpu' are two names"),
         (["CartPole-v1", "--steps", "x"], "`steps` should be a whole number above 0, got 'x'"),
         (["CartPole-v1", "--name", "a/b"], "`name` should be a folder's name"),
@@ -216,7 +218,9 @@ def test_eval(calls, runs, capsys):
     """The figures as lines, or as JSON."""
     words = ["eval", "done", "--runs-dir", str(runs), "--episodes", "3", "--seed", "5", "--stochastic", "--best"]
     assert main([*words, "--world", "CartPole-v1"]) == 0
-    assert calls.pop() == (
+    args, kwargs = calls.pop()
+    assert callable(kwargs.pop("progress"))
+    assert (args, kwargs) == (
         (str(runs / "done"), str(runs)),
         {"episodes": 3, "seed": 5, "best": True, "deterministic": False, "world": "CartPole-v1", "world_options": None},
     )
@@ -267,6 +271,10 @@ def test_the_agent_that_comes_with_rookery_is_no_run(calls, runs, capsys):
         (["watch", "done", "--out", "a.avi"], "out should name a file ending in .mp4, .gif or .webp"),
         (["watch", "done", "--out", "a.gif", "--live"], "not both"),
         (["watch", "done", "--fps", "0"], "fps should be a positive integer, got 0"),
+        (["watch", "done", "--seed", "-1"], "seed should be 0 or more, got -1"),
+        (["watch", "done", "--out", f"{__file__}/a.gif"], "test_cli_training.py is a file"),
+        (["eval", "done", "--seed", str(2**63)], "seed should be below 9223372036854775808, got 9223372036854775808"),
+        (["export", "done", "--onnx", str(Path(__file__).parent)], "is a folder: name a file"),
         (["export", "hockey"], "the agent hockey that comes with rookery is exported as --standalone"),
         (["export", "hokcey", "--standalone"], "there is no run 'hokcey'"),
     ],
@@ -345,3 +353,19 @@ def test_no_runs_at_all(tmp_path, capsys):
     assert "there are no runs" in capsys.readouterr().out
     assert main(["runs", "--runs-dir", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"runs": []}
+
+
+def test_no_name_of_a_run_is_cut_on_a_narrow_terminal(tmp_path, monkeypatch, capsys):
+    """What matters least is left out instead; where there is no terminal, nothing is."""
+    name = "a_rather_long_name-ppo-s0_vec16"
+    make_run(tmp_path, name, [{"kind": "start", "step": 0, "time": 1.0, "world": "CartPole-v1", "learner": "ppo"}])
+    for columns, kept, gone in ((100, "steps/s", "learner"), (40, "last eval", "episodes")):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        with monkeypatch.context() as patch:
+            patch.setenv("FORCE_COLOR", "1")  # by which rich takes it for a terminal
+            assert main(["runs", "--runs-dir", str(tmp_path)]) == 0
+        told = capsys.readouterr().out
+        assert name in told and kept in told and gone not in told and "…" not in told
+        assert main(["runs", "--runs-dir", str(tmp_path)]) == 0
+        whole = capsys.readouterr().out
+        assert name in whole and "when" in whole

@@ -16,7 +16,7 @@ from rookery.engine.probe import Probe
 from rookery.engine.source import resolve
 from rookery.engine.tune import Choice
 from rookery.errors import OptionError
-from rookery.tools import bench, doctor, facts, measure, plot, sides, tune
+from rookery.tools import bench, doctor, facts, measure, plot, show, sides, tune
 from rookery.tools.advice import advise
 from rookery.tools.functions import Function, StepProfile, profile_steps
 from rookery.tools.measure import Trial
@@ -312,3 +312,20 @@ def test_busy_machine_is_mentioned():
     """A report says so when other programs were using the cores as it began."""
     assert facts.busy_line({"busy_cores": 0.01, "cores": 2}) is None
     assert "1.2 of 2 cores busy" in (facts.busy_line({"busy_cores": 1.2, "cores": 2}) or "")
+
+
+# --- show -------------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_not_cut_on_a_narrow_terminal(monkeypatch, capsys):
+    """Names and figures stay whole: the terminal wraps what does not fit."""
+    monkeypatch.setenv("COLUMNS", "20")
+    table = show.table("", "backend", "workers>", "steps/s>")
+    table.add_row("process", "2", "123,456,789")
+    show.print_table(show.console(), table)
+    assert capsys.readouterr().out.splitlines()[1].split() == ["process", "2", "123,456,789"]
+
+
+def test_one_note_of_the_doctor_is_one(capsys):
+    doctor.print_findings([doctor.Finding("workers by fork", doctor.GOOD, ""), doctor.Finding("gpu", doctor.NOTE, "")])
+    assert capsys.readouterr().out.rstrip().endswith("Ready. 1 note above.")

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from rookery import __version__, cli_convert, cli_gameboy, cli_league, cli_training
 from rookery.cli_parser import Parser
-from rookery.errors import RookeryError
+from rookery.cli_runs import check_file, check_seed
+from rookery.errors import BadValue, EnvError, OptionError, RestartLimit, RookeryError, WorkerDied
+from rookery.say import meanwhile
 
 GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
+ENV_FAILED = (BadValue, EnvError, RestartLimit, WorkerDied)
+STEPPING = ("train", "tune", "profile", "bench")  # the commands that step an env of the user's
 TRACE_LINES = 9
-WORLD_HELP = "a Gymnasium id, such as CartPole-v1, or a class or function in a file, such as my_env.py:MyEnv"
+# Whose lines in a traceback say nothing about the user's own code.
+OURS = (f'  File "{Path(__file__).parent}', '  File "<frozen ')
+LIBRARIES = ("site-packages", "dist-packages", str(Path(traceback.__file__).parent))
+WORLD_HELP = (
+    "a Gymnasium id, such as CartPole-v1; a class or function in a file, such as my_env.py:MyEnv; hockey; or gameboy"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status: 0 good, 1 bad news or a failing env, 2 bad input, 130 interrupted."""
-    parser = build_parser()
+    parser, options = build_parser(), argparse.Namespace()
     try:
         options = parser.parse_args(argv)
         if options.command is None:
@@ -30,12 +41,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe, such as head, has seen enough
         sys.stderr.close()
         return GOOD
+    except ENV_FAILED as error:
+        print(f"rookery: {str(error).rstrip()}{_hint(options, error)}", file=sys.stderr)
+        return BAD
     except RookeryError as error:
         print(f"rookery: {error}", file=sys.stderr)
         return USAGE
     except Exception as error:  # noqa: BLE001 - raised by the user's env: they want its place, not ours
-        print(_failure_text(error), file=sys.stderr)
+        if _is_about_a_file(error):
+            print(f"rookery: {error}", file=sys.stderr)
+            return USAGE
+        print(f"{_failure_text(error)}{_hint(options, error)}", file=sys.stderr)
         return BAD
+
+
+def _hint(options: argparse.Namespace, error: Exception) -> str:
+    """What to do about an env of one's own that fails."""
+    if isinstance(error, (SyntaxError, ImportError)):  # all has been said
+        return ""
+    world = getattr(options, "env", None) or getattr(options, "world", None) or ""
+    if getattr(options, "command", None) not in STEPPING or ".py:" not in world:
+        return ""
+    return f"\n`rookery check {shlex.quote(world)}` looks for mistakes in it"
+
+
+def _is_about_a_file(error: Exception) -> bool:
+    """Whether a file or folder that was named cannot be used: no line of the user's own code was on the way."""
+    if not isinstance(error, OSError) or getattr(error, "__notes__", []):
+        return False
+    places = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    known = (str(Path(__file__).parent), *LIBRARIES)
+    return all(not Path(place).is_absolute() or any(part in place for part in known) for place in places)
 
 
 def _failure_text(error: Exception) -> str:
@@ -46,7 +82,21 @@ def _failure_text(error: Exception) -> str:
     heading = f"rookery: {raised_by} raised {what}" if raised_by else f"rookery: {what}"
     remote = next((note.partition("\n")[2] for note in notes if note.startswith("traceback in the worker")), None)
     lines = (remote or "".join(traceback.format_exception(error))).rstrip().splitlines()
-    return "\n".join([heading, *(f"    {line}" for line in lines[-TRACE_LINES:])])
+    theirs = list(_without_ours(lines))
+    shown = theirs if any(line.startswith("  File ") for line in theirs) else lines
+    return "\n".join([heading, *(f"    {line}" for line in shown[-TRACE_LINES:])])
+
+
+def _without_ours(lines: list[str]) -> Iterator[str]:
+    """A traceback's lines without the frames of rookery and of Python's importer."""
+    left_out = False
+    for line in lines:
+        if line.startswith("  File "):
+            left_out = line.startswith(OURS)
+        elif not line.startswith("    "):  # what was raised, or the beginning of another traceback
+            left_out = False
+        if not left_out:
+            yield line
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -80,6 +130,16 @@ def _command(
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object, for programs")
     parser.set_defaults(run=run)
     return parser
+
+
+def _world(options: argparse.Namespace) -> str:
+    """The world that was named, by a name that the engine knows."""
+    from rookery.training.world import SHORT_NAMES
+
+    name = options.env
+    if name.endswith(".py") and Path(name).is_file():
+        raise OptionError(f"{name!r}: name the class in the file as well, such as {name}:MyEnv")
+    return SHORT_NAMES.get(name.lower(), name)
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -117,10 +177,11 @@ def _bench(options: argparse.Namespace) -> int:
         from rookery.tools.plot import check_plot_file, draw
 
         check_plot_file(options.plot)
+        check_file(options.plot)
     from rookery.tools import bench, show
 
     result = bench.bench(
-        options.env, options.num_envs, options.against, options.seconds, options.backend, options.workers
+        _world(options), options.num_envs, options.against, options.seconds, options.backend, options.workers
     )
     if options.json:
         show.emit_json(bench.as_json(result))
@@ -145,7 +206,7 @@ def _add_tune(commands: argparse._SubParsersAction) -> None:
 def _tune(options: argparse.Namespace) -> int:
     from rookery.tools import show, tune
 
-    result = tune.tune(options.env, options.seconds)
+    result = tune.tune(_world(options), options.seconds)
     if options.json:
         show.emit_json(tune.as_json(result))
     else:
@@ -166,7 +227,7 @@ def _add_profile(commands: argparse._SubParsersAction) -> None:
 def _profile(options: argparse.Namespace) -> int:
     from rookery.tools import profile, show
 
-    result = profile.profile(options.env, options.steps)
+    result = profile.profile(_world(options), options.steps)
     if options.json:
         show.emit_json(profile.as_json(result))
     else:
@@ -190,7 +251,9 @@ def _check(options: argparse.Namespace) -> int:
     from rookery.testing import check_world
     from rookery.tools import show
 
-    report = check_world(options.env, steps=options.steps, seed=options.seed)
+    check_seed(options.seed)
+    with meanwhile(f"checking {options.env} by {options.steps:,} steps, several times over"):
+        report = check_world(_world(options), steps=options.steps, seed=options.seed)
     if options.json:
         show.emit_json(report.as_dict())
     else:
@@ -247,6 +310,7 @@ def _play(options: argparse.Namespace) -> int:
     from rookery.tools import show
     from rookery.worlds.hockey import play
 
+    check_seed(options.seed)
     player, opponent = (
         who if who in play.PLAYERS else find_opponent(who, options.runs_dir)
         for who in (options.player, options.opponent)

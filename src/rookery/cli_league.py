@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rookery.cli_runs import check_file, check_seed
 from rookery.errors import MissingExtra, OptionError
 from rookery.training.needs import check_installed
 
@@ -79,11 +80,11 @@ def _check(options: argparse.Namespace) -> None:
         check_installed()
     elif options.others or options.seed is not None:
         raise OptionError("--with and --seed are for a tournament: give --games as well, such as --games 50")
-    if options.seed is not None and options.seed < 0:
-        raise OptionError(f"seed should be a non-negative integer, got {options.seed}")
+    check_seed(options.seed)
     if options.plot:
         from rookery.training.league.plot import check_picture_file
 
+        check_file(options.plot)
         check_picture_file(options.plot)
 
 
@@ -104,7 +105,10 @@ def _bar() -> Iterator[Callable[[int, int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = TextColumn("games"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4) as bar:
+    screen = Console(stderr=True)
+    with Progress(
+        *columns, console=screen, transient=True, refresh_per_second=4, disable=not screen.is_terminal
+    ) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
@@ -114,7 +118,7 @@ def _refuse_nothing(runs: list[RunDir], stored: list[StoredLeague], report: Repo
         names = " and ".join(run.name for run in runs)
         raise OptionError(
             f"{names} kept no league, as it met no agents in training; `rookery league {runs[0].name} --games 50 "
-            "--with weak,strong` lets its checkpoints play"
+            "--with weak,strong` lets its checkpoints play, in a game for two"
         )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.errors import OptionError, RunError
+from rookery.say import meanwhile, say
 from rookery.training.needs import check_installed
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 Commands = argparse._SubParsersAction
 Command = Callable[..., argparse.ArgumentParser]  # rookery.cli's own, with which every command begins
 SHIPPED = "hockey (the agent that comes with rookery)"
+LOADING = "loading torch"  # which takes seconds
 
 
 def add_commands(commands: Commands, command: Command) -> None:
@@ -101,7 +104,8 @@ def _resume(options: argparse.Namespace) -> int:
     # As a keyword, None would be no wish.
     wishes: dict[str, Any] = {key: "none" if value is None else value for key, value in changes.items()}
     check_installed()
-    from rookery.training.run import resume
+    with meanwhile(LOADING):
+        from rookery.training.run import resume
 
     with only_json(options.json):
         result = resume(str(found.path), options.runs_dir, **wishes)
@@ -141,8 +145,7 @@ def _add_eval(commands: Commands, command: Command) -> None:
 
 def _eval(options: argparse.Namespace) -> int:
     _check_numbers(options, "episodes")
-    if options.seed is not None and options.seed < 0:
-        raise OptionError(f"seed should be 0 or more, got {options.seed}")
+    check_seed(options.seed)
     from rookery.config import merge, parse_override
 
     world_options = merge(*(parse_override(text) for text in options.settings)) if options.settings else None
@@ -157,10 +160,14 @@ def _eval(options: argparse.Namespace) -> int:
     from rookery.tools import show
 
     check_installed()
-    from rookery.training.evaluate_run import evaluate_run
+    with meanwhile(LOADING):
+        from rookery.training.evaluate_run import evaluate_run
+        from rookery.training.games_table import counting
 
-    with only_json(options.json):
-        figures = evaluate_run(str(found.path), options.runs_dir, episodes=options.episodes, **wishes)
+    with only_json(options.json), counting(options.episodes, "episodes") as progress:
+        figures = evaluate_run(
+            str(found.path), options.runs_dir, episodes=options.episodes, progress=progress, **wishes
+        )
     if options.json:
         show.emit_json(figures)
     else:
@@ -172,8 +179,10 @@ def _eval(options: argparse.Namespace) -> int:
 def _eval_games(options: argparse.Namespace, wishes: dict[str, Any]) -> int:
     check_installed()
     from rookery.tools import show
-    from rookery.training.evaluate_run import evaluate_games
-    from rookery.training.games_table import counting, print_games
+
+    with meanwhile(LOADING):
+        from rookery.training.evaluate_run import evaluate_games
+        from rookery.training.games_table import counting, print_games
 
     with only_json(options.json), counting(options.episodes) as progress:
         figures = evaluate_games(
@@ -221,9 +230,14 @@ def _watch(options: argparse.Namespace) -> int:
         raise OptionError(f"out should name a file ending in .mp4, .gif or .webp, got {options.out!r}")
     if options.out and options.live:
         raise OptionError("give --out for a file or --live for a window, not both")
+    check_seed(options.seed)
+    if options.out:
+        check_file(options.out)
     found = _find_or_shipped(options)
     check_installed()
-    from rookery.training.watch import watch
+    say(f"playing {options.name if found is None else found.name}" + ("" if options.live else ", to be filmed"))
+    with meanwhile(LOADING):
+        from rookery.training.watch import watch
 
     with only_json(options.json):
         path = watch(
@@ -255,6 +269,8 @@ def _add_export(commands: Commands, command: Command) -> None:
 
 
 def _export(options: argparse.Namespace) -> int:
+    if options.onnx or options.standalone:
+        check_file(options.onnx or options.standalone)
     found = _find_or_shipped(options)
     if options.standalone is None:
         if found is None:
@@ -267,7 +283,9 @@ def _export(options: argparse.Namespace) -> int:
 
 def _export_onnx(found: RunDir, options: argparse.Namespace) -> Path:
     check_installed()
-    from rookery.training.export import export_onnx
+    say(f"exporting {found.name} to ONNX, which takes some seconds")
+    with meanwhile(LOADING):
+        from rookery.training.export import export_onnx
 
     with only_json(options.json):
         return export_onnx(str(found.path), options.runs_dir, out=options.onnx or None, best=options.best)
@@ -275,7 +293,8 @@ def _export_onnx(found: RunDir, options: argparse.Namespace) -> Path:
 
 def _export_standalone(found: RunDir | None, options: argparse.Namespace) -> Path:
     check_installed()
-    from rookery.training.export_standalone import export_standalone
+    with meanwhile(LOADING):
+        from rookery.training.export_standalone import export_standalone
 
     run = None if found is None else str(found.path)
     with only_json(options.json):
@@ -290,6 +309,28 @@ def _told_path(path: Path | None, as_json: bool) -> int:
     elif path is not None:
         print(path)
     return 0
+
+
+def check_seed(seed: int | None) -> None:
+    """Refuse a seed that no generator takes."""
+    from rookery.config.schema import SEEDS
+
+    if seed is not None and seed < 0:
+        raise OptionError(f"seed should be 0 or more, got {seed}")
+    if seed is not None and seed >= SEEDS:
+        raise OptionError(f"seed should be below {SEEDS}, got {seed}")
+
+
+def check_file(name: str) -> None:
+    """Refuse at once a file that could not be written in the end. Folders that are not there yet will be made."""
+    path = Path(name).absolute()
+    folder = next(place for place in path.parents if place.exists())
+    if path.is_dir():
+        raise OptionError(f"{name} is a folder: name a file")
+    if not folder.is_dir():
+        raise OptionError(f"{name} cannot be written: {folder} is a file")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise OptionError(f"{name} cannot be written: there is no permission to write to {folder}")
 
 
 def _check_numbers(options: argparse.Namespace, *names: str) -> None:

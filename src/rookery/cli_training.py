@@ -11,6 +11,7 @@ from typing import Any
 from rookery import cli_runs
 from rookery.cli_runs import Command, Commands, only_json, told
 from rookery.errors import OptionError
+from rookery.say import meanwhile
 from rookery.training.needs import check_installed
 
 Flag = tuple[str, str, str]  # its names, the key that it sets, what stands for its value in the help
@@ -143,7 +144,8 @@ def _train(options: argparse.Namespace) -> int:
 
     world.find(config.world, config.takes_twin, config.learner, config.world_options)
     check_installed()
-    from rookery.training.run import train
+    with meanwhile(cli_runs.LOADING):
+        from rookery.training.run import train
 
     with only_json(options.json):
         result = train(given)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+TAKE_BACK = "\r\x1b[K"
 _log = logging.getLogger("rookery")
+_shown: list[str] = []  # what `meanwhile` has left on the terminal's last line
 
 
 def say(line: str) -> None:
@@ -15,4 +20,28 @@ def say(line: str) -> None:
         _log.addHandler(handler)
     if _log.level == logging.NOTSET:
         _log.setLevel(logging.INFO)
+    _take_back()
     _log.info(line)
+
+
+@contextmanager
+def meanwhile(what: str) -> Iterator[None]:
+    """Show on standard error what is being done, if that is a terminal, until it is done or something is said."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    _take_back()
+    _shown.append(what)
+    sys.stderr.write(f"{what} ...")
+    sys.stderr.flush()
+    try:
+        yield
+    finally:
+        _take_back()
+
+
+def _take_back() -> None:
+    if _shown:
+        _shown.clear()
+        sys.stderr.write(TAKE_BACK)
+        sys.stderr.flush()

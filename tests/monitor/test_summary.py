@@ -58,3 +58,11 @@ def test_square_brackets_are_no_markup() -> None:
     screen = Screen()
     summary.show({"run": "[red]x", "path": "runs/[red]x", "reason": "finished"}, screen)
     assert "runs/[red]x" in screen.getvalue() and "rookery eval '[red]x'" in screen.getvalue()
+
+
+def test_a_failure_is_named_without_its_traceback() -> None:
+    """That is shown where the error is."""
+    assert (
+        summary.title({"run": "walker", "reason": "failed: EnvError: boom\nTraceback"})
+        == "walker: failed: EnvError: boom"
+    )

@@ -20,11 +20,12 @@ def converted(source: Path, kind: str) -> str:
     Raises:
         ConfigError: The file cannot be used as it is, or says what the other kind cannot.
     """
+    content = read_file(source)  # whose errors name the file themselves
     given = gather(source)
     try:
         if kind == ".json":
             return json.dumps(to_json(given), indent=2, ensure_ascii=False) + "\n"
-        short = is_curriculum(read_file(source))  # in others, a default may be there to undo what is usual for a world
+        short = is_curriculum(content)  # in others, a default may be there to undo what is usual for a world
         return f"# Converted from {source.name} by `rookery convert`.\n{dumps(sayable(given, short))}"
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None

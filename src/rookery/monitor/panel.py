@@ -91,7 +91,8 @@ def _title(picture: Picture) -> Text:
 def _subtitle(picture: Picture) -> Text:
     if picture.end is not None:
         colour = "yellow" if is_cut_short(picture.end) else "green"
-        return Text(str(picture.end.get("reason") or "finished"), f"bold {colour}")
+        reason = str(picture.end.get("reason") or "finished").splitlines()[0]  # not the traceback of a failure
+        return Text(reason, f"bold {colour}")
     return Text(f"{picture.doing} …", "bold yellow") if picture.doing else Text("")
 
 

@@ -68,7 +68,8 @@ def title(values: Mapping[str, Any]) -> str:
     >>> title({"run": "walker", "reason": "goal reached"})
     'walker: goal reached'
     """
-    return f"{values.get('run') or 'the run'}: {values.get('reason') or 'finished'}"
+    reason = str(values.get("reason") or "finished").splitlines()[0]  # a failure may have brought its traceback
+    return f"{values.get('run') or 'the run'}: {reason}"
 
 
 def is_cut_short(values: Mapping[str, Any]) -> bool:

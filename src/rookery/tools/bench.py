@@ -18,6 +18,7 @@ from rookery.engine.probe import probe
 from rookery.engine.settings import one_of, positive_int
 from rookery.engine.source import kernel_of, resolve
 from rookery.engine.tune import Choice, choose
+from rookery.say import meanwhile
 from rookery.tools import show
 from rookery.tools.facts import machine_facts
 from rookery.tools.measure import SLICE_SECONDS, draw_actions, positive_seconds, timed_slice
@@ -70,7 +71,8 @@ def bench(
         backends = ("kernel", "process", "serial") if compiled else ("process", "serial")
     _check(num_envs, seconds, backends, workers)
     machine = machine_facts("stable-baselines3", "envpool")
-    cost = probe(source)
+    with meanwhile(f"measuring what {source.name} costs"):
+        cost = probe(source)
     staff = {b: 1 if b == "serial" else choose(cost, num_envs, workers, b).workers for b in backends}
     sides = [*rookery_sides(list(backends), staff), *peers]
     task = Task(source, num_envs, cost)
@@ -162,7 +164,7 @@ def print_table(result: BenchResult) -> None:
         ratio = "" if side is result.base else f"{show.times(result.ratio(side))} as fast"
         table.add_row(_label(result, side), show.rate(statistics.median(side.rates)), spread, ratio)
     out = show.console()
-    out.print(table)
+    show.print_table(out, table)
     out.print()
     out.print(f"backend='auto' takes {result.auto.backend}: {result.auto.reason.partition(': ')[2]}")
     show.print_machine(out, result.machine)

@@ -178,4 +178,5 @@ def print_findings(findings: list[Finding]) -> None:
     if not healthy(findings):
         out.print("\nWorker processes cannot be started here; backend='serial' is what remains.", style="bold red")
     else:
-        out.print(f"\nReady. {notes} notes above." if notes else "\nReady.", style="bold")
+        above = f" {notes} note{'s' * (notes > 1)} above." if notes else ""
+        out.print(f"\nReady.{above}", style="bold")

@@ -13,6 +13,7 @@ from rookery.engine.machine import usable_cores
 from rookery.engine.probe import Probe, probe
 from rookery.engine.settings import positive_int
 from rookery.engine.source import Source, resolve
+from rookery.say import meanwhile
 from rookery.tools import show
 from rookery.tools.advice import advise
 from rookery.tools.facts import machine_facts
@@ -42,8 +43,10 @@ def profile(world: str, steps: int | None = None) -> ProfileResult:
     if steps is not None:
         positive_int("steps", steps)
     source, machine = resolve(world), machine_facts()
-    cost = probe(source)
-    found = profile_steps(source, steps)
+    with meanwhile(f"measuring what {source.name} costs"):
+        cost = probe(source)
+    with meanwhile(f"profiling the steps of {source.name}"):
+        found = profile_steps(source, steps)
     trials = _scaling(source, cost)
     return ProfileResult(source.name, cost, found, trials, advise(found, cost, trials), machine)
 
@@ -121,4 +124,4 @@ def _print_scaling(out: Console, trials: list[Trial]) -> None:
         name = "  serial" if trial.backend == "serial" else f"  {trial.workers} worker{'s' * (trial.workers > 1)}"
         over = show.times(trial.steps_per_second / trials[0].steps_per_second)
         table.add_row(name, show.rate(trial.steps_per_second), over, show.memory(trial.memory))
-    out.print(table)
+    show.print_table(out, table)

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from rookery.engine.machine import size_text
 from rookery.tools.facts import busy_line, machine_line
 
 PAGE = 4096
+WIDEST = 10_000  # columns that no table needs
 
 
 def duration(seconds: float) -> str:
@@ -67,9 +69,16 @@ def memory(size: int) -> str:
     return size_text(size) if size >= PAGE else "under 4 KiB"
 
 
+class _Paper(Console):
+    """A console whose reader may leave: `rookery.cli` knows what to do then, rich would end with a bad status."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """Results go to standard output, so that they can be piped; everything else goes to standard error."""
-    return Console(highlight=False)
+    return _Paper(highlight=False)
 
 
 def table(title: str, *columns: str) -> Table:
@@ -79,6 +88,20 @@ def table(title: str, *columns: str) -> Table:
         right = name.endswith(">")
         made.add_column(name.removesuffix(">"), justify="right" if right else "left", no_wrap=right)
     return made
+
+
+def width(out: Console, made: Table) -> int:
+    """How many columns a table takes if nothing in it is cut or wrapped."""
+    return Measurement.get(out, out.options.update(width=WIDEST), made).maximum
+
+
+def print_table(out: Console, made: Table) -> None:
+    """Print a table as wide as it is: names and figures that were cut to fit a narrow terminal would be of no use, so
+    that is left to wrap the lines."""
+    screen = out.width
+    out.width = max(screen, width(out, made))
+    out.print(made, crop=False)
+    out.width = screen
 
 
 def print_machine(out: Console, facts: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from rookery.engine.machine import available_memory
 from rookery.engine.probe import Probe, probe
 from rookery.engine.source import resolve
 from rookery.engine.tune import Choice, choose
+from rookery.say import meanwhile
 from rookery.tools import show
 from rookery.tools.facts import machine_facts
 from rookery.tools.measure import Trial, positive_seconds, try_out, worker_counts
@@ -50,7 +51,8 @@ def tune(world: str, seconds: float = 1.0) -> TuneResult:
     """Try serial and worker processes with a few numbers of envs each, `seconds` apiece."""
     positive_seconds(seconds)
     source, machine = resolve(world), machine_facts()
-    cost = probe(source)
+    with meanwhile(f"measuring what {source.name} costs"):
+        cost = probe(source)
     auto = choose(cost)
     plans = candidates(cost, auto, seconds)
     trials = []
@@ -119,7 +121,7 @@ def print_table(result: TuneResult) -> None:
         ]
         table.add_row(*cells, share, _marks(result, trial), style="bold green" if trial is best else "")
     out = show.console()
-    out.print(table)
+    show.print_table(out, table)
     out.print("\nFewest envs within 5 % of the best rate:")
     out.print(f"    {result.code}", style="bold", soft_wrap=True, markup=False)
     show.print_machine(out, result.machine)

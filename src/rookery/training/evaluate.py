@@ -67,8 +67,14 @@ class Evaluator:
         self._make = lambda: single_env(world, backend, **guard)
         self._against = Against(world, backend, opponents, runs_dir, deterministic, **guard) if opponents else None
 
-    def run(self, agent: Agent, stop: Callable[[], bool] = lambda: False) -> Evaluation | None:
-        """Play; None if it was asked to stop before the end."""
+    def run(
+        self,
+        agent: Agent,
+        stop: Callable[[], bool] = lambda: False,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> Evaluation | None:
+        """Play; None if it was asked to stop before the end. `progress` hears how many episodes there have been, where
+        there are no opponents."""
         started = time.perf_counter()
         if self._against is not None:
             results = self._against.play(agent, self.episodes, self.seed, stop)
@@ -85,6 +91,7 @@ class Evaluator:
         while len(returns) < self.episodes:
             if stop():
                 return None
+            progress(len(returns))
             actions = agent.act(observations, self.deterministic, mask=mask_of(observations, infos), starts=starts)
             observations, _, terminated, truncated, infos = envs.step(actions)
             starts = terminated | truncated

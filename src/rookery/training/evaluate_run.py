@@ -31,6 +31,7 @@ def evaluate_run(
     deterministic: bool | None = None,
     world: str | None = None,
     world_options: Mapping[str, Any] | None = None,
+    progress: Callable[[str, int], None] = lambda opponent, done: None,
 ) -> dict[str, Any]:
     """Play whole episodes with a run's agent, and return the figures.
 
@@ -43,6 +44,7 @@ def evaluate_run(
         world: Another world to play in, which must have the same spaces.
         world_options: Keyword arguments for the world, on top of those it was trained with if it is the same one:
             `evaluate_run("latest", world_options={"opponent": "strong"})`.
+        progress: Called with "" (there is no opponent) and how many episodes there have been.
     """
     positive_int("episodes", episodes)
     trained = open_run(run, runs_dir, best)
@@ -53,7 +55,7 @@ def evaluate_run(
     if deterministic is None:
         deterministic = trained.config.evaluation.deterministic
     with closing(Evaluator(place, trained.config.backend, episodes, seed, deterministic)) as evaluator:
-        played = evaluator.run(trained.agent)
+        played = evaluator.run(trained.agent, progress=lambda done: progress("", done))
     assert played is not None  # nobody asked it to stop
     returns = np.array(played.returns[:episodes])
     return {

@@ -44,8 +44,8 @@ def _share(share: float, interval: list[float]) -> str:
 
 
 @contextmanager
-def counting(games: int) -> Iterator[Callable[[str, int], None]]:
-    """A line on standard error that counts games, if that is a terminal."""
+def counting(total: int, what: str = "games") -> Iterator[Callable[[str, int], None]]:
+    """A line on standard error that counts games or episodes, if that is a terminal."""
     if not sys.stderr.isatty():
         yield lambda opponent, done: None
         return
@@ -55,7 +55,8 @@ def counting(games: int) -> Iterator[Callable[[str, int], None]]:
         nonlocal shown
         if time.perf_counter() - shown > EVERY:
             shown = time.perf_counter()
-            sys.stderr.write(f"\r\x1b[Kagainst {opponent}: {done:,} of {games:,} games")
+            against = f"against {opponent}: " if opponent else ""
+            sys.stderr.write(f"\r\x1b[K{against}{done:,} of {total:,} {what}")
             sys.stderr.flush()
 
     try:

@@ -16,7 +16,7 @@ from rookery.training.league.archive import FOLDER
 from rookery.training.league.league import League
 from rookery.training.opponents import Opponents
 from rookery.training.phases import Phases
-from rookery.training.players import SCRIPTS
+from rookery.training.players import SCRIPTS, check_player
 from rookery.training.seats import Seat, seat_of
 from rookery.training.world import World, duel_of, spaces
 
@@ -72,6 +72,14 @@ def anchored(config: RunConfig) -> dict[str, Any]:
         "evaluation": config.evaluation.model_copy(update={"opponents": judges}),
         "league": config.league.model_copy(update={"baselines": baselines}),
     }
+
+
+def check_opponents(config: RunConfig) -> None:
+    """Refuse opponents that are not there, before anything is compiled and before the run has a folder."""
+    named = [opponent.who for opponent in _opponents(config)]
+    for who in (*named, *config.evaluation.opponents, *config.league.baselines):
+        if who not in ("self", "latest", "archive"):
+            check_player(who, config.runs_dir)
 
 
 def _whole_path(who: str) -> str:

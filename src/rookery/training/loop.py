@@ -69,6 +69,8 @@ class Loop:
         self._first_share = self._share(self.steps)
         self.gatherer.begin(observations, infos)
         self._look_around()  # a run that was interrupted may have had no time for it
+        compiled = self._engine.backend == "kernel"
+        self._event("doing", text="making the first steps" + " (a machine's first run compiles)" * compiled)
         while not (reason := self._reason()):
             self._go_on_with_next_phase()
             self._advance()

@@ -142,6 +142,16 @@ def find_player(who: str, seat: Seat, runs_dir: str | Path = "runs", *, determin
     return seated(agent, name, seat, deterministic=deterministic)
 
 
+def check_player(who: str, runs_dir: str | Path = "runs") -> None:
+    """Refuse a player that is not there. Nothing is loaded, so whether it fits is seen later."""
+    path = who.rpartition(":")[0]
+    if path.endswith(".py"):
+        if not Path(path).is_file():
+            raise OptionError(f"{who!r}: there is no file {path!r}")
+    elif who.lower() not in SCRIPTS and who not in SHIPPED and not (Path(who) / MANIFEST).is_file():
+        _find_run(who, Path(runs_dir))
+
+
 def seated(agent: Agent, name: str, seat: Seat, *, deterministic: bool = True, seed: int = 0) -> AgentPlayer:
     """An agent as a player, if it fits the seat. One that chooses among hockey's discrete actions fits where four
     numbers are wanted."""
@@ -164,14 +174,18 @@ def _find_agent(who: str, runs_dir: Path) -> tuple[Agent, str]:
         return shipped_agent(who), SHIPPED[who]
     if (Path(who) / MANIFEST).is_file():
         return agent_in(Path(who)), _folder_name(Path(who))
+    run = _find_run(who, runs_dir)
+    return load_agent(run), run.name
+
+
+def _find_run(who: str, runs_dir: Path) -> RunDir:
     try:
-        run = RunDir.find(who, runs_dir)
+        return RunDir.find(who, runs_dir)
     except RunError as error:
         raise OptionError(
             f"there is no player {who!r}: give none, weak or strong (scripts), {' or '.join(SHIPPED)} (comes with "
             f"rookery), a run, a checkpoint's folder, or file.py:Agent; {error}"
         ) from error
-    return load_agent(run), run.name
 
 
 def _folder_name(folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -95,7 +96,8 @@ def _refuse_while_imported(name: str) -> None:
 
 def _name(config: RunConfig, world: World) -> str:
     suffix = f"_vec{config.num_envs}" if isinstance(config.num_envs, int) else ""
-    return f"{world.name}-{config.learner}-s{config.seed}{suffix}"
+    title = re.sub(r"[^A-Za-z0-9_.+=,@-]+|[.]{2,}", "-", world.name).strip("-.")[:60]  # a file may be called anything
+    return f"{title or 'world'}-{config.learner}-s{config.seed}{suffix}"
 
 
 def _work(
@@ -129,7 +131,10 @@ def _latest(run: RunDir, config: RunConfig) -> Any:
     step, saved = checkpoints.load_latest()
     run.truncate_after(step)
     if step >= config.steps:
-        say(f"{run.name} has made its {config.steps:,} steps; with more of them (--steps N) it goes on")
+        say(
+            f"{run.name} has made {step:,} steps, and {config.steps:,} are asked for; with more of them (--steps N) it "
+            "goes on"
+        )
     return saved
 
 
@@ -160,7 +165,8 @@ def _announce(
         "threads": getattr(config, config.learner).threads,
     }
     sinks.write(Event("start", step or 0, facts))
-    notes = [world.note if step is None else "", changed, _few_updates(config, learner)]
+    over = step is not None and step >= config.steps
+    notes = [world.note if step is None else "", changed, "" if over else _few_updates(config, learner)]
     for text in filter(None, notes):
         sinks.write(Event("note", step or 0, {"text": text}))
 

@@ -50,13 +50,16 @@ class RunDir:
         if name == "latest":
             raise RunError("'latest' stands for the newest run, so that no run can have this name")
         base = Path(base)
-        base.mkdir(parents=True, exist_ok=True)
+        for folder in filter(None, (base, checkpoint_dir)):
+            _make_folder(folder)
         for number in count(1):
             run = cls(base / (name if number == 1 else f"{name}-{number}"), checkpoint_dir)
             try:
                 run.path.mkdir()  # whoever makes the folder has the name
             except FileExistsError:
                 continue
+            except OSError as error:
+                raise RunError(f"no run can be kept in {base} ({error.strerror})") from None
             run._write(run._birth, {"created": time.time()})
             return run
         raise AssertionError
@@ -145,6 +148,14 @@ class RunDir:
 
     def _write(self, path: Path, contents: dict[str, Any]) -> None:
         replace_file(path, [json.dumps(contents, indent=2).encode(), b"\n"])
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = "it is a file" if folder.is_file() else error.strerror
+        raise RunError(f"{folder} cannot be the folder for runs or checkpoints: {why}") from None
 
 
 def _is_run(path: Path) -> bool:

@@ -12,7 +12,12 @@ from typing import Any
 from rookery.training.rundir import RunDir
 
 TAIL = 1 << 16  # bytes from the end of the metrics, which may have grown for days
-WIDE = 250
+COLUMNS = {
+    "run": "name", "world": "world", "learner": "learner", "steps>": "steps", "episodes>": "episodes",
+    "last eval>": "last_eval", "best eval>": "best_eval", "steps/s>": "steps_per_second", "state": "state",
+    "when": "when",
+}  # fmt: skip
+LEAST = ("when", "learner", "world", "episodes>", "steps/s>")  # what a narrow terminal does without, in this order
 
 
 def table(runs_dir: str | Path = "runs") -> list[dict[str, Any]]:
@@ -53,16 +58,24 @@ def print_table(rows: list[dict[str, Any]]) -> None:
     """The rows for a person."""
     from rookery.tools import show
 
-    shown = show.table("", "run", "world", "learner", "steps>", "episodes>", "last eval>", "best eval>", "steps/s>",
-                       "state", "when")  # fmt: skip
+    out, headings = show.console(), list(COLUMNS)
+    shown = _table(headings, rows)
+    for least in LEAST if out.is_terminal else ():
+        if show.width(out, shown) <= out.width:
+            break
+        headings.remove(least)
+        shown = _table(headings, rows)
+    show.print_table(out, shown)
+
+
+def _table(headings: list[str], rows: list[dict[str, Any]]) -> Any:
+    from rookery.tools import show
+
+    shown = show.table("", *headings)
     for found in rows:
-        figures = [_figure(found[key]) for key in ("steps", "episodes", "last_eval", "best_eval", "steps_per_second")]
-        words = [str(found[key] or "-") for key in ("name", "world", "learner", "state", "when")]
-        shown.add_row(*words[:3], *figures, *words[3:])
-    out = show.console()
-    if not out.is_terminal:
-        out.width = WIDE  # a program or a file has no edge at which to wrap
-    out.print(shown)
+        cells = [(found[COLUMNS[heading]], heading.endswith(">")) for heading in headings]
+        shown.add_row(*(_figure(value) if is_figure else str(value or "-") for value, is_figure in cells))
+    return shown
 
 
 def _figure(value: float | None) -> str:

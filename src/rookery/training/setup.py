@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -19,9 +19,9 @@ from rookery.learners.api import Learner
 from rookery.learners.cpu import threads_for
 from rookery.learners.observations import leaves_of
 from rookery.learners.registry import make_learner
-from rookery.say import say
+from rookery.say import meanwhile, say
 from rookery.training.evaluate import Evaluator
-from rookery.training.lead import anchored, judges, length_of, seat_in, world_for
+from rookery.training.lead import anchored, check_opponents, judges, length_of, seat_in, world_for
 from rookery.training.recipes import recipe_for, usual_learner
 from rookery.training.seats import Seat
 from rookery.training.world import (
@@ -63,6 +63,7 @@ def settle(given: dict[str, Any], actual: Any = None) -> tuple[RunConfig, World]
         changes["world"] = world.source  # its whole path, so that the run can be resumed from anywhere
     config = config.model_copy(update=changes)
     check_phases(config)  # the learner is known only now
+    check_opponents(config)
     return config, world
 
 
@@ -92,7 +93,8 @@ def planned(config: RunConfig, world: World, saved: Any = None) -> RunConfig:
     workers = config.workers
     if backend == "process" and wish is not None and workers is None:
         workers = min(usable_cores(), wish)
-    choice = plan(world.source, wish, backend, workers, config.start_method, world.env_kwargs)
+    with meanwhile(f"measuring a step of {world.name}") if not world.kernel else nullcontext():
+        choice = plan(world.source, wish, backend, workers, config.start_method, world.env_kwargs)
     # While one half of the envs steps in its workers, the policy acts for the other half.
     overlap = choice.backend == "process" and config.learner == "ppo" and choice.num_envs > 1 and not config.is_led
     changes = {

@@ -14,7 +14,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium import spaces as gs
 
-from rookery.engine.source import kernel_of, resolve
+from rookery.engine.source import Source, kernel_of, resolve
 from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.training.seats import seat_of
 
@@ -129,11 +129,25 @@ def spaces(world: World) -> tuple[gs.Space, gs.Space]:
     kernel = kernel_of(source)
     if kernel is not None:
         return kernel.world.observation_space, kernel.world.action_space
-    env = source.make(0)
+    env = _build(source, world)
     try:
         return env.observation_space, env.action_space
     finally:
         env.close()
+
+
+def _build(source: Source, world: World) -> gym.Env:
+    """An env; a world that does not take its options is told of as such."""
+    try:
+        return source.make(0)
+    except TypeError as error:
+        what = str(error).partition(" was raised from the environment creator")[0]
+        if not re.search(r"\(\) (got an unexpected keyword|missing \d+ required)", what):
+            raise
+        raise OptionError(
+            f"{world.name} cannot be built: {what}; its options are given as world_options, as in --set "
+            "world_options.size=5"
+        ) from error
 
 
 def duel_of(world: World, *, keep_actions: bool = False) -> World:
@@ -242,7 +256,9 @@ def _in_file(world: str, kwargs: dict[str, Any]) -> World:
     path, _, attribute = world.rpartition(":") if not world.endswith(".py") else (world, "", "")
     if not attribute and Path(path).is_file():
         raise WorldError(f"{world!r}: name the class in the file as well, such as {path}:MyEnv")
-    source = resolve(world if attribute else f"{world}:", kwargs=kwargs)
+    if not attribute:
+        raise WorldError(f"{world!r}: there is no file {path!r}")
+    source = resolve(world, kwargs=kwargs)
     place = f"{Path(path).resolve()}:{attribute}"  # to be found again from anywhere, when the run is resumed
     return World(f"{Path(path).stem}-{attribute}", place, kernel_of(source) is not None, kwargs)
 
@@ -260,6 +276,8 @@ def _twin(world: str, other: str, kwargs: dict[str, Any]) -> World:
 
 
 def _unknown(world: str) -> str:
+    if Path(world).is_dir():
+        return f"{world!r} is a folder: name a config file, or a class in a file, such as my_file.py:MyEnv"
     near = _near(world)
     if near:
         return f"{world!r} is not a world that is known here; did you mean {' or '.join(near)}?"

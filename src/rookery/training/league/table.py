@@ -9,8 +9,6 @@ from rookery.training.league.report import Report
 from rookery.training.league.standing import Standing
 from rookery.training.league.stored import StoredLeague
 
-WIDE = 200  # where there is no edge at which to wrap
-
 
 def stored_rows(league: StoredLeague) -> list[dict[str, Any]]:
     """One row for everyone, the best first; those who left come last. What was won is the learner's. Kinds: "learner",
@@ -79,7 +77,4 @@ def _share(value: float | None) -> str:
 def _print(shown: Any) -> None:
     from rookery.tools import show
 
-    out = show.console()
-    if not out.is_terminal:
-        out.width = WIDE
-    out.print(shown)
+    show.print_table(show.console(), shown)
