@@ -56,9 +56,7 @@ def _space(world):
 
 def _share_out(envs):
     """Have two threads at work from the first round on, however short it is."""
-    from rookery.engine.pool import Pool
-
-    envs._pool, envs._alone = Pool(2, envs._runner.step), False
+    envs._sharing.share()
 
 
 def test_plain_python_gives_what_compiled_code_gives():
@@ -379,29 +377,6 @@ def test_a_lone_env_takes_no_action_for_another(world, action):
     env.reset(seed=1)
     with pytest.raises(SpaceError, match="is not in"):
         env.step(action)
-
-
-def test_ctrl_c_leaves_no_thread_behind():
-    """A round that is interrupted is over for all threads before anybody hears of it."""
-    from rookery.engine.pool import Pool
-
-    done, interrupts = [], [KeyboardInterrupt()]
-
-    def work(low, high, slot):
-        if slot == 0 and interrupts:
-            raise interrupts.pop()
-        done.append((low, high))
-        return 0
-
-    pool = Pool(3, work)
-    with pytest.raises(KeyboardInterrupt):
-        pool.run(12)
-    done.clear()
-    for _ in range(20):
-        done.clear()
-        pool.run(12)
-        assert sorted(done) == [(k, k + 1) for k in range(12)]
-    pool.close()
 
 
 def test_a_registered_limit_and_wrappers_are_kept():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,8 +16,8 @@ from rookery.engine.crew import Facts, Segment
 from rookery.engine.engine import EPISODE, Engine
 from rookery.engine.failure import Failure
 from rookery.engine.kernel_crew import KernelCrew, env_numbers
-from rookery.engine.pool import Pool
 from rookery.engine.settings import Settings, positive_int
+from rookery.engine.sharing import Sharing
 from rookery.engine.source import Source, kernel_of
 from rookery.engine.stepper import Report
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
@@ -31,8 +30,6 @@ MODES = {
     AutoresetMode.SAME_STEP: SAME_STEP,
     AutoresetMode.DISABLED: DISABLED,
 }
-SHARE_OUT = 100e-6  # seconds a round must take on one thread before more are worth waking: that costs 20 us
-TRIAL_ROUNDS = 8  # the quickest of so many decides
 SAVED = (
     "params",
     "states",
@@ -62,7 +59,6 @@ class KernelEngine(Engine):
             raise OptionError(f"backend='kernel' needs a kernel world, and {source.name} is not one")
         self.world, self.agents, self._kernel = kernel.world, kernel.world.num_agents, kernel
         self._threads = settings.workers
-        self._pool: Pool | None = None
         if self.agents > 1:
             if settings.groups > 1 or settings.batch_size is not None:
                 raise OptionError("a world with several agents is stepped as a whole: leave out groups and batch_size")
@@ -89,8 +85,8 @@ class KernelEngine(Engine):
         self.arena = Arena(self.world, self.num_worlds, max(self._threads, 1), self._given(spec))
         self._runner = Runner(self.arena, MODES[spec.autoreset_mode], self.settings.bad_values != "allow")
         self._crew.attach(self.arena, self._runner)
-        self._pool, self._alone = None, self._threads == 1
-        self._trials: list[float] = []
+        self.close_extras()
+        self._sharing = Sharing(self._runner, self._threads)
         self._silent = not self.world.info and self.world.action_mask is None
         self._info_columns = [(name, f"_{name}", self.arena.infos[name]) for name in self.world.info]
         self._observed = self.batch.observations.only_array
@@ -163,7 +159,7 @@ class KernelEngine(Engine):
             mine[...] = actions  # the common case, at half the price
         else:
             batch.actions.put(ALL, actions, self.num_envs)
-        return self.finish_step(self._runner.step_all() if self._alone else self._outcome(0, self.num_worlds))
+        return self.finish_step(self._runner.step_all() if self._sharing.alone else self._sharing.step())
 
     def finish_step(self, outcome: int) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """What `step` returns, after the compiled code has run."""
@@ -221,28 +217,11 @@ class KernelEngine(Engine):
         return batch.observations.take(rows, self._copy), batch.rewards[rows].copy(), terminated, truncated, infos
 
     def _outcome(self, low: int, high: int) -> int:
-        """Step envs [low, high), on as many threads as are worth it."""
-        runner = self._runner
-        runner.tick()
-        if self._pool is not None and high - low == self.num_worlds:
-            bad = runner.check(low, high)  # nothing moves if any action is bad
-            return bad or self._pool.run(high)
-        if self._alone:
-            return runner.step(low, high)
-        before = time.perf_counter()
-        outcome = runner.step(low, high)
+        """Step envs [low, high)."""
         if high - low == self.num_worlds:
-            self._consider(time.perf_counter() - before)
-        return outcome
-
-    def _consider(self, seconds: float) -> None:
-        """Share the work out if a round takes long enough."""
-        self._trials.append(seconds)
-        if len(self._trials) == TRIAL_ROUNDS:
-            if min(self._trials) > SHARE_OUT:
-                self._pool = Pool(self._threads, self._runner.step)
-            else:
-                self._alone = True
+            return self._sharing.step()
+        self._runner.tick()
+        return self._runner.step(low, high)
 
     # --- what comes back besides numbers ------------------------------------------------------------------------
 
@@ -386,9 +365,9 @@ class KernelEngine(Engine):
         super().resize(num_envs * self.agents)
 
     def close_extras(self, **kwargs: Any) -> None:
-        pool = getattr(self, "_pool", None)
-        if pool is not None:
-            pool.close()
+        sharing = getattr(self, "_sharing", None)
+        if sharing is not None:
+            sharing.close()
 
 
 def _columns(infos: dict[str, Any], records: np.ndarray, names: Any, rows: Any, spoke: np.ndarray) -> None:

@@ -11,9 +11,6 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from rookery.engine.kernel import KernelEngine
 from rookery.learners.api import Learner
@@ -21,22 +18,8 @@ from rookery.learners.perceptron import forward
 from rookery.learners.ppo import FEW_ROWS, PPO
 from rookery.worlds.batch_loop import STEP
 from rookery.worlds.loop import ENDED, FAULT
+from rookery.worlds.native import call_entry
 from rookery.worlds.runner import TURN
-
-
-@intrinsic
-def _step_world(typing_context: Any, function: Any, plan: Any, envs: Any) -> Any:
-    """Call a world's compiled entry point, by its address, for all envs."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        number = cgutils.ir.IntType(64)
-        kind = cgutils.ir.FunctionType(number, [number.as_pointer(), *[number] * 4])
-        entry = builder.inttoptr(arguments[0], kind.as_pointer())
-        plan_pointer = builder.inttoptr(arguments[1], number.as_pointer())
-        zero = number(0)
-        return builder.call(entry, [plan_pointer, number(STEP), zero, arguments[2], zero])
-
-    return types.int64(types.int64, types.int64, types.int64), generate
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -61,7 +44,7 @@ def _roll(
             kept_actions[t, i] = best
             env_actions[i] = best + start
         plan[TURN] += 1
-        outcome = _step_world(entry, plan_address, envs)
+        outcome = call_entry(entry, plan_address, STEP, 0, envs, 0)
         if outcome & FAULT or (outcome & ENDED and truncated.any()):
             return t - first, outcome
         kept_rewards[t] = env_rewards

@@ -22,8 +22,8 @@ NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
 # What a step may come to, besides numbers; a batch returns the union.
 NOTHING, ENDED, FAULT = 0, 1, 2
 HARD = 4  # it was not made, being a hard one: of the first kind, of the second kind if one more, and so on
-# What `faults` holds for an env.
-FINE, BAD_OBSERVATION, BAD_REWARD, BAD_ACTION, NOT_RUNNING = range(5)
+# What `faults` holds for an env. STOPPED stands at the first of several envs, one of which raised an exception.
+FINE, BAD_OBSERVATION, BAD_REWARD, BAD_ACTION, NOT_RUNNING, STOPPED = range(6)
 
 COLUMNS = (
     "states",  # (n,) records
@@ -67,7 +67,7 @@ class Parts(NamedTuple):
 def build(world: KernelWorld) -> Parts:
     """The parts of the loop, closed over a world's functions."""
     agents, size = world.num_agents, math.prod(world.observation_space.shape or ())
-    choices, kinds = mask_size(world), world.hard_kinds
+    choices, kinds, informs = mask_size(world), world.hard_kinds, bool(world.info)
     world_reset, observe = build_resetter(world), adapt(world.observe, "observe")
     clear, masks = build_clearer(world.state_dtype), build_masker(world)
     act, act_if_easy = build_actor(world), build_easy_actor(world)
@@ -173,7 +173,8 @@ def build(world: KernelWorld) -> Parts:
         """All that follows the world's own step."""
         state, params = columns.states[i], columns.params[i * per_env]
         state.steps += 1
-        columns.spoke[i] = True
+        if informs:
+            columns.spoke[i] = True
         truncated = params.time_limit > 0 and state.steps >= params.time_limit
         look(columns, tables, i, state, params)
         settle(columns, i, terminated, truncated)

@@ -25,13 +25,26 @@ from rookery.worlds import cache
 from rookery.worlds.arena import BOOKS, HEADER, Arena, Books
 from rookery.worlds.batch_loop import build_loop
 from rookery.worlds.kernel import KernelWorld, own_codes
-from rookery.worlds.loop import COLUMNS, Columns
+from rookery.worlds.loop import COLUMNS, FAULT, STOPPED, Columns
 from rookery.worlds.translate import translate
 from rookery.worlds.trouble import explained, rehearse
 
 INLINED = tuple(f"rookery.worlds.{name}" for name in ("acting", "batch_loop", "kernel", "loop"))
 SIGNATURE = types.int64(types.CPointer(types.int64), types.int64, types.int64, types.int64, types.int64)
 PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 4)
+
+# What is called from outside. An exception ends here: it would leave the batch half stepped without a word.
+_ENTRY = """
+def entry(address, what, low, high, slot):
+    plan = carray(address, ({},))
+    header = ({})
+    columns, books, tables = Columns({}), Books({}), Tables({})
+    try:
+        return work(columns, tables, books, what, low, high, slot, header)
+    except Exception:
+        columns.faults[low] = STOPPED
+        return FAULT
+"""
 
 _loaded: dict[str, tuple[Any, Any]] = {}  # fingerprint -> (function, what keeps its code in memory)
 
@@ -41,17 +54,33 @@ def entry_point(world: KernelWorld) -> Any:
     releases the GIL, and returns the union of what came of the envs' steps."""
     arena = Arena(world, 1)
     loop = build_loop(world)
-    key = cache.fingerprint(
-        loop, [_forms(arena), numba.__version__, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
-    )
+    names = [*COLUMNS, *BOOKS, *arena.tables]
+    easy = cache.fingerprint(world.easy, "")  # not compiled here, but rehearsed whenever it is another one
+    key = cache.fingerprint(loop, [names, easy, _forms(arena), _ENTRY, *_circumstances()])
     if key not in _loaded:
         found = cache.read(world.name, key)
         if found is None:
             say(f"compiling {world.name}: once for this machine, after which it is found on disk")
             found = _compile(world, arena, loop)
             cache.write(world.name, key, *found)
-        _loaded[key] = _load(*found)
+        _loaded[key] = _load(*found, PROTOTYPE)
     return _loaded[key][0]
+
+
+def compiled(name: str, function: Any, signature: Any) -> Any:
+    """A function of 64-bit numbers as a C function that releases the GIL. It is kept on disk as worlds are."""
+    key = cache.fingerprint(function, [str(signature), *_circumstances()])
+    if key not in _loaded:
+        found = cache.read(name, key)
+        if found is None:
+            found = _object_code(translate(function, partial(_jit, inlined=())), signature)
+            cache.write(name, key, *found)
+        _loaded[key] = _load(*found, ctypes.CFUNCTYPE(*[ctypes.c_int64] * (1 + len(signature.args))))
+    return _loaded[key][0]
+
+
+def _circumstances() -> list[str]:
+    return [numba.__version__, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
 
 
 def _forms(arena: Arena) -> list[tuple[Any, int]]:
@@ -63,10 +92,14 @@ def _compile(world: KernelWorld, arena: Arena, loop: Any) -> tuple[str, bytes]:
     """The name of the entry point, and object code that holds it."""
     rehearse(world)
     with explained(world):
-        entry = _entry(arena, translate(loop, partial(_jit, inlined=own_codes(world))))
-        compiled = numba.cfunc(SIGNATURE, error_model="numpy")(entry)
-    module = llvm.parse_assembly(compiled.inspect_llvm())
-    return compiled.native_name, _target_machine().emit_object(module)
+        return _object_code(_entry(arena, translate(loop, partial(_jit, inlined=own_codes(world)))), SIGNATURE)
+
+
+def _object_code(function: Any, signature: Any) -> tuple[str, bytes]:
+    llvm.initialize_native_asmparser()  # there may be instructions that LLVM has no name for (see team.py)
+    made = numba.cfunc(signature, error_model="numpy")(getattr(function, "py_func", function))
+    module = llvm.parse_assembly(made.inspect_llvm())
+    return made.native_name, _target_machine().emit_object(module)
 
 
 def _jit(function: Any, inlined: Collection[Any]) -> Any:
@@ -84,7 +117,7 @@ def _entry(arena: Arena, work: Any) -> Any:
     """A function that makes arrays of a plan's addresses and hands them to `work`."""
     scope: dict[str, Any] = {
         "carray": numba.carray, "pointer": _pointer, "work": work, "Columns": Columns, "Books": Books,
-        "Tables": arena.tables_type,
+        "Tables": arena.tables_type, "STOPPED": STOPPED, "FAULT": FAULT,
     }  # fmt: skip
     arrays, at = [], len(HEADER)
     for k, (dtype, ndim) in enumerate(_forms(arena)):
@@ -93,16 +126,9 @@ def _entry(arena: Arena, work: Any) -> Any:
         arrays.append(f"carray(pointer(plan[{at}]), ({shape}), dtype{k})")
         at += 1 + ndim
     columns, books = len(COLUMNS), len(COLUMNS) + len(BOOKS)
-    exec(  # noqa: S102 - made of numbers alone
-        "def entry(address, what, low, high, slot):\n"
-        f"    plan = carray(address, ({at},))\n"
-        f"    header = ({', '.join(f'plan[{k}]' for k in range(len(HEADER)))})\n"
-        f"    columns = Columns({', '.join(arrays[:columns])})\n"
-        f"    books = Books({', '.join(arrays[columns:books])})\n"
-        f"    tables = Tables({', '.join(arrays[books:])})\n"
-        "    return work(columns, tables, books, what, low, high, slot, header)\n",
-        scope,
-    )
+    header = ", ".join(f"plan[{k}]" for k in range(len(HEADER)))
+    parts = (", ".join(some) for some in (arrays[:columns], arrays[columns:books], arrays[books:]))
+    exec(_ENTRY.format(at, header, *parts), scope)  # noqa: S102 - made of numbers alone
     return scope["entry"]
 
 
@@ -116,6 +142,20 @@ def _pointer(typing_context: Any, address: Any) -> Any:
     return types.voidptr(types.int64), generate
 
 
+@intrinsic
+def call_entry(typing_context: Any, entry: Any, plan: Any, what: Any, low: Any, high: Any, slot: Any) -> Any:
+    """For other compiled code: call the entry point at an address, with the plan at another."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number = cgutils.ir.IntType(64)
+        kind = cgutils.ir.FunctionType(number, [number.as_pointer(), *[number] * 4])
+        entry, plan, *rest = arguments
+        function = builder.inttoptr(entry, kind.as_pointer())
+        return builder.call(function, [builder.inttoptr(plan, number.as_pointer()), *rest])
+
+    return types.int64(*[types.int64] * 6), generate
+
+
 def _target_machine() -> Any:
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
@@ -124,13 +164,13 @@ def _target_machine() -> Any:
     )  # fmt: skip
 
 
-def _load(name: str, code: bytes) -> tuple[Any, Any]:
+def _load(name: str, code: bytes, prototype: Any) -> tuple[Any, Any]:
     """Bring object code into memory; returns its entry point, and the engine that must outlive it."""
     _prepare_linker()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    return PROTOTYPE(engine.get_function_address(name)), engine
+    return prototype(engine.get_function_address(name)), engine
 
 
 @lru_cache

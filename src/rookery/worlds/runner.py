@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from rookery.errors import BadValue, MissingExtra, RookeryError, SpaceError, UsageError
+from rookery.errors import BadValue, MissingExtra, RookeryError, SpaceError, UsageError, WorldError
 from rookery.worlds.arena import HEADER, Arena
 from rookery.worlds.batch_loop import BEGIN, CHECK, STEP
-from rookery.worlds.loop import BAD_ACTION, BAD_OBSERVATION, BAD_REWARD
+from rookery.worlds.loop import BAD_ACTION, BAD_OBSERVATION, BAD_REWARD, STOPPED
 
 MODE, STRICT, TURN, CLOCK = (HEADER.index(name) for name in ("mode", "strict", "turn", "clock"))
 
@@ -34,7 +34,12 @@ class Runner:
         self._plan[MODE], self._plan[STRICT] = self.mode, self._strict
         self._where = (self.arena, self._plan) if self._plain else (self._plan.ctypes.data,)
         self._numbers = memoryview(self._plan)  # type: ignore[arg-type]
-        self._step_all = partial(self._call, *self._where, STEP, 0, self.arena.num_envs, 0)
+        envs = self.arena.num_envs
+        if self._plain:
+            self._step_all = partial(self._call, *self._where, STEP, 0, envs, 0)
+        else:
+            self.addresses = ctypes.cast(self._call, ctypes.c_void_p).value or 0, self._plan.ctypes.data
+            self._step_all = _prepared(*self.addresses, STEP, 0, envs, 0)
 
     def tick(self) -> None:
         """Begin a round: what is noted from now on belongs to it."""
@@ -52,7 +57,8 @@ class Runner:
     def compiled(self) -> tuple[int, np.ndarray, int]:
         """Where the compiled code lies, its plan, and where that lies: for another compiled loop to call."""
         self._numbers[CLOCK] = _clock()
-        return ctypes.cast(self._call, ctypes.c_void_p).value or 0, self._plan, self._plan.ctypes.data
+        entry, plan = self.addresses
+        return entry, self._plan, plan
 
     def step(self, low: int, high: int, slot: int = 0) -> int:
         """Step envs [low, high); returns the union of ENDED and FAULT. Does nothing if any action is bad."""
@@ -68,6 +74,12 @@ class Runner:
         self.arena.wanted[envs] = True
         self.tick()
         return self._call(*self._where, BEGIN, 0, self.arena.num_envs, 0)
+
+
+def _prepared(function: int, plan: int, *numbers: int) -> Any:
+    """A call of a C function with arguments that are ready for it: 0.5 us, where Python's numbers take 0.9."""
+    call = ctypes.CFUNCTYPE(ctypes.c_int64)(function)
+    return partial(call, ctypes.c_void_p(plan), *map(ctypes.c_int64, numbers))
 
 
 def _compiled(arena: Arena) -> Any:
@@ -92,10 +104,15 @@ def seed_key(seed: int) -> int:
 
 
 def trouble(arena: Arena, env: int) -> RookeryError:
-    """What is wrong with an env whose fault is set, in words; clears the fault."""
+    """What is wrong with an env whose fault is set, in words; clears the fault. Raises what no restart can mend."""
     fault, world = arena.faults[env], arena.world
     arena.faults[env] = 0
     rows = range(env * world.num_agents, (env + 1) * world.num_agents)
+    if fault == STOPPED:
+        raise WorldError(
+            f"{world.name} stopped amid a step, by an exception in compiled code (an index beyond the end of a tuple, "
+            "say); run it as plain Python (plain=True) to see where"
+        )
     if fault == BAD_ACTION:
         action = arena.actions[env].tolist()
         return SpaceError(f"action {action} is not in {world.action_space}")
