@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from collections.abc import Mapping
 from functools import lru_cache
@@ -40,7 +41,8 @@ class Arena:
         self.rows = num_envs * world.num_agents
         self.arrays: dict[str, np.ndarray] = {**self._new_arrays(), **(given or {})}
         for name, flat in (("observations", "flat"), ("finals", "flat_finals"), ("actions", "flat_actions")):
-            self.arrays[flat] = self.arrays[name].reshape(len(self.arrays[name]), -1)
+            array = self.arrays[name]
+            self.arrays[flat] = array.reshape(len(array), math.prod(array.shape[1:]))
         self.tables = {name: np.ascontiguousarray(table) for name, table in world.tables.items()} or NO_TABLES
         self.tables_type = _tables_type(tuple(self.tables))
         self.states["stage"] = OVER
@@ -54,6 +56,8 @@ class Arena:
     def _new_arrays(self) -> dict[str, np.ndarray]:
         world, n, rows = self.world, self.num_envs, self.rows
         low, high = limits(world.observation_space)
+        if np.issubdtype(world.observation_space.dtype, np.floating):  # to be compared without converting anything
+            low, high = (side.astype(world.observation_space.dtype) for side in (low, high))
         action_low, action_high = limits(world.action_space, any_number=world.clips_actions)
         shape, dtype = array_form(world.observation_space)
         action_shape, action_dtype = array_form(world.action_space)
