@@ -11,6 +11,7 @@ from rookery.engine.cuda import CudaEngine
 from rookery.engine.settings import Settings, autoreset
 from rookery.engine.source import resolve
 from rookery.errors import BadValue, OptionError, SpaceError
+from rookery.worlds.cuda import build_bodies, key_of, reserve_in_turn
 from rookery.worlds.hockey.world import HockeyOne, HockeyRows
 from worlds.samples import Poisoned, Stairs, Steerer, Tug, Walker
 
@@ -99,3 +100,18 @@ def test_without_a_gpu_it_says_what_is_missing():
         pytest.skip("there is a GPU here")
     with pytest.raises(OptionError, match=r"needs a GPU.*backend='kernel'"):
         rookery.make_vec(Walker, 4, backend="cuda")
+
+
+def test_kernels_are_made_anew_for_other_easy_steps():
+    """What a GPU runs depends on `easy` and on how many kinds of long steps there are, not on `step` alone."""
+
+    class AllHard(Stairs):
+        @staticmethod
+        def easy(state, action):
+            return 1, 0.0, False
+
+    class OneKind(Stairs):
+        hard_kinds = 1
+
+    keys = [key_of(build_bodies(world(), reserve_in_turn), "") for world in (Stairs, AllHard, OneKind, Stairs)]
+    assert keys[0] == keys[3] and len(set(keys)) == 3

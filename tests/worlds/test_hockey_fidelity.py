@@ -81,7 +81,24 @@ def test_a_bad_file_is_refused_in_one_line(content, tmp_path, capsys):
     assert error.startswith("error: ") and error.count("\n") == 1
 
 
+def test_rows_of_which_something_is_unknown_are_left_out(rows, tmp_path):
+    """NaN in one row would be the error of all."""
+    holed = rows[:3].copy()
+    holed[0, 57], holed[1, 30] = np.nan, np.nan
+    np.savez(tmp_path / "holed.npz", rows=holed)
+    assert np.array_equal(fidelity.read_rows(tmp_path / "holed.npz"), rows[2:3])
+
+
 def test_replay_refuses_rows_of_another_width():
     """The number of columns is checked."""
     with pytest.raises(ValueError, match="65 columns"):
         replay(np.zeros((2, 64)))
+
+
+def test_replay_takes_no_rows_and_refuses_what_is_no_action(rows):
+    """One row's NaN would keep all others from being stepped."""
+    assert replay(rows[:0])["next_observation"].shape == (0, 18)
+    bad = rows[:3].copy()
+    bad[1, 24] = np.nan
+    with pytest.raises(ValueError, match="row 1: the actions must be finite"):
+        replay(bad)

@@ -120,6 +120,22 @@ def test_a_mode_brings_its_time_limit(mode, limit):
         assert terminated[0] == (infos["winner"][0] != 0)
 
 
+def test_a_puck_is_let_go_when_keep_mode_ends():
+    """Else it would count as caught, in this step and all that follow."""
+    env = KernelEnv(Hockey, plain=True)
+    env.reset(seed=1)
+    env.state.hold[0] = 15
+    env.set_parameters(keep_mode=False)
+    observation, _, _, _, info = env.step(np.zeros(8, np.float32))
+    assert observation[16] == 0 and info["reward_touch_puck"] == 0
+
+
+def test_the_opponent_can_be_named_as_player_two():
+    """One against a script: the same by either name, and weak unless told."""
+    for given, player in (({}, 1), ({"opponent": "strong"}, 2), ({"player_two": "strong"}, 2)):
+        assert gym.make(ONE, plain=True, **given).unwrapped.parameters["player_two"] == player
+
+
 def test_the_starting_side_alternates_unless_told():
     """The puck lies in the half of who starts; `one_starts` decides for good."""
     env = KernelEnv(Hockey)
@@ -157,6 +173,7 @@ def test_pairings_end_as_in_the_original():
         ({"rows": 3}, "rows should be 1"),
         ({"keepmode": True}, "did you mean 'keep_mode'"),
         ({"discrete": True, "action_fineness": 1}, "action_fineness should be a whole number from 2"),
+        ({"one_starts": 2}, "one_starts should be 1, 0, or -1 for in turn, got 2"),
     ],
 )
 def test_what_is_misspelt_is_named(kwargs, words):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import subprocess
 import sys
@@ -11,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import rookery
 from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.worlds.env import KernelEnv, find_world
 from worlds import broken
-from worlds.samples import Walker
+from worlds.samples import Poisoned, Walker
 
 
 @pytest.mark.parametrize(
@@ -27,6 +29,16 @@ from worlds.samples import Walker
         (broken.ThroughModule, "write `from worlds.samples import half`"),
         (broken.Raises, "cannot raise an exception"),
         (broken.WritesTooFar, "out of bounds"),
+        (broken.Recursive, "factorial calls itself"),
+        (broken.ReadsAClass, "ReadsAClass is a class; constants are numbers"),
+        (broken.NumpyRandom, "take rookery.worlds.random"),
+        (broken.PythonRandom, "take rookery.worlds.random"),
+        (broken.SetsAGlobal, "STORE_GLOBAL"),
+        (broken.Clips, "clip cannot be compiled for what it is given"),
+        (broken.WritesASlice, "written number by number"),
+        (broken.TooLarge, "300 out of bounds for uint8"),
+        (broken.DrawsFromANumber, "no attribute 'seed'"),
+        (broken.EasyMisspelt, "no field 'y'"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -49,6 +61,25 @@ def test_mistakes_are_shown_at_their_line(world, words):
         (broken.OddType, "OddType.state should map names to NumPy types"),
         (broken.NoSpace, "NoSpace.observation_space should be one of Box"),
         (broken.NoKinds, "NoKinds.hard_kinds should be a whole number from 1 up, got 0"),
+        (broken.FloatAgents, "FloatAgents.num_agents should be a whole number from 1 up, got 1.5"),
+        (broken.NamedParameter, "NamedParameter.parameters: 'speed' should be a number, got 'fast'"),
+        (broken.NoLimit, "NoLimit.time_limit should be a number of steps, or 0 for never"),
+        (broken.KeywordField, "KeywordField.state: 'for' cannot be the name"),
+        (broken.HiddenTable, "HiddenTable.tables: '_prices' cannot be the name"),
+        (broken.WordTable, "WordTable.tables: 'names' should hold numbers"),
+        (broken.RaggedTable, "RaggedTable.tables: 'levels' cannot be an array"),
+        (broken.ListedState, "ListedState.state should be a dictionary"),
+        (broken.BoolArray, "'walls' is an array of bools, which cannot be compiled; take 'u1'"),
+        (broken.WordField, "WordField.info: 'name' has the type"),
+        (broken.HalfFloats, "observation_space has the type float16"),
+        (broken.EngineInfo, "EngineInfo.info may not have a field 'final_obs'"),
+        (broken.MaskedBox, "action_mask is for Discrete actions"),
+        (broken.AliasOfNothing, "'quick' is for a parameter that does not exist"),
+        (broken.RewardsOfOne, "asks for 'rewards', with one agent: return the reward"),
+        (broken.SwappedReturns, "1.0 does not say whether the episode terminated"),
+        (broken.EasyWithoutAKind, r"\(step should return .*; easy, a whole number before that\)"),
+        (broken.EasyChanges, "easy returned 1, for a long step, after it had changed the state"),
+        (broken.NoSuper, r"NoSuper.__init__ should call super\(\).__init__"),
         ("nothing", "is not a KernelWorld|No module"),
         (int, "is not a KernelWorld"),
     ],
@@ -58,6 +89,29 @@ def test_what_cannot_work_is_refused(world, words):
     """Before anything is compiled."""
     with pytest.raises((WorldError, ImportError), match=words):
         KernelEnv(world)
+
+
+def test_several_agents_return_one_value():
+    """A pair, as worlds of one agent return it, would count as an end of every step."""
+    with pytest.raises(WorldError, match=r"\(1.0, False\) does not say whether the episode terminated"):
+        rookery.make_vec(broken.BothReturned, 2, backend="kernel")
+
+
+def test_an_exception_in_compiled_code_is_raised():
+    """It would leave the batch half stepped, at this step and all that follow."""
+    envs = rookery.make_vec(broken.BeyondATuple, 3, backend="kernel", on_failure="restart")
+    envs.reset(seed=1)
+    for _ in range(3):
+        envs.step(envs.action_space.sample())
+    with pytest.raises(WorldError, match=r"BeyondATuple stopped amid a step.*plain=True"):
+        envs.step(envs.action_space.sample())
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 2**63, 1.5], ids=str)
+def test_whole_parameters_stay_whole(value):
+    """Neither NaN, infinity nor what is too large passes for a whole number."""
+    with pytest.raises(OptionError, match="'harm' should be a whole number"):
+        Poisoned(harm=value)
 
 
 def test_unknown_parameters_are_refused_with_the_nearest_known():
@@ -127,7 +181,7 @@ def test_compiled_code_is_kept_until_any_file_changes(tmp_path, monkeypatch):
 
 
 def test_everything_that_code_reads_is_part_of_the_key():
-    """Enums, modules and default values count; installed libraries count by name."""
+    """Enums, tuples of arrays, and what is taken out of modules count; installed libraries count by name."""
     import enum
     import types
 
@@ -135,19 +189,40 @@ def test_everything_that_code_reads_is_part_of_the_key():
 
     def key(value):
         scope = {"thing": value}
-        exec("def f(x):\n    return thing", scope)
+        exec("def f(x):\n    return thing.inner.Kind.SIZE.A", scope)
         return fingerprint(scope["f"], "")
 
-    def module(size):
+    def module(**contents):
         made = types.ModuleType("geometry")
-        made.__file__, made.SIZE = "/somewhere/geometry.py", size
+        made.__file__ = "/somewhere/geometry.py"
+        vars(made).update(contents)
         return made
 
-    one, two = (enum.IntEnum("M", {"A": value}) for value in (1, 2))
-    assert key(one) != key(two)
-    assert key(module(1.0)) != key(module(2.0))
-    assert key(module(1.0)) == key(module(1.0))
+    for kind in (enum.IntEnum, enum.Enum):
+        one, two = (kind("Kind", {"A": value}) for value in (1, 2))
+        assert key(one) != key(two)
+        assert key(module(Kind=one)) != key(module(Kind=two))
+    assert key(module(SIZE=1.0)) != key(module(SIZE=2.0))
+    assert key(module(SIZE=1.0)) == key(module(SIZE=1.0, OTHER=3.0))
+    assert key(module(inner=module(SIZE=1.0))) != key(module(inner=module(SIZE=2.0)))
+    assert key((np.zeros(5000), 1)) != key((np.arange(5000) == 2500, 1))
     assert key(np) == key(np)
+
+
+def test_the_order_of_tables_is_part_of_the_key():
+    """Two worlds whose tables differ in their order alone do not share code that tells them by their place."""
+
+    class Quotes(Walker):
+        def __init__(self, **prices):
+            self.tables = {"slopes": np.zeros(3), **{name: np.array([price]) for name, price in prices.items()}}
+            super().__init__()
+
+        @staticmethod
+        def observe(state, out, tables):
+            out[0], out[1], out[2] = tables.bid[0], tables.ask[0], 0.0
+
+    for world in (Quotes(bid=1.0, ask=2.0), Quotes(ask=2.0, bid=1.0)):
+        assert KernelEnv(world).reset(seed=1)[0].tolist() == [1.0, 2.0, 0.0]
 
 
 def test_a_spoilt_cache_is_compiled_again(tmp_path, monkeypatch):

@@ -51,6 +51,7 @@ def build_actor(world: KernelWorld) -> Function:
         first = i * agents
         for row in range(first, first + agents):
             clear_info(columns.infos[row])
+            columns.rewards[row] = 0.0
         rewards, infos = columns.rewards[first : first + agents], columns.infos[first : first + agents]
         terminated = step(state, columns.actions[i], params, tables, columns.scratch[slot], infos, rewards)
         for agent in range(agents):
@@ -80,6 +81,7 @@ def build_easy_actor(world: KernelWorld) -> Function:
         rewards, infos = columns.rewards[first : first + agents], columns.infos[first : first + agents]
         for row in range(first, first + agents):
             clear_info(columns.infos[row])
+            columns.rewards[row] = 0.0
         kind, terminated = easy(state, columns.actions[i], params, tables, infos, rewards)
         if kind == 0:
             for agent in range(agents):

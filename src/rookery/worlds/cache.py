@@ -11,12 +11,13 @@ import json
 import os
 import sysconfig
 import tempfile
+from enum import Enum
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from rookery.places import cache_folder
-from rookery.worlds.translate import closed_over, used_globals
+from rookery.worlds.translate import closed_over, codes, used_globals
 
 STDLIB = sysconfig.get_paths()["stdlib"]
 
@@ -29,45 +30,66 @@ def directory() -> Path:
 def fingerprint(function: Any, circumstances: Any) -> str:
     """A name for what compiling `function` under these circumstances gives."""
     digest = hashlib.sha256(repr(circumstances).encode())
-    seen: set[int] = set()
-    _add(digest, function, seen)
+    _add(digest, function, set(), set())
     return digest.hexdigest()
 
 
-def _add(digest: Any, value: Any, seen: set[int]) -> None:
+def _add(digest: Any, value: Any, seen: set[Any], names: set[str]) -> None:
+    """Count a value in, as code reads it that mentions these names."""
     inner = getattr(value, "py_func", value)  # of a function that its author compiled
     if isinstance(inner, FunctionType):
-        if id(inner) in seen:
-            return
-        seen.add(id(inner))
-        _add_code(digest, inner.__code__)
-        digest.update(repr((inner.__defaults__, inner.__kwdefaults__)).encode())
-        for name, part in sorted({**used_globals(inner), **closed_over(inner)}.items()):
-            digest.update(name.encode())
-            _add(digest, part, seen)
-    elif isinstance(inner, (ModuleType, type)):
-        _add_namespace(digest, inner, seen)
+        _add_function(digest, inner, seen)
+    elif isinstance(inner, ModuleType):
+        _add_module(digest, inner, seen, names)
+    elif isinstance(inner, type):
+        _add_class(digest, inner, seen)
     elif hasattr(inner, "tobytes") and hasattr(inner, "dtype"):
         digest.update(f"{inner.dtype}{inner.shape}".encode() + inner.tobytes())
+    elif isinstance(inner, tuple):
+        digest.update(type(inner).__name__.encode())
+        for part in inner:
+            _add(digest, part, seen, names)
     else:
         digest.update(repr(inner).encode())
 
 
-def _add_namespace(digest: Any, space: Any, seen: set[int]) -> None:
-    """What a module or a class (an enum, say) has to offer: its functions and constants. Of installed libraries, only
-    the name: their code does not change between two starts, or their version does."""
+def _add_function(digest: Any, function: FunctionType, seen: set[Any]) -> None:
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    _add_code(digest, function.__code__)
+    digest.update(repr((function.__defaults__, function.__kwdefaults__)).encode())
+    mentioned = {name for code in codes(function.__code__) for name in code.co_names}
+    for name, part in sorted({**used_globals(function), **closed_over(function)}.items()):
+        digest.update(name.encode())
+        _add(digest, part, seen, mentioned)
+
+
+def _add_module(digest: Any, module: ModuleType, seen: set[Any], names: set[str]) -> None:
+    """What code takes out of a module. Of installed libraries, only the name: their code does not change between two
+    starts, or their version does."""
+    digest.update(module.__name__.encode())
+    path = getattr(module, "__file__", None) or ""
+    if not path or "site-packages" in path or path.startswith(STDLIB):
+        return
+    for name in sorted(names & vars(module).keys()):
+        if (id(module), name) not in seen:
+            seen.add((id(module), name))
+            digest.update(name.encode())
+            _add(digest, vars(module)[name], seen, names)
+
+
+def _add_class(digest: Any, space: type, seen: set[Any]) -> None:
+    """What a class (an enum, say) has to offer: its functions and constants."""
     digest.update(space.__name__.encode())
-    path = getattr(space, "__file__", None) or ""
-    if id(space) in seen or (
-        isinstance(space, ModuleType) and (not path or "site-packages" in path or path.startswith(STDLIB))
-    ):
+    if id(space) in seen:
         return
     seen.add(id(space))
     for name, part in sorted(vars(space).items()):
-        simple = isinstance(part, (bool, int, float, str, tuple)) or hasattr(part, "tobytes")
+        simple = isinstance(part, (bool, int, float, str, tuple, Enum)) or hasattr(part, "tobytes")
         if not name.startswith("__") and (simple or isinstance(getattr(part, "py_func", part), FunctionType)):
             digest.update(name.encode())
-            _add(digest, part, seen)
+            _add(digest, part, seen, set())
 
 
 def _add_code(digest: Any, code: CodeType) -> None:

@@ -19,6 +19,7 @@ import torch
 from rookery.errors import MissingExtra, OptionError
 from rookery.worlds.acting import build_action_check
 from rookery.worlds.arena import Arena
+from rookery.worlds.cache import fingerprint
 from rookery.worlds.kernel import KernelWorld
 from rookery.worlds.loop import BAD_ACTION, COLUMNS, FAULT, HARD, Columns, build
 from rookery.worlds.plain import PlainRows
@@ -79,6 +80,11 @@ def build_bodies(world: KernelWorld, reserve: Function) -> Bodies:
             notes.trouble[0] = 1
 
     return Bodies(step, step_if_easy, step_hard, begin_wanted)
+
+
+def key_of(bodies: Bodies, circumstances: Any) -> str:
+    """A name for what compiling all of them gives: steps, short ones and long ones are code of their own."""
+    return "".join(fingerprint(body, circumstances) for body in bodies)
 
 
 def reserve_in_turn(notes: Any, kind: int) -> int:

@@ -20,8 +20,7 @@ from numba.cuda.extending import intrinsic
 from numba.cuda.np.numpy_support import carray
 
 from rookery.worlds.arena import Arena
-from rookery.worlds.cache import fingerprint
-from rookery.worlds.cuda import FLAT, FLOAT32, HARD_BLOCK, PLACES, SHARED, WORD, Bodies, Notes, build_bodies
+from rookery.worlds.cuda import FLAT, FLOAT32, HARD_BLOCK, PLACES, SHARED, WORD, Bodies, Notes, build_bodies, key_of
 from rookery.worlds.kernel import KernelWorld, own_codes
 from rookery.worlds.loop import COLUMNS, Columns
 from rookery.worlds.translate import translate
@@ -33,9 +32,9 @@ _made: dict[str, Bodies] = {}  # fingerprint -> kernels: an engine made twice co
 
 
 def kernels(world: KernelWorld) -> Bodies:
-    """The bodies as kernels, compiled when first launched; once for a world and its parameters' types."""
+    """The bodies as kernels, compiled when first launched; once for a world and the types of what it works on."""
     bodies = build_bodies(world, _reserve)
-    key = fingerprint(bodies.step, (world.scratch_dtype, _forms(world)))
+    key = key_of(bodies, _forms(world))
     if key not in _made:
         rehearse(world)
         jit = partial(_jit, inlined=own_codes(world))

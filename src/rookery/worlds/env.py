@@ -16,6 +16,8 @@ from rookery.worlds.loop import DISABLED, FAULT
 from rookery.worlds.plain import PlainRecord
 from rookery.worlds.runner import Runner, seed_key, trouble
 
+SAVED = ("states", "params", "observations", "infos")  # what decides how an env goes on
+
 
 class KernelEnv(gym.Env):
     """One env of a kernel world: the same numbers as in a batch of any size.
@@ -42,7 +44,7 @@ class KernelEnv(gym.Env):
         if world.num_agents > 1:
             raise WorldError(
                 f"{world.name} has {world.num_agents} agents, and Gymnasium's interface is for one: "
-                "use rookery.make_vec, or rookery.worlds.parallel.KernelParallelEnv"
+                "use rookery.make_vec with backend='kernel', or rookery.worlds.parallel.KernelParallelEnv"
             )
         self._settle(Arena(world, 1), render_mode, plain)
 
@@ -141,11 +143,12 @@ class KernelEnv(gym.Env):
 
     def get_state(self) -> dict[str, np.ndarray]:
         """Everything that decides how the env goes on, as arrays."""
-        names = ("states", "params", "observations", "infos")
-        return {name: np.frombuffer(self._arena.arrays[name].tobytes(), np.uint8) for name in names}
+        return {name: np.frombuffer(self._arena.arrays[name].tobytes(), np.uint8) for name in SAVED}
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
         """Go on from what `get_state` gave."""
+        if sorted(state) != sorted(SAVED):
+            raise StateError(f"a state of {self.world.name} should hold {', '.join(SAVED)}, got {', '.join(state)}")
         for name, saved in state.items():
             array = self._arena.arrays[name]
             if saved.nbytes != array.nbytes:
@@ -192,4 +195,6 @@ def find_world(world: Any, parameters: dict[str, Any] | None = None) -> KernelWo
     made = world(**(parameters or {})) if callable(world) else world
     if not isinstance(made, KernelWorld):
         raise WorldError(f"{world!r} is not a KernelWorld")
+    if not hasattr(made, "values"):
+        raise WorldError(f"{made.name}.__init__ should call super().__init__(**parameters)")
     return made

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
+from keyword import iskeyword
 from types import FunctionType
 from typing import Any, ClassVar
 
@@ -21,6 +22,8 @@ from rookery.errors import OptionError, WorldError
 # of the next random number; `steps` counts since the reset; `returns` sums rewards, one per agent.
 ENGINE_FIELDS = (("seed", "u4"), ("episode", "u4"), ("draws", "u4"), ("steps", "i4"), ("stage", "i4"))
 RESERVED = (*(name for name, _ in ENGINE_FIELDS), "returns")
+RESERVED_INFOS = ("action_mask", "final_obs", "final_info", "restarted")  # what the engine itself puts into infos
+COMPILED_TYPES = "?bhilqBHILQfd"  # NumPy's characters for types that compiled code knows
 
 # What each function may ask for, by the names of its arguments, in any order.
 ARGUMENTS = {
@@ -30,6 +33,7 @@ ARGUMENTS = {
     "observe": ("state", "out", "agent", "params", "tables"),
     "action_mask": ("state", "out", "agent", "params", "tables"),
 }
+NUMBER = (bool, int, float, np.integer, np.floating, np.bool_)
 SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
@@ -74,10 +78,10 @@ class KernelWorld:
     easy: Callable[..., Any] | None = None
 
     def __init__(self, **parameters: float | int | bool) -> None:
+        _check(self)
         self.values: dict[str, Any] = {"time_limit": self.time_limit, **self.parameters}
         self._types = {name: _number_type(value) for name, value in self.values.items()}
         self.values.update(self.encode(parameters))
-        _check(self)
 
     @property
     def name(self) -> str:
@@ -119,9 +123,9 @@ class KernelWorld:
         values = {self.aliases.get(name, name): value for name, value in values.items()}
         check_names(self.name, values, self.values)
         for name, value in values.items():
-            if not isinstance(value, (bool, int, float, np.number, np.bool_)):
+            if not isinstance(value, NUMBER):
                 raise OptionError(f"{self.name}: the parameter {name!r} should be a number, got {value!r}")
-            if self._types[name] == "i8" and value != int(value):
+            if self._types[name] == "i8" and not _is_whole(value):
                 raise OptionError(f"{self.name}: the parameter {name!r} should be a whole number, got {value!r}")
         return dict(values)
 
@@ -164,33 +168,105 @@ def _number_type(value: Any) -> str:
     return "i8" if isinstance(value, (bool, int, np.integer, np.bool_)) else "f8"
 
 
+def _is_whole(value: Any) -> bool:
+    return -(2**63) <= value < 2**63 and value == int(value)  # neither for NaN nor for infinity
+
+
 def _check(world: KernelWorld) -> None:
     """Refuse a world that cannot work, in words about the world."""
+    _check_spaces(world)
+    _check_functions(world)
+    for kind in ("num_agents", "hard_kinds"):
+        number = getattr(world, kind)
+        if not isinstance(number, int) or number < 1:
+            raise WorldError(f"{world.name}.{kind} should be a whole number from 1 up, got {number!r}")
+    _check_names(world)
+    _check_parameters(world)
+    for kind in ("state", "scratch", "info"):
+        _check_fields(world, kind)
+    _check_tables(world)
+
+
+def _check_spaces(world: KernelWorld) -> None:
     for kind in ("observation_space", "action_space"):
         space = getattr(world, kind, None)
         if not isinstance(space, SPACES):
             known = ", ".join(s.__name__ for s in SPACES)
             raise WorldError(f"{world.name}.{kind} should be one of {known}, got {space!r}")
+        if np.dtype(space.dtype).char not in COMPILED_TYPES:
+            raise WorldError(f"{world.name}.{kind} has the type {space.dtype}, which cannot be compiled")
+
+
+def _check_functions(world: KernelWorld) -> None:
     for role, arguments in ARGUMENTS.items():
         function = getattr(world, role, None)
         if function is None and role in ("action_mask", "easy"):
             continue
         if not isinstance(function, FunctionType):
             raise WorldError(f"{world.name}.{role} should be a static method: put @staticmethod above `def {role}`")
-        unknown = [name for name in inspect.signature(function).parameters if name not in arguments]
+        asked = inspect.signature(function).parameters
+        unknown = [name for name in asked if name not in arguments]
         if unknown:
             raise WorldError(f"{world.name}.{role} asks for {unknown[0]!r}; it may ask for {', '.join(arguments)}")
-    if not isinstance(world.hard_kinds, int) or world.hard_kinds < 1:
-        raise WorldError(f"{world.name}.hard_kinds should be a whole number from 1 up, got {world.hard_kinds!r}")
+        if "rewards" in asked and world.num_agents == 1:
+            raise WorldError(f"{world.name}.{role} asks for 'rewards', with one agent: return the reward instead")
+    if world.action_mask is not None and not isinstance(world.action_space, spaces.Discrete):
+        raise WorldError(f"{world.name}.action_mask is for Discrete actions, got {world.action_space}")
+
+
+def _check_names(world: KernelWorld) -> None:
     for kind in ("state", "scratch", "info", "parameters", "tables"):
-        odd = [name for name in getattr(world, kind) if not str(name).isidentifier()]
+        declared = getattr(world, kind)
+        if not isinstance(declared, Mapping):
+            raise WorldError(f"{world.name}.{kind} should be a dictionary by name, got {declared!r}")
+        odd = [name for name in declared if not _is_attribute(name)]
         if odd:
             raise WorldError(f"{world.name}.{kind}: {odd[0]!r} cannot be the name of an attribute")
-    taken = [name for name in world.state if name in RESERVED]
-    if taken:
-        raise WorldError(f"{world.name}.state may not have a field {taken[0]!r}: the engine keeps one of that name")
-    for kind in ("state", "scratch", "info"):
+    for kind, names in (("state", RESERVED), ("info", RESERVED_INFOS)):
+        taken = [name for name in getattr(world, kind) if name in names]
+        if taken:
+            raise WorldError(
+                f"{world.name}.{kind} may not have a field {taken[0]!r}: the engine keeps one of that name"
+            )
+    unknown = [name for name, meant in world.aliases.items() if meant not in ("time_limit", *world.parameters)]
+    if unknown:
+        raise WorldError(f"{world.name}.aliases: {unknown[0]!r} is for a parameter that does not exist")
+
+
+def _check_parameters(world: KernelWorld) -> None:
+    if not isinstance(world.time_limit, (int, np.integer)):
+        raise WorldError(
+            f"{world.name}.time_limit should be a number of steps, or 0 for never, got {world.time_limit!r}"
+        )
+    for name, value in world.parameters.items():
+        if not isinstance(value, NUMBER):
+            raise WorldError(f"{world.name}.parameters: {name!r} should be a number, got {value!r}")
+
+
+def _is_attribute(name: Any) -> bool:
+    return isinstance(name, str) and name.isidentifier() and not iskeyword(name) and not name.startswith("_")
+
+
+def _check_fields(world: KernelWorld, kind: str) -> None:
+    try:
+        record = np.dtype(_fields(getattr(world, kind)), align=True)
+    except (TypeError, ValueError) as error:
+        raise WorldError(f"{world.name}.{kind} should map names to NumPy types: {error}") from None
+    for name in record.names or ():
+        if record[name].base.char not in COMPILED_TYPES or not record[name].base.isnative:
+            raise WorldError(
+                f"{world.name}.{kind}: {name!r} has the type {record[name].base}, which cannot be compiled; "
+                "take a type of numbers, such as 'f8', 'i8' or 'u1'"
+            )
+        if record[name].shape and record[name].base == np.bool_:
+            raise WorldError(f"{world.name}.{kind}: {name!r} is an array of bools, which cannot be compiled; take 'u1'")
+
+
+def _check_tables(world: KernelWorld) -> None:
+    for name, table in world.tables.items():
         try:
-            np.dtype(_fields(getattr(world, kind)), align=True)
-        except (TypeError, ValueError) as error:
-            raise WorldError(f"{world.name}.{kind} should map names to NumPy types: {error}") from None
+            kind = np.asarray(table).dtype
+        except ValueError as error:
+            raise WorldError(f"{world.name}.tables: {name!r} cannot be an array: {error}") from None
+        if kind.names is None and kind.char not in COMPILED_TYPES:
+            raise WorldError(f"{world.name}.tables: {name!r} should hold numbers, got the type {kind}")

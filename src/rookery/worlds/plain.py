@@ -25,11 +25,14 @@ class PlainRecord:
     def __init__(self, fields: np.void) -> None:
         object.__setattr__(self, "_fields", fields)
 
+    def __reduce__(self) -> Any:
+        return PlainRecord, (self._fields.copy(),)  # a copy is no longer the env's own
+
     def __getattr__(self, name: str) -> Any:
         return _python(self._fields[self._known(name)])
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._fields[self._known(name)] = value
+        _put(self._fields, self._known(name), value)
 
     def _known(self, name: str) -> str:
         if name not in (self._fields.dtype.names or ()):
@@ -60,14 +63,27 @@ class PlainRows:
         return PlainRows(part) if isinstance(at, slice) else _python(part)
 
     def __setitem__(self, at: Any, value: Any) -> None:
-        self.array[at] = value._fields if isinstance(value, PlainRecord) else value
+        _put(self.array, at, value._fields if isinstance(value, PlainRecord) else value)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.array, dtype) if copy else np.asarray(self.array, dtype)
 
 
 def _python(value: Any) -> Any:
     """A number as Python's own; an array as one whose elements are."""
-    if isinstance(value, np.ndarray) and value.shape:
+    if not isinstance(value, np.ndarray) or not value.shape:
+        return value.item()
+    if value.ndim == 1 and value.dtype.char in "?fd":  # the quickest; of other types it takes less than compiled code
         return memoryview(value)  # type: ignore[arg-type]
-    return value.item()
+    return PlainRows(value)
+
+
+def _put(into: Any, at: Any, value: Any) -> None:
+    """Store a number. One that is too large for its place is a mistake, which compiled code would not notice."""
+    try:
+        into[at] = value
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
 
 
 def entry_point(world: KernelWorld) -> Any:

@@ -7,6 +7,7 @@ before it meets a call to it; here they are found and compiled, so that a world'
 from __future__ import annotations
 
 import dis
+import linecache
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
@@ -43,7 +44,7 @@ def translate(function: Function, jit: Jit, done: dict[Function, Any] | None = N
         copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
         done[function] = jit(copy)
     if done[function] is None:
-        raise WorldError(f"{function.__qualname__} calls itself, which compiled code cannot do")
+        raise WorldError(f"{function.__qualname__} calls itself, which compiled code cannot do{line_of(function)}")
     return done[function]
 
 
@@ -60,7 +61,7 @@ def reachable(function: Any, seen: set[FunctionType] | None = None) -> set[Funct
 
 def used_globals(function: Any) -> dict[str, Any]:
     """The global names that a function's code reads, with their values."""
-    reads = (step for code in _codes(function.__code__) for step in dis.get_instructions(code))
+    reads = (step for code in codes(function.__code__) for step in dis.get_instructions(code))
     names = {step.argval for step in reads if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     return {name: function.__globals__[name] for name in sorted(names) if name in function.__globals__}
 
@@ -71,12 +72,19 @@ def closed_over(function: Any) -> dict[str, Any]:
     return {name: cell.cell_contents for name, cell in zip(function.__code__.co_freevars, cells, strict=True)}
 
 
+def line_of(function: Any, line: int | None = None) -> str:
+    """A line of a function's file, the first of the function unless told, as tracebacks show it."""
+    file, line = function.__code__.co_filename, line or function.__code__.co_firstlineno
+    return f'\n  File "{file}", line {line}\n    {linecache.getline(file, line).strip()}'
+
+
 def _ready(value: Any, jit: Jit, done: dict[Function, Any]) -> Any:
     return translate(value, jit, done) if isinstance(value, FunctionType) else value
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """A function's code, and that of functions defined within it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _codes(constant)
+            yield from codes(constant)

@@ -36,9 +36,9 @@ def read_rows(path: Path) -> np.ndarray:
         rows = file["rows"]
     if rows.ndim != 2 or rows.shape[1] != COLUMNS or not np.issubdtype(rows.dtype, np.number):
         raise ValueError(f"'rows' must be numbers in {COLUMNS} columns, not {rows.dtype} of shape {rows.shape}")
-    rows = rows[~np.isnan(rows[:, PENDING]).any(axis=1)].astype(np.float64)
+    rows = rows[np.isfinite(rows).all(axis=1)].astype(np.float64)
     if len(rows) == 0:
-        raise ValueError("'rows' is empty")
+        raise ValueError("'rows' is empty, or NaN is in each of them")
     return rows
 
 

@@ -28,6 +28,9 @@ def replay(rows: Any, plain: bool = False) -> dict[str, np.ndarray]:
         raise ValueError(f"rows must have {COLUMNS} columns, got an array of shape {rows.shape}")
     if not np.isin(rows[:, 2], (0, 1, 2)).all():
         raise ValueError("column 2, the mode, must be 0, 1 or 2")
+    odd = np.flatnonzero(~np.isfinite(rows[:, ACTIONS]).all(axis=1))
+    if len(odd):  # of a batch with such an action, no env would be stepped
+        raise ValueError(f"row {odd[0]}: the actions must be finite, got {rows[odd[0], ACTIONS].tolist()}")
     arena = Arena(Hockey(), len(rows))
     arena.spread_params()
     arena.params["mode"] = rows[:, 2]

@@ -106,9 +106,11 @@ def play_fully(state: Any, params: Any, scratch: Any) -> None:
 
 def find_touches(state: Any, params: Any, scratch: Any) -> None:
     """Carries a held puck on and finds who touches what; a puck met by a racket may be caught."""
-    if params.keep_mode:
-        for player in range(RACKETS):
+    for player in range(RACKETS):
+        if params.keep_mode:
             keep_puck(state, scratch, player)
+        else:
+            state.hold[player] = 0  # let go, if it was held when the mode was changed
     find_contacts(scratch)
     for player in range(RACKETS):
         if params.keep_mode and scratch.touching[player] > state.touching[player]:

@@ -70,6 +70,8 @@ class HockeyWorld(KernelWorld):
                 numbers[name] = _named(name, value, PLAYERS)
             elif name == "action_fineness" and value != self.values.get(name) and hasattr(self, "_picture"):
                 raise OptionError("action_fineness decides how many actions there are: make a new world to change it")
+            elif name == "one_starts" and value not in (-1, 0, 1):
+                raise OptionError(f"one_starts should be 1, 0, or -1 for in turn, got {value!r}")
             else:
                 numbers[name] = value
         if values.get("time_limit") is not None:
@@ -265,10 +267,9 @@ def hockey(rows: int = 1, discrete: bool = False, **parameters: Any) -> HockeyWo
     return kinds[rows, bool(discrete)](**parameters)
 
 
-def hockey_one(opponent: Any = "weak", discrete: bool = False, **parameters: Any) -> HockeyWorld:
-    """One player against a scripted `opponent`: "weak" or "strong" ("none" stands still)."""
-    kind = HockeyOneDiscrete if discrete else HockeyOne
-    return kind(player_two=opponent, **parameters)
+def hockey_one(discrete: bool = False, **parameters: Any) -> HockeyWorld:
+    """One player against a scripted `opponent`: "weak", unless told, or "strong" ("none" stands still)."""
+    return (HockeyOneDiscrete if discrete else HockeyOne)(**parameters)
 
 
 def _named(name: str, value: Any, names: dict[str, int]) -> int:
