@@ -18,7 +18,7 @@ import pytest
 import rookery
 from conformance.worlds import Counter, Sampler
 from rookery.engine import api
-from rookery.errors import OptionError, SpaceError, WorldError
+from rookery.errors import MemoryShortage, OptionError, SpaceError, WorldError
 
 
 def run_script(tmp_path, code, *args, timeout=60):
@@ -98,6 +98,53 @@ def test_a_world_in_a_file(tmp_path):
         rookery.make_vec(f"{tmp_path}/other.py:Mine", 2)
 
 
+FILE_WORLD = """
+from conformance.worlds import Counter
+
+class Note:
+    pass
+
+class Trouble(Exception):
+    pass
+
+class Mine(Counter):
+    def step(self, action):
+        if action:
+            raise Trouble("enough")
+        return *super().step(action)[:4], {"note": Note()}
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_classes_of_a_file_are_the_same_everywhere(tmp_path, method):
+    """What an env from a file returns, raises and saves may be of classes in that file."""
+    (tmp_path / "mine.py").write_text(FILE_WORLD)
+    name = f"{tmp_path}/mine.py:Mine"
+    envs = rookery.make_vec(name, 2, backend="process", workers=2, start_method=method)
+    here = rookery.make_vec(name, 2, backend="serial")
+    envs.reset(seed=1), here.reset(seed=1)
+    note = here.step([0, 0])[4]["note"][1]
+    assert type(envs.step([0, 0])[4]["note"][1]) is type(note)
+    with pytest.raises(sys.modules[type(note).__module__].Trouble, match="enough"):
+        envs.step([0, 1])
+    here.load_state_dict(envs.state_dict())
+    envs.close()
+
+
+def test_sys_path_may_hold_anything(tmp_path, monkeypatch):
+    """Such as a Path, which Python itself passes over."""
+    monkeypatch.setattr(sys, "path", [*sys.path, tmp_path])
+    rookery.make_vec(Counter, 1, backend="process", workers=1).close()
+
+
+def test_numpy_integers_are_integers():
+    """Numbers that were computed are as good as those that were typed."""
+    envs = rookery.make_vec(Counter, np.int64(4), "serial", np.int32(2), batch_size=np.int64(2))
+    envs.resize(np.int64(3))
+    assert envs.num_envs == 3
+    assert type(envs.num_envs) is int
+
+
 def test_a_list_of_worlds():
     """Each env may be built by a callable of its own."""
     envs = rookery.make_vec([lambda: Counter(2), lambda: Counter(5)], backend="serial")
@@ -138,6 +185,7 @@ def test_a_list_of_worlds():
         (Counter, {"num_envs": 2, "step_timeout": 1.0, "backend": "serial"}, "step_timeout needs backend='process'"),
         (Counter, {"num_envs": 2, "max_restarts": -1}, "max_restarts should be a non-negative integer"),
         (Counter, {"num_envs": 2, "n_envs": 3}, "two names of one option"),
+        (Counter, {"num_envs": 2, "env_kwargs": [3]}, r"env_kwargs should be a dict of keyword arguments, got \[3\]"),
     ],
 )
 def test_bad_input_is_refused_before_any_process_starts(world, options, message, monkeypatch):
@@ -255,6 +303,45 @@ def test_after_ctrl_c_the_step_under_way_can_still_be_received():
     envs.close()
 
 
+@pytest.mark.parametrize("options", [{"batch_size": 300}, {"groups": 300}, {"workers": 3}])
+def test_a_number_of_envs_that_serves_the_other_options(options):
+    """Where it is left open there are enough envs for what is not."""
+    envs = rookery.make_vec(Counter, backend="serial", **options)
+    assert envs.num_envs >= max(options.values())
+    envs.close()
+
+
+class Picky(Counter):
+    """Refuses actions that its rules do not allow, as board games do."""
+
+    action_space = gym.spaces.Discrete(1000)
+
+    def step(self, action):
+        if action != 0:
+            raise ValueError(f"illegal move {action}")
+        return super().step(action)
+
+
+def test_an_env_that_refuses_random_actions_is_not_measured(caplog):
+    """It is run all the same, and the line says why so."""
+    caplog.set_level(logging.INFO, logger="rookery")
+    envs = rookery.make_vec(Picky, 2)
+    envs.reset(seed=1)
+    assert envs.step([0, 0])[0][:, 0].tolist() == [1.0, 1.0]
+    envs.close()
+    assert "not measured, as a step with a random action raised ValueError: illegal move" in caplog.text
+
+
+def test_measuring_an_env_that_hangs_ends(monkeypatch):
+    """With a step_timeout; the engine then finds the hang as in any other step."""
+    monkeypatch.setattr("rookery.engine.probe.START_SECONDS", 2.0)
+    envs = rookery.make_vec(lambda: SlowEnv(60), 2, step_timeout=0.2)
+    envs.reset(seed=1)
+    with pytest.raises(rookery.errors.StepTimeout):
+        envs.step([0, 0])
+    envs.close()
+
+
 def test_falls_back_to_serial_where_there_is_no_linux(monkeypatch, caplog):
     """Other systems get the serial loop and one line that says why."""
     caplog.set_level(logging.INFO, logger="rookery")
@@ -307,3 +394,10 @@ def test_gymnasium_registry_is_shared_with_workers():
         assert one_step(envs)[0][:, 0].tolist() == [1.0, 1.0]
     finally:
         del gym.registry["Counted-v0"]
+
+
+@pytest.mark.parametrize(("world", "backend"), [("CartPole-v1", "serial"), ("rookery/CartPole-v1", "kernel")])
+def test_more_envs_than_memory_holds_are_refused_at_once(world, backend):
+    """Before so much as a list of them is made."""
+    with pytest.raises(MemoryShortage, match="1,000,000,000,000 envs do not fit"):
+        rookery.make_vec(world, 10**12, backend=backend)

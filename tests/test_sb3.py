@@ -28,6 +28,7 @@ class Counter(gym.Env):
         {"n": spaces.Box(0, 99, (2,), np.float32), "seed": spaces.Box(0, 2**31, (1,), np.int64)}
     )
     action_space = spaces.Discrete(3)
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 7}
 
     def __init__(self, limit=4, render_mode=None, reuse=False):
         self.limit, self.render_mode, self.reuse = limit, render_mode, reuse
@@ -289,6 +290,13 @@ def test_pictures():
     blind = vec(Counter)
     assert blind.get_images() == [None, None, None]
     blind.close()
+
+
+def test_metadata_are_the_envs():
+    """SB3's VecVideoRecorder takes the frame rate from there."""
+    mine = vec(Counter)
+    assert mine.metadata == DummyVecEnv([Counter]).metadata == Counter.metadata
+    mine.close()
 
 
 @pytest.mark.parametrize("options", BACKENDS, ids=lambda o: o["backend"])

@@ -61,6 +61,7 @@ class EngineVecEnv(VecEnv):
         self._next_seed: int | None = None
         self._options_differ = self._stepping = False
         super().__init__(engine.num_envs, engine.single_observation_space, engine.single_action_space)
+        self.metadata = {key: value for key, value in engine.metadata.items() if key != "autoreset_mode"}
 
     # --- episodes -----------------------------------------------------------------------------------------------
 

@@ -41,6 +41,15 @@ def test_reset_options_reach_the_envs_and_reset_infos_come_back(make):
     assert options == {"level": 7}
 
 
+@pytest.mark.parametrize("seed", [-1, 1.5, "1", [1, 2], [1, -2, 3], [1, 2.5, 3]], ids=str)
+def test_seeds_that_are_none_are_refused(make, seed):
+    """The error says what a seed is."""
+    envs = make("CartPole-v1", 3)
+    with pytest.raises(OptionError, match=r"^seed.* should "):
+        envs.reset(seed=seed)
+    envs.reset(seed=np.array([1, 2, 3]))
+
+
 def test_final_observation_and_info_survive_a_reused_buffer(make):
     """What an episode ended with is taken before the reset, although the env writes into the same arrays again."""
     envs = make(Counter, 2, autoreset_mode="same_step", env_kwargs={"length": 3})
@@ -123,6 +132,27 @@ def test_resize_leaves_the_envs_that_stay_alone(make, before, after):
     assert sum(row["envs"] for row in envs.stats()) == after
 
 
+def test_a_resize_that_fails_ends_the_engine(make, tmp_path):
+    """When a new env cannot be built every further call says so, and none waits or returns rows of no env."""
+    full = tmp_path / "full"
+
+    class Limited(Counter):
+        def __init__(self):
+            super().__init__()
+            if full.exists():
+                raise MemoryError("no room for another")
+
+    envs = make(Limited, 2)
+    envs.reset(seed=1)
+    full.touch()
+    with pytest.raises(MemoryError, match="no room for another"):
+        envs.resize(4)
+    for call in (lambda: envs.step([0, 0]), lambda: envs.step([0] * 4), envs.reset, envs.render, envs.state_dict):
+        with pytest.raises(UsageError, match="this engine has failed: no room for another"):
+            call()
+    envs.close()
+
+
 @pytest.mark.parametrize("world", ["CartPole-v1", WithState], ids=str)
 def test_state_continues_exactly_on_any_backend(make, world):
     """A state saved here and loaded into another engine gives the same numbers from there on."""
@@ -203,7 +233,7 @@ def test_calls_out_of_turn_are_refused(make):
     envs.recv()
     envs.close()
     envs.close()
-    for call in (lambda: envs.step([0, 1]), lambda: envs.reset(), lambda: envs.get_attr("t")):
+    for call in (lambda: envs.step([0, 1]), lambda: envs.reset(), lambda: envs.get_attr("t"), envs.stats):
         with pytest.raises(UsageError, match="closed"):
             call()
 
@@ -216,6 +246,17 @@ def test_envs_sent_together_must_be_whole(make):
         envs.send([0], env_ids=[2])
     with pytest.raises(OptionError, match="distinct numbers below 4"):
         envs.send([0, 0], env_ids=[1, 9])
+
+
+@pytest.mark.parametrize("env_ids", [0, [0.5], [True, False], [[0]], "0", []], ids=str)
+def test_env_ids_are_numbers_of_envs(make, env_ids):
+    """Masks, fractions and the like are refused rather than read as numbers."""
+    envs = make("CartPole-v1", 2, batch_size=1)
+    envs.reset(seed=1)
+    with pytest.raises(OptionError, match="env_ids should be a list of env numbers, got"):
+        envs.send([0], env_ids)
+    envs.send([0, 1], np.array([1, 0], np.uint8))
+    assert {envs.recv()[4]["env_id"].item() for _ in range(2)} == {0, 1}
 
 
 def test_many_info_keys_and_changing_types(make):

@@ -67,6 +67,15 @@ def test_many_short_steps_are_not_one_long_step(make: Make) -> None:
     assert same_rows(play(envs, 1, first=1), undisturbed(Walk, 4, 2, SEED)[1:], [0, 1, 2, 3])
 
 
+def test_many_short_calls_are_not_one_long_call(make: Make) -> None:
+    """So it is with what envs are called for between steps."""
+    envs = make(Unhurried, 4, "process", 1, step_timeout=1.0)
+    envs.reset(seed=SEED)
+    start = time.monotonic()
+    assert len(envs.call("step", 0)) == 4
+    assert time.monotonic() - start > 1.2
+
+
 def test_a_slow_step_within_the_timeout_is_let_be(make: Make) -> None:
     """A step that takes most of its time is not a hang."""
     envs = make(Walk, 2, "process", 2, step_timeout=SLOW_SECONDS + 1, on_failure="restart")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -179,6 +181,62 @@ def test_ctrl_c_is_never_swallowed(make: Make, backend: str, policy: str) -> Non
     interrupt.join()
     with at_most(3):
         engine.close()
+
+
+class Leisurely(Walk):
+    """Takes its time for everything but steps."""
+
+    def reset(self, **options: Any) -> Any:
+        time.sleep(getattr(self, "pause", 0.0))
+        return super().reset(**options)
+
+    def muse(self) -> None:
+        time.sleep(self.pause)
+
+
+@pytest.mark.parametrize("asked", ["reset", "call"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ctrl_c_is_not_swallowed_by_what_is_not_a_step(make: Make, backend: str, asked: str) -> None:
+    """Nor taken for an env's failure, and mended: an engine with on_failure="restart" goes on afterwards."""
+    engine = make(Leisurely, 2, backend, 1 if backend == "serial" else 2, on_failure="restart")
+    engine.reset(seed=1)
+    engine.set_attr("pause", 0.6)
+    interrupt = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    interrupt.start()
+    with pytest.raises(KeyboardInterrupt):
+        engine.reset(seed=1) if asked == "reset" else engine.call("muse")
+    interrupt.join()
+    engine.set_attr("pause", 0.0)
+    engine.reset(seed=1)
+    assert same_rows(play(engine, 3), undisturbed(Walk, 2, 3, seed=1), [0, 1])
+    assert engine.restarts == 0
+
+
+class Weighty(Walk):
+    """Gives and takes what no socket holds at once."""
+
+    def picture(self) -> np.ndarray:
+        return np.zeros(20_000_000, np.uint8)
+
+    def look(self, picture: np.ndarray) -> int:
+        return len(picture)
+
+
+@pytest.mark.parametrize("way", ["out", "in"])
+@pytest.mark.parametrize("delay", [0.005, 0.01, 0.02, 0.03, 0.05])
+def test_ctrl_c_in_the_middle_of_a_long_message(make: Make, way: str, delay: float) -> None:
+    """Neither half a question nor half an answer is left behind: the next step is like any other."""
+    engine = make(Weighty, 2, "process", 2)
+    engine.reset(seed=1)
+    picture = np.zeros(20_000_000, np.uint8)
+    interrupt = threading.Timer(delay, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        interrupt.start()
+        while True:
+            engine.call("picture") if way == "in" else engine.call("look", picture)
+    interrupt.join()
+    assert same_rows(play(engine, 3), undisturbed(Weighty, 2, 3, seed=1), [0, 1])
+    assert engine.call("look", picture[:5]) == (5, 5)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -119,6 +120,19 @@ def test_an_engine_that_is_dropped_ends_its_workers(method: str) -> None:
     del envs
     gc.collect()
     assert gone_within(pids, 2)
+
+
+def test_an_engine_that_is_dropped_ends_its_threads() -> None:
+    """So do those of the thread backend."""
+    before = set(threading.enumerate())
+    envs = rookery.make_vec(Walk, 3, "thread", 3)
+    envs.reset(seed=1)
+    play(envs, 2)
+    del envs
+    gc.collect()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(timeout=2)
+        assert not thread.is_alive()
 
 
 def test_an_engine_that_is_dropped_while_hung_is_bounded(recwarn: pytest.WarningsRecorder) -> None:

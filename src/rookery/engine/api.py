@@ -12,10 +12,10 @@ from gymnasium.vector import AutoresetMode
 from rookery.engine.engine import Engine
 from rookery.engine.machine import usable_cores
 from rookery.engine.probe import probe
-from rookery.engine.settings import Settings, autoreset, one_of, positive_int
+from rookery.engine.settings import Settings, autoreset, one_of, plain_int, positive_int
 from rookery.engine.source import Source, kernel_of, resolve
 from rookery.engine.tune import Choice, choose
-from rookery.errors import OptionError, RookeryError
+from rookery.errors import OptionError, RookeryError, StepTimeout
 from rookery.say import say
 
 KERNEL_ENVS = 1024  # if nobody says how many: enough to fill a few cores, few enough to stay in their caches
@@ -90,7 +90,8 @@ def make_vec(
         array([1., 1., 1.])
         >>> envs.close()
     """
-    num_envs = _same_thing(num_envs, n_envs)
+    num_envs, workers = plain_int(_same_thing(num_envs, n_envs)), plain_int(workers)
+    batch_size, groups = plain_int(batch_size), plain_int(groups)
     mode = autoreset(autoreset_mode)
     one_of("backend", backend, ("auto", *BACKENDS))
     for name, value in (("num_envs", num_envs), ("workers", workers)):
@@ -114,7 +115,8 @@ def make_vec(
     settings(num_envs or 10**9, workers or 1)  # refuse bad options before anything starts
     if step_timeout is not None:
         backend = "process"
-    choice = _settle(source, num_envs, workers, backend, start_method)
+    at_least = max(batch_size or 1, groups)
+    choice = _settle(source, num_envs, workers, backend, start_method, at_least, step_timeout)
     return _build(source, choice, settings(choice.num_envs, choice.workers))
 
 
@@ -135,11 +137,19 @@ def get_recommended_n_envs(world: Any = None) -> int:
     return usable_cores() if world is None else choose(probe(resolve(world))).num_envs
 
 
-def _settle(source: Source, num_envs: int | None, workers: int | None, backend: str, method: str | None) -> Choice:
+def _settle(
+    source: Source,
+    num_envs: int | None,
+    workers: int | None,
+    backend: str,
+    method: str | None,
+    at_least: int = 1,
+    step_timeout: float | None = None,
+) -> Choice:
     """Measure only what was left open."""
     if backend in ("kernel", "cuda") or (backend == "auto" and kernel_of(source) is not None):
-        backend = "kernel" if backend == "auto" else backend
-        return Choice(backend, num_envs or KERNEL_ENVS, min(workers or usable_cores(), num_envs or KERNEL_ENVS), "")
+        backend, count = "kernel" if backend == "auto" else backend, num_envs or max(KERNEL_ENVS, at_least)
+        return Choice(backend, count, min(workers or usable_cores(), count), "")
     _hint_at_twin(source.name)
     if num_envs is not None and backend == "serial":
         return Choice(backend, num_envs, workers or 1, "")
@@ -150,9 +160,25 @@ def _settle(source: Source, num_envs: int | None, workers: int | None, backend: 
     if num_envs == 1 and backend == "auto":
         return Choice("serial", 1, 1, "")
     try:
-        choice = choose(probe(source, method), num_envs, workers, backend)
-    except OSError as error:
-        return _cannot_start(error, num_envs)
+        cost = probe(source, method, step_timeout=step_timeout)
+    except Exception as error:
+        if isinstance(error, StepTimeout) or getattr(error, "env_phase", "") == "step":
+            return _unmeasured(error, num_envs, workers, backend, at_least)
+        if isinstance(error, OSError):
+            return _cannot_start(error, num_envs or max(usable_cores(), at_least))
+        raise
+    choice = choose(cost, num_envs, workers, backend, at_least=at_least)
+    say(choice.reason)
+    return choice
+
+
+def _unmeasured(error: Exception, num_envs: int | None, workers: int | None, backend: str, at_least: int) -> Choice:
+    """A worker for each core. Random actions were our idea: an env may refuse them and do well with a policy's."""
+    count = num_envs or max(2 * usable_cores(), workers or 1, at_least)
+    backend = "process" if backend == "auto" else backend
+    staff = 1 if backend == "serial" else workers or min(usable_cores(), count)
+    why = f"not measured, as a step with a random action raised {type(error).__name__}: {error}"
+    choice = Choice(backend, count, staff, f"backend={backend!r}, num_envs={count}, workers={staff}: {why}")
     say(choice.reason)
     return choice
 
@@ -176,11 +202,10 @@ def _build(source: Source, choice: Choice, settings: Settings) -> Engine:
         return _build(source, _cannot_start(error, choice.num_envs), settings)
 
 
-def _cannot_start(error: OSError, num_envs: int | None) -> Choice:
+def _cannot_start(error: OSError, count: int) -> Choice:
     """The serial loop instead, unless the error is one of ours or of an env, which carries its number."""
     if isinstance(error, RookeryError) or hasattr(error, "env_index"):
         raise error
-    count = num_envs or usable_cores()
     say(f"worker processes cannot be started here ({error}); falling back to the serial backend with {count} envs")
     return Choice("serial", count, 1, "")
 

@@ -15,6 +15,7 @@ from rookery.engine.machine import available_memory, size_text
 from rookery.errors import MemoryShortage, SpaceError
 
 ALL = slice(None)  # all envs; compared by identity on the hot path
+LISTED_BYTES = 200  # what an env takes up in the engine's own lists
 INFO_SLOTS = 32  # numeric info keys that travel without pickling; more than that go by message
 WORKER_WORDS = 8  # one cache line a worker
 
@@ -60,6 +61,13 @@ class BatchSpec:
 def scalars(array: np.ndarray) -> Any:
     """The array for reading and writing one element at a time: 0.03 us each, where NumPy takes 0.09."""
     return memoryview(array)  # type: ignore[arg-type]
+
+
+def check_count(num_envs: int) -> None:
+    """Refuse more envs than could be listed, before a list of them is made."""
+    free = available_memory()
+    if num_envs * LISTED_BYTES > free:
+        raise MemoryShortage(f"{num_envs:,} envs do not fit into the {size_text(free)} of free memory; use fewer")
 
 
 def check_memory(observation_space: Space, action_space: Space, num_envs: int) -> None:
@@ -140,8 +148,8 @@ class Columns:
                 f"got shape {array.shape}"
             )
         assert leaf.dtype is not None
-        if array.dtype is not leaf.dtype and not np.can_cast(array.dtype, leaf.dtype, "same_kind"):
-            raise SpaceError(f"actions{leaf.name} should have dtype {leaf.dtype} ({leaf.space}), got {array.dtype}")
+        if array.dtype != leaf.dtype:
+            array = _cast(leaf, leaf.dtype, array)
         column[rows] = array
 
     def _put_objects(self, leaf: Leaf, column: list, rows: slice | np.ndarray, part: Any, count: int) -> None:
@@ -151,6 +159,19 @@ class Columns:
         ids = range(*rows.indices(len(column))) if isinstance(rows, slice) else rows
         for r, item in zip(ids, items, strict=True):
             column[r] = item
+
+
+def _cast(leaf: Leaf, dtype: np.dtype, array: np.ndarray) -> np.ndarray:
+    """Actions in their column's dtype: integers of any size whose values fit, else numbers of the same kind."""
+    if array.dtype.kind in "iu" and dtype.kind in "iu":
+        cast = array.astype(dtype)
+        wrong = array[cast != array]
+        if wrong.size:
+            raise SpaceError(f"actions{leaf.name} hold {wrong[0]}, which {dtype} ({leaf.space}) cannot")
+        return cast
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise SpaceError(f"actions{leaf.name} should have dtype {dtype} ({leaf.space}), got {array.dtype}")
+    return array
 
 
 class Batch:

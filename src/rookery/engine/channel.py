@@ -29,6 +29,10 @@ class Channel:
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
         self.peer: int | None = None
+        # What has come of the next message. Kept here: Ctrl-C may fall in the middle of a long one.
+        self._header, self._fds = bytearray(), list[int]()
+        self._data: bytearray | None = None
+        self._filled = list[int]()
 
     def send(self, message: Any, fds: tuple[int, ...] = (), timeout: float | None = None) -> None:
         data = dumps(message)
@@ -50,31 +54,33 @@ class Channel:
     def receive(self, timeout: float | None = None) -> tuple[Any, list[int]]:
         """The next message and the descriptors that came with it."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        header, fds = bytearray(), list[int]()
-        while len(header) < _HEADER.size:
+        while len(self._header) < _HEADER.size:
             self._await(deadline)
             try:
-                part, new, _, _ = socket.recv_fds(self.socket, _HEADER.size - len(header), _MAX_FDS)
+                part, new, _, _ = socket.recv_fds(self.socket, _HEADER.size - len(self._header), _MAX_FDS)
             except OSError as error:
                 raise ChannelClosed(str(error)) from None
             if not part:
                 raise ChannelClosed("end of file")
-            header += part
-            fds += new
-        data = bytearray(_HEADER.unpack(header)[0])
-        self._fill(memoryview(data), deadline)
+            self._header += part
+            self._fds += new
+        if self._data is None:
+            self._data, self._filled = bytearray(_HEADER.unpack(self._header)[0]), []
+        self._fill(memoryview(self._data), deadline)
+        data, fds = self._data, self._fds
+        self._header, self._fds, self._data = bytearray(), [], None
         return pickle.loads(data), fds  # noqa: S301 - from our own live process
 
     def _fill(self, view: memoryview, deadline: float | None) -> None:
-        while view:
+        while sum(self._filled) < len(view):
             self._await(deadline)
             try:
-                got = self.socket.recv_into(view)
+                # One call in C, so that Ctrl-C cannot part what was read from its count.
+                self._filled.extend(map(self.socket.recv_into, (view[sum(self._filled) :],)))
             except OSError as error:  # a killed process leaves a reset behind, not an end of file
                 raise ChannelClosed(str(error)) from None
-            if not got:
+            if not self._filled[-1]:
                 raise ChannelClosed("end of file")
-            view = view[got:]
 
     def _await(self, deadline: float | None) -> None:
         """Wait for bytes, for the peer's death (whose last words are still read), or for the deadline."""

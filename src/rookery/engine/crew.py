@@ -45,10 +45,13 @@ class Segment:
 class Crew:
     """Builds envs as told, keeps them, and steps them segment by segment."""
 
+    interruptible = False  # asked in the caller's own thread, a KeyboardInterrupt is the user's, not the env's
+
     def __init__(self, source: Source, strict: bool | str = True, isolate: bool | None = None) -> None:
         self._source, self._strict, self._isolate = source, strict, isolate
         self.envs: dict[int, gym.Env] = {}
         self.steppers: dict[int, Stepper] = {}
+        self._batch: Batch | None = None
         self._private: dict[int, GlobalRandom] | None = None
         self._facts: Facts | None = None
         self._slots: list[Slot] = []
@@ -86,7 +89,7 @@ class Crew:
         books = {s.low + i: s.books(i) for s in self.steppers.values() for i in range(len(s.envs))}
         wanted = {row for s in segments for row in range(s.low, s.high)}
         self.close([row for row in self.envs if row not in wanted])
-        self.steppers, self._batch = {}, batch
+        self.steppers, self._batch, self._row_word = {}, batch, row_word
         for segment in segments:
             rows = range(segment.low, segment.high)
             private = None if self._private is None else [self._private[row] for row in rows]
@@ -94,6 +97,7 @@ class Crew:
             stepper.attach(batch, batch.worker_words, row_word)
             stepper.add_slots(self._slots)
             stepper.reset_options = self._reset_options
+            stepper.reset_interruptible = self.interruptible
             for i, row in enumerate(rows):
                 if row in books:
                     stepper.load_books(i, books[row])
@@ -101,6 +105,7 @@ class Crew:
 
     def take_actions(self, items: Sequence[tuple[int, int, Any]]) -> None:
         """Actions that have no fixed size, as (leaf, env, value)."""
+        assert self._batch is not None
         for leaf, row, value in items:
             self._batch.actions.columns[leaf][row] = value
 
@@ -220,6 +225,8 @@ class Crew:
     def _each(self, rows: Sequence[int], phase: str, ask: Callable[[int], Any]) -> dict[int, Any]:
         results = {}
         for row in rows:
+            if self._batch is not None:  # say where we are: a time limit is for each env
+                self._batch.worker_words[self._row_word] = row
             with self.blame(row, phase):
                 if self._private is None:
                     results[row] = ask(row)
@@ -237,6 +244,8 @@ class Crew:
         try:
             yield
         except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and self.interruptible:
+                raise
             raise Failed(Failure(row, phase, error)) from error
 
 

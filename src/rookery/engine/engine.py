@@ -10,8 +10,8 @@ import numpy as np
 from rookery.engine import seeding
 from rookery.engine.batch import ALL, STEPS, WORKER_WORDS, check_memory
 from rookery.engine.exchange import Exchange
-from rookery.engine.settings import positive_int, redivide
-from rookery.engine.state import load_columns, save_columns
+from rookery.engine.settings import plain_int, positive_int, redivide
+from rookery.engine.state import load_columns, load_options, save_columns, save_options
 from rookery.errors import OptionError, StateError, UsageError
 
 EPISODE = np.dtype([("env", "i8"), ("return", "f8"), ("length", "i8"), ("seconds", "f8")])
@@ -73,7 +73,9 @@ class Engine(Exchange):
         if env_ids is None and not self._in_flight:
             self._require_usable("send")
             return self._send(self.segments, actions, ALL, self.num_envs)
-        ids = np.asarray(range(self.num_envs) if env_ids is None else env_ids, dtype=np.int64)
+        ids = np.asarray(range(self.num_envs) if env_ids is None else env_ids)
+        if ids.ndim != 1 or ids.dtype.kind not in "iu":  # nor a mask, which would pass for envs 0 and 1
+            raise OptionError(f"env_ids should be a list of env numbers, got {env_ids!r}")
         return self._send(self._whole_segments(ids), actions, ids, len(ids))
 
     def recv(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
@@ -155,6 +157,7 @@ class Engine(Exchange):
         """Change the number of envs. Those that stay keep their worker, state and seed; new ones must be reset
         (`reset(options={"reset_mask": ...})`) before they are stepped."""
         self._require_idle("resize")
+        num_envs = plain_int(num_envs)
         positive_int("num_envs", num_envs)
         if not self.source.endless and num_envs > len(self.source.makers):
             raise OptionError(f"cannot grow to {num_envs} envs: the list holds {len(self.source.makers)} worlds")
@@ -169,7 +172,11 @@ class Engine(Exchange):
             self._batch_spaces()
             self._last_ids = None
             old = self.batch.worker_words
-            self._grow(self._batch_spec())
+            try:
+                self._grow(self._batch_spec())
+            except BaseException as error:
+                self._broken = error  # some envs have moved and others have not: there is no going on
+                raise
             for k in range(STEPS, min(len(old), len(self.batch.worker_words)), WORKER_WORDS):
                 self.batch.worker_words[k] = old[k]
 
@@ -182,6 +189,7 @@ class Engine(Exchange):
         envs = self._ask_rows(rows, lambda mine: ("save", (mine, portable)))
         return {
             **self._header(portable),
+            "reset_options": save_options(self._reset_options, portable),
             "observations": save_columns(self.batch.observations) if portable else self.batch.observations.take(ALL),
             "envs": {str(row): saved for row, saved in zip(rows, envs, strict=True)},
         }
@@ -203,6 +211,8 @@ class Engine(Exchange):
         saved = state["envs"]
         self._ask_rows(range(self.num_envs), lambda mine: ("load", (mine, [saved[str(r)] for r in mine])))
         self._load_header(state)
+        options = load_options(state.get("reset_options"), state["portable"])
+        self.reset_with({row: options.get(row, {}) for row in {*self._reset_options, *options}})
         if state["portable"]:
             load_columns(self.batch.observations, state["observations"])
         else:
@@ -225,6 +235,8 @@ class Engine(Exchange):
     def stats(self) -> list[dict[str, Any]]:
         """Per worker: `pid`, `envs`, `steps` so far, `cpu_seconds`, `memory` in bytes. Differences between two calls
         give rates; cheap enough to call every second, also while envs are being stepped."""
+        if self.closed:
+            raise UsageError("stats() was called on a closed engine")
         words = self.batch.worker_words
         return [
             {**usage, "worker": k, "envs": len(self._rows_of(k)), "steps": words[k * WORKER_WORDS + STEPS]}

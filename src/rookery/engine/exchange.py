@@ -13,7 +13,7 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from rookery.engine import seeding
-from rookery.engine.batch import ALL, Batch, BatchSpec, check_memory
+from rookery.engine.batch import ALL, Batch, BatchSpec, check_count, check_memory
 from rookery.engine.crew import Facts, Segment
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.groups import Group
@@ -33,6 +33,7 @@ class Exchange(VectorEnv):
     def __init__(self, source: Source, settings: Settings) -> None:
         self.source, self.settings = source, settings
         self.num_envs, self._copy = settings.num_envs, settings.copy
+        check_count(self.num_envs)
         self._guard = Guard(settings.max_restarts, settings.restart_window)
         self._slot_table = SlotTable()
         self._root_seed = seeding.fresh_entropy()
@@ -264,7 +265,8 @@ class Exchange(VectorEnv):
         if self.closed:
             raise UsageError(f"{what}() was called on a closed engine")
         if self._broken is not None:
-            raise UsageError(f"{what}() was called, but this engine has failed: {self._broken}") from self._broken
+            story = str(self._broken) or type(self._broken).__name__
+            raise UsageError(f"{what}() was called, but this engine has failed: {story}") from self._broken
 
     def _require_idle(self, what: str) -> None:
         self._require_usable(what)

@@ -33,7 +33,7 @@ class Failure:
         if self.remote:
             error.add_note(f"traceback in the worker:\n{self.trace.rstrip()}")
         try:
-            error.env_index = self.row  # type: ignore[attr-defined]
+            error.env_index, error.env_phase = self.row, self.phase  # type: ignore[attr-defined]
         except AttributeError:
             pass  # an exception class with __slots__
         return error

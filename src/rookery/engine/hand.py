@@ -15,6 +15,7 @@ import cloudpickle
 from rookery.engine.batch import ASLEEP, BELL, MAIL, ROW, WORKER_WORDS, Batch
 from rookery.engine.channel import ChannelClosed, ChannelTimeout
 from rookery.engine.failure import Failed, Failure
+from rookery.engine.interrupts import Undisturbed
 from rookery.engine.launch import Launcher
 from rookery.engine.signals import Bell, fence
 from rookery.engine.stepper import Report
@@ -31,6 +32,7 @@ class Hand:
         self.bell = Bell()
         self.batch: Batch | None = None
         self._asked = 0
+        self._due: set[int] = set()  # questions on their way whose answers were not taken
         self._values: dict[int, tuple[str, bytes]] = {}
         self._reports: dict[int, bytes] = {}
 
@@ -56,10 +58,13 @@ class Hand:
 
     def _mail(self, number: int, method: str, args: tuple, fds: tuple = (), timeout: float | None = None) -> None:
         packed = cloudpickle.dumps(args)  # by value for what lives in a script or notebook: workers do not import it
-        if self.batch is not None:
-            self.words[self._base + MAIL] += 1
-            self.ring()  # first, so that the worker is reading when the message is long
-        self.channel.send((number, method, packed), fds, timeout)
+        with Undisturbed():
+            if number != UNANSWERED:
+                self._due.add(number)
+            if self.batch is not None:
+                self.words[self._base + MAIL] += 1
+                self.ring()  # first, so that the worker is reading when the message is long
+            self.channel.send((number, method, packed), fds, timeout)
 
     def response(self, number: int, patience: float | None = None, deadline: float | None = None) -> Any:
         """The answer to a question. ChannelTimeout is raised when the worker has spent `patience` seconds on one env,
@@ -67,10 +72,19 @@ class Hand:
         while number not in self._values:
             self._receive(patience, deadline)
         kind, packed = self._values.pop(number)
+        self._due.discard(number)
         value = _load(packed, -1)
         if kind == "failed" or isinstance(value, Failure):
             raise Failed(value)
         return value
+
+    def catch_up(self, patience: float | None) -> None:
+        """Read the answers that Ctrl-C kept us from reading: a worker whose answer is long waits for that."""
+        while not self._due <= self._values.keys():
+            self._receive(patience, None)
+        for number in self._due:
+            del self._values[number]
+        self._due.clear()
 
     def report(self, index: int, row: int, patience: float | None = None) -> Report:
         """The report of a segment that has one; `row` is blamed if it cannot be read."""

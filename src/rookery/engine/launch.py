@@ -150,7 +150,8 @@ def _interpreter(module: str, theirs: socket.socket) -> subprocess.Popen:
     """A fresh Python that runs `main` of one of our modules with this socket."""
     fd = theirs.fileno()
     code = _BOOT.format(module=module, parent=os.getpid())
-    command = [sys.executable, "-c", code, str(fd), json.dumps(sys.path)]
+    path = [entry for entry in sys.path if isinstance(entry, str)]  # others, such as a Path, Python itself passes over
+    command = [sys.executable, "-c", code, str(fd), json.dumps(path)]
     return _from_lasting_thread(
         lambda: subprocess.Popen(command, pass_fds=[fd], stdin=subprocess.DEVNULL, env={**os.environ, **ONE_THREAD})
     )

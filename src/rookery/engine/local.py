@@ -28,7 +28,9 @@ class LocalEngine(Engine):
             return self._crews[0].build(rows[:1])
 
     def _new_crew(self) -> Crew:
-        return Crew(self.source, self.settings.strictness, self.settings.isolate_random)
+        crew = Crew(self.source, self.settings.strictness, self.settings.isolate_random)
+        crew.interruptible = True
+        return crew
 
     @property
     def workers(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,7 @@ class Observer:
     def _put_object(self, k: int, i: int, leaf: Leaf, value: Any) -> None:
         if self.strict and not leaf.space.contains(value):
             raise SpaceError(f"observation{leaf.name} is not in {leaf.space}: got {value!r}")
+        value = copy.deepcopy(value)  # an env may fill the same object again
         self.columns[k][self.low + i] = value
         self.objects.append((k, self.low + i, value))
 

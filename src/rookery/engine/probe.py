@@ -7,17 +7,19 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from rookery.engine.channel import ChannelClosed
+from rookery.engine.channel import ChannelClosed, ChannelTimeout
 from rookery.engine.crew import Crew, Facts
 from rookery.engine.failure import Failed
 from rookery.engine.hand import Hand, dismiss
 from rookery.engine.launch import Launcher
 from rookery.engine.source import Source
 from rookery.engine.usage import process_usage
-from rookery.errors import WorkerDied
+from rookery.errors import StepTimeout, WorkerDied
 
 PROBE_SECONDS = 0.4
 MIN_STEPS = 3
+START_SECONDS = 30.0  # what building an env may take, where steps have a timeout
+TIMED_STEPS = 8  # at least so many steps and resets are timed
 
 
 @dataclass(frozen=True)
@@ -33,14 +35,25 @@ class Probe:
     facts: Facts
 
 
-def probe(source: Source, start_method: str | None = None, seconds: float = PROBE_SECONDS) -> Probe:
-    """Measure `source` in a process of its own. Raises what the env raises."""
+def probe(
+    source: Source,
+    start_method: str | None = None,
+    seconds: float = PROBE_SECONDS,
+    step_timeout: float | None = None,
+) -> Probe:
+    """Measure `source` in a process of its own. Raises what the env raises; StepTimeout if, with a `step_timeout`, it
+    takes longer than that many steps could."""
+    patience = None if step_timeout is None else START_SECONDS + TIMED_STEPS * step_timeout
     launcher = Launcher(start_method or "spawn")
     hand: Hand | None = None
     try:
         hand = Hand(0, launcher)
         hand.response(hand.request("hire", (source, True, None, [], 0.0)))
-        return hand.response(hand.request("run", (_measure, seconds)))
+        return hand.response(hand.request("run", (_measure, seconds)), patience)
+    except ChannelTimeout:
+        raise StepTimeout(
+            f"{source.name} could not be measured in {patience:g} s (step_timeout={step_timeout:g})"
+        ) from None
     except Failed as failed:
         raise failed.failure.exception() from None
     except ChannelClosed:

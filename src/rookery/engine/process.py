@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import select
@@ -215,6 +216,9 @@ class ProcessEngine(Engine):
         def ready() -> bool:
             return sum([done[s.index] == go[s.index] for s in segments]) >= enough
 
+        for hand in self._hands:
+            with contextlib.suppress(ChannelClosed, ChannelTimeout):  # then found below
+                hand.catch_up(timeout)
         pause = CHECK_SECONDS if timeout is None else min(CHECK_SECONDS, timeout / 4)
         batch.parent_words[ASLEEP] = 1
         fence()

@@ -5,7 +5,7 @@ Children are never neighbours of one another (`seed + i` shares streams between 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -25,9 +25,14 @@ def env_seeds(seed: int | Sequence[int | None] | None, num_envs: int) -> list[in
         if seed < 0:
             raise OptionError(f"seed should be a non-negative integer, got {seed}")
         return [child_seed(int(seed), i) for i in range(num_envs)]
+    if isinstance(seed, str) or not isinstance(seed, Iterable):
+        raise OptionError(f"seed should be a non-negative integer, a list with one for each env, or None, got {seed!r}")
     seeds = list(seed)
     if len(seeds) != num_envs:
         raise OptionError(f"seed as a list should have one entry for each of the {num_envs} envs, got {len(seeds)}")
+    for i, s in enumerate(seeds):
+        if s is not None and not (isinstance(s, (int, np.integer)) and s >= 0):
+            raise OptionError(f"seed[{i}] should be a non-negative integer or None, got {s!r}")
     return [None if s is None else int(s) for s in seeds]
 
 

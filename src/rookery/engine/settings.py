@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rookery.engine.crew import Segment
@@ -69,6 +70,11 @@ class Settings:
     def per_env(self) -> bool:
         """Whether every env must be able to finish on its own."""
         return self.batch_size is not None and self.batch_size < self.num_envs
+
+
+def plain_int(value: Any) -> Any:
+    """NumPy's integers as Python's own; anything else as it is."""
+    return int(value) if isinstance(value, np.integer) else value
 
 
 def positive_int(name: str, value: Any) -> None:

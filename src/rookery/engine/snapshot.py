@@ -45,19 +45,44 @@ def take(env: gym.Env) -> dict[str, Any]:
 
 def restore(env: gym.Env, tree: dict[str, Any]) -> None:
     """Bring `env`, fresh and reset, to the state in `tree`."""
-    layers = list(wrapper_chain(env))
-    if tree["classes"] != _classes(layers):
-        made = " in ".join(reversed(tree["classes"]))
-        raise StateError(f"the state was saved of {made}, this env is {' in '.join(reversed(_classes(layers)))}")
+    layers = _layers_as_saved(env, tree)
     reader = Reader(layers)
     for i, layer in enumerate(layers):
         saved = tree["layers"][str(i)]
         if "state" in saved:
             layer.set_state(reader.read(saved["state"], None))
             saved = {"attributes": saved["random"]}
-        for name, value in saved["attributes"].items():
-            now = reader.read(value, getattr(layer, name, None))
-            setattr(layer, name, time.perf_counter() - now if name in CLOCKS else now)
+        _set_attributes(layer, saved["attributes"], reader)
+
+
+def take_wrappers(env: gym.Env) -> dict[str, Any]:
+    """What the wrappers of `env` hold, for an env that tells its own state; StateError as in `take`."""
+    layers = list(wrapper_chain(env))
+    writer = Writer(layers)
+    attributes = {str(i): _attributes(layer, writer) for i, layer in enumerate(layers[:-1])}
+    return {"classes": _classes(layers), "layers": attributes}
+
+
+def restore_wrappers(env: gym.Env, tree: dict[str, Any]) -> None:
+    """Bring the wrappers of `env` to the state in `tree`."""
+    layers = _layers_as_saved(env, tree)
+    reader = Reader(layers)
+    for i, layer in enumerate(layers[:-1]):
+        _set_attributes(layer, tree["layers"][str(i)], reader)
+
+
+def _layers_as_saved(env: gym.Env, tree: dict[str, Any]) -> list[Any]:
+    layers = list(wrapper_chain(env))
+    if tree["classes"] != _classes(layers):
+        made = " in ".join(reversed(tree["classes"]))
+        raise StateError(f"the state was saved of {made}, this env is {' in '.join(reversed(_classes(layers)))}")
+    return layers
+
+
+def _set_attributes(layer: Any, attributes: dict[str, Any], reader: Reader) -> None:
+    for name, value in attributes.items():
+        now = reader.read(value, getattr(layer, name, None))
+        setattr(layer, name, time.perf_counter() - now if name in CLOCKS else now)
 
 
 def _own_state(bare: Any, writer: Writer) -> dict[str, Any] | None:

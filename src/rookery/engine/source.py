@@ -9,15 +9,16 @@ import copy
 import difflib
 import importlib.util
 import sys
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, NoneType
 from typing import Any
 
 import gymnasium as gym
 
-from rookery.errors import WorldError
+from rookery.errors import OptionError, WorldError
 from rookery.worlds.env import KernelEnv, find_world
 from rookery.worlds.kernel import KernelWorld
 
@@ -128,6 +129,8 @@ def kernel_of(source: Source, build: bool = False) -> Kernel | None:
 
 def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | None = None) -> Source:
     """Check what can be checked without building an env, and return the builder."""
+    if not isinstance(kwargs, (dict, NoneType)):
+        raise OptionError(f"env_kwargs should be a dict of keyword arguments, got {kwargs!r}")
     kwargs = dict(kwargs or {})
     if isinstance(world, Source):
         return world
@@ -154,7 +157,8 @@ def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | No
 def load_file(path: str) -> ModuleType:
     """Import a Python file by path, once per process; its folder becomes importable, as when it is run."""
     file = Path(path).resolve()
-    name = f"rookery_file_{file.stem}_{abs(hash(str(file))):x}"
+    # The same name in every process (`hash` is not): objects of its classes travel between them by it.
+    name = f"rookery_file_{file.stem}_{zlib.crc32(str(file).encode()):x}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)

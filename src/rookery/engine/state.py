@@ -5,6 +5,7 @@ A pickle is for live memory alone. What goes to a file is made by `snapshot`, an
 
 from __future__ import annotations
 
+import copy
 import pickle
 from typing import Any
 
@@ -28,7 +29,8 @@ def save(env: gym.Env, portable: bool = False) -> dict[str, Any]:
         return snapshot.take(env)
     inner: Any = env.unwrapped
     if callable(getattr(inner, "get_state", None)) and callable(getattr(inner, "set_state", None)):
-        return {"kind": "state", "state": inner.get_state(), "layers": _layers(env), "random": _random_state(inner)}
+        own = copy.deepcopy(inner.get_state())  # it may be the env's own arrays, which the next step changes
+        return {"kind": "state", "state": own, "wrappers": snapshot.take_wrappers(env), "random": _random_state(inner)}
     rebuilt = _rebuilt_from_arguments(env)
     if rebuilt:
         raise StateError(
@@ -55,11 +57,12 @@ def load(env: gym.Env, state: dict[str, Any]) -> gym.Env:
             raise StateError("the state holds a pickle that is not from live memory; it is not opened")
         return pickle.loads(state["bytes"])  # noqa: S301 - live memory of this run, never a file
     inner: Any = env.unwrapped
-    inner.set_state(state["state"])
+    if env is not inner:
+        env.reset(seed=0)  # a wrapper may make its objects only now
+    inner.set_state(copy.deepcopy(state["state"]))  # the env may go on working in it
     if state["random"] is not None:
         inner.np_random.bit_generator.state = state["random"]
-    for layer, attributes in zip(_wrappers(env), state["layers"], strict=True):
-        layer.__dict__.update(attributes)
+    snapshot.restore_wrappers(env, state["wrappers"])
     return env
 
 
@@ -80,22 +83,20 @@ def load_columns(columns: Columns, tree: dict[str, Any]) -> None:
         column[:] = Reader([]).read(tree[str(k)], None)
 
 
-def _wrappers(env: gym.Env) -> list[Any]:
-    return list(wrapper_chain(env))[:-1]
+def save_options(options: dict[int, dict[str, Any]], portable: bool) -> Any:
+    """What envs are to be reset with, by row; see `Engine.reset_with`."""
+    if not portable:
+        return copy.deepcopy(options)
+    try:
+        return Writer([]).write(options, rebuilt=True)
+    except Unsaveable as inside:
+        raise StateError(f"reset_with() was given a {inside}, which cannot be saved as arrays") from None
 
 
-def _layers(env: gym.Env) -> list[dict[str, Any]]:
-    """Counters and the like that wrappers keep, such as TimeLimit's; arrays and plain values only."""
-    layers = []
-    for layer in _wrappers(env):
-        plain = {}
-        for name, value in vars(layer).items():
-            if name not in ("env",) and isinstance(value, (bool, int, float, str, type(None))):
-                plain[name] = value
-            elif hasattr(value, "copy") and hasattr(value, "dtype"):
-                plain[name] = value.copy()
-        layers.append(plain)
-    return layers
+def load_options(saved: Any, portable: bool) -> dict[int, dict[str, Any]]:
+    if saved is None:  # a state from before they were saved
+        return {}
+    return Reader([]).read(saved, None) if portable else copy.deepcopy(saved)
 
 
 def _random_state(inner: Any) -> dict[str, Any] | None:

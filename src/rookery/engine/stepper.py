@@ -66,7 +66,9 @@ class Raised:
 class Stepper:
     """Envs [low, low + len(envs)) of the batch."""
 
-    interruptible = False  # in the caller's own thread a KeyboardInterrupt is the user's, not the env's
+    # In the caller's own thread a KeyboardInterrupt is the user's, not the env's. Where threads step, it is still the
+    # caller's that resets.
+    interruptible = reset_interruptible = False
 
     def __init__(self, envs: list[gym.Env], low: int, strict: bool | str, isolation: list[GlobalRandom] | None) -> None:
         self.envs, self.low, self.strict, self.isolation = envs, low, strict, isolation
@@ -165,7 +167,7 @@ class Stepper:
         sum_of_rewards = 0.0
         for i, result in enumerate(results):
             try:
-                if type(result) is not tuple:
+                if type(result) is not tuple and not isinstance(result, tuple):  # named tuples are welcome
                     report = self._resume(i, result, report)
                     continue
                 observation, reward, terminated, truncated, info = result
@@ -217,8 +219,8 @@ class Stepper:
                 raise problem
             if info or self._final.objects:  # copied before the reset: an env may hand out the same objects again
                 report = report or Report()
-                report.final_infos.append((row, copy.deepcopy(info)))
-                report.final_objects += [(k, r, copy.deepcopy(v)) for k, r, v in self._final.objects]
+                report.final_infos.append((row, _kept(info)))
+                report.final_objects += self._final.objects
                 self._final.objects = []
             observation, info = self._reset_env(i, None, None)
         return report, observation, info
@@ -232,9 +234,9 @@ class Stepper:
         """A step for an env that is not in an episode: after its end, or after a restart; or one that failed."""
         if type(result) is Raised:
             return self._fail(i, "step", result.error, report)
-        if result is not None:
-            raise SpaceError(f"step() should return a tuple of five, got {type(result).__name__}")
         phase = self._phase[i]
+        if result is not None or phase == _RUNNING:
+            raise SpaceError(f"step() should return a tuple of five, got {type(result).__name__}")
         if phase == _OVER:
             raise UsageError("not in an episode: call reset(), or reset(options={'reset_mask': ...}) for some envs")
         self._rewards[i], self._terminated[i] = 0.0, False
@@ -313,7 +315,7 @@ class Stepper:
                 if info:
                     report.infos.append((self.low + i, info))
             except BaseException as error:
-                if isinstance(error, KeyboardInterrupt) and self.interruptible:
+                if isinstance(error, KeyboardInterrupt) and self.reset_interruptible:
                     raise
                 self._fail(i, "reset", error, report)
         wanted, failed = set(positions), {f.row for f in report.failures}
@@ -339,10 +341,14 @@ class Stepper:
     def _reset_env(self, i: int, seed: int | None, options: dict | None) -> tuple[Any, dict]:
         self._words[self._row_word] = self.low + i
         self._returns[i], self._lengths[i], self._started[i] = 0.0, 0, time.perf_counter()
-        self._phase[i] = _RUNNING
         standing = self.reset_options.get(self.low + i)
         if standing is not None:
             options = {**standing, **(options or {})}
+        result = _pair(self._call_reset(i, seed, options))
+        self._phase[i] = _RUNNING  # only now: an env whose reset failed is not in an episode
+        return result
+
+    def _call_reset(self, i: int, seed: int | None, options: dict | None) -> Any:
         if self.isolation is None:
             return self.envs[i].reset(seed=seed, options=options)
         private = self.isolation[i]
@@ -366,14 +372,36 @@ class Stepper:
         self._started[i] = time.perf_counter() - books["seconds"]
 
 
+def _pair(result: Any) -> tuple[Any, dict]:
+    """What reset() returned. Without its info, the observation itself might be taken apart."""
+    if isinstance(result, tuple) and len(result) == 2:
+        return result
+    got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
+    raise SpaceError(f"reset() should return a tuple of observation and info, got {got}")
+
+
+def _kept(info: dict[str, Any]) -> dict[str, Any]:
+    """An info that a reset does not change; what cannot be copied (a lock, a socket) is handed on as it is."""
+    try:
+        return copy.deepcopy(info)
+    except Exception:  # noqa: BLE001 - copying runs the objects' own code
+        if type(info) is not dict:
+            return info
+        return {key: _kept(value) for key, value in info.items()}
+
+
 def _explained(error: BaseException, result: Any) -> BaseException:
     """Python's words for a malformed result of step(), in ours."""
-    if isinstance(error, ValueError) and type(result) is tuple and len(result) != 5:
+    if isinstance(error, RookeryError) or not isinstance(result, tuple):
+        return error
+    if isinstance(error, ValueError) and len(result) != 5:
         return SpaceError(
             f"step() should return observation, reward, terminated, truncated, info; got {len(result)} values"
         )
     if isinstance(error, (TypeError, ValueError)) and not _is_number(result[1]):
         return SpaceError(f"reward should be a number, got {result[1]!r}")
+    if isinstance(error, AttributeError) and not hasattr(result[4], "items"):
+        return SpaceError(f"info should be a dict, got {result[4]!r}")
     return error
 
 

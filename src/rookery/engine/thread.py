@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,8 +29,10 @@ class ThreadEngine(LocalEngine):
                 "to accept results that depend on timing"
             )
         super()._staff(spec, facts)
-        self._done: queue.SimpleQueue[Segment] = getattr(self, "_done", None) or queue.SimpleQueue()
-        self._work: list[queue.SimpleQueue] = getattr(self, "_work", [])
+        if not hasattr(self, "_work"):
+            self._done: queue.SimpleQueue[Segment] = queue.SimpleQueue()
+            self._work: list[queue.SimpleQueue] = []
+            self._finalizer = weakref.finalize(self, _dismiss, self._work)  # also for an engine that nobody closes
         for work in self._work[len(self._crews) :]:
             work.put(None)
         del self._work[len(self._crews) :]
@@ -58,9 +61,14 @@ class ThreadEngine(LocalEngine):
             self._done.get()
 
     def close_extras(self, **kwargs: Any) -> None:
-        for work in getattr(self, "_work", []):
-            work.put(None)
+        if hasattr(self, "_work"):
+            self._finalizer()
         super().close_extras(**kwargs)
+
+
+def _dismiss(work: list[queue.SimpleQueue]) -> None:
+    for tasks in work:
+        tasks.put(None)
 
 
 def _serve(work: queue.SimpleQueue, done: queue.SimpleQueue, crew: Any, reports: dict) -> None:

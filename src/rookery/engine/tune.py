@@ -35,12 +35,13 @@ def choose(
     backend: str = "auto",
     cores: int | None = None,
     memory: int | None = None,
+    at_least: int = 1,
 ) -> Choice:
-    """Settle what the caller left open."""
+    """Settle what the caller left open, with `at_least` so many envs if their number is left open too."""
     cores = usable_cores() if cores is None else cores
     memory = available_memory() if memory is None else memory
     staff = workers or useful_workers(probe, cores)
-    count = num_envs or _useful_envs(probe, staff, memory)
+    count = num_envs or max(_useful_envs(probe, staff, memory), workers or 1, at_least)
     staff = workers or max(1, min(staff, count, _affordable(probe, memory)))
     serial, process = serial_rate(probe, count), process_rate(probe, count, staff, cores)
     cost = f"a step takes {_time_text(probe.step_seconds)}"
