@@ -185,6 +185,16 @@ def test_the_state_goes_out_and_in():
         kernel("rookery/CartPole-v1", 5).load_state_dict(envs.state_dict())
 
 
+def test_a_state_with_other_parameters_is_refused():
+    """Two that changed places would be taken for one another."""
+    envs = kernel(Walker, 2)
+    envs.reset(seed=1)
+    state = envs.state_dict()
+    envs.load_state_dict(state)
+    with pytest.raises(StateError, match="the parameters of Walker have changed"):
+        envs.load_state_dict({**state, "parameters": state["parameters"].replace("stride", "pace")})
+
+
 def test_groups_and_batches_work_as_elsewhere():
     """send and recv, in groups and env by env, give the numbers of lock-step."""
     actions = np.random.default_rng(0).integers(0, 3, (20, 6))
@@ -317,6 +327,7 @@ def test_envs_are_named_by_number_or_mask():
     assert envs.get_attr("stride") == (1.0,) * 4
     envs.set_parameters(envs=np.array([True, False, False, False]), stride=7.0)
     envs.set_parameters(envs=2, stride=3.0)
+    envs.set_parameters(envs=[], stride=9.0)
     assert envs.get_attr("stride") == (7.0, 1.0, 3.0, 1.0)
     for wrong in ([1, 1], [4], "all", [[0]]):
         with pytest.raises(OptionError, match="envs should be"):

@@ -333,6 +333,7 @@ class KernelEngine(Engine):
             "observations": self.batch.observations.take(ALL),
             "world": self.world.name,
             "layout": repr(self.world.state_dtype),
+            "parameters": repr(self.world.params_dtype),
             "arrays": {name: _bytes(self.arena.arrays[name]) for name in SAVED},
         }
 
@@ -344,6 +345,9 @@ class KernelEngine(Engine):
             raise StateError(f"the state was saved with world={state['world']}, this engine has {self.world.name}")
         if state["layout"] != repr(self.world.state_dtype):
             raise StateError(f"the fields of {self.world.name}'s state have changed since it was saved")
+        parameters = repr(self.world.params_dtype)
+        if state.get("parameters", parameters) != parameters:
+            raise StateError(f"the parameters of {self.world.name} have changed since its state was saved")
         self._load_params(state["arrays"]["params"])
         self._crew.forget_taken_up()
         for name in SAVED[1:]:

@@ -188,6 +188,8 @@ def env_numbers(envs: Any, count: int) -> np.ndarray:
     if envs is None:
         return np.arange(count)
     numbers = np.atleast_1d(np.asarray(envs))
+    if not numbers.size:
+        return np.arange(0)
     if numbers.dtype == np.bool_ and numbers.shape == (count,):
         return np.flatnonzero(numbers)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(np.unique(numbers)) != len(numbers):
