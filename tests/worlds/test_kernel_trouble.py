@@ -185,6 +185,8 @@ def test_everything_that_code_reads_is_part_of_the_key():
     import enum
     import types
 
+    from numba.extending import intrinsic
+
     from rookery.worlds.cache import fingerprint
 
     def key(value):
@@ -207,6 +209,8 @@ def test_everything_that_code_reads_is_part_of_the_key():
     assert key(module(inner=module(SIZE=1.0))) != key(module(inner=module(SIZE=2.0)))
     assert key((np.zeros(5000), 1)) != key((np.arange(5000) == 2500, 1))
     assert key(np) == key(np)
+    add, merge = (intrinsic(definition) for definition in (lambda context: "add", lambda context: "or"))
+    assert key(add) != key(merge)
 
 
 def test_the_order_of_tables_is_part_of_the_key():

@@ -37,6 +37,7 @@ def fingerprint(function: Any, circumstances: Any) -> str:
 def _add(digest: Any, value: Any, seen: set[Any], names: set[str]) -> None:
     """Count a value in, as code reads it that mentions these names."""
     inner = getattr(value, "py_func", value)  # of a function that its author compiled
+    inner = getattr(inner, "_defn", inner)  # of a function that writes code, one of Numba's intrinsics
     if isinstance(inner, FunctionType):
         _add_function(digest, inner, seen)
     elif isinstance(inner, ModuleType):
