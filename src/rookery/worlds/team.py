@@ -40,24 +40,25 @@ class Team:
 
     def __init__(self, threads: int) -> None:
         threads = min(threads, MOST_THREADS)
-        self._board = np.zeros((TICKETS + threads * LINE) // 8, np.int64)
+        board = np.zeros((TICKETS + threads * LINE) // 8, np.int64)
         ear, bell = os.pipe()
         for word, value in ((THREADS, threads), (EAR, ear), (BELL, bell)):
-            self._board[word // 8] = value
-        self._board[TICKETS // 8 :] = PIECES  # nothing to do yet
+            board[word // 8] = value
+        board[TICKETS // 8 :] = PIECES  # nothing to do yet
+        self._address = board.ctypes.data  # of memory that the threads keep, and the finalizer
         self._share = compiled("team-share", _share, NUMBER(*[NUMBER] * 4))
         serve = compiled("team-serve", _serve, NUMBER(NUMBER, NUMBER))
         others = [
-            threading.Thread(target=_stay, args=(serve, self._board, slot), name=f"rookery-kernel-{slot}", daemon=True)
+            threading.Thread(target=_stay, args=(serve, board, slot), name=f"rookery-kernel-{slot}", daemon=True)
             for slot in range(1, threads)
         ]
         for thread in others:
             thread.start()
-        self._finalizer = weakref.finalize(self, _dismiss, self._board, others, ear, bell)
+        self._finalizer = weakref.finalize(self, _dismiss, board, others, ear, bell)
 
     def run(self, entry: int, plan: int, size: int) -> int:
         """Step envs [0, size) of the plan at an address; returns the union of what came of it."""
-        return self._share(self._board.ctypes.data, entry, plan, size)
+        return self._share(self._address, entry, plan, size)
 
     def close(self) -> None:
         """Let the threads go."""
