@@ -35,10 +35,20 @@ def test_a_real_shortage_is_told_before_a_second_worker_starts(make: Make, worke
 
 def test_both_sizes_are_named(make: Make, workers_started: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """The error holds the size that is needed and the size that is free."""
-    leave_free(monkeypatch, 3 * 1024)
-    with pytest.raises(MemoryShortage, match=r"100 envs need \d+\.\d KiB.*only 3\.0 KiB is free"):
+    leave_free(monkeypatch, 25 * 1024)
+    with pytest.raises(MemoryShortage, match=r"100 envs need \d+\.\d KiB.*shared.*only 25\.0 KiB is free"):
         make(Walk, 100, "process", 4)
     assert workers_started == [0]
+
+
+def test_what_cannot_even_be_listed_starts_no_worker(
+    make: Make, workers_started: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing need be known of such envs to refuse them."""
+    leave_free(monkeypatch, 3 * 1024)
+    with pytest.raises(MemoryShortage, match=r"100 envs need 19\.5 KiB.*only 3\.0 KiB is free"):
+        make(Walk, 100, "process", 4)
+    assert workers_started == []
 
 
 def test_memory_that_vanishes_at_the_last_moment(

@@ -65,9 +65,12 @@ def scalars(array: np.ndarray) -> Any:
 
 def check_count(num_envs: int) -> None:
     """Refuse more envs than could be listed, before a list of them is made."""
-    free = available_memory()
-    if num_envs * LISTED_BYTES > free:
-        raise MemoryShortage(f"{num_envs:,} envs do not fit into the {size_text(free)} of free memory; use fewer")
+    listed, free = num_envs * LISTED_BYTES, available_memory()
+    if listed > free:
+        raise MemoryShortage(
+            f"{num_envs} envs need {size_text(listed)} of memory for a list of them alone, but only "
+            f"{size_text(free)} is free; use fewer envs"
+        )
 
 
 def check_memory(observation_space: Space, action_space: Space, num_envs: int) -> None:
