@@ -11,6 +11,8 @@ from typing import Any
 
 import cloudpickle
 
+from rookery.engine.interrupts import Undisturbed
+
 _HEADER = struct.Struct("<QB")  # length, number of descriptors
 _MAX_FDS = 8
 
@@ -53,23 +55,32 @@ class Channel:
 
     def receive(self, timeout: float | None = None) -> tuple[Any, list[int]]:
         """The next message and the descriptors that came with it."""
+        data, fds = self.gather(timeout), self._fds
+        self._header, self._fds, self._data = bytearray(), [], None
+        return pickle.loads(data), fds  # noqa: S301 - from our own live process
+
+    def gather(self, timeout: float | None = None) -> bytearray:
+        """Wait until the next message is here as a whole; `receive` then has it at once."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while len(self._header) < _HEADER.size:
             self._await(deadline)
-            try:
-                part, new, _, _ = socket.recv_fds(self.socket, _HEADER.size - len(self._header), _MAX_FDS)
-            except OSError as error:
-                raise ChannelClosed(str(error)) from None
-            if not part:
-                raise ChannelClosed("end of file")
-            self._header += part
-            self._fds += new
+            with Undisturbed():  # between what was read and its place
+                self._read_header()
         if self._data is None:
-            self._data, self._filled = bytearray(_HEADER.unpack(self._header)[0]), []
+            self._filled = []  # first: with new data and old counts, it would look as if it were here
+            self._data = bytearray(_HEADER.unpack(self._header)[0])
         self._fill(memoryview(self._data), deadline)
-        data, fds = self._data, self._fds
-        self._header, self._fds, self._data = bytearray(), [], None
-        return pickle.loads(data), fds  # noqa: S301 - from our own live process
+        return self._data
+
+    def _read_header(self) -> None:
+        try:
+            part, new, _, _ = socket.recv_fds(self.socket, _HEADER.size - len(self._header), _MAX_FDS)
+        except OSError as error:
+            raise ChannelClosed(str(error)) from None
+        if not part:
+            raise ChannelClosed("end of file")
+        self._header += part
+        self._fds += new
 
     def _fill(self, view: memoryview, deadline: float | None) -> None:
         while sum(self._filled) < len(view):

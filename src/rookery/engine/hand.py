@@ -99,16 +99,18 @@ class Hand:
         while True:
             try:
                 left = patience if deadline is None else max(0.0, deadline - time.monotonic())
-                (kind, number, packed), _ = self.channel.receive(left)
+                self.channel.gather(left)
                 break
             except ChannelTimeout:
                 if deadline is not None or row == self.current_row():
                     raise
                 row = self.current_row()
-        if kind == "report":
-            self._reports[number] = packed
-        else:
-            self._values[number] = kind, packed
+        with Undisturbed():  # between what was taken out of the channel and its place
+            (kind, number, packed), _ = self.channel.receive()
+            if kind == "report":
+                self._reports[number] = packed
+            else:
+                self._values[number] = kind, packed
 
     def current_row(self) -> int:
         """The env the worker is at."""
