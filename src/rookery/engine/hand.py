@@ -71,8 +71,8 @@ class Hand:
         or at the `deadline`."""
         while number not in self._values:
             self._receive(patience, deadline)
+        self._due.discard(number)  # first: of an answer that is gone and due, `catch_up` would wait for ever
         kind, packed = self._values.pop(number)
-        self._due.discard(number)
         value = _load(packed, -1)
         if kind == "failed" or isinstance(value, Failure):
             raise Failed(value)
