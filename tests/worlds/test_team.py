@@ -45,13 +45,14 @@ def test_no_env_is_left_out_or_stepped_twice(threads):
 
 def test_fewer_envs_than_threads():
     """Some have nothing to do."""
-    envs = shared(8, 8)
+    alone, envs = rookery.make_vec(Walker, 3, backend="kernel", workers=1), shared(8, 8)
     envs.resize(3)
     envs._sharing.share()
-    envs.reset(seed=1)
+    alone.reset(seed=1), envs.reset(seed=1)
     for _ in range(50):
-        envs.step(np.ones(3, int))
-    envs.close()
+        actions = np.ones(3, int)
+        assert np.array_equal(envs.step(actions)[0], alone.step(actions)[0])
+    envs.close(), alone.close()
 
 
 def test_threads_go_with_their_engine():

@@ -85,10 +85,10 @@ def plane_at_corner(x: float, y: float, corner_x: float, corner_y: float) -> tup
 
 def collide_polygons(scratch: Any) -> None:
     """Adds a contact between the polygons in the two slots if they touch."""
-    first_gap, first_face, _ = widest_gap(scratch, FIRST, SECOND)
+    first_gap, first_face = widest_gap(scratch, FIRST, SECOND)
     if first_gap > POLYGON_DISTANCE or scratch.contacts == CONTACTS:
         return
-    second_gap, second_face, _ = widest_gap(scratch, SECOND, FIRST)
+    second_gap, second_face = widest_gap(scratch, SECOND, FIRST)
     if second_gap > POLYGON_DISTANCE:
         return
     if second_gap > PREFER_SHARE * first_gap + PREFER_MARGIN:

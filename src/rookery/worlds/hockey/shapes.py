@@ -73,12 +73,12 @@ def height_over_face(scratch: Any, face: int, corner: int) -> float:
     return dx * scratch.face_x[face] + dy * scratch.face_y[face]
 
 
-def widest_gap(scratch: Any, slot: int, other: int) -> tuple[float, int, int]:
-    """The face of one polygon that best separates it from the other: (gap, face, the other's nearest corner)."""
-    gap, face, corner = -math.inf, slot, other
+def widest_gap(scratch: Any, slot: int, other: int) -> tuple[float, int]:
+    """(gap, face) of the face of one polygon that best separates it from the other."""
+    gap, face = -math.inf, slot
     for k in range(slot, slot + scratch.corners[slot // SECOND]):
         nearest = lowest_corner(scratch, other, scratch.face_x[k], scratch.face_y[k])
         height = height_over_face(scratch, k, nearest)
         if height > gap:
-            gap, face, corner = height, k, nearest
-    return gap, face, corner
+            gap, face = height, k
+    return gap, face
