@@ -134,7 +134,9 @@ def test_classes_of_a_file_are_the_same_everywhere(tmp_path, method):
 def test_sys_path_may_hold_anything(tmp_path, monkeypatch):
     """Such as a Path, which Python itself passes over."""
     monkeypatch.setattr(sys, "path", [*sys.path, tmp_path])
-    rookery.make_vec(Counter, 1, backend="process", workers=1).close()
+    envs = rookery.make_vec(Counter, 1, backend="process", workers=1)
+    assert envs.reset(seed=1)[0].shape == envs.observation_space.shape
+    envs.close()
 
 
 def test_numpy_integers_are_integers():
