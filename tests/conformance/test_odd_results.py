@@ -65,6 +65,30 @@ def test_a_malformed_step_is_refused(make, world, message):
             envs.step([0, 0])
 
 
+def test_a_malformed_last_info_is_refused(make):
+    """Also where it would be set aside as `final_info`."""
+    envs = make(Wordy, 2, autoreset_mode="same_step", env_kwargs={"length": 1})
+    envs.reset(seed=1)
+    with pytest.raises(SpaceError, match=r"info should be a dict, got \['a', 'list'\]"):
+        envs.step([0, 0])
+
+
+class Moody(Counter):
+    """A number under a key that is a dict when the action says so."""
+
+    def step(self, action):
+        return *super().step(action)[:4], {"mood": {"deep": 1.0} if action else 0.5}
+
+
+def test_a_number_from_one_env_and_a_dict_from_another(make):
+    """Under one key, when the number already travels without pickling."""
+    envs = make(Moody, 2)
+    envs.reset(seed=1)
+    for _ in range(3):
+        assert envs.step([0, 0])[4]["mood"].tolist() == [0.5, 0.5]
+    assert envs.step([0, 1])[4]["mood"].tolist() == [0.5, {"deep": 1.0}]
+
+
 class OldStyle(Counter):
     """Returns its observation alone, whose two numbers could be taken for observation and info."""
 

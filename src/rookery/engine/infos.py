@@ -124,8 +124,7 @@ class SlotTable:
 
 def _add_column(infos: dict[str, Any], key: str, column: np.ndarray, mask: np.ndarray) -> None:
     for at in mask.nonzero()[0].tolist():
-        infos[key] = _place(infos[key], column[at], at, len(mask))
-        mark(infos, key, at, len(mask))
+        add_info(infos, {key: column[at]}, at, len(mask))
 
 
 def _slot_dtype(value: Any) -> np.dtype | None:

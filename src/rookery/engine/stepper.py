@@ -217,6 +217,8 @@ class Stepper:
             problem = self._final.problem(i)
             if problem is not None:
                 raise problem
+            if info and not hasattr(info, "items"):
+                raise _no_dict(info)
             if info or self._final.objects:  # copied before the reset: an env may hand out the same objects again
                 report = report or Report()
                 report.final_infos.append((row, _kept(info)))
@@ -401,8 +403,12 @@ def _explained(error: BaseException, result: Any) -> BaseException:
     if isinstance(error, (TypeError, ValueError)) and not _is_number(result[1]):
         return SpaceError(f"reward should be a number, got {result[1]!r}")
     if isinstance(error, AttributeError) and not hasattr(result[4], "items"):
-        return SpaceError(f"info should be a dict, got {result[4]!r}")
+        return _no_dict(result[4])
     return error
+
+
+def _no_dict(info: Any) -> SpaceError:
+    return SpaceError(f"info should be a dict, got {info!r}")
 
 
 def _is_number(value: Any) -> bool:
