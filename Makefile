@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 TRAIN_READY := $(VENV)/.ready-to-train
+PACKAGE := pyproject.toml setup.py constraints.txt src/rookery/engine/_loops.c  # what an installation is made from
 
 # What `make train` trains on and for how long; left empty, the world's recipe decides.
 TRAIN_WORLD ?= hockey
@@ -35,12 +36,12 @@ $(VENV)/.made:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	@touch $@
 
-$(TRAIN_READY): $(VENV)/.made pyproject.toml constraints.txt
+$(TRAIN_READY): $(VENV)/.made $(PACKAGE)
 	@echo "setting up: torch and a compiler take a minute"
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[train,gameboy]'
 	@touch $@
 
-$(READY): $(VENV)/.made pyproject.toml constraints.txt
+$(READY): $(VENV)/.made $(PACKAGE)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
 	@touch $@ $(TRAIN_READY)
 

@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from rookery.engine import loops
 from rookery.engine.crew import Facts
 from rookery.engine.machine import usable_cores
 from rookery.engine.probe import Probe
@@ -300,6 +301,17 @@ def test_doctor_says_how_to_get_what_is_missing(monkeypatch):
 def test_a_start_method_that_fails_is_a_finding(monkeypatch):
     """A start method that cannot start a worker is reported with the reason, not raised."""
     assert "start_method" in (doctor._start_problem("teleport") or "")
+
+
+def test_doctor_says_how_to_get_compiled_loops(monkeypatch):
+    """Whether the engine's loops are compiled and, if not, what that takes."""
+    monkeypatch.setattr(loops, "COMPILED", True)
+    assert doctor._loops() == doctor.Finding("the engine's loops", "ok", "compiled")
+    monkeypatch.setattr(loops, "COMPILED", False)
+    monkeypatch.setattr(loops, "compiled", lambda: loops)
+    assert doctor._loops().remedy == "unset ROOKERY_PLAIN"
+    monkeypatch.setattr(loops, "compiled", lambda: None)
+    assert "gcc" in doctor._loops().remedy
 
 
 def test_limits_are_told(monkeypatch):

@@ -17,7 +17,8 @@ from rookery.engine.channel import ChannelClosed, ChannelTimeout
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.interrupts import Undisturbed
 from rookery.engine.launch import Launcher
-from rookery.engine.signals import Bell, fence
+from rookery.engine.loops import fence
+from rookery.engine.signals import Bell
 from rookery.engine.stepper import Report
 
 UNANSWERED = 0  # the number of a message that wants no answer

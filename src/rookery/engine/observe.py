@@ -10,9 +10,11 @@ from gymnasium import spaces
 
 from rookery.engine.batch import Columns
 from rookery.engine.layout import Leaf, split
+from rookery.engine.loops import COMPILED, inside
 from rookery.errors import BadValue, RookeryError, SpaceError
 
 SPREAD_BYTES = 1 << 16
+QUICK = [np.dtype(kind) for kind in ("f4", "f8", "i8")]  # what `inside` takes
 ADVICE = "mend the space or the env, or accept it with bad_values='allow'"
 
 
@@ -94,13 +96,15 @@ class Observer:
 
 
 class Bounds:
-    """One column's limits. The check of a whole worker's rows takes two comparisons and a byte search, 1 us."""
+    """One column's limits. Without compiled code, the check of a whole worker's rows takes two comparisons and a byte
+    search, 1 us."""
 
     def __init__(self, leaf: Leaf, rows: np.ndarray, finite: bool = False) -> None:
         self.leaf, self.rows = leaf, rows
         self.low, self.high = _limits(leaf, finite)
         if rows.nbytes <= SPREAD_BYTES:  # limits of the full shape compare at 0.4 us; broadcasting takes 1.0
             self.low, self.high = (np.broadcast_to(limit, rows.shape).copy() for limit in (self.low, self.high))
+        self._quick = COMPILED and rows.dtype in QUICK and self.low.shape == rows.shape
         self._flags = bytearray(2 * rows.size)
         self._above, self._below = np.frombuffer(self._flags, np.bool_).reshape(2, *rows.shape)
 
@@ -116,12 +120,14 @@ class Bounds:
         return True
 
     def broken(self) -> bool:
+        if self._quick:
+            return not inside(self.rows, self.low, self.high)
         np.greater_equal(self.rows, self.low, out=self._above)
         np.less_equal(self.rows, self.high, out=self._below)
         return 0 in self._flags
 
     def diagnose(self) -> dict[int, RookeryError]:
-        good = self._above & self._below
+        good = (self.rows >= self.low) & (self.rows <= self.high)
         return {i: self._error(i, good[i]) for i in range(len(self.rows)) if not np.all(good[i])}
 
     def _error(self, i: int, good: np.ndarray) -> RookeryError:

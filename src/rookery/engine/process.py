@@ -20,9 +20,9 @@ from rookery.engine.engine import Engine
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.hand import Hand, Resources, dismiss, ring
 from rookery.engine.launch import Launcher
+from rookery.engine.loops import fence, watch
 from rookery.engine.machine import allowed_cores, oom_kills, size_text, usable_cores
 from rookery.engine.settings import Settings
-from rookery.engine.signals import fence
 from rookery.engine.source import Source
 from rookery.engine.stepper import Report
 from rookery.engine.usage import process_usage
@@ -199,13 +199,11 @@ class ProcessEngine(Engine):
 
     def _watch(self, segments: Sequence[Segment], until: float) -> bool:
         """Look for the results of all these segments, one after the other, giving way to the workers."""
-        go, done, give_way = self.batch.go, self.batch.done, os.sched_yield
+        go, done = self.batch.go, self.batch.done
         for segment in segments:
             index = segment.index
-            while done[index] != go[index]:
-                if clock() > until:
-                    return False
-                give_way()
+            if done[index] != go[index] and not watch(done, index, go[index] - 1, until - clock()):
+                return False
         return True
 
     def _sleep(self, segments: Sequence[Segment], enough: int) -> None:

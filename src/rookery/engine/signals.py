@@ -7,24 +7,8 @@ sides first watch the word for a moment, giving way to others with `sched_yield`
 from __future__ import annotations
 
 import os
-import threading
-import time
 
 HAS_EVENTFD = hasattr(os, "eventfd")
-
-_lock = threading.Lock()
-_lock.acquire()
-
-
-def fence() -> None:
-    """A full memory barrier, 0.1 us: what was written before it is seen before what is written after it.
-
-    Releasing and re-acquiring a lock is the one pair of atomic operations plain Python offers; in this order the
-    release keeps earlier writes above it and the acquire keeps later reads below. x86 needs it for store-then-load
-    (a wake-up was lost within seconds without it), ARM for every hand-over.
-    """
-    _lock.release()
-    _lock.acquire()
 
 
 class Bell:
@@ -56,14 +40,3 @@ class Bell:
         for fd in self.fds:
             os.close(fd)
         self.fds = []
-
-
-def watch(words: memoryview, at: int, old: int, seconds: float) -> bool:
-    """Look at a word until it differs from `old`, giving way to any other process that wants this core."""
-    give_way, clock = os.sched_yield, time.perf_counter
-    until = clock() + seconds
-    while words[at] == old:
-        if clock() > until:
-            return False
-        give_way()
-    return True

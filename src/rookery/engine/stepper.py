@@ -22,6 +22,7 @@ from rookery.engine.batch import ROW, STEPS, Batch, scalars
 from rookery.engine.failure import Failure
 from rookery.engine.isolation import GlobalRandom
 from rookery.engine.layout import join
+from rookery.engine.loops import step_each, store
 from rookery.engine.observe import Observer
 from rookery.errors import BadValue, RookeryError, SpaceError, UsageError
 
@@ -73,10 +74,9 @@ class Stepper:
     def __init__(self, envs: list[gym.Env], low: int, strict: bool | str, isolation: list[GlobalRandom] | None) -> None:
         self.envs, self.low, self.strict, self.isolation = envs, low, strict, isolation
         self._phase = [_OVER] * len(envs)
-        self._returns, self._lengths = [0.0] * len(envs), [0] * len(envs)
+        self._returns, self._lengths = scalars(np.zeros(len(envs))), scalars(np.zeros(len(envs), np.int64))
         self._started = [0.0] * len(envs)
         self._steps = [self._entry(i) for i in range(len(envs))]
-        self._positions, self._row_numbers = range(len(envs)), range(low, low + len(envs))
         self._slots: dict[str, tuple[tuple[type, ...], Any, Any]] = {}
         self.reset_options: dict[int, dict[str, Any]] = {}  # by row: what to reset an env with if nothing is said
 
@@ -93,6 +93,8 @@ class Stepper:
         self._rewards = scalars(batch.rewards[low:high])
         self._terminated = scalars(batch.terminated[low:high])
         self._truncated = scalars(batch.truncated[low:high])
+        rows = batch.observations.only_array
+        self._plain_rows = None if rows is None else rows[low:high]
         self._masks = batch.info_masks[:, low:high]
         self._marked = False
         self._slots = {}
@@ -145,17 +147,12 @@ class Stepper:
     def _step_envs(self) -> list[Any]:
         """Nothing but the envs' own steps. Between two of them the caches are cold: what the loop does here costs five
         times what it costs in `_store`, where it is done for all envs in a row (7 us an env with everything here)."""
-        words, row_word = self._words, self._row_word
-        results: list[Any] = []
-        for row, step, action, phase in zip(self._row_numbers, self._steps, self._actions(), self._phase, strict=True):
-            words[row_word] = row
-            try:
-                results.append(None if phase else step(action))
-            except BaseException as error:
-                if isinstance(error, KeyboardInterrupt) and self.interruptible:
-                    raise
-                results.append(Raised(error))
-        return results
+        return step_each(self._steps, self._actions(), self._phase, self._words, self._row_word, self.low, self._caught)
+
+    def _caught(self, error: BaseException) -> Raised:
+        if isinstance(error, KeyboardInterrupt) and self.interruptible:
+            raise error
+        return Raised(error)
 
     def _store(self, results: list[Any]) -> tuple[float, Report | None]:
         """Write what the envs returned into their rows; returns the sum of rewards, which NaN and infinity spoil."""
@@ -164,8 +161,9 @@ class Stepper:
         rewards, terminations, truncations = self._rewards, self._terminated, self._truncated
         returns, lengths = self._returns, self._lengths
         rows, shape, dtype = self._observer.flat_rows, self._observer.flat_shape, self._observer.flat_dtype
-        sum_of_rewards = 0.0
-        for i, result in enumerate(results):
+        sum_of_rewards, left = self._store_plain(results)
+        for i in left:
+            result = results[i]
             try:
                 if type(result) is not tuple and not isinstance(result, tuple):  # named tuples are welcome
                     report = self._resume(i, result, report)
@@ -194,6 +192,15 @@ class Stepper:
                     raise
                 report = self._fail(i, "step", _explained(error, result), report)
         return sum_of_rewards, report
+
+    def _store_plain(self, results: list[Any]) -> tuple[float, Sequence[int]]:
+        """Put away, all at once, what can be; returns the sum of its rewards, and the positions left."""
+        if self._plain_rows is None:
+            return 0.0, range(len(results))
+        columns = self._rewards, self._terminated, self._truncated, self._returns, self._lengths
+        sum_of_rewards, marked, left = store(results, self._plain_rows, *columns, self._slots)
+        self._marked |= marked
+        return sum_of_rewards, left
 
     def _actions(self) -> Iterable[Any]:
         """One action per env, in the form Gymnasium gives to a single env; arrays are private copies."""

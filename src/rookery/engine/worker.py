@@ -22,7 +22,8 @@ from rookery.engine.crew import Crew, Segment
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.hand import UNANSWERED
 from rookery.engine.launch import die_with_parent
-from rookery.engine.signals import Bell, fence, watch
+from rookery.engine.loops import fence, watch
+from rookery.engine.signals import Bell
 from rookery.engine.stepper import REPORT, Report
 
 PARENT_CHECK_MS = 1000

@@ -14,6 +14,7 @@ import numpy as np
 import psutil
 from rich.text import Text
 
+from rookery.engine import loops
 from rookery.engine.machine import allowed_cores, available_memory, cpu_quota, size_text, usable_cores
 from rookery.engine.settings import START_METHODS
 from rookery.tools import show
@@ -53,8 +54,8 @@ class TinyEnv(gym.Env):
 
 def examine() -> list[Finding]:
     """Look at everything; starts a tiny worker by each start method."""
-    findings = [_cores(), _memory(), _shared_memory(), _open_files(), *_start_methods(), Finding("gpu", *gpu_state())]
-    return [*findings, *_packages(), *_extras()]
+    machine = [_cores(), _memory(), _shared_memory(), _open_files()]
+    return [*machine, *_start_methods(), _loops(), Finding("gpu", *gpu_state()), *_packages(), *_extras()]
 
 
 def healthy(findings: list[Finding]) -> bool:
@@ -137,6 +138,16 @@ def _start_problem(method: str) -> str | None:
     except Exception as error:  # noqa: BLE001 - whatever it is, it is the finding
         return f"{type(error).__name__}: {error}"
     return None
+
+
+def _loops() -> Finding:
+    subject = "the engine's loops"
+    if loops.COMPILED:
+        return Finding(subject, GOOD, "compiled")
+    if loops.compiled():
+        return Finding(subject, NOTE, "in Python, a tenth slower on short steps", "unset ROOKERY_PLAIN")
+    remedy = "install a C compiler and Python's headers (gcc, python3-dev), then rookery again"
+    return Finding(subject, NOTE, "in Python, a tenth slower on short steps: they were not compiled", remedy)
 
 
 def _packages() -> Iterator[Finding]:

@@ -1,0 +1,334 @@
+/* The engine's inner loops, compiled. plain_loops.py holds the same in Python, and says what each does: this file only
+ * has to be quick. Whatever is not plain (an ended episode, an odd type, an unknown info) is left to Python in full. */
+
+#define PY_SSIZE_T_CLEAN
+#define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
+#define NPY_TARGET_VERSION NPY_1_22_API_VERSION
+#include <Python.h>
+#include <numpy/arrayobject.h>
+#include <numpy/arrayscalars.h>
+#include <sched.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#define METHOD(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
+
+static int expect(Py_ssize_t given, Py_ssize_t wanted, const char *signature) {
+    if (given == wanted) return 1;
+    PyErr_Format(PyExc_TypeError, "%s was given %zd arguments", signature, given);
+    return 0;
+}
+
+/* --- words in shared memory ------------------------------------------------------------------------------------- */
+
+static PyObject *fence(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(nothing)) {
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    Py_RETURN_NONE;
+}
+
+/* The word `at` in a buffer of 64-bit integers, which the caller releases; NULL with an error set if there is none. */
+static int64_t *word_of(PyObject *words, PyObject *at, Py_buffer *buffer) {
+    Py_ssize_t index = PyLong_AsSsize_t(at);
+    if (index == -1 && PyErr_Occurred()) return NULL;
+    if (PyObject_GetBuffer(words, buffer, PyBUF_WRITABLE) < 0) return NULL;
+    if (index >= 0 && index < buffer->len / (Py_ssize_t)sizeof(int64_t)) return (int64_t *)buffer->buf + index;
+    PyBuffer_Release(buffer);
+    PyErr_Format(PyExc_IndexError, "there is no word %zd", index);
+    return NULL;
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static PyObject *watch(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (!expect(count, 4, "watch(words, at, old, seconds)")) return NULL;
+    int64_t old = PyLong_AsLongLong(args[2]);
+    double seconds = PyFloat_AsDouble(args[3]);
+    if (PyErr_Occurred()) return NULL;
+    Py_buffer buffer;
+    const int64_t *word = word_of(args[0], args[1], &buffer);
+    if (word == NULL) return NULL;
+    int changed = __atomic_load_n(word, __ATOMIC_ACQUIRE) != old;
+    if (!changed) {
+        Py_BEGIN_ALLOW_THREADS
+        double until = now() + seconds;
+        while (!changed && now() < until) {
+            sched_yield();
+            changed = __atomic_load_n(word, __ATOMIC_ACQUIRE) != old;
+        }
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&buffer);
+    return PyBool_FromLong(changed);
+}
+
+/* --- stepping --------------------------------------------------------------------------------------------------- */
+
+/* The exception that is being raised, taken out of the air. */
+static PyObject *raised(void) {
+#if PY_VERSION_HEX >= 0x030C0000
+    return PyErr_GetRaisedException();
+#else
+    PyObject *type, *error, *trace;
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    if (trace != NULL) PyException_SetTraceback(error, trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    return error;
+#endif
+}
+
+/* What one env's step returned or, if it raised, what `caught` makes of that. */
+static PyObject *step_one(PyObject *call, PyObject *action, PyObject *caught) {
+    PyObject *result = PyObject_CallOneArg(call, action);
+    if (result != NULL) return result;
+    PyObject *error = raised();
+    result = PyObject_CallOneArg(caught, error);
+    Py_DECREF(error);
+    return result;
+}
+
+static PyObject *step_each(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (!expect(count, 7, "step_each(calls, actions, phases, words, at, first, caught)")) return NULL;
+    PyObject *calls = args[0], *phases = args[2], *caught = args[6];
+    if (!PyList_Check(calls) || !PyList_Check(phases) || PyList_GET_SIZE(calls) != PyList_GET_SIZE(phases)) {
+        PyErr_SetString(PyExc_TypeError, "calls and phases should be lists of the same length");
+        return NULL;
+    }
+    int64_t row = PyLong_AsLongLong(args[5]);
+    if (row == -1 && PyErr_Occurred()) return NULL;
+    PyObject *actions = PyObject_GetIter(args[1]);
+    if (actions == NULL) return NULL;
+    Py_buffer buffer;
+    int64_t *word = word_of(args[3], args[4], &buffer);
+    if (word == NULL) {
+        Py_DECREF(actions);
+        return NULL;
+    }
+    PyObject *results = PyList_New(0), *action;
+    for (Py_ssize_t i = 0; results != NULL && i < PyList_GET_SIZE(calls) && (action = PyIter_Next(actions)); i++) {
+        *word = row + i;
+        PyObject *phase = PyList_GET_ITEM(phases, i), *call = PyList_GET_ITEM(calls, i), *result;
+        if (PyLong_Check(phase) && PyLong_AsLong(phase) != 0) {
+            result = Py_NewRef(Py_None);
+        } else {
+            Py_INCREF(call); /* an env may do anything while it is called */
+            result = step_one(call, action, caught);
+            Py_DECREF(call);
+        }
+        Py_DECREF(action);
+        if (result == NULL || PyList_Append(results, result) < 0) Py_CLEAR(results);
+        Py_XDECREF(result);
+    }
+    PyBuffer_Release(&buffer);
+    Py_DECREF(actions);
+    if (results != NULL && !PyErr_Occurred() && PyList_GET_SIZE(results) != PyList_GET_SIZE(calls))
+        PyErr_SetString(PyExc_ValueError, "there are fewer actions than calls");
+    if (PyErr_Occurred()) Py_CLEAR(results); /* the actions' iterator has no other way to say so */
+    return results;
+}
+
+/* --- putting results away --------------------------------------------------------------------------------------- */
+
+/* The numbers of one of `kinds` that a memoryview shows, `n` of them; NULL with an error set if it is another thing. */
+static void *column_of(PyObject *object, const char *kinds, Py_ssize_t n) {
+    if (PyMemoryView_Check(object) && !(((PyMemoryViewObject *)object)->flags & _Py_MEMORYVIEW_RELEASED)) {
+        Py_buffer *view = PyMemoryView_GET_BUFFER(object);
+        if (view->ndim == 1 && view->shape[0] == n && view->strides[0] == view->itemsize && !view->readonly
+            && strlen(view->format) == 1 && strchr(kinds, view->format[0]))
+            return view->buf;
+    }
+    PyErr_Format(PyExc_TypeError, "a column should be a memoryview of %zd numbers of type %s", n, kinds);
+    return NULL;
+}
+
+static int is_false(PyObject *flag) {
+    return flag == Py_False || (PyArray_IsScalar(flag, Bool) && !PyArrayScalar_VAL(flag, Bool));
+}
+
+/* Whether a number of one of the usual types fits a double, and which. None of them runs code of an env's. */
+static int as_double(PyObject *number, double *value) {
+    if (PyFloat_Check(number)) {
+        *value = PyFloat_AS_DOUBLE(number);
+    } else if (PyLong_Check(number)) {
+        *value = PyLong_AsDouble(number);
+        if (*value == -1.0 && PyErr_Occurred()) {
+            PyErr_Clear();
+            return 0;
+        }
+    } else if (PyArray_IsScalar(number, Float)) {
+        *value = PyArrayScalar_VAL(number, Float);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+static int as_int64(PyObject *number, int64_t *value) {
+    int overflow = 0;
+    if (PyLong_Check(number)) {
+        *value = PyLong_AsLongLongAndOverflow(number, &overflow);
+    } else if (PyArray_IsScalar(number, Int64)) {
+        *value = PyArrayScalar_VAL(number, Int64);
+    } else {
+        return 0;
+    }
+    return !overflow;
+}
+
+/* Whether an array is bytes for bytes what a row holds. */
+static int fits(PyArrayObject *array, PyArrayObject *rows) {
+    int ndim = PyArray_NDIM(rows) - 1;
+    PyArray_Descr *mine = PyArray_DESCR(array), *wanted = PyArray_DESCR(rows);
+    return PyArray_NDIM(array) == ndim && PyArray_IS_C_CONTIGUOUS(array)
+        && (mine == wanted || PyArray_EquivTypes(mine, wanted))
+        && memcmp(PyArray_DIMS(array), PyArray_DIMS(rows) + 1, (size_t)ndim * sizeof(npy_intp)) == 0;
+}
+
+/* Whether a result is that of an ordinary step in the middle of an episode. */
+static int is_plain(PyObject *result, PyArrayObject *rows, double *reward) {
+    return PyTuple_CheckExact(result) && PyTuple_GET_SIZE(result) == 5
+        && is_false(PyTuple_GET_ITEM(result, 2)) && is_false(PyTuple_GET_ITEM(result, 3))
+        && as_double(PyTuple_GET_ITEM(result, 1), reward) && PyDict_CheckExact(PyTuple_GET_ITEM(result, 4))
+        && PyArray_CheckExact(PyTuple_GET_ITEM(result, 0)) && fits((PyArrayObject *)PyTuple_GET_ITEM(result, 0), rows);
+}
+
+/* Put a number into row `i` of a slot, which is a tuple: the types it takes and, for all envs here, values and marks.
+ * Returns 0 if it does not go there, -1 with an error set if the slot is none. */
+static int put(PyObject *slot, PyObject *number, Py_ssize_t i, Py_ssize_t n) {
+    if (!PyTuple_Check(slot) || PyTuple_GET_SIZE(slot) != 3 || !PyTuple_Check(PyTuple_GET_ITEM(slot, 0))) {
+        PyErr_SetString(PyExc_TypeError, "a slot should be a tuple of types, values and marks");
+        return -1;
+    }
+    PyObject *types = PyTuple_GET_ITEM(slot, 0);
+    void *column = column_of(PyTuple_GET_ITEM(slot, 1), "dlq", n);
+    npy_bool *marks = column == NULL ? NULL : column_of(PyTuple_GET_ITEM(slot, 2), "?", n);
+    if (marks == NULL) return -1;
+    int known = 0;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(types); k++)
+        known |= PyTuple_GET_ITEM(types, k) == (PyObject *)Py_TYPE(number);
+    int real = PyMemoryView_GET_BUFFER(PyTuple_GET_ITEM(slot, 1))->format[0] == 'd';
+    if (!known || !(real ? as_double(number, (double *)column + i) : as_int64(number, (int64_t *)column + i))) return 0;
+    marks[i] = 1;
+    return 1;
+}
+
+/* Put all of an info into slots. What cannot be is left to Python, which begins anew: what was put stays right. */
+static int note(PyObject *info, PyObject *slots, Py_ssize_t i, Py_ssize_t n) {
+    PyObject *key, *value;
+    Py_ssize_t place = 0;
+    int done = 1;
+    while (done == 1 && PyDict_Next(info, &place, &key, &value)) {
+        PyObject *slot = PyUnicode_CheckExact(key) ? PyDict_GetItemWithError(slots, key) : NULL;
+        done = slot == NULL ? 0 : put(slot, value, i, n);
+    }
+    return done;
+}
+
+static PyObject *store(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (!expect(count, 8, "store(results, rows, rewards, terminated, truncated, returns, lengths, slots)")) return NULL;
+    PyObject *results = args[0], *slots = args[7];
+    PyArrayObject *rows = (PyArrayObject *)args[1];
+    if (!PyList_CheckExact(results) || !PyDict_CheckExact(slots) || !PyArray_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "results should be a list, rows an array, slots a dict");
+        return NULL;
+    }
+    Py_ssize_t n = PyList_GET_SIZE(results);
+    double *rewards, *returns;
+    npy_bool *terminated, *truncated;
+    int64_t *lengths;
+    if ((rewards = column_of(args[2], "d", n)) == NULL || (terminated = column_of(args[3], "?", n)) == NULL
+        || (truncated = column_of(args[4], "?", n)) == NULL || (returns = column_of(args[5], "d", n)) == NULL
+        || (lengths = column_of(args[6], "lq", n)) == NULL)
+        return NULL;
+    if (!PyArray_ISCARRAY(rows) || PyArray_NDIM(rows) < 1 || PyArray_DIM(rows, 0) != n
+        || PyDataType_REFCHK(PyArray_DESCR(rows))) {
+        PyErr_SetString(PyExc_TypeError, "rows should be a contiguous array with one row of numbers for each env");
+        return NULL;
+    }
+    size_t row_bytes = n == 0 ? 0 : (size_t)(PyArray_NBYTES(rows) / n);
+    double sum = 0.0;
+    int marked = 0;
+    PyObject *rest = PyList_New(0);
+    for (Py_ssize_t i = 0; rest != NULL && i < n; i++) {
+        PyObject *result = PyList_GET_ITEM(results, i);
+        double reward;
+        int plain = is_plain(result, rows, &reward);
+        if (plain && PyDict_GET_SIZE(PyTuple_GET_ITEM(result, 4))) {
+            plain = note(PyTuple_GET_ITEM(result, 4), slots, i, n);
+            marked = 1;
+        }
+        if (plain == 1) {
+            const void *observation = PyArray_DATA((PyArrayObject *)PyTuple_GET_ITEM(result, 0));
+            memcpy(PyArray_BYTES(rows) + (size_t)i * row_bytes, observation, row_bytes);
+            rewards[i] = reward;
+            terminated[i] = truncated[i] = 0;
+            returns[i] += reward;
+            lengths[i] += 1;
+            sum += reward;
+        } else {
+            PyObject *position = plain == 0 ? PyLong_FromSsize_t(i) : NULL;
+            if (position == NULL || PyList_Append(rest, position) < 0) Py_CLEAR(rest);
+            Py_XDECREF(position);
+        }
+    }
+    return rest == NULL ? NULL : Py_BuildValue("dNN", sum, PyBool_FromLong(marked), rest);
+}
+
+/* --- checking --------------------------------------------------------------------------------------------------- */
+
+/* Without a way out in the middle, so that compilers turn it into vector instructions. NaN is never inside. */
+#define ALL_INSIDE(type)                                                                                               \
+    {                                                                                                                  \
+        const type *value = data[0], *low = data[1], *high = data[2];                                                  \
+        for (npy_intp k = 0; k < size; k++) good &= (value[k] >= low[k]) & (value[k] <= high[k]);                      \
+    }
+
+static PyObject *inside(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (!expect(count, 3, "inside(rows, low, high)")) return NULL;
+    const void *data[3];
+    PyArrayObject *rows = (PyArrayObject *)args[0];
+    for (int k = 0; k < 3; k++) {
+        PyArrayObject *array = (PyArrayObject *)args[k];
+        if (!PyArray_Check(args[k]) || !PyArray_IS_C_CONTIGUOUS(array) || PyArray_SIZE(array) != PyArray_SIZE(rows)
+            || PyArray_TYPE(array) != PyArray_TYPE(rows) || !PyArray_ISBEHAVED_RO(array)) {
+            PyErr_SetString(PyExc_TypeError, "inside() takes three contiguous arrays of one type and size");
+            return NULL;
+        }
+        data[k] = PyArray_DATA(array);
+    }
+    npy_intp size = PyArray_SIZE(rows);
+    int good = 1;
+    switch (PyArray_TYPE(rows)) {
+        case NPY_FLOAT: ALL_INSIDE(float) break;
+        case NPY_DOUBLE: ALL_INSIDE(double) break;
+        case NPY_INT64: ALL_INSIDE(int64_t) break;
+        default:
+            PyErr_SetString(PyExc_TypeError, "inside() takes float32, float64 and int64");
+            return NULL;
+    }
+    return PyBool_FromLong(good);
+}
+
+/* ---------------------------------------------------------------------------------------------------------------- */
+
+static PyMethodDef methods[] = {
+    {"fence", fence, METH_NOARGS, NULL},
+    METHOD(watch),
+    METHOD(step_each),
+    METHOD(store),
+    METHOD(inside),
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_loops", .m_size = -1, .m_methods = methods};
+
+PyMODINIT_FUNC PyInit__loops(void) {
+    import_array();
+    return PyModule_Create(&definition);
+}
