@@ -130,7 +130,8 @@ class Exchange(VectorEnv):
             self._in_flight[segment.index] = segment
 
     def _receive(self, segments: Sequence[Segment], rows: slice | np.ndarray, count: int) -> tuple:
-        batch, infos, status = self.batch, dict[str, Any](), NOTHING
+        infos: dict[str, Any] = {}
+        batch, status = self.batch, NOTHING
         try:
             self._wait(segments, count)
             for segment in segments:
@@ -158,7 +159,8 @@ class Exchange(VectorEnv):
 
     def _collect(self, segments: Sequence[Segment], count: int) -> list[Report]:
         """Take the reports of finished segments; waits once more for those whose worker is lost meanwhile."""
-        statuses, reports = self.batch.status, dict[int, Report]()
+        reports: dict[int, Report] = {}
+        statuses = self.batch.status
         while True:
             for index in self._asked_again:  # their worker was lost: what was taken of them before is void
                 reports.pop(index, None)
