@@ -398,3 +398,27 @@ def test_a_registered_limit_and_wrappers_are_kept():
     assert envs.backend == "kernel"
     envs.reset(seed=1)
     assert [bool(envs.step([1, 1])[3].all()) for _ in range(4)] == [False, False, False, True]
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_stats_count_the_steps(groups):
+    """Of all envs, whole rounds and parts of them; resets are none, and a resize forgets none."""
+    envs = kernel(Walker, 4, groups=groups)
+    envs.reset(seed=1)
+    actions = np.zeros(4, np.int64)
+    for _ in range(10):
+        if groups == 1:
+            envs.step(actions)
+        else:
+            for group in envs.groups:
+                group.send(actions[:2])
+            for group in envs.groups:
+                group.recv()
+    assert [row["steps"] for row in envs.stats()] == [40]
+    envs.reset(seed=2)
+    if groups == 1:
+        envs.resize(6)
+        envs.reset(options={"reset_mask": np.arange(6) >= 4})
+        envs.step(np.zeros(6, np.int64))
+        assert [row["steps"] for row in envs.stats()] == [46]
+    envs.close()

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rookery.engine import seeding
-from rookery.engine.batch import ALL, Batch, BatchSpec, private_batch
+from rookery.engine.batch import ALL, STEPS, Batch, BatchSpec, private_batch
 from rookery.engine.crew import Facts, Segment
 from rookery.engine.engine import EPISODE, Engine
 from rookery.engine.failure import Failure
@@ -58,7 +58,7 @@ class KernelEngine(Engine):
         if kernel is None:
             raise OptionError(f"backend='kernel' needs a kernel world, and {source.name} is not one")
         self.world, self.agents, self._kernel = kernel.world, kernel.world.num_agents, kernel
-        self._threads = settings.workers
+        self._threads, self._earlier_steps = settings.workers, 0
         if self.agents > 1:
             if settings.groups > 1 or settings.batch_size is not None:
                 raise OptionError("a world with several agents is stepped as a whole: leave out groups and batch_size")
@@ -134,6 +134,7 @@ class KernelEngine(Engine):
 
     def _grow(self, spec: BatchSpec) -> None:
         old, kept = self.arena, min(self.arena.num_envs, self.num_worlds)
+        self._earlier_steps += self._runner.steps
         self._staff(spec, self.facts)
         if old.per_env or len(old.params) > 1:
             self.arena.spread_params()
@@ -145,6 +146,7 @@ class KernelEngine(Engine):
     def _usage(self) -> list[dict[str, Any]]:
         from rookery.engine.usage import process_usage
 
+        self.batch.worker_words[STEPS] = self._earlier_steps + self._runner.steps
         return [process_usage(os.getpid())]
 
     # --- stepping -----------------------------------------------------------------------------------------------
@@ -220,8 +222,7 @@ class KernelEngine(Engine):
         """Step envs [low, high)."""
         if high - low == self.num_worlds:
             return self._sharing.step()
-        self._runner.tick()
-        return self._runner.step(low, high)
+        return self._runner.step_part(low, high)
 
     # --- what comes back besides numbers ------------------------------------------------------------------------
 

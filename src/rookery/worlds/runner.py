@@ -26,12 +26,15 @@ class Runner:
         self.arena, self.mode, self._strict = arena, mode, int(strict)
         self._call: Any = like._call if like is not None else _plain(arena) if plain else _compiled(arena)
         self._plain = plain
+        self._numbers: Any = [0] * len(HEADER)
+        self._others = self._parts = 0  # turns that were not rounds of all envs, and steps made in them
         self.refresh()
 
     def refresh(self) -> None:
         """Take note of arrays that were replaced."""
+        turn = self._numbers[TURN]
         self._plan = self.arena.plan()
-        self._plan[MODE], self._plan[STRICT] = self.mode, self._strict
+        self._plan[MODE], self._plan[STRICT], self._plan[TURN] = self.mode, self._strict, turn
         self._where = (self.arena, self._plan) if self._plain else (self._plan.ctypes.data,)
         self._numbers = memoryview(self._plan)  # type: ignore[arg-type]
         envs = self.arena.num_envs
@@ -40,6 +43,11 @@ class Runner:
         else:
             self.addresses = ctypes.cast(self._call, ctypes.c_void_p).value or 0, self._plan.ctypes.data
             self._step_all = _prepared(*self.addresses, STEP, 0, envs, 0)
+
+    @property
+    def steps(self) -> int:
+        """Steps of envs so far, by this runner and by compiled loops that call its code."""
+        return (self._numbers[TURN] - self._others) * self.arena.num_envs + self._parts
 
     def tick(self) -> None:
         """Begin a round: what is noted from now on belongs to it."""
@@ -64,6 +72,12 @@ class Runner:
         """Step envs [low, high); returns the union of ENDED and FAULT. Does nothing if any action is bad."""
         return self._call(*self._where, STEP, low, high, slot)
 
+    def step_part(self, low: int, high: int) -> int:
+        """A round of envs [low, high) alone."""
+        self.tick()
+        self._others, self._parts = self._others + 1, self._parts + high - low
+        return self.step(low, high)
+
     def check(self, low: int, high: int) -> int:
         """Look at the actions alone."""
         return self._call(*self._where, CHECK, low, high, 0)
@@ -73,6 +87,7 @@ class Runner:
         self.arena.wanted[:] = False
         self.arena.wanted[envs] = True
         self.tick()
+        self._others += 1
         return self._call(*self._where, BEGIN, 0, self.arena.num_envs, 0)
 
 
