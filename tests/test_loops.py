@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.engine import loops, plain_loops, stepper
+from rookery.engine import infos, loops, plain_loops, stepper
 
 compiled = pytest.importorskip("rookery.engine._loops", reason="no C compiler when rookery was installed")
 BOTH = pytest.mark.parametrize("module", [plain_loops, compiled], ids=["python", "compiled"])
@@ -138,6 +138,12 @@ def columns(n: int) -> list[Any]:
         lambda: compiled.store(
             [(np.zeros(2), 0.0, False, False, {"a": 1.0})], np.zeros((1, 2)), *columns(1), {"a": ((float,), words(), 1)}
         ),
+        lambda: compiled.read_slots({}, [("a", "_a", np.dtype("f8"))], np.zeros((0, 3)), np.zeros((0, 3), bool)),
+        lambda: compiled.read_slots({}, [("a", "_a", np.dtype("f8"))], np.zeros((1, 3)), np.zeros((1, 2), bool)),
+        lambda: compiled.read_slots({}, [("a", "_a", np.dtype("f8"))], np.zeros((1, 3), "f4"), np.ones((1, 3), bool)),
+        lambda: compiled.read_slots({}, [("a", "_a", np.dtype("f8"))], np.zeros((3, 1)).T, np.ones((3, 1)).T),
+        lambda: compiled.read_slots({}, [("a", "_a", "f8")], np.zeros((1, 3)), np.ones((1, 3), bool)),
+        lambda: compiled.read_slots({}, (), np.zeros((1, 3)), np.ones((1, 3), bool)),
         lambda: compiled.inside(np.zeros(3), np.zeros(2), np.zeros(3)),
         lambda: compiled.inside(np.zeros(3), np.zeros(3, np.float32), np.zeros(3)),
         lambda: compiled.inside(np.zeros(3, np.int16), np.zeros(3, np.int16), np.zeros(3, np.int16)),
@@ -157,9 +163,9 @@ def test_a_released_column_is_refused() -> None:
 
 
 def test_references_are_given_back() -> None:
-    observation, reward, info, key = np.zeros(2), 1234.5, {"a": 1.5}, words()
+    observation, reward, info, key, word = np.zeros(2), 1234.5, {"a": 1.5}, words(), "a longer word".upper()
     slots = {"a": ((float,), memoryview(np.zeros(2)), memoryview(np.zeros(2, np.bool_)))}  # type: ignore[arg-type]
-    action, odd = object(), object()
+    action, odd, dtype = object(), object(), np.dtype("f4")
 
     def step(given: object) -> tuple:
         if given is None:
@@ -169,9 +175,12 @@ def test_references_are_given_back() -> None:
     def round_of_steps() -> None:
         results = compiled.step_each([step, step], [action, None], [0, 0], key, 0, 0, lambda error: odd)
         compiled.store(results, np.zeros((2, 2)), *columns(2), slots)
+        told: dict[str, Any] = {}
+        compiled.read_slots(told, [(word, "_a", dtype)], np.zeros((1, 2)), np.ones((1, 2), np.bool_))
+        assert told["_a"].all()
 
     round_of_steps()
-    watched = observation, reward, info, action, odd, step, slots["a"][1], key
+    watched = observation, reward, info, action, odd, step, slots["a"][1], key, word, dtype
     before = [sys.getrefcount(thing) for thing in watched]
     for _ in range(100):
         round_of_steps()
@@ -290,6 +299,7 @@ def test_the_same_whatever_envs_return(wrong: int, mode: str, monkeypatch: pytes
     ours = story(wrong, 400, **options)
     monkeypatch.setattr(stepper, "store", plain_loops.store)
     monkeypatch.setattr(stepper, "step_each", plain_loops.step_each)
+    monkeypatch.setattr(infos, "read_slots", plain_loops.read_slots)
     theirs = story(wrong, 400, **options)
     assert len(ours) == len(theirs)
     for one, other in zip(ours, theirs, strict=True):

@@ -280,6 +280,77 @@ static PyObject *store(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     return rest == NULL ? NULL : Py_BuildValue("dNN", sum, PyBool_FromLong(marked), rest);
 }
 
+/* --- reading infos ---------------------------------------------------------------------------------------------- */
+
+/* A new array of what those who `spoke` wrote, and 0 for the others. Integers and floats are eight bytes alike. */
+static PyObject *slot_column(const int64_t *values, const npy_bool *spoke, npy_intp n, PyArray_Descr *dtype) {
+    PyObject *wide = PyArray_SimpleNew(1, &n, PyDataType_ISINTEGER(dtype) ? NPY_INT64 : NPY_DOUBLE);
+    if (wide == NULL) return NULL;
+    int64_t *column = PyArray_DATA((PyArrayObject *)wide);
+    for (npy_intp i = 0; i < n; i++) column[i] = spoke[i] ? values[i] : 0;
+    if (PyArray_TYPE((PyArrayObject *)wide) == dtype->type_num) return wide;
+    Py_INCREF(dtype); /* which the next call takes */
+    PyObject *cast = PyArray_CastToType((PyArrayObject *)wide, dtype, 0);
+    Py_DECREF(wide);
+    return cast;
+}
+
+/* Add one key's column and its mask to the infos. */
+static int add_slot(PyObject *infos, PyObject *name, const int64_t *values, const npy_bool *spoke, npy_intp n) {
+    PyObject *column = slot_column(values, spoke, n, (PyArray_Descr *)PyTuple_GET_ITEM(name, 2));
+    PyObject *mask = column == NULL ? NULL : PyArray_SimpleNew(1, &n, NPY_BOOL);
+    int failed = mask == NULL;
+    if (!failed) {
+        memcpy(PyArray_DATA((PyArrayObject *)mask), spoke, (size_t)n);
+        failed = PyDict_SetItem(infos, PyTuple_GET_ITEM(name, 0), column) < 0
+            || PyDict_SetItem(infos, PyTuple_GET_ITEM(name, 1), mask) < 0;
+    }
+    Py_XDECREF(column);
+    Py_XDECREF(mask);
+    return failed ? -1 : 0;
+}
+
+/* Whether an array holds a row of `type` for each of `count` slots. */
+static int is_table(PyObject *object, int type, Py_ssize_t count) {
+    PyArrayObject *array = (PyArrayObject *)object;
+    return PyArray_Check(object) && PyArray_NDIM(array) == 2 && PyArray_ISCARRAY_RO(array)
+        && PyArray_TYPE(array) == type && PyArray_DIM(array, 0) >= count;
+}
+
+static PyObject *read_slots(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (!expect(count, 4, "read_slots(infos, names, values, masks)")) return NULL;
+    PyObject *infos = args[0], *names = args[1];
+    Py_ssize_t slots = PyList_Check(names) ? PyList_GET_SIZE(names) : -1;
+    if (slots < 0 || !PyDict_CheckExact(infos) || !is_table(args[2], NPY_DOUBLE, slots)
+        || !is_table(args[3], NPY_BOOL, slots)
+        || PyArray_DIM((PyArrayObject *)args[2], 1) != PyArray_DIM((PyArrayObject *)args[3], 1)) {
+        PyErr_SetString(PyExc_TypeError, "read_slots() takes a dict, a list, and a float64 and a bool table of one size");
+        return NULL;
+    }
+    npy_intp n = PyArray_DIM((PyArrayObject *)args[2], 1);
+    PyObject *left = PyList_New(0);
+    for (Py_ssize_t k = 0; left != NULL && k < slots; k++) {
+        PyObject *name = PyList_GET_ITEM(names, k);
+        const npy_bool *spoke = (const npy_bool *)PyArray_DATA((PyArrayObject *)args[3]) + k * n;
+        if (memchr(spoke, 1, (size_t)n) == NULL) continue;
+        if (!PyTuple_Check(name) || PyTuple_GET_SIZE(name) != 3 || !PyArray_DescrCheck(PyTuple_GET_ITEM(name, 2))) {
+            PyErr_SetString(PyExc_TypeError, "a name should be a tuple of a key, its mask's key and a dtype");
+            Py_CLEAR(left);
+            break;
+        }
+        int there = PyDict_Contains(infos, PyTuple_GET_ITEM(name, 0));
+        if (there == 1) {
+            PyObject *position = PyLong_FromSsize_t(k);
+            if (position == NULL || PyList_Append(left, position) < 0) Py_CLEAR(left);
+            Py_XDECREF(position);
+        } else if (there < 0
+                   || add_slot(infos, name, (const int64_t *)PyArray_DATA((PyArrayObject *)args[2]) + k * n, spoke, n) < 0) {
+            Py_CLEAR(left);
+        }
+    }
+    return left;
+}
+
 /* --- checking --------------------------------------------------------------------------------------------------- */
 
 /* Without a way out in the middle, so that compilers turn it into vector instructions. NaN is never inside. */
@@ -322,6 +393,7 @@ static PyMethodDef methods[] = {
     METHOD(watch),
     METHOD(step_each),
     METHOD(store),
+    METHOD(read_slots),
     METHOD(inside),
     {NULL, NULL, 0, NULL},
 };

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from rookery.engine.batch import INFO_SLOTS
+from rookery.engine.batch import ALL, INFO_SLOTS
+from rookery.engine.loops import read_slots
 from rookery.engine.stepper import Slot
 
 _NUMBERS = (bool, int, float)
@@ -79,7 +81,7 @@ class SlotTable:
 
     def __init__(self) -> None:
         self.slots: dict[str, Slot] = {}
-        self._names: list[tuple[str, str, Slot]] = []
+        self._names: list[tuple[str, str, np.dtype]] = []
         self._refused: set[str] = set()
 
     def learn(self, info: dict[str, Any]) -> list[Slot]:
@@ -95,27 +97,36 @@ class SlotTable:
             types = (type(value), int) if dtype.kind == "f" else (type(value),)
             slot = Slot(len(self.slots), key, dtype, types)
             self.slots[key] = slot
-            self._names.append((key, f"_{key}", slot))
+            self._names.append((key, f"_{key}", dtype))
             fresh.append(slot)
         return fresh
 
     def read(self, infos: dict[str, Any], values: np.ndarray, masks: np.ndarray, rows: slice | np.ndarray) -> None:
-        """Add what the envs wrote into their slots. All keys are copied at once, and those that no env spoke of in this
-        step are passed over: the fewer calls the better where envs have emptied the caches (five keys of emulators, one
-        of them for ends of episodes only, took 36 us one by one, and 12 so)."""
+        """Add what the envs wrote into their slots."""
+        left = read_slots(infos, self._names, values, masks) if rows is ALL else range(len(self._names))
+        if left:
+            self._read_some(left, infos, values, masks, rows)
+
+    def _read_some(
+        self, chosen: Sequence[int], infos: dict[str, Any], values: np.ndarray, masks: np.ndarray, rows: Any
+    ) -> None:
+        """All keys are copied at once, and those that no env spoke of in this step are passed over: the fewer calls the
+        better where envs have emptied the caches (five keys of emulators, one of them for ends of episodes only, took
+        36 us one by one, and 12 so)."""
         used = len(self.slots)
         masks, columns = masks[:used, rows].copy(), values[:used, rows].copy()
         integers, spoke, count = columns.view(np.int64), masks.tobytes(), masks.shape[1]
         nobody, everyone = bytes(count), b"\1" * count
-        for k, (key, mask_key, slot) in enumerate(self._names):
+        for k in chosen:
+            key, mask_key, dtype = self._names[k]
             who = spoke[k * count : (k + 1) * count]
             if who == nobody:
                 continue
             if who != everyone:
                 columns[k, ~masks[k]] = 0.0
-            column = integers[k] if slot.integer else columns[k]
-            if slot.dtype is not column.dtype:
-                column = column.astype(slot.dtype)
+            column = integers[k] if dtype.kind in "iu" else columns[k]
+            if dtype is not column.dtype:
+                column = column.astype(dtype)
             if key in infos:  # other envs sent it the slow way
                 _add_column(infos, key, column, masks[k])
             else:

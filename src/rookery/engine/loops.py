@@ -26,4 +26,4 @@ _loops = (compiled() if _wanted else None) or plain_loops
 COMPILED = _loops is not plain_loops
 
 fence, watch, inside = _loops.fence, _loops.watch, _loops.inside
-step_each, store = _loops.step_each, _loops.store
+step_each, store, read_slots = _loops.step_each, _loops.store, _loops.read_slots

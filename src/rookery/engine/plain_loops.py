@@ -72,6 +72,14 @@ def store(
     return 0.0, False, range(len(results))
 
 
+def read_slots(
+    infos: dict[str, Any], names: list[tuple[str, str, np.dtype]], values: np.ndarray, masks: np.ndarray
+) -> Sequence[int]:
+    """Add what envs wrote into their slots to the infos: a column under each key, a mask under its other name. Returns
+    the positions of the slots left to do: here, all."""
+    return range(len(names))
+
+
 def inside(rows: np.ndarray, low: np.ndarray, high: np.ndarray) -> bool:
     """Whether all values lie within their limits; NaN does not. All three are contiguous and of one dtype and size."""
     return bool(((rows >= low) & (rows <= high)).all())
