@@ -52,7 +52,7 @@ class WorldReport:
 
 
 def check_world(env_or_world: Any, *, steps: int = 200, seed: int = 0) -> WorldReport:
-    """Step a world with random actions and report what is wrong with it.
+    """Step a world with random actions, legal ones where its infos hold an `action_mask`, and report what is wrong.
 
     Args:
         env_or_world: What `make_vec` takes (a Gymnasium id, a class, a callable, `"file.py:MyEnv"`), or an env

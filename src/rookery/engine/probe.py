@@ -12,6 +12,7 @@ from rookery.engine.crew import Crew, Facts
 from rookery.engine.failure import Failed
 from rookery.engine.hand import Hand, dismiss
 from rookery.engine.launch import Launcher
+from rookery.engine.legal import has_masks, legal
 from rookery.engine.source import Source
 from rookery.engine.usage import process_usage
 from rookery.errors import StepTimeout, WorkerDied
@@ -74,14 +75,17 @@ def _measure(crew: Crew, seconds: float) -> Probe:
     env = crew.envs[0]
     actions = _actions(env, 64)
     with crew.blame(0, "reset"):
-        reset_seconds = min(_timed(lambda: env.reset(seed=1)), _timed(env.reset))
+        first_reset, _ = _timed(lambda: env.reset(seed=1))
+        second_reset, last = _timed(env.reset)
+    chooses = has_masks(env.action_space, last)
     wall, cpu, steps, resets = 0.0, 0.0, 0, 0.0
     while steps < MIN_STEPS or wall + resets < seconds:
         start, start_cpu = time.perf_counter(), _cpu_seconds()
         ended = False
         for action in actions:
             with crew.blame(0, "step"):
-                _, _, terminated, truncated, _ = env.step(action)
+                last = env.step(legal(env.action_space, action, last) if chooses else action)
+                _, _, terminated, truncated, _ = last
             steps += 1
             ended = bool(terminated or truncated)
             if ended or time.perf_counter() - start > seconds:
@@ -89,9 +93,11 @@ def _measure(crew: Crew, seconds: float) -> Probe:
         wall += time.perf_counter() - start
         cpu += _cpu_seconds() - start_cpu
         if ended:
-            resets += _timed(env.reset)
+            took, last = _timed(env.reset)
+            resets += took
     memory = _second_env_memory(crew) if build_seconds < 2.0 else process_memory
     share = min(1.0, cpu / wall) if wall > 0 else 1.0
+    reset_seconds = min(first_reset, second_reset)
     return Probe(wall / steps, share, reset_seconds, build_seconds, memory, process_memory, facts)
 
 
@@ -117,7 +123,7 @@ def _actions(env: Any, count: int) -> list[Any]:
     return [env.action_space.sample() for _ in range(count)]
 
 
-def _timed(call: Any) -> float:
+def _timed(call: Any) -> tuple[float, Any]:
     start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+    result = call()
+    return time.perf_counter() - start, result

@@ -21,7 +21,7 @@ from rookery.engine.tune import Choice, choose
 from rookery.say import meanwhile
 from rookery.tools import show
 from rookery.tools.facts import machine_facts
-from rookery.tools.measure import SLICE_SECONDS, draw_actions, positive_seconds, timed_slice
+from rookery.tools.measure import SLICE_SECONDS, Stepping, draw_actions, positive_seconds
 from rookery.tools.sides import OK, Side, Task, peer_sides, rookery_sides
 
 MIN_ROUNDS = 3
@@ -101,25 +101,28 @@ def _check(num_envs: int, seconds: float, backends: tuple[str, ...], workers: in
 
 
 def _run(sides: list[Side], task: Task, rounds: int, seconds: float) -> None:
-    actions = draw_actions(task.probe.facts.action_space, task.num_envs)
+    space = task.probe.facts.action_space
+    actions = draw_actions(space, task.num_envs)
     with show.progress(len(sides) * (rounds + 1)) as advance:
         # Sides that fork come first, so that their children inherit nothing of the others'.
         for side in sorted(sides, key=lambda s: not s.process_per_env):
             advance(f"starting {side.name}")
             side.open(task)
-            _slice(side, actions, task.num_envs, min(WARM_UP, seconds))
+            if side.status == OK:
+                side.stepping = Stepping(side.envs.step, space, actions, side.first)
+            _slice(side, task.num_envs, min(WARM_UP, seconds))
             side.rates.clear()
         for k in range(rounds):
             for side in sides if k % 2 == 0 else sides[::-1]:
                 advance(side.name)
-                _slice(side, actions, task.num_envs, seconds / rounds)
+                _slice(side, task.num_envs, seconds / rounds)
 
 
-def _slice(side: Side, actions: list[Any], num_envs: int, seconds: float) -> None:
+def _slice(side: Side, num_envs: int, seconds: float) -> None:
     if side.status != OK:
         return
     try:
-        side.rates.append(timed_slice(side.envs.step, actions, num_envs, seconds))
+        side.rates.append(side.stepping.rate(num_envs, seconds))
     except Exception as error:  # noqa: BLE001 - a peer may fail in any way of its own
         side.fail(error)
 

@@ -16,6 +16,7 @@ import gymnasium as gym
 from rookery.engine import state
 from rookery.engine.isolation import Borrowed, uses_global_random
 from rookery.engine.layout import leaves
+from rookery.engine.legal import legal
 from rookery.engine.source import Source
 from rookery.errors import SpaceError, StateError
 from rookery.tools import show
@@ -127,29 +128,32 @@ class Checkup:
     def _state(self, env: gym.Env) -> None:
         """Save in mid-episode, go on, and see whether the restored env goes the same way."""
         try:
-            env.reset(seed=self._seed)
+            last = env.reset(seed=self._seed)
             saved = state.save(env)
         except StateError as error:
             self._report.advice.append(f"its state cannot be saved, so a run on it cannot be resumed exactly: {error}")
             return
         if self._single or any(self._random):
             return  # nowhere to restore it, or the generators would have to be saved too
-        on = _onward(env, self._actions[:STATE_STEPS])
+        on = _onward(env, self._actions[:STATE_STEPS], last)
         restored = state.load(self._build(), saved)
-        if not same(on, _onward(restored, self._actions[:STATE_STEPS])):
+        if not same(on, _onward(restored, self._actions[:STATE_STEPS], last)):
             self._note(
                 "state", "an env restored from its saved state goes another way: something is missing in the state"
             )
 
     def _speed(self, env: gym.Env) -> None:
-        steps, resets, count = 0.0, [_timed(env.reset)], 0
+        took, last = _timed(env.reset)
+        steps, resets, count = 0.0, [took], 0
         while steps + sum(resets) < SPEED_SECONDS or count == 0:
+            action = legal(env.action_space, self._actions[count % self._steps], last)
             start = time.perf_counter()
-            _, _, terminated, truncated, _ = env.step(self._actions[count % self._steps])
+            last = env.step(action)
             steps += time.perf_counter() - start
             count += 1
-            if terminated or truncated:
-                resets.append(_timed(env.reset))
+            if last[2] or last[3]:
+                took, last = _timed(env.reset)
+                resets.append(took)
         self._report.reset_seconds = statistics.median(resets)
         self._report.steps_per_second = count / (steps + sum(resets[1:]))
         self._speed_advice(steps / count, self._report.reset_seconds)
@@ -180,18 +184,18 @@ class Checkup:
                 self._note("close", f"close() raised {type(error).__name__}: {error}")
 
 
-def _timed(call: Callable[[], Any]) -> float:
+def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
     start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
+    result = call()
+    return time.perf_counter() - start, result
 
 
-def _onward(env: gym.Env, actions: list[Any]) -> list[Any]:
-    """What an env does from here, up to the end of the episode."""
+def _onward(env: gym.Env, actions: list[Any], last: Any) -> list[Any]:
+    """What an env does from where it returned `last`, up to the end of the episode."""
     results: list[Any] = []
     for action in actions:
-        observation, reward, terminated, truncated, _ = env.step(action)
-        results.append(copy.deepcopy((observation, reward)))
-        if terminated or truncated:
+        last = env.step(legal(env.action_space, action, last))
+        results.append(copy.deepcopy(last[:2]))
+        if last[2] or last[3]:
             break
     return results

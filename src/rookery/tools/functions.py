@@ -15,6 +15,7 @@ from typing import Any
 import gymnasium as gym
 
 from rookery.engine.chain import wrapper_chain
+from rookery.engine.legal import has_masks, legal
 from rookery.engine.source import Source
 
 MOST_SECONDS = 2.0  # for each of the two passes, when the number of steps is left open
@@ -107,13 +108,16 @@ def profile_steps(source: Source, steps: int | None = None) -> StepProfile:
 def _drive(env: gym.Env, step: Any, reset: Any, steps: int | None) -> None:
     actions = [env.action_space.sample() for _ in range(64)]
     deadline = math.inf if steps else time.perf_counter() + MOST_SECONDS
-    reset(env.reset, seed=0)
+    last = reset(env.reset, seed=0)
+    chooses = has_masks(env.action_space, last)
     for k in range(steps or OPEN_STEPS):
-        _, _, terminated, truncated, _ = step(env.step, actions[k % len(actions)])
+        action = actions[k % len(actions)]
+        last = step(env.step, legal(env.action_space, action, last) if chooses else action)
+        _, _, terminated, truncated, _ = last
         if time.perf_counter() > deadline:
             return
         if terminated or truncated:
-            reset(env.reset)
+            last = reset(env.reset)
 
 
 def _read(entries: Iterable[Any], calls: int) -> list[Function]:

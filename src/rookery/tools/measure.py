@@ -12,6 +12,7 @@ import gymnasium as gym
 from gymnasium.vector.utils import batch_space
 
 from rookery.engine.engine import Engine
+from rookery.engine.legal import has_masks, legal_batch
 from rookery.engine.machine import usable_cores
 from rookery.engine.probe import Probe
 from rookery.engine.source import Source
@@ -41,15 +42,27 @@ def draw_actions(space: gym.Space, num_envs: int, seed: int = 0) -> list[Any]:
     return [batched.sample() for _ in range(ACTION_ROUNDS)]
 
 
-def timed_slice(step: Callable[[Any], Any], actions: list[Any], num_envs: int, seconds: float) -> float:
-    """Step for about `seconds`; returns steps per second, counting every env."""
-    clock, count = time.perf_counter, 0
-    start = now = clock()
-    while now - start < seconds:
-        step(actions[count % len(actions)])
-        count += 1
-        now = clock()
-    return num_envs * count / (now - start)
+class Stepping:
+    """Steps a vector env with actions that were drawn beforehand or, where its envs say which are legal, with those.
+    `last` is what its `reset` returned; `space`, the action space of one env."""
+
+    def __init__(self, step: Callable[[Any], Any], space: gym.Space, actions: list[Any], last: Any) -> None:
+        self._step, self._space, self._actions, self._last = step, space, actions, last
+        self._chooses = has_masks(space, last)
+
+    def rate(self, num_envs: int, seconds: float) -> float:
+        """Step for about `seconds`; returns steps per second, counting every env."""
+        step = self._legal_step if self._chooses else self._step
+        clock, actions, count = time.perf_counter, self._actions, 0
+        start = now = clock()
+        while now - start < seconds:
+            step(actions[count % len(actions)])
+            count += 1
+            now = clock()
+        return num_envs * count / (now - start)
+
+    def _legal_step(self, actions: Any) -> None:
+        self._last = self._step(legal_batch(self._space, actions, self._last))
 
 
 def try_out(source: Source, probe: Probe, backend: str, num_envs: int, workers: int, seconds: float) -> Trial:
@@ -58,10 +71,10 @@ def try_out(source: Source, probe: Probe, backend: str, num_envs: int, workers: 
 
     envs = make_vec(source, num_envs, backend, workers)
     try:
-        envs.reset(seed=0)
         actions = draw_actions(envs.single_action_space, num_envs)
-        timed_slice(envs.step, actions, num_envs, seconds / 10)
-        rates = [timed_slice(envs.step, actions, num_envs, seconds / SLICES) for _ in range(SLICES)]
+        stepping = Stepping(envs.step, envs.single_action_space, actions, envs.reset(seed=0))
+        stepping.rate(num_envs, seconds / 10)
+        rates = [stepping.rate(num_envs, seconds / SLICES) for _ in range(SLICES)]
         return Trial(envs.backend, num_envs, workers, statistics.median(rates), _memory(envs, probe))
     finally:
         envs.close()

@@ -44,6 +44,8 @@ class Side:
     status: str = OK
     rates: list[float] = field(default_factory=list)
     envs: Any = None
+    first: Any = None  # what its reset returned
+    stepping: Any = None  # see measure.Stepping
 
     def open(self, task: Task) -> None:
         """Build and reset its envs. A peer that cannot is marked, and the others go on."""
@@ -52,7 +54,7 @@ class Side:
             return
         try:
             self.envs = self.build(task)
-            self.envs.reset()
+            self.first = self.envs.reset()
         except Exception as error:  # noqa: BLE001 - as they like
             self.fail(error)
 

@@ -17,6 +17,7 @@ import numpy as np
 from rookery.engine.batch import Columns
 from rookery.engine.isolation import GlobalRandom
 from rookery.engine.layout import leaves, split
+from rookery.engine.legal import legal
 from rookery.engine.observe import Observer
 from rookery.errors import RookeryError
 
@@ -37,16 +38,19 @@ def walk(env: gym.Env, actions: list[Any], seed: int, random: tuple[bool, bool],
 
 def _frames(env: gym.Env, actions: list[Any], seed: int, report: Report) -> Iterator[Frame]:
     judge = Judge(env, report)
-    yield judge.reset(_attempt(report, "reset(seed=...)", lambda: env.reset(seed=seed)))
-    for number, action in enumerate(actions):
+    last = _attempt(report, "reset(seed=...)", lambda: env.reset(seed=seed))
+    yield judge.reset(last)
+    for number, drawn in enumerate(actions):
+        action = legal(env.action_space, drawn, last)
         given = copy.deepcopy(action)
-        result = _attempt(report, f"step() number {number}", lambda: env.step(action))  # noqa: B023 - called at once
-        frame = judge.step(number, result)
+        last = _attempt(report, f"step() number {number}", lambda: env.step(action))  # noqa: B023 - called at once
+        frame = judge.step(number, last)
         if not same(given, action):
             report("action", "step() changes the action it is given, which belongs to the caller: copy it first")
         yield frame
         if frame[2] or frame[3]:
-            yield judge.reset(_attempt(report, "reset()", env.reset))
+            last = _attempt(report, "reset()", env.reset)
+            yield judge.reset(last)
 
 
 def _attempt(report: Report, what: str, call: Callable[[], Any]) -> Any:
