@@ -7,6 +7,10 @@ READY := $(VENV)/.ready
 TRAIN_READY := $(VENV)/.ready-to-train
 PACKAGE := pyproject.toml setup.py constraints.txt src/rookery/engine/_loops.c  # what an installation is made from
 
+# Tests run two at a time; after them, one by one, come those that another test would disturb.
+PYTEST := $(BIN)/python -m pytest -q
+TOGETHER := -n 2 --dist worksteal
+
 # What `make train` trains on and for how long; left empty, the world's recipe decides.
 TRAIN_WORLD ?= hockey
 TRAIN_ENVS ?=
@@ -69,10 +73,12 @@ check: $(READY)  ## linter, types, import rules
 	$(BIN)/lint-imports
 
 test: check  ## checks and tests
-	$(BIN)/python -m pytest -q
+	$(PYTEST) $(TOGETHER) -m 'not slow and not alone'
+	$(PYTEST) -m 'alone and not slow' tests
 
 test-all: check  ## also the slow, much repeated ones
-	$(BIN)/python -m pytest -q -m ''
+	$(PYTEST) $(TOGETHER) -m 'not alone'
+	$(PYTEST) -m alone tests
 
 bench: $(READY)  ## the engine's table of figures, against its peers, on this machine
 	$(BIN)/python benchmarks/engine.py

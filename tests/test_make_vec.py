@@ -221,6 +221,7 @@ def test_what_only_an_env_can_tell_is_refused_by_the_first_worker(backend, monke
         rookery.make_vec(makers, backend=backend, workers=1)
 
 
+@pytest.mark.alone
 def test_auto_measures_and_says_in_one_line_what_it_chose(caplog):
     """A slow env goes to processes, a trivial one stays in the loop; the line says why."""
     caplog.set_level(logging.INFO, logger="rookery")
@@ -291,6 +292,7 @@ def test_an_envs_own_system_error_is_no_reason_to_fall_back(options, caplog):
     assert caplog.text == ""
 
 
+@pytest.mark.alone
 def test_after_ctrl_c_the_step_under_way_can_still_be_received():
     """Workers do not see the interrupt; what they were doing arrives with recv(), and stepping goes on from there."""
     envs = rookery.make_vec(lambda: SlowEnv(0.4), 2, backend="process", workers=2)
@@ -337,7 +339,7 @@ def test_an_env_that_refuses_random_actions_is_not_measured(caplog):
 def test_measuring_an_env_that_hangs_ends(monkeypatch):
     """With a step_timeout; the engine then finds the hang as in any other step."""
     monkeypatch.setattr("rookery.engine.probe.START_SECONDS", 2.0)
-    envs = rookery.make_vec(lambda: SlowEnv(60), 2, step_timeout=0.2)
+    envs = rookery.make_vec(lambda: SlowEnv(60), 2, step_timeout=0.2, close_timeout=0.5)
     envs.reset(seed=1)
     with pytest.raises(rookery.errors.StepTimeout):
         envs.step([0, 0])

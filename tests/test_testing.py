@@ -371,9 +371,9 @@ class Windowed(Sound):
         (NumpyRandom, "draws from the global numpy.random;"),
         (Greedy, "step() changes the action it is given"),
         (CannotBeSaved, "its state cannot be saved"),
-        (SlowReset, "a reset costs as much as"),
+        pytest.param(SlowReset, "a reset costs as much as", marks=pytest.mark.alone),
         (Windowed, "do not render while training"),
-        ("CartPole-v1", "give each worker many envs"),
+        pytest.param("CartPole-v1", "give each worker many envs", marks=pytest.mark.alone),
     ],
 )
 def test_what_could_be_better_is_advice(world, words):

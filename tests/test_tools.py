@@ -215,6 +215,7 @@ def test_seconds_must_be_positive():
 # --- profile ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 def test_functions_are_found_with_their_shares():
     """The profile names the functions of a step, with what they take in all and by themselves, resets apart."""
     found = profile_steps(resolve(Spin), steps=50)
@@ -227,6 +228,7 @@ def test_functions_are_found_with_their_shares():
     assert "lay_out" in {f.name.rpartition(".")[2] for f in found.reset_functions}
 
 
+@pytest.mark.alone
 def test_reset_share_counts_resets_between_steps():
     """Resets of 2 ms after every 10 steps of 0.2 ms take about half of the time."""
     found = profile_steps(resolve(Spin), steps=50)

@@ -168,6 +168,7 @@ def test_keyboard_interrupt_in_a_worker_is_an_env_error(make: Make) -> None:
     assert "KeyboardInterrupt" in str(error)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("policy", ["raise", "restart"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_ctrl_c_is_never_swallowed(make: Make, backend: str, policy: str) -> None:
@@ -194,6 +195,7 @@ class Leisurely(Walk):
         time.sleep(self.pause)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("asked", ["reset", "call"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_ctrl_c_is_not_swallowed_by_what_is_not_a_step(make: Make, backend: str, asked: str) -> None:
@@ -222,6 +224,7 @@ class Weighty(Walk):
         return len(picture)
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("way", ["out", "in"])
 @pytest.mark.parametrize("delay", [0.005, 0.01, 0.02, 0.03, 0.05])
 def test_ctrl_c_in_the_middle_of_a_long_message(make: Make, way: str, delay: float) -> None:

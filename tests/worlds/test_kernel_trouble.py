@@ -170,14 +170,12 @@ def test_compiled_code_is_kept_until_any_file_changes(tmp_path, monkeypatch):
         code = SECOND_START.format(folder=str(tmp_path))
         return subprocess.check_output([sys.executable, "-B", "-c", code], text=True).strip()
 
-    plain = "def bonus(x):\n    return 2.0 * x\n"
-    assert start(plain) == "1 [1.0, 1.0, 1.0, 1.0]"
-    assert start(plain) == "0 [1.0, 1.0, 1.0, 1.0]"
-    assert start(plain.replace("2.0", "4.0")) == "1 [2.0, 2.0, 2.0, 2.0]"
-    assert start("FACTOR = 6.0\ndef bonus(x):\n    return FACTOR * x\n") == "1 [3.0, 3.0, 3.0, 3.0]"
-    assert start("FACTOR = 8.0\ndef bonus(x):\n    return FACTOR * x\n") == "1 [4.0, 4.0, 4.0, 4.0]"
-    assert start("def bonus(x, gain=2.0):\n    return gain * x\n") == "1 [1.0, 1.0, 1.0, 1.0]"
-    assert start("def bonus(x, gain=6.0):\n    return gain * x\n") == "1 [3.0, 3.0, 3.0, 3.0]"
+    whole = "FACTOR = 2.0\ndef bonus(x, gain=1.0):\n    return FACTOR * gain * 1.0 * x\n"
+    assert start(whole) == "1 [1.0, 1.0, 1.0, 1.0]"
+    assert start(whole) == "0 [1.0, 1.0, 1.0, 1.0]"
+    assert start(whole.replace("* 1.0", "* 4.0")) == "1 [4.0, 4.0, 4.0, 4.0]"
+    assert start(whole.replace("FACTOR = 2.0", "FACTOR = 6.0")) == "1 [3.0, 3.0, 3.0, 3.0]"
+    assert start(whole.replace("gain=1.0", "gain=2.0")) == "1 [2.0, 2.0, 2.0, 2.0]"
 
 
 def test_everything_that_code_reads_is_part_of_the_key():

@@ -90,6 +90,7 @@ def test_a_forked_child_steps_on_alone():
     envs.close()
 
 
+@pytest.mark.alone
 def test_threads_that_have_nothing_to_do_sleep():
     """A moment after the last round they use no time."""
     envs = shared(64, 4)
@@ -134,6 +135,7 @@ class Rounds:
         return 0
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(("faster", "kept"), [(0.5, True), (1.5, False)])
 def test_several_threads_are_kept_if_they_are_faster(monkeypatch, faster, kept):
     """Some rounds with one thread, some with all; then it is decided."""
@@ -155,6 +157,7 @@ def test_several_threads_are_kept_if_they_are_faster(monkeypatch, faster, kept):
     assert (sharing._team is not None) is kept
 
 
+@pytest.mark.alone
 def test_short_rounds_are_not_shared():
     """No thread is started for them."""
     sharing = Sharing(Rounds(0.0), 4)
