@@ -93,9 +93,12 @@ class Stepper:
         self._rewards = scalars(batch.rewards[low:high])
         self._terminated = scalars(batch.terminated[low:high])
         self._truncated = scalars(batch.truncated[low:high])
-        rows = batch.observations.only_array
+        rows, actions = batch.observations.only_array, batch.actions.only_array
         self._plain_rows = None if rows is None else rows[low:high]
+        self._plain_columns = self._rewards, self._terminated, self._truncated, self._returns, self._lengths
+        self._plain_actions = None if actions is None else actions[low:high]
         self._masks = batch.info_masks[:, low:high]
+        self._used_masks = self._masks[:0]
         self._marked = False
         self._slots = {}
 
@@ -106,6 +109,7 @@ class Stepper:
             values = self._batch.info_values[slot.index, low:high]
             values = values.view(np.int64) if slot.integer else values
             self._slots[slot.key] = slot.types, scalars(values), scalars(self._masks[slot.index])
+        self._used_masks = self._masks[: len(self._slots)]
 
     def _entry(self, i: int) -> Any:
         """What the loop calls to step env i: its bound method, wrapped only if its random state must be swapped."""
@@ -133,7 +137,7 @@ class Stepper:
     def step(self) -> tuple[int, Report | None]:
         """Step every env once; returns what there is besides the arrays."""
         if self._marked:
-            self._masks[:] = False
+            self._used_masks[...] = False
             self._marked = False
         sum_of_rewards, report = self._store(self._step_envs())
         self._words[self._count_word] += len(self._steps)
@@ -156,12 +160,14 @@ class Stepper:
 
     def _store(self, results: list[Any]) -> tuple[float, Report | None]:
         """Write what the envs returned into their rows; returns the sum of rewards, which NaN and infinity spoil."""
+        sum_of_rewards, left = self._store_plain(results)
         report: Report | None = None
+        if not left:
+            return sum_of_rewards, report
         ndarray = np.ndarray
         rewards, terminations, truncations = self._rewards, self._terminated, self._truncated
         returns, lengths = self._returns, self._lengths
         rows, shape, dtype = self._observer.flat_rows, self._observer.flat_shape, self._observer.flat_dtype
-        sum_of_rewards, left = self._store_plain(results)
         for i in left:
             result = results[i]
             try:
@@ -197,16 +203,15 @@ class Stepper:
         """Put away, all at once, what can be; returns the sum of its rewards, and the positions left."""
         if self._plain_rows is None:
             return 0.0, range(len(results))
-        columns = self._rewards, self._terminated, self._truncated, self._returns, self._lengths
-        sum_of_rewards, marked, left = store(results, self._plain_rows, *columns, self._slots)
+        sum_of_rewards, marked, left = store(results, self._plain_rows, *self._plain_columns, self._slots)
         self._marked |= marked
         return sum_of_rewards, left
 
     def _actions(self) -> Iterable[Any]:
         """One action per env, in the form Gymnasium gives to a single env; arrays are private copies."""
+        if self._plain_actions is not None:
+            return self._plain_actions.copy()
         columns, low, high = self._batch.actions, self.low, self.low + len(self.envs)
-        if columns.only_array is not None:
-            return columns.only_array[low:high].copy()
         parts = [column[low:high].copy() for column in columns.columns]
         return [join(columns.space, iter(values)) for values in zip(*parts, strict=True)]
 
