@@ -77,6 +77,22 @@ def test_restart_works_every_time(make: Make, repeat: int) -> None:
     assert same_rows(results, undisturbed(Walk, N, repeat + 7, SEED, autoreset_mode="same_step"), OTHERS)
 
 
+class Numbered(Walk):
+    def step(self, action: int) -> tuple:
+        return *super().step(action)[:4], {"number": float(self.steps)}
+
+
+def test_the_lost_tell_nothing_of_their_old_lives(make: Make) -> None:
+    """Numbers in infos travel in shared memory, where a dead worker's last ones still lie."""
+    envs = team(make, Numbered)
+    play(envs, 3)
+    os.kill(pids_of(envs)[1], signal.SIGKILL)
+    infos = play(envs, 1)[0][4]
+    assert restarted(infos) == LOST
+    assert infos["_number"].nonzero()[0].tolist() == OTHERS
+    assert infos["number"][LOST].tolist() == [0.0, 0.0]
+
+
 @pytest.mark.parametrize("repeat", REPEATS)
 @pytest.mark.parametrize("world", [Walk, TALKATIVE], ids=["quiet", "talkative"])
 def test_restart_after_a_kill_from_outside(make: Make, world: object, repeat: int) -> None:

@@ -99,7 +99,7 @@ class Stepper:
         self._plain_actions = None if actions is None else actions[low:high]
         self._masks = batch.info_masks[:, low:high]
         self._used_masks = self._masks[:0]
-        self._marked = False
+        self._marked = True  # perhaps: by a worker that had these rows before and died
         self._slots = {}
 
     def add_slots(self, slots: Iterable[Slot]) -> None:
