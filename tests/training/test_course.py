@@ -273,6 +273,7 @@ def test_phases_have_the_same_boundaries_with_any_number_of_envs(tmp_path, kind,
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)  # SAC with one env updates at every step
 @pytest.mark.parametrize("num_envs", [1, 4, 8])
 @pytest.mark.parametrize("kind", ["DDDQN", "SAC"])
 def test_forty_episodes_a_phase(tmp_path, kind, num_envs):
