@@ -90,6 +90,7 @@ def test_they_can_be_measured_and_chosen_for(world: type[Choosy]) -> None:
     last: Any = envs.reset(seed=1)
     for _ in range(20):
         last = envs.step(legal_batch(envs.single_action_space, np.full(4, 13), last))
+    assert envs.finished_episodes()["length"].tolist() == [5] * 12  # none was cut short by a refused action
     envs.close()
 
 
