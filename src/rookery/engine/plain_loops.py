@@ -81,5 +81,6 @@ def read_slots(
 
 
 def inside(rows: np.ndarray, low: np.ndarray, high: np.ndarray) -> bool:
-    """Whether all values lie within their limits; NaN does not. All three are contiguous and of one dtype and size."""
+    """Whether all values lie within their limits; NaN does not. All three are contiguous and of one dtype and size.
+    This says what the compiled one does; where it is missing, `observe.Bounds` compares into arrays that it keeps."""
     return bool(((rows >= low) & (rows <= high)).all())
