@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from rookery.training.load import load
     from rookery.training.run import resume, train
     from rookery.worlds.kernel import KernelWorld
+    from rookery.worlds.tables import Table
 
 __version__ = "0.1.0"
 __all__ = [
     "Engine",
     "KernelWorld",
+    "Table",
     "errors",
     "get_recommended_n_envs",
     "load",
@@ -46,6 +48,7 @@ _HOMES = {
     "get_recommended_n_envs": "rookery.engine.api",
     "Engine": "rookery.engine.engine",
     "KernelWorld": "rookery.worlds.kernel",
+    "Table": "rookery.worlds.tables",
     "load": "rookery.training.load",
     "resume": "rookery.training.run",
     "train": "rookery.training.run",

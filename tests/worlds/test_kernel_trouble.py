@@ -103,7 +103,7 @@ def test_an_exception_in_compiled_code_is_raised():
     envs.reset(seed=1)
     for _ in range(3):
         envs.step(envs.action_space.sample())
-    with pytest.raises(WorldError, match=r"BeyondATuple stopped amid a step.*plain=True"):
+    with pytest.raises(WorldError, match=r"BeyondATuple stopped amid a step.*bounds=True"):
         envs.step(envs.action_space.sample())
 
 

@@ -151,6 +151,7 @@ def test_every_kind_of_declaration_is_listed():
 BROKEN = {
     "no field": ("state.fox[0] +=", "state.fxo[0] +="),
     "asks for": ("action, params, info)", "action, parameters, info)"),
+    "read-only": ("        state.fox[0] +=", "        params.fox_speed *= 0.99\n        state.fox[0] +="),
     "cannot be compiled": ("        heading = action", "        assert action >= 0\n        heading = action"),
 }
 
@@ -161,6 +162,17 @@ def test_messages_about_code_are_real(tmp_path, about):
     with pytest.raises(rookery.errors.WorldError) as caught:
         KernelEnv(load(tmp_path, MEADOW.replace(*BROKEN[about])))
     assert shown(about) in told(caught.value).replace(f"{tmp_path}/", "")
+
+
+def test_the_message_about_indices_is_real(tmp_path):
+    """Checked code names an index that is out of bounds as shown."""
+    code = MEADOW.replace("state.fox[0] +=", "state.fox[state.steps // 10 * 10] +=")
+    envs = rookery.make_vec(load(tmp_path, code), 2, backend="kernel", bounds=True)
+    envs.reset(seed=1)
+    with pytest.raises(rookery.errors.WorldError) as caught:
+        for _ in range(12):
+            envs.step([0, 0])
+    assert shown("env 0: index") in told(caught.value).replace(f"{tmp_path}/", "")
 
 
 def test_the_message_about_parameters_is_real(meadow):

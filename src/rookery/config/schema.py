@@ -85,6 +85,10 @@ class RunConfig(Section):
         description="What to train on: a Gymnasium id such as CartPole-v1, my_file.py:MyEnv, hockey, or gameboy.",
     )
     world_options: dict[str, Any] = Field({}, description="Keyword arguments for the world.")
+    tables: dict[str, Any] = Field(
+        {},
+        description="Shape and hash of each table of a kernel world, written by the run: to resume it needs the same.",
+    )
     steps: int = Field(100_000, gt=0, description="How many steps to train for, counted over all envs.")
     episodes: Count | None = Field(None, description="Stop after so many episodes, if that comes first.")
     episode_length: Count | None = Field(
@@ -107,7 +111,9 @@ class RunConfig(Section):
         None, description="With 2, one half of the envs steps while the policy acts for the other; left out, decided."
     )
     step_timeout: float | None = Field(
-        None, gt=0, description="Seconds after which a step counts as hung and its worker is replaced."
+        None,
+        gt=0,
+        description="Seconds after which a step is hung: its worker is replaced; a kernel world's step is stopped.",
     )
     on_failure: Literal["restart", "raise"] = Field(
         "restart", description="Replace an env that fails and go on, or end the run with its error."
@@ -202,8 +208,10 @@ class RunConfig(Section):
         fixed = isinstance(self.num_envs, int) and self.backend in ("process", "thread")
         if fixed and self.workers is not None and self.workers > self.num_envs:  # type: ignore[operator]
             raise ValueError(f"`workers` = {self.workers} is more than `num_envs` = {self.num_envs}")
-        if self.step_timeout is not None and self.backend not in ("auto", "process"):
-            raise ValueError(f'`step_timeout` needs `backend` = "process": {self.backend!r} cannot stop a hung step')
+        if self.step_timeout is not None and self.backend not in ("auto", "process", "kernel"):
+            raise ValueError(
+                f'`step_timeout` needs `backend` = "process" or "kernel": {self.backend!r} cannot stop a hung step'
+            )
         for number, phase in enumerate(self.phases[:-1], 1):
             if not phase.ends:
                 raise ValueError(f"`phases`: number {number} has no end: give it `episodes`, `steps` or `until`")

@@ -49,6 +49,7 @@ def make_vec(
     isolate_random: bool | None = None,
     close_timeout: float = 5.0,
     pin: bool | None = None,
+    bounds: bool = False,
     env_kwargs: dict[str, Any] | None = None,
     n_envs: int | None = None,
 ) -> Engine:
@@ -68,7 +69,8 @@ def make_vec(
         autoreset_mode: Gymnasium's NEXT_STEP, SAME_STEP or DISABLED.
         copy: False returns views of the observations, valid until the same envs are stepped again. None is False for
             backend "cuda", and True for the others.
-        step_timeout: Seconds after which a step counts as hung and its worker is killed (backend "process").
+        step_timeout: Seconds after which a step counts as hung. Backend "process" kills its worker; backend "kernel"
+            stops the world's loops and raises `StepTimeout`.
         on_failure: "raise", or "restart": a failed env or dead worker is replaced, and its envs come back `truncated`
             with `info["restarted"]`.
         max_restarts: How many restarts of one env or worker are allowed within `restart_window` seconds.
@@ -79,6 +81,8 @@ def make_vec(
         isolate_random: Give each env its own `random` and `numpy.random`; None does so where the env's code uses them.
         close_timeout: Seconds that `close()` may take before workers are killed.
         pin: Tie workers to cores; None does so where there are as many workers as cores.
+        bounds: For kernel worlds: check every index of compiled code, and name the line of one that is out of bounds.
+            Several times slower; to try a world, not to train on it.
         env_kwargs: Keyword arguments for the world.
 
     Example:
@@ -97,9 +101,13 @@ def make_vec(
     for name, value in (("num_envs", num_envs), ("workers", workers)):
         if value is not None:
             positive_int(name, value)
-    if step_timeout is not None and backend in ("serial", "thread", "kernel", "cuda"):
-        raise OptionError(f"step_timeout needs backend='process': a hung step in {backend!r} cannot be stopped")
+    if step_timeout is not None and backend in ("serial", "thread", "cuda"):
+        raise OptionError(
+            f"step_timeout needs backend='process' or 'kernel': a hung step in {backend!r} cannot be stopped"
+        )
     source = resolve(world, num_envs, env_kwargs)
+    if bounds:
+        backend = _with_bounds(source, backend)
     num_envs = num_envs if source.endless else len(source.makers)
 
     copies = backend != "cuda" if copy is None else copy
@@ -109,11 +117,11 @@ def make_vec(
             num_envs=envs, workers=staff, batch_size=batch_size, groups=groups, start_method=start_method,
             autoreset_mode=mode, copy=copies, step_timeout=step_timeout, on_failure=on_failure,
             max_restarts=max_restarts, restart_window=restart_window, bad_values=bad_values,
-            isolate_random=isolate_random, close_timeout=close_timeout, pin=pin,
+            isolate_random=isolate_random, close_timeout=close_timeout, pin=pin, bounds=bounds,
         )  # fmt: skip
 
     settings(num_envs or 10**9, workers or 1)  # refuse bad options before anything starts
-    if step_timeout is not None:
+    if step_timeout is not None and backend == "auto" and kernel_of(source) is None:
         backend = "process"
     at_least = max(batch_size or 1, groups)
     choice = _settle(source, num_envs, workers, backend, start_method, at_least, step_timeout)
@@ -170,6 +178,13 @@ def _settle(
     choice = choose(cost, num_envs, workers, backend, at_least=at_least)
     say(choice.reason)
     return choice
+
+
+def _with_bounds(source: Source, backend: str) -> str:
+    """Which backend checks indices; refuses those that cannot."""
+    if backend not in ("auto", "kernel") or kernel_of(source, build=True) is None:
+        raise OptionError("bounds=True checks the compiled code of kernel worlds: it needs one, and backend='kernel'")
+    return "kernel"
 
 
 def _unmeasured(error: Exception, num_envs: int | None, workers: int | None, backend: str, at_least: int) -> Choice:

@@ -18,7 +18,8 @@ from rookery.engine.source import Source, kernel_of
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
 from rookery.worlds.arena import Arena
 from rookery.worlds.cuda import DeviceArena, Launcher, find_device
-from rookery.worlds.runner import seed_key, trouble
+from rookery.worlds.runner import describe_fault, seed_key
+from rookery.worlds.tables import check_same
 
 SAVED = ("states", "params", "infos", "observations", "rewards", "terminated", "truncated", "masks")
 
@@ -109,7 +110,7 @@ class CudaEngine(VectorEnv):
             host.arrays[name][...] = self.arena.host(name).reshape(host.arrays[name].shape)
         self.arena.tensors["faults"].zero_()
         for env in np.flatnonzero(host.faults).tolist():
-            error = trouble(host, env)
+            error = describe_fault(host, env)
             if isinstance(error, (BadValue, SpaceError)):
                 error.args = (f"env {env}, step {host.states['steps'][env]} of its episode: {error}",)
             raise error
@@ -154,6 +155,7 @@ class CudaEngine(VectorEnv):
             "autoreset_mode": self.settings.autoreset_mode.name,
             "root_seed": self._root_seed,
             "world": self.world.name,
+            "tables": self.world.table_facts,
             "arrays": {name: self.arena.saved(name) for name in SAVED},
         }
 
@@ -163,6 +165,7 @@ class CudaEngine(VectorEnv):
         for name, mine in (("num_envs", self.num_envs), ("autoreset_mode", mode), ("world", self.world.name)):
             if state.get(name) != mine:
                 raise StateError(f"the state was saved with {name}={state.get(name)}, this engine has {mine}")
+        check_same(self.world.name, state.get("tables"), self.world.table_facts)
         if len(state["arrays"]["params"]) > 1:
             self.arena.spread_params()
             self._launcher.refresh()

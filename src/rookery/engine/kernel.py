@@ -23,7 +23,8 @@ from rookery.engine.stepper import Report
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
 from rookery.worlds.arena import Arena
 from rookery.worlds.loop import BAD_ACTION, DISABLED, ENDED, FAULT, NEXT_STEP, SAME_STEP
-from rookery.worlds.runner import Runner, trouble
+from rookery.worlds.runner import Runner
+from rookery.worlds.tables import check_same
 
 MODES = {
     AutoresetMode.NEXT_STEP: NEXT_STEP,
@@ -83,14 +84,21 @@ class KernelEngine(Engine):
     def _staff(self, spec: BatchSpec, facts: Facts) -> None:
         self.batch: Batch = private_batch(spec)
         self.arena = Arena(self.world, self.num_worlds, max(self._threads, 1), self._given(spec))
-        self._runner = Runner(self.arena, MODES[spec.autoreset_mode], self.settings.bad_values != "allow")
+        self._runner = self._new_runner(MODES[spec.autoreset_mode])
         self._crew.attach(self.arena, self._runner)
         self.close_extras()
-        self._sharing = Sharing(self._runner, self._threads)
+        self._sharing = Sharing(self._runner, 1 if self.settings.bounds else self._threads)
         self._silent = not self.world.info and self.world.action_mask is None
         self._info_columns = [(name, f"_{name}", self.arena.infos[name]) for name in self.world.info]
         self._observed = self.batch.observations.only_array
         self._same_step = spec.autoreset_mode is AutoresetMode.SAME_STEP
+
+    def _new_runner(self, mode: int) -> Runner:
+        settings = self.settings
+        kind = Runner
+        if settings.bounds:
+            from rookery.worlds.checked import CheckedRunner as kind
+        return kind(self.arena, mode, settings.bad_values != "allow", timeout=settings.step_timeout)
 
     def _given(self, spec: BatchSpec) -> dict[str, np.ndarray]:
         """The batch's arrays, in the form in which the loop wants them."""
@@ -185,7 +193,8 @@ class KernelEngine(Engine):
         """Whether a step is nothing but arrays: one vector of floats a row, a choice each, no infos and no masks."""
         observed, acted = self.batch.observations.only_array, self.batch.actions.only_array
         vectors = observed.ndim == 2 and observed.dtype == np.float32 and acted.ndim == 1
-        return vectors and self._silent and self._same_step and self.agents == 1 and not self._copy
+        watched = self.settings.bounds or self.settings.step_timeout is not None
+        return vectors and self._silent and self._same_step and self.agents == 1 and not self._copy and not watched
 
     def plain_arrays(self) -> tuple[np.ndarray, ...]:
         """Observations, actions, rewards and flags of all envs, as compiled code reads and writes them."""
@@ -259,7 +268,7 @@ class KernelEngine(Engine):
         try:
             for env in np.flatnonzero(arena.faults).tolist():
                 fault = arena.faults[env]
-                error = trouble(arena, env)
+                error = self._runner.error_of(env)
                 if isinstance(error, (BadValue, SpaceError)):
                     when = "" if fault == BAD_ACTION else f", step {arena.states['steps'][env]} of its episode"
                     error.args = (f"env {env}{when}: {error}",)
@@ -335,6 +344,7 @@ class KernelEngine(Engine):
             "world": self.world.name,
             "layout": repr(self.world.state_dtype),
             "parameters": repr(self.world.params_dtype),
+            "tables": self.world.table_facts,
             "arrays": {name: _bytes(self.arena.arrays[name]) for name in SAVED},
         }
 
@@ -349,6 +359,7 @@ class KernelEngine(Engine):
         parameters = repr(self.world.params_dtype)
         if state.get("parameters", parameters) != parameters:
             raise StateError(f"the parameters of {self.world.name} have changed since its state was saved")
+        check_same(self.world.name, state.get("tables"), self.world.table_facts)
         self._load_params(state["arrays"]["params"])
         self._crew.forget_taken_up()
         for name in SAVED[1:]:

@@ -18,7 +18,7 @@ from rookery.worlds.arena import Arena
 from rookery.worlds.env import KernelEnv
 from rookery.worlds.kernel import KernelWorld
 from rookery.worlds.loop import FAULT, NEXT_STEP, OVER, RESET_NEXT, RUNNING, SAME_STEP
-from rookery.worlds.runner import Runner, seed_key, trouble
+from rookery.worlds.runner import Runner, seed_key
 
 
 class KernelCrew:
@@ -63,7 +63,7 @@ class KernelCrew:
         rows = range(env * agents, (env + 1) * agents)
         report = Report()
         if self.begin(np.array([env]), {env: seed}) & FAULT:  # type: ignore[arg-type]
-            report.failures.append(Failure(row, "reset", trouble(arena, env)))
+            report.failures.append(Failure(row, "reset", self._runner.error_of(env)))
             return [report]
         if not announce:
             return [report]

@@ -34,6 +34,7 @@ class Settings:
     isolate_random: bool | None = None
     close_timeout: float = 5.0
     pin: bool | None = None
+    bounds: bool = False
 
     @property
     def strictness(self) -> bool | str:

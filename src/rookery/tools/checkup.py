@@ -20,7 +20,10 @@ from rookery.engine.legal import legal
 from rookery.engine.source import Source
 from rookery.errors import SpaceError, StateError
 from rookery.tools import show
+from rookery.tools.kernel_checkup import first_mistake, plain_difference
 from rookery.tools.walk import Stop, first_difference, same, walk
+from rookery.worlds.env import KernelEnv
+from rookery.worlds.kernel import KernelWorld
 
 if TYPE_CHECKING:
     from rookery.testing import WorldReport
@@ -48,12 +51,17 @@ class Checkup:
 
     def _examine(self) -> None:
         env = self._build()
+        world = env.unwrapped.world if isinstance(env.unwrapped, KernelEnv) else None
+        if world is not None:
+            self._indices(world)  # before its code is run unchecked, which might end this process
         self._random = uses_global_random(env)
         self._spaces(env)
         env.action_space.seed(self._seed)
         self._actions = [env.action_space.sample() for _ in range(self._steps)]
         frames = walk(env, self._actions, self._seed, self._random, self._note)
         self._determinism(env, frames)
+        if world is not None:
+            self._plain(world)
         self._global_random()
         self._pickling()
         self._state(env)
@@ -62,6 +70,17 @@ class Checkup:
             self._report.advice.append("render_mode is 'human': do not render while training")
 
     # --- parts --------------------------------------------------------------------------------------------------
+
+    def _indices(self, world: KernelWorld) -> None:
+        mistake = first_mistake(world, self._steps, self._seed)
+        if mistake is not None:
+            self._note("indices", mistake)
+            raise Stop
+
+    def _plain(self, world: KernelWorld) -> None:
+        difference = plain_difference(world, self._steps, self._seed)
+        if difference is not None:
+            self._note("plain", f"compiled code does not do what plain Python does: {difference}")
 
     def _build(self) -> gym.Env:
         try:

@@ -22,7 +22,7 @@ from rookery.training.lead import UNCOUNTED, anchored, make_course, world_for
 from rookery.training.loop import Crew, Loop
 from rookery.training.result import Result
 from rookery.training.rundir import RunDir
-from rookery.training.setup import learner_for, make_evaluator, open_engine, planned, settle, with_threads
+from rookery.training.setup import learner_for, make_evaluator, open_engine, planned, settle, with_tables, with_threads
 from rookery.training.sinks import open_sinks
 from rookery.training.stopping import StopRequest
 from rookery.training.world import World, find, spell
@@ -107,7 +107,7 @@ def _work(
     place = world_for(config, world)
     learner = learner_for(config, place, envs)
     learner.agent.likeliest = config.evaluation.deterministic
-    config = with_threads(config, learner)
+    config = with_tables(with_threads(config, learner), envs)
     run.write_config(config.model_dump(mode="json"))
     checkpoints = Checkpoints(run.checkpoints, config.checkpoints.keep)
     step = saved["loop"]["steps"] if saved else None

@@ -14,6 +14,7 @@ from rookery.engine.api import make_vec, plan
 from rookery.engine.engine import Engine
 from rookery.engine.machine import usable_cores
 from rookery.engine.seeding import child_seed
+from rookery.engine.source import kernel_of
 from rookery.errors import OptionError
 from rookery.learners.api import Learner
 from rookery.learners.cpu import threads_for
@@ -33,6 +34,7 @@ from rookery.training.world import (
     given_world,
     lasting_options,
 )
+from rookery.worlds.tables import check_same
 
 EVALUATION_KEY = 1_000_003  # sets the evaluation's seed apart from those of all envs
 
@@ -89,7 +91,7 @@ def planned(config: RunConfig, world: World, saved: Any = None) -> RunConfig:
         changes = {"backend": "process", "groups": 1, "workers": min(usable_cores(), _first_envs(saved))}
         return config.model_copy(update=changes)
     wish = config.num_envs if isinstance(config.num_envs, int) else None
-    backend = "process" if config.step_timeout is not None else config.backend
+    backend = "process" if config.step_timeout is not None and not world.kernel else config.backend
     workers = config.workers
     if backend == "process" and wish is not None and workers is None:
         workers = min(usable_cores(), wish)
@@ -156,6 +158,15 @@ def with_threads(config: RunConfig, learner: Learner) -> RunConfig:
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     return config.model_copy(update={config.learner: options})
+
+
+def with_tables(config: RunConfig, envs: Engine) -> RunConfig:
+    """With shape and hash of the world's tables; refuses others than those that the run was begun with."""
+    kernel = kernel_of(envs.source)
+    facts = {} if kernel is None else kernel.world.table_facts
+    if config.tables:
+        check_same(envs.source.name, config.tables, facts)
+    return config.model_copy(update={"tables": facts})
 
 
 def make_evaluator(config: RunConfig, world: World) -> Evaluator:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Mapping
+from copy import copy
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from gymnasium import Space, spaces
+from gymnasium import Space
 
 from rookery.worlds.acting import mask_size
 from rookery.worlds.batch_loop import EPISODES_KEPT
 from rookery.worlds.kernel import KernelWorld
+from rookery.worlds.limits import limits
 from rookery.worlds.loop import COLUMNS, OVER
 
 EPISODE = np.dtype(
@@ -21,7 +23,10 @@ EPISODE = np.dtype(
 )
 BOOKS = ("started", "episodes", "counts")  # kept by the CPU loop beside the columns
 Books: Any = namedtuple("Books", BOOKS)  # type: ignore[misc]
-HEADER = ("num_envs", "per_env", "mode", "strict", "turn", "clock")  # numbers at the start of a plan
+# Numbers at the start of a plan: those that the loop gets, and those by which it is stopped (see interrupt.py).
+HEADER = ("num_envs", "per_env", "mode", "strict", "turn", "clock")
+PLAN_WORDS = (*HEADER, "timeout", "next_look", "stop")
+GO_ON, TIMED_OUT, INTERRUPTED = 0, 1, 2  # what `stop` says
 
 PER_ENV = ("states", "params", "spoke", "wanted", "actions", "flat_actions", "faults", "started")
 PER_ROW = (
@@ -40,10 +45,8 @@ class Arena:
         self.world, self.num_envs, self.slots = world, num_envs, slots
         self.rows = num_envs * world.num_agents
         self.arrays: dict[str, np.ndarray] = {**self._new_arrays(), **(given or {})}
-        for name, flat in (("observations", "flat"), ("finals", "flat_finals"), ("actions", "flat_actions")):
-            array = self.arrays[name]
-            self.arrays[flat] = array.reshape(len(array), math.prod(array.shape[1:]))
-        self.tables = {name: np.ascontiguousarray(table) for name, table in world.tables.items()} or NO_TABLES
+        self._flatten()
+        self.tables = {name: read_only(table) for name, table in world.tables.items()} or NO_TABLES
         self.tables_type = _tables_type(tuple(self.tables))
         self.states["stage"] = OVER
 
@@ -53,11 +56,14 @@ class Arena:
         except KeyError:
             raise AttributeError(name) from None
 
+    def _flatten(self) -> None:
+        for name, flat in (("observations", "flat"), ("finals", "flat_finals"), ("actions", "flat_actions")):
+            array = self.arrays[name]
+            self.arrays[flat] = array.reshape(len(array), math.prod(array.shape[1:]))
+
     def _new_arrays(self) -> dict[str, np.ndarray]:
         world, n, rows = self.world, self.num_envs, self.rows
         low, high = limits(world.observation_space)
-        if np.issubdtype(world.observation_space.dtype, np.floating):  # to be compared without converting anything
-            low, high = (side.astype(world.observation_space.dtype) for side in (low, high))
         action_low, action_high = limits(world.action_space, any_number=world.clips_actions)
         shape, dtype = array_form(world.observation_space)
         action_shape, action_dtype = array_form(world.action_space)
@@ -114,6 +120,13 @@ class Arena:
             part.arrays[name] = array
         return part
 
+    def copy(self) -> Arena:
+        """An arena in memory of its own, which is as this one is now."""
+        other = copy(self)
+        other.arrays = {name: array.copy() for name, array in self.arrays.items()}
+        other._flatten()
+        return other
+
     def parts(self) -> list[np.ndarray]:
         """All arrays in the order in which a plan lists them."""
         return [*(self.arrays[name] for name in (*COLUMNS, *BOOKS)), *self.tables.values()]
@@ -121,7 +134,7 @@ class Arena:
     def plan(self) -> np.ndarray:
         """Where everything is: the header's numbers, then an address and a shape for each array. Valid as long as the
         arrays are."""
-        numbers = [self.num_envs, self.per_env] + [0] * (len(HEADER) - 2)
+        numbers = [self.num_envs, self.per_env] + [0] * (len(PLAN_WORDS) - 2)
         for part in self.parts():
             assert part.flags.c_contiguous
             numbers += [part.ctypes.data, *part.shape]
@@ -135,6 +148,13 @@ class Arena:
         return episodes[np.lexsort((episodes["row"], episodes["turn"]))]
 
 
+def read_only(array: Any) -> np.ndarray:
+    """A view that cannot be written to."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
 @lru_cache
 def _tables_type(names: tuple[str, ...]) -> Any:
     return namedtuple("Tables", names)  # type: ignore[misc]
@@ -142,19 +162,3 @@ def _tables_type(names: tuple[str, ...]) -> Any:
 
 def array_form(space: Space) -> tuple[tuple[int, ...], np.dtype]:
     return tuple(space.shape or ()), np.dtype(space.dtype)
-
-
-def limits(space: Any, any_number: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """The least and greatest value allowed at each place of a space, finite, as doubles; of a Box, only that they be
-    numbers if `any_number`."""
-    if isinstance(space, spaces.Box):
-        low, high = space.low, space.high
-        if any_number:
-            low, high = np.full(space.shape, -np.inf), np.full(space.shape, np.inf)
-    elif isinstance(space, spaces.MultiBinary):
-        low, high = np.zeros(space.shape), np.ones(space.shape)
-    else:
-        low = np.asarray(space.start)
-        high = low + (space.nvec if isinstance(space, spaces.MultiDiscrete) else space.n) - 1
-    most = np.finfo(space.dtype if np.issubdtype(space.dtype, np.floating) else np.float64).max
-    return tuple(np.clip(np.ravel(side).astype(np.float64), -most, most) for side in (low, high))  # type: ignore

@@ -19,12 +19,12 @@ from numba.core import cgutils
 from numba.cuda.extending import intrinsic
 from numba.cuda.np.numpy_support import carray
 
+from rookery.worlds import native
 from rookery.worlds.arena import Arena
 from rookery.worlds.cuda import FLAT, FLOAT32, HARD_BLOCK, PLACES, SHARED, WORD, Bodies, Notes, build_bodies, key_of
 from rookery.worlds.kernel import KernelWorld, own_codes
 from rookery.worlds.loop import COLUMNS, Columns
 from rookery.worlds.translate import translate
-from rookery.worlds.trouble import rehearse
 
 INLINED = tuple(f"rookery.worlds.{name}" for name in ("acting", "cuda", "kernel", "loop"))
 FEW = 64  # so many numbers, at most, are kept in memory of a thread's own
@@ -36,7 +36,7 @@ def kernels(world: KernelWorld) -> Bodies:
     bodies = build_bodies(world, _reserve)
     key = key_of(bodies, _forms(world))
     if key not in _made:
-        rehearse(world)
+        native.entry_point(world)  # for the CPU first: it tells mistakes by their lines, and refuses writes to tables
         jit = partial(_jit, inlined=own_codes(world))
         made = {name: _kernel(world, translate(body, jit), name) for name, body in bodies._asdict().items()}
         _made[key] = Bodies(**{name: cuda.jit(kernel) for name, kernel in made.items()})

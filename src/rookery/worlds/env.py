@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from copy import deepcopy
 from importlib import import_module
 from typing import Any
@@ -14,7 +16,7 @@ from rookery.worlds.arena import Arena
 from rookery.worlds.kernel import KernelWorld
 from rookery.worlds.loop import DISABLED, FAULT
 from rookery.worlds.plain import PlainRecord
-from rookery.worlds.runner import Runner, seed_key, trouble
+from rookery.worlds.runner import Runner, seed_key
 
 SAVED = ("states", "params", "observations", "infos")  # what decides how an env goes on
 
@@ -77,7 +79,7 @@ class KernelEnv(gym.Env):
             self._arena.states[0] = np.zeros((), self._arena.states.dtype)
             self._arena.states["seed"] = seed_key(seed) if seed is not None else self.np_random.integers(2**31)
         if self._runner.begin([0]) & FAULT:
-            raise trouble(self._arena, 0)
+            raise self._runner.error_of(0)
         self._show()
         return self._observation(), (self._info() if self.world.informs_at_reset else self._masks())
 
@@ -86,7 +88,7 @@ class KernelEnv(gym.Env):
         arena.actions[0] = self._checked(action)
         self._runner.tick()
         if self._runner.step(0, 1) & FAULT:
-            raise trouble(arena, 0)
+            raise self._runner.error_of(0)
         self._show()
         ends = bool(arena.terminated[0]), bool(arena.truncated[0])
         return self._observation(), float(arena.rewards[0]), *ends, self._info()
@@ -142,18 +144,31 @@ class KernelEnv(gym.Env):
         return True
 
     def get_state(self) -> dict[str, np.ndarray]:
-        """Everything that decides how the env goes on, as arrays."""
-        return {name: np.frombuffer(self._arena.arrays[name].tobytes(), np.uint8) for name in SAVED}
+        """Everything that decides how the env goes on, as arrays; and a mark of the tables it goes on with."""
+        saved = {name: np.frombuffer(self._arena.arrays[name].tobytes(), np.uint8) for name in SAVED}
+        return saved | self._tables_mark()
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
         """Go on from what `get_state` gave."""
-        if sorted(state) != sorted(SAVED):
-            raise StateError(f"a state of {self.world.name} should hold {', '.join(SAVED)}, got {', '.join(state)}")
-        for name, saved in state.items():
+        mark = self._tables_mark()
+        if sorted(state) != sorted([*SAVED, *mark]):
+            raise StateError(
+                f"a state of {self.world.name} should hold {', '.join([*SAVED, *mark])}, got {', '.join(state)}"
+            )
+        if mark and not np.array_equal(state["tables"], mark["tables"]):
+            raise StateError(f"the state of {self.world.name} was saved with other tables than it has now")
+        for name in SAVED:
+            saved = state[name]
             array = self._arena.arrays[name]
             if saved.nbytes != array.nbytes:
                 raise StateError(f"the saved {name} of {self.world.name} have another size: the world has changed")
             array[...] = np.frombuffer(saved.tobytes(), array.dtype).reshape(array.shape)
+
+    def _tables_mark(self) -> dict[str, np.ndarray]:
+        if not self.world.tables:
+            return {}
+        facts = json.dumps(self.world.table_facts, sort_keys=True).encode()
+        return {"tables": np.frombuffer(hashlib.sha256(facts).digest(), np.uint8)}
 
     def __getstate__(self) -> dict[str, Any]:
         return {"world": self.world, "render_mode": self.render_mode, "plain": self._plain, "state": self.get_state()}

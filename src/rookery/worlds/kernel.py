@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from keyword import iskeyword
 from types import FunctionType
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from rookery.errors import OptionError, WorldError
+from rookery.worlds.tables import Table, describe, fill
 
 # What the engine keeps in every env's record, before the world's own fields. `seed`, `episode` and `draws` are the key
 # of the next random number; `steps` counts since the reset; `returns` sums rewards, one per agent.
@@ -64,7 +66,7 @@ class KernelWorld:
     info: ClassVar[Mapping[str, Any]] = {}
     parameters: ClassVar[Mapping[str, float | int | bool]] = {}  # name -> default
     aliases: ClassVar[Mapping[str, str]] = {}  # other names for parameters
-    tables: Mapping[str, np.ndarray] = {}
+    tables: Mapping[str, np.ndarray | Table] = {}  # an array, or a Table that is filled when the world is made
     time_limit: int = 0  # steps after which an episode is truncated; 0 for never
     num_agents: int = 1
     hard_kinds: int = 1  # how many kinds of long steps `easy` tells apart
@@ -77,7 +79,9 @@ class KernelWorld:
     action_mask: Callable[..., Any] | None = None
     easy: Callable[..., Any] | None = None
 
-    def __init__(self, **parameters: float | int | bool) -> None:
+    def __init__(self, **parameters: Any) -> None:
+        """Takes values for parameters, and the arrays of tables that are only declared."""
+        self.tables = fill(self.name, type(self).tables, self.tables, parameters)
         _check(self)
         self.values: dict[str, Any] = {"time_limit": self.time_limit, **self.parameters}
         self._types = {name: _number_type(value) for name, value in self.values.items()}
@@ -112,6 +116,11 @@ class KernelWorld:
         for name, value in self.values.items():
             record[name] = value
         return record
+
+    @cached_property
+    def table_facts(self) -> dict[str, Any]:
+        """Shape, type and hash of each table; worked out once, as tables do not change."""
+        return describe(self.tables)
 
     @property
     def informs_at_reset(self) -> bool:
@@ -228,6 +237,9 @@ def _check_names(world: KernelWorld) -> None:
             raise WorldError(
                 f"{world.name}.{kind} may not have a field {taken[0]!r}: the engine keeps one of that name"
             )
+    both = [name for name in world.tables if name in world.parameters]
+    if both:
+        raise WorldError(f"{world.name}: {both[0]!r} is the name of a table and of a parameter")
     unknown = [name for name, meant in world.aliases.items() if meant not in ("time_limit", *world.parameters)]
     if unknown:
         raise WorldError(f"{world.name}.aliases: {unknown[0]!r} is for a parameter that does not exist")

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from rookery.worlds.acting import build_actor, build_clearer, build_easy_actor, build_masker, build_resetter, mask_size
-from rookery.worlds.kernel import KernelWorld, adapt
-from rookery.worlds.translate import Function
+from rookery.worlds.kernel import ARGUMENTS, KernelWorld, adapt
+from rookery.worlds.limits import can_leave
+from rookery.worlds.random import EMPTY_RANGE, note_empty_range
+from rookery.worlds.translate import Function, reachable
 
-# Where an env stands.
+# Where an env stands; after a draw from an empty range, it is at EMPTY_RANGE.
 RUNNING, RESET_NEXT, OVER = 0, 1, 2
 # When an env begins anew, as in Gymnasium.
 NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
@@ -23,7 +26,7 @@ NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
 NOTHING, ENDED, FAULT = 0, 1, 2
 HARD = 4  # it was not made, being a hard one: of the first kind, of the second kind if one more, and so on
 # What `faults` holds for an env. STOPPED stands at the first of several envs, one of which raised an exception.
-FINE, BAD_OBSERVATION, BAD_REWARD, BAD_ACTION, NOT_RUNNING, STOPPED = range(6)
+FINE, BAD_OBSERVATION, BAD_REWARD, BAD_ACTION, NOT_RUNNING, STOPPED, BAD_RANGE = range(7)
 
 COLUMNS = (
     "states",  # (n,) records
@@ -64,9 +67,20 @@ class Parts(NamedTuple):
     begin: Function  # a new episode; without mode
 
 
+def functions_of(world: KernelWorld) -> set[Any]:
+    """A world's functions, and all that they call."""
+    found: set[Any] = set()
+    for function in (getattr(world, role, None) for role in ARGUMENTS):
+        if isinstance(function, FunctionType):
+            reachable(function, found)
+    return found
+
+
 def build(world: KernelWorld) -> Parts:
     """The parts of the loop, closed over a world's functions."""
     agents, size = world.num_agents, math.prod(world.observation_space.shape or ())
+    checked = size if can_leave(world.observation_space) else 0
+    draws = note_empty_range in functions_of(world)
     choices, kinds, informs = mask_size(world), world.hard_kinds, bool(world.info)
     world_reset, observe = build_resetter(world), adapt(world.observe, "observe")
     clear, masks = build_clearer(world.state_dtype), build_masker(world)
@@ -98,7 +112,7 @@ def build(world: KernelWorld) -> Parts:
             if reward - reward != 0.0:  # NaN and infinity, without asking for either by name
                 return BAD_REWARD
             good = True
-            for k in range(size):
+            for k in range(checked):
                 value = columns.flat[row, k]
                 good &= (columns.low[k] <= value) & (value <= columns.high[k])
             if not good:
@@ -106,11 +120,12 @@ def build(world: KernelWorld) -> Parts:
         return FINE
 
     def judge(columns: Any, i: int, strict: int, otherwise: int) -> int:
-        if strict:
-            fault = fault_of(columns, i)
-            if fault != FINE:
-                columns.faults[i] = fault
-                return FAULT
+        fault = fault_of(columns, i) if strict else FINE
+        if draws and columns.states[i].stage == EMPTY_RANGE:
+            fault = BAD_RANGE
+        if fault != FINE:
+            columns.faults[i] = fault
+            return FAULT
         return otherwise
 
     def begin(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:

@@ -8,9 +8,11 @@ nothing; and being plain object code, it is loaded without unpickling anything.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Collection
 from ctypes.util import find_library
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -21,8 +23,8 @@ from numba.core.runtime import rtsys
 from numba.extending import intrinsic
 
 from rookery.say import say
-from rookery.worlds import cache
-from rookery.worlds.arena import BOOKS, HEADER, Arena, Books
+from rookery.worlds import cache, compiler, interrupt, memory, numbers, readonly
+from rookery.worlds.arena import BOOKS, HEADER, PLAN_WORDS, Arena, Books
 from rookery.worlds.batch_loop import build_loop
 from rookery.worlds.kernel import KernelWorld, own_codes
 from rookery.worlds.loop import COLUMNS, FAULT, STOPPED, Columns
@@ -36,6 +38,7 @@ PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] 
 # What is called from outside. An exception ends here: it would leave the batch half stepped without a word.
 _ENTRY = """
 def entry(address, what, low, high, slot):
+    attend(address)
     plan = carray(address, ({},))
     header = ({})
     columns, books, tables = Columns({}), Books({}), Tables({})
@@ -49,19 +52,21 @@ def entry(address, what, low, high, slot):
 _loaded: dict[str, tuple[Any, Any]] = {}  # fingerprint -> (function, what keeps its code in memory)
 
 
-def entry_point(world: KernelWorld) -> Any:
+def entry_point(world: KernelWorld, checked: bool = False) -> Any:
     """The C function `f(plan_address, what, low, high, slot)` for envs [low, high) of the arena behind a plan. It
-    releases the GIL, and returns the union of what came of the envs' steps."""
+    releases the GIL, and returns the union of what came of the envs' steps. `checked`: an index out of bounds in the
+    world's code ends the call."""
     arena = Arena(world, 1)
     loop = build_loop(world)
     names = [*COLUMNS, *BOOKS, *arena.tables]
     easy = cache.fingerprint(world.easy, "")  # not compiled here, but rehearsed whenever it is another one
-    key = cache.fingerprint(loop, [names, easy, _forms(arena), _ENTRY, *_circumstances()])
+    key = cache.fingerprint(loop, [names, easy, _forms(arena), _ENTRY, checked, _passes(), *_circumstances()])
     if key not in _loaded:
+        _watch_loops()
         found = cache.read(world.name, key)
         if found is None:
             say(f"compiling {world.name}: once for this machine, after which it is found on disk")
-            found = _compile(world, arena, loop)
+            found = _compile(world, arena, loop, checked)
             cache.write(world.name, key, *found)
         _loaded[key] = _load(*found, PROTOTYPE)
     return _loaded[key][0]
@@ -73,7 +78,7 @@ def compiled(name: str, function: Any, signature: Any) -> Any:
     if key not in _loaded:
         found = cache.read(name, key)
         if found is None:
-            found = _object_code(translate(function, partial(_jit, inlined=())), signature)
+            found = _object_code(translate(function, _jit_own), signature)
             cache.write(name, key, *found)
         _loaded[key] = _load(*found, ctypes.CFUNCTYPE(*[ctypes.c_int64] * (1 + len(signature.args))))
     return _loaded[key][0]
@@ -83,49 +88,66 @@ def _circumstances() -> list[str]:
     return [numba.__version__, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
 
 
+@lru_cache
+def _passes() -> str:
+    """A hash of what is done to a world's functions on the way: other passes make other code."""
+    files = [Path(str(part.__file__)) for part in (compiler, interrupt, memory, numbers, readonly)]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
 def _forms(arena: Arena) -> list[tuple[Any, int]]:
     """All that compiled code has to know of an arena: the type and number of dimensions of each array."""
     return [(part.dtype, part.ndim) for part in arena.parts()]
 
 
-def _compile(world: KernelWorld, arena: Arena, loop: Any) -> tuple[str, bytes]:
+def _compile(world: KernelWorld, arena: Arena, loop: Any, checked: bool) -> tuple[str, bytes]:
     """The name of the entry point, and object code that holds it."""
     rehearse(world)
     with explained(world):
-        return _object_code(_entry(arena, translate(loop, partial(_jit, inlined=own_codes(world)))), SIGNATURE)
+        jit = partial(_jit, inlined=own_codes(world), checked=checked)
+        return _object_code(_entry(arena, translate(loop, jit)), SIGNATURE)
 
 
 def _object_code(function: Any, signature: Any) -> tuple[str, bytes]:
+    interrupt.prepare()
     llvm.initialize_native_asmparser()  # there may be instructions that LLVM has no name for (see team.py)
     made = numba.cfunc(signature, error_model="numpy")(getattr(function, "py_func", function))
     module = llvm.parse_assembly(made.inspect_llvm())
     return made.native_name, _target_machine().emit_object(module)
 
 
-def _jit(function: Any, inlined: Collection[Any]) -> Any:
+def _jit(function: Any, inlined: Collection[Any], checked: bool) -> Any:
     """The loop's own functions are inlined: a call hands over all columns, and a step of CartPole would take 325 ns
-    instead of 30. So are the world's own, called from one place or two; of what they call, the compiler knows best.
-    No Python calls them, and nothing in them allocates: leaving out what that would need more than halves the time to
-    compile."""
-    return numba.njit(
-        error_model="numpy", forceinline=function.__module__ in INLINED or function.__code__ in inlined, _nrt=False,
-        no_cpython_wrapper=True, no_cfunc_wrapper=True,
-    )(function)  # fmt: skip
+    instead of 30. So are the world's own, called from one place or two; of what they call, the compiler knows best."""
+    if function.__module__ in INLINED:
+        return _jit_own(function, forceinline=True)
+    inline = function.__code__ in inlined
+    return _jit_own(function, forceinline=inline, boundscheck=checked, pipeline_class=compiler.WorldCompiler)
+
+
+def _jit_own(function: Any, **options: Any) -> Any:
+    """No Python calls these functions, and nothing in them allocates: leaving out what that would need more than halves
+    the time to compile."""
+    return numba.njit(error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(
+        function
+    )
 
 
 def _entry(arena: Arena, work: Any) -> Any:
     """A function that makes arrays of a plan's addresses and hands them to `work`."""
     scope: dict[str, Any] = {
         "carray": numba.carray, "pointer": _pointer, "work": work, "Columns": Columns, "Books": Books,
-        "Tables": arena.tables_type, "STOPPED": STOPPED, "FAULT": FAULT,
+        "Tables": arena.tables_type, "STOPPED": STOPPED, "FAULT": FAULT, "attend": interrupt.attend,
+        "read_only": readonly.read_only,
     }  # fmt: skip
-    arrays, at = [], len(HEADER)
+    columns, books = len(COLUMNS), len(COLUMNS) + len(BOOKS)
+    arrays, at = [], len(PLAN_WORDS)
     for k, (dtype, ndim) in enumerate(_forms(arena)):
         scope[f"dtype{k}"] = dtype
         shape = "".join(f"plan[{at + 1 + d}], " for d in range(ndim))
-        arrays.append(f"carray(pointer(plan[{at}]), ({shape}), dtype{k})")
+        array = f"carray(pointer(plan[{at}]), ({shape}), dtype{k})"
+        arrays.append(f"read_only({array})" if k >= books or k == COLUMNS.index("params") else array)
         at += 1 + ndim
-    columns, books = len(COLUMNS), len(COLUMNS) + len(BOOKS)
     header = ", ".join(f"plan[{k}]" for k in range(len(HEADER)))
     parts = (", ".join(some) for some in (arrays[:columns], arrays[columns:books], arrays[books:]))
     exec(_ENTRY.format(at, header, *parts), scope)  # noqa: S102 - made of numbers alone
@@ -174,8 +196,16 @@ def _load(name: str, code: bytes, prototype: Any) -> tuple[Any, Any]:
 
 
 @lru_cache
+def _watch_loops() -> None:
+    """Make known what the loops of worlds ask."""
+    is_over = compiled("is-over", interrupt.is_over, types.int64())
+    llvm.add_symbol(interrupt.IS_OVER, ctypes.cast(is_over, ctypes.c_void_p).value)
+
+
+@lru_cache
 def _prepare_linker() -> None:
     """Make known what compiled code may call: Numba's own helpers, and the C library's mathematics. (A name that the
     linker does not know becomes a null pointer.)"""
+    interrupt.prepare()
     rtsys.initialize(registry.cpu_target.target_context)
     llvm.load_library_permanently(find_library("m") or "libm.so.6")

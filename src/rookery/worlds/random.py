@@ -17,6 +17,7 @@ WORD_BITS = np.uint64(32)
 SPARE_BITS = np.uint64(11)  # of 64 bits, a double keeps 53
 TO_UNIT = 2.0**-53
 TINY = 2.0**-60
+EMPTY_RANGE = 3  # a `stage` of an env, beside those in loop.py
 
 
 def philox(key: Any, first: Any, second: Any) -> Any:
@@ -49,4 +50,17 @@ def normal(state: Any, mean: float, deviation: float) -> float:
 
 def integer(state: Any, low: int, high: int) -> int:
     """A whole number drawn evenly from low, low + 1, ..., high - 1."""
+    if high <= low:
+        refuse_empty_range(state, low, high)
+        return low
     return low + int(uniform(state, 0.0, 1.0) * (high - low))
+
+
+def refuse_empty_range(state: Any, low: int, high: int) -> None:
+    """In plain Python: raise at the line that asked."""
+    raise ValueError(f"integer(state, {low}, {high}) has nothing to draw from: {high} should be above {low}")
+
+
+def note_empty_range(state: Any, low: int, high: int) -> None:
+    """In compiled code, which cannot raise on a GPU: mark the env, for the loop to find when the step is done."""
+    state.stage = EMPTY_RANGE

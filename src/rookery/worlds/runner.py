@@ -4,29 +4,53 @@ from __future__ import annotations
 
 import ctypes
 from functools import partial
-from time import perf_counter_ns as _clock
+from time import monotonic_ns as _clock
 from typing import Any
 
 import numpy as np
 
-from rookery.errors import BadValue, MissingExtra, RookeryError, SpaceError, UsageError, WorldError
-from rookery.worlds.arena import HEADER, Arena
+from rookery.errors import BadValue, MissingExtra, RookeryError, SpaceError, StepTimeout, UsageError, WorldError
+from rookery.worlds.arena import GO_ON, INTERRUPTED, PLAN_WORDS, TIMED_OUT, Arena
 from rookery.worlds.batch_loop import BEGIN, CHECK, STEP
-from rookery.worlds.loop import BAD_ACTION, BAD_OBSERVATION, BAD_REWARD, STOPPED
+from rookery.worlds.loop import BAD_ACTION, BAD_OBSERVATION, BAD_RANGE, BAD_REWARD, OVER, STOPPED
 
-MODE, STRICT, TURN, CLOCK = (HEADER.index(name) for name in ("mode", "strict", "turn", "clock"))
+MODE, STRICT, TURN, CLOCK, TIMEOUT, STOP = (
+    PLAN_WORDS.index(name) for name in ("mode", "strict", "turn", "clock", "timeout", "stop")
+)
+
+EMPTY = "called integer(state, low, high) with nothing to draw from"
 
 
 class Runner:
-    """Runs a world's loop over an arena."""
+    """Runs a world's loop over an arena.
+
+    Args:
+        arena: The envs.
+        mode: When they begin anew: NEXT_STEP, SAME_STEP or DISABLED.
+        strict: Look for NaN, infinity and values outside the observation space.
+        plain: As plain Python, uncompiled.
+        timeout: Seconds after which a call is stopped, if the world's code is in a loop.
+        like: Another runner of the same world, whose code this one shares.
+    """
+
+    checked = False  # whether an index out of bounds is noticed
 
     def __init__(
-        self, arena: Arena, mode: int, strict: bool = True, plain: bool = False, like: Runner | None = None
+        self,
+        arena: Arena,
+        mode: int,
+        strict: bool = True,
+        plain: bool = False,
+        timeout: float | None = None,
+        like: Runner | None = None,
     ) -> None:
-        self.arena, self.mode, self._strict = arena, mode, int(strict)
-        self._call: Any = like._call if like is not None else _plain(arena) if plain else _compiled(arena)
+        self.arena, self.mode, self._strict, self._timeout = arena, mode, int(strict), timeout
+        if like is not None:
+            self._call: Any = like._call
+        else:
+            self._call = _plain(arena) if plain else _compiled(arena, self.checked)
         self._plain = plain
-        self._numbers: Any = [0] * len(HEADER)
+        self._numbers: Any = [0] * len(PLAN_WORDS)
         self._others = self._parts = 0  # turns that were not rounds of all envs, and steps made in them
         self.refresh()
 
@@ -35,6 +59,7 @@ class Runner:
         turn = self._numbers[TURN]
         self._plan = self.arena.plan()
         self._plan[MODE], self._plan[STRICT], self._plan[TURN] = self.mode, self._strict, turn
+        self._plan[TIMEOUT] = 0 if self._timeout is None else max(1, int(self._timeout * 1e9))
         self._where = (self.arena, self._plan) if self._plain else (self._plan.ctypes.data,)
         self._numbers = memoryview(self._plan)  # type: ignore[arg-type]
         envs = self.arena.num_envs
@@ -90,6 +115,30 @@ class Runner:
         self._others += 1
         return self._call(*self._where, BEGIN, 0, self.arena.num_envs, 0)
 
+    def error_of(self, env: int) -> RookeryError:
+        """What is wrong with an env whose fault is set, in words; clears the fault. Raises what no restart can mend."""
+        arena, fault = self.arena, self.arena.faults[env]
+        if fault not in (STOPPED, BAD_RANGE):
+            return describe_fault(arena, env)
+        stop, self._numbers[STOP] = self._numbers[STOP], GO_ON
+        arena.faults[:] = 0
+        arena.states["stage"] = OVER  # some have made the step and others have not: there is no going on
+        if stop == INTERRUPTED:
+            from rookery.worlds.interrupt import raise_interrupt
+
+            raise_interrupt()
+        if stop == TIMED_OUT:
+            raise StepTimeout(
+                f"{arena.world.name}: a step did not end within step_timeout={self._timeout} s, and was stopped; "
+                "its envs have to be reset"
+            )
+        raise self._mistake(fault)
+
+    def _mistake(self, fault: int) -> WorldError:
+        """What the world's code did wrong in the last call."""
+        what = EMPTY if fault == BAD_RANGE else "stopped amid a step, by an index beyond the end of a tuple"
+        return WorldError(f"{self.arena.world.name} {what}; make_vec(..., bounds=True) names the line")
+
 
 def _prepared(function: int, plan: int, *numbers: int) -> Any:
     """A call of a C function with arguments that are ready for it: 0.5 us, where Python's numbers take 0.9."""
@@ -97,14 +146,14 @@ def _prepared(function: int, plan: int, *numbers: int) -> Any:
     return partial(call, ctypes.c_void_p(plan), *map(ctypes.c_int64, numbers))
 
 
-def _compiled(arena: Arena) -> Any:
+def _compiled(arena: Arena, checked: bool) -> Any:
     try:
         from rookery.worlds import native
     except ImportError as error:
         raise MissingExtra(
             f"kernel worlds are compiled by Numba, which cannot be imported ({error}): pip install 'rookery[kernel]'"
         ) from None
-    return native.entry_point(arena.world)
+    return native.entry_point(arena.world, checked)
 
 
 def _plain(arena: Arena) -> Any:
@@ -118,16 +167,13 @@ def seed_key(seed: int) -> int:
     return seed if 0 <= seed < 2**32 else int(np.random.SeedSequence(seed).generate_state(1)[0])
 
 
-def trouble(arena: Arena, env: int) -> RookeryError:
-    """What is wrong with an env whose fault is set, in words; clears the fault. Raises what no restart can mend."""
+def describe_fault(arena: Arena, env: int) -> RookeryError:
+    """What is wrong with an env's action, reward or observation; clears the fault."""
     fault, world = arena.faults[env], arena.world
     arena.faults[env] = 0
     rows = range(env * world.num_agents, (env + 1) * world.num_agents)
-    if fault == STOPPED:
-        raise WorldError(
-            f"{world.name} stopped amid a step, by an exception in compiled code (an index beyond the end of a tuple, "
-            "say); run it as plain Python (plain=True) to see where"
-        )
+    if fault == BAD_RANGE:
+        return WorldError(f"{world.name} {EMPTY}; backend='kernel' with bounds=True names the line")
     if fault == BAD_ACTION:
         action = arena.actions[env].tolist()
         return SpaceError(f"action {action} is not in {world.action_space}")

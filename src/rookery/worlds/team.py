@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import threading
 import weakref
 from typing import Any
 
 import numpy as np
-from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from rookery.worlds.batch_loop import STEP
+from rookery.worlds.interrupt import LOOK_EVERY, should_stop
+from rookery.worlds.memory import BYTE, NUMBER, WORD, add, call_c, exchange, give_way, load, merge, relax, store
 from rookery.worlds.native import call_entry, compiled
 
 PIECES = 4  # into which a thread's share is cut, so that the others can help
@@ -32,7 +32,6 @@ MOST_THREADS = 1024
 # up who reads another. From TICKETS on, there is one for each thread: the next piece of its share that is to be taken.
 LINE = 64
 ROUND, DONE, OUTCOME, ASLEEP, OVER, EAR, BELL, THREADS, SIZE, ENTRY, PLAN, TICKETS = range(0, 12 * LINE, LINE)
-NUMBER = types.int64
 
 
 class Team:
@@ -102,6 +101,8 @@ def _share(board: int, entry: int, plan: int, size: int) -> int:
     while load(board + DONE) < threads * PIECES:
         looks += 1
         _look_away(looks)
+        if looks % LOOK_EVERY == 0:
+            should_stop(plan)  # only this thread can notice a Ctrl-C; it tells the others by way of the plan
     return load(board + OUTCOME)
 
 
@@ -163,79 +164,12 @@ def _look_away(looks: int) -> None:
         give_way()
 
 
-WORD, BYTE = cgutils.ir.IntType(64), cgutils.ir.IntType(8)
-
-
-def _pointer(builder: Any, address: Any) -> Any:
-    return builder.inttoptr(address, WORD.as_pointer())
-
-
-def _atomic(operation: str) -> Any:
-    """A function of (address, value) that changes a word at once for all threads, and returns what it was."""
-
-    def change(typing_context: Any, address: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.atomic_rmw(operation, _pointer(builder, arguments[0]), arguments[1], "seq_cst")
-
-        return NUMBER(NUMBER, NUMBER), generate
-
-    change.__name__ = f"atomic_{operation}"
-    return intrinsic(change)
-
-
-add, merge, exchange = _atomic("add"), _atomic("or"), _atomic("xchg")
-
-
-@intrinsic
-def load(typing_context: Any, address: Any) -> Any:
-    """A word as it is now."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load_atomic(_pointer(builder, arguments[0]), "seq_cst", 8)
-
-    return NUMBER(NUMBER), generate
-
-
-@intrinsic
-def store(typing_context: Any, address: Any, value: Any) -> Any:
-    """Sets a word; whoever sees it sees what was written before, too."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        builder.store_atomic(arguments[1], _pointer(builder, arguments[0]), "seq_cst", 8)
-        return context.get_dummy_value()
-
-    return types.void(NUMBER, NUMBER), generate
-
-
-@intrinsic
-def relax(typing_context: Any) -> Any:
-    """Leaves the core to its other thread, where it has one, for some dozens of cycles."""
-    hint = "yield" if platform.machine() in ("aarch64", "arm64") else "pause"
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        nothing = cgutils.ir.FunctionType(cgutils.ir.VoidType(), [])
-        builder.call(cgutils.ir.InlineAsm(nothing, hint, "", side_effect=True), [])
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-@intrinsic
-def give_way(typing_context: Any) -> Any:
-    """Lets any other thread or process that waits for this core go first."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _call_c(builder, "sched_yield", [])
-
-    return NUMBER(), generate
-
-
 @intrinsic
 def listen(typing_context: Any, ear: Any) -> Any:
     """Sleeps until the bell rings."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _call_c(builder, "read", [arguments[0], cgutils.alloca_once(builder, BYTE), WORD(1)])
+        return call_c(builder, "read", [arguments[0], cgutils.alloca_once(builder, BYTE), WORD(1)])
 
     return NUMBER(NUMBER), generate
 
@@ -246,12 +180,6 @@ def ring(typing_context: Any, bell: Any, sleepers: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         noise = cgutils.alloca_once(builder, BYTE, size=WORD(MOST_THREADS))
-        return _call_c(builder, "write", [arguments[0], noise, arguments[1]])
+        return call_c(builder, "write", [arguments[0], noise, arguments[1]])
 
     return NUMBER(NUMBER, NUMBER), generate
-
-
-def _call_c(builder: Any, name: str, arguments: list[Any]) -> Any:
-    """A call of the C library, which the linker finds in this process."""
-    kind = cgutils.ir.FunctionType(WORD, [argument.type for argument in arguments])
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)

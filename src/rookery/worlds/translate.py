@@ -9,13 +9,25 @@ from __future__ import annotations
 import dis
 import linecache
 from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
+import numpy as np
+
 from rookery.errors import WorldError
+from rookery.worlds import random
 
 Function = Callable[..., Any]
 Jit = Callable[[FunctionType], Any]
+
+
+def as_double(number: Any) -> Any:
+    """`float` as Python means it. To Numba, `float` of a single-precision number is that number."""
+    return np.float64(number)
+
+
+# What compiled code calls instead of what is written.
+REPLACED: dict[Any, FunctionType] = {float: as_double, random.refuse_empty_range: random.note_empty_range}  # type: ignore[dict-item]
 
 
 def translate(function: Function, jit: Jit, done: dict[Function, Any] | None = None) -> Any:
@@ -32,20 +44,21 @@ def translate(function: Function, jit: Jit, done: dict[Function, Any] | None = N
         assert isinstance(function, FunctionType)
         done[function] = None  # being translated
         own = {name: _ready(value, jit, done) for name, value in used_globals(function).items()}
-        cells = tuple(type(cell)(_ready(cell.cell_contents, jit, done)) for cell in function.__closure__ or ())
-        copy = FunctionType(
-            function.__code__,
-            {**own, "__name__": function.__module__, "__builtins__": __builtins__},
-            function.__name__,
-            function.__defaults__,
-            cells,
-        )
-        copy.__kwdefaults__ = function.__kwdefaults__
-        copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
-        done[function] = jit(copy)
+        cells = {name: _ready(value, jit, done) for name, value in closed_over(function).items()}
+        done[function] = jit(rebound(function, own, cells))
     if done[function] is None:
         raise WorldError(f"{function.__qualname__} calls itself, which compiled code cannot do{line_of(function)}")
     return done[function]
+
+
+def rebound(function: Any, names: dict[str, Any], cells: dict[str, Any]) -> FunctionType:
+    """The same code, with these global names and outer variables."""
+    scope = {**names, "__name__": function.__module__, "__builtins__": __builtins__}
+    closure = tuple(map(CellType, cells.values()))
+    copy = FunctionType(function.__code__, scope, function.__name__, function.__defaults__, closure)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+    return copy
 
 
 def reachable(function: Any, seen: set[FunctionType] | None = None) -> set[FunctionType]:
@@ -60,10 +73,19 @@ def reachable(function: Any, seen: set[FunctionType] | None = None) -> set[Funct
 
 
 def used_globals(function: Any) -> dict[str, Any]:
-    """The global names that a function's code reads, with their values."""
+    """The global names that a function's code reads, with what they stand for in compiled code."""
+    known = {"float": float, **function.__globals__}
+    return {name: _compiled_instead(known[name]) for name in read_names(function) if name in known}
+
+
+def _compiled_instead(value: Any) -> Any:
+    return REPLACED.get(value, value) if isinstance(value, (FunctionType, type)) else value
+
+
+def read_names(function: Any) -> list[str]:
+    """The global names that a function's code reads."""
     reads = (step for code in codes(function.__code__) for step in dis.get_instructions(code))
-    names = {step.argval for step in reads if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    return {name: function.__globals__[name] for name in sorted(names) if name in function.__globals__}
+    return sorted({step.argval for step in reads if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")})
 
 
 def closed_over(function: Any) -> dict[str, Any]:

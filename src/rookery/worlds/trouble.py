@@ -20,12 +20,14 @@ from rookery.errors import RookeryError, WorldError
 from rookery.worlds.acting import build_easy_actor
 from rookery.worlds.arena import Arena
 from rookery.worlds.batch_loop import BEGIN, STEP
-from rookery.worlds.kernel import ARGUMENTS, KernelWorld
-from rookery.worlds.loop import COLUMNS, SAME_STEP, Columns
-from rookery.worlds.plain import PlainRows, entry_point
-from rookery.worlds.translate import line_of, reachable
+from rookery.worlds.kernel import KernelWorld
+from rookery.worlds.loop import COLUMNS, SAME_STEP, Columns, functions_of
+from rookery.worlds.plain import READ_ONLY, PlainRows, entry_point
+from rookery.worlds.time_limit import TooLong, at_most
+from rookery.worlds.translate import line_of
 
 REHEARSAL_STEPS = 3
+REHEARSAL_SECONDS = 5.0
 _PLACE = re.compile(r'(?:During: .* at |Raised from )(.+) \((\d+)\)|File "(.+)", line (\d+):')
 _OF_MODULE = re.compile(r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'")
 _NO_CONSTANT = re.compile(r"Untyped global name '(\w+)': Cannot determine Numba type of <class '([\w.]+)'>")
@@ -34,6 +36,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _NEEDS_MEMORY = "something in it needs memory of its own (a list, a string, a new array); use fields of `scratch`"
 
 _ONE_BY_ONE = "arrays are written number by number, as in out[0] = ..."
+OURS = ("rookery.worlds.random", "rookery.worlds.translate")
 _GENERATORS = (random.Random, np.random.RandomState)
 
 
@@ -48,18 +51,26 @@ def rehearse(world: KernelWorld) -> None:
     action_space = deepcopy(world.action_space)
     action_space.seed(0)
     try:
-        entry(arena, plan, BEGIN, 0, 1, 0)
-        for _ in range(REHEARSAL_STEPS):
-            arena.actions.reshape(world.num_agents, -1)[:] = [
-                np.ravel(action_space.sample()) for _ in range(world.num_agents)
-            ]
-            _try_easy(world, arena)
-            entry(arena, plan, STEP, 0, 1, 0)
-    except (ArithmeticError, RookeryError):
+        with at_most(REHEARSAL_SECONDS):
+            entry(arena, plan, BEGIN, 0, 1, 0)
+            for _ in range(REHEARSAL_STEPS):
+                arena.actions.reshape(world.num_agents, -1)[:] = [
+                    np.ravel(action_space.sample()) for _ in range(world.num_agents)
+                ]
+                _try_easy(world, arena)
+                entry(arena, plan, STEP, 0, 1, 0)
+    except (ArithmeticError, RookeryError, TooLong):
         return  # division by zero and the like give infinity in compiled code, where the checks of values find it
     except Exception as error:
-        why = _ONE_BY_ONE if "bytes-like object" in str(error) else error
-        raise WorldError(f"{world.name} fails: {why}{_raised_at(world, error)}") from error
+        raise mistake_in(world, error) from error
+
+
+def mistake_in(world: KernelWorld, error: Exception, where: str = "") -> WorldError:
+    """What a world's code raised in plain Python, with the line that did."""
+    why = _ONE_BY_ONE if "bytes-like object" in str(error) else error
+    made = WorldError(f"{world.name} fails: {where}{why}{_raised_at(world, error)}")
+    made.__cause__ = error
+    return made
 
 
 def _try_easy(world: KernelWorld, arena: Arena) -> None:
@@ -68,6 +79,7 @@ def _try_easy(world: KernelWorld, arena: Arena) -> None:
         return
     columns: Any = Columns(*(PlainRows(arena.arrays[name].copy()) for name in COLUMNS))
     tables = arena.tables_type(*map(PlainRows, arena.tables.values()))
+    columns.params.array.flags.writeable = False
     kind, _ = build_easy_actor(world)(columns, tables, 0, columns.states[0], columns.params[0])
     before, after = arena.states, columns.states.array
     same = all(np.array_equal(before[name], after[name], equal_nan=True) for name in before.dtype.names or ())
@@ -134,6 +146,8 @@ def _is_random(function: FunctionType, instruction: dis.Instruction, before: dis
 def _reason(text: str) -> str:
     if "NRT required" in text:
         return _NEEDS_MEMORY
+    if READ_ONLY in text or "Cannot modify readonly array" in text:
+        return READ_ONLY
     through_module = _OF_MODULE.search(text)
     if through_module:
         name, module = through_module.groups()
@@ -171,10 +185,6 @@ def _raised_at(world: KernelWorld, error: Exception) -> str:
 
 
 def _functions(world: KernelWorld) -> list[FunctionType]:
-    """The world's functions and all that they call, but for rookery's random numbers."""
-    found: set[FunctionType] = set()
-    for role in ARGUMENTS:
-        if isinstance(getattr(world, role, None), FunctionType):
-            reachable(getattr(world, role), found)
-    found = {function for function in found if function.__module__ != "rookery.worlds.random"}
+    """The world's functions and all that they call, but for those of rookery."""
+    found = {function for function in functions_of(world) if function.__module__ not in OURS}
     return sorted(found, key=lambda f: (f.__code__.co_filename, f.__code__.co_firstlineno))
