@@ -49,6 +49,8 @@ def _possessions() -> Possessions:
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):  # the listing's own descriptor is gone by now
             files[name] = os.readlink(f"/proc/self/fd/{name}")
+    # On aarch64, torch opens descriptions of the processor when it is imported, and keeps them open.
+    files = {name: target for name, target in files.items() if not target.startswith("/sys/devices/system/cpu/")}
     return children, set(os.listdir("/dev/shm")), files
 
 
