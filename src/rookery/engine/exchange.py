@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from abc import abstractmethod
 from collections import deque
@@ -25,13 +26,18 @@ from rookery.engine.stepper import NOTHING, REPORT, Report
 from rookery.errors import BadValue, OptionError, SpaceError, UsageError
 
 EPISODES_KEPT = 10_000  # ends of episodes are remembered until asked for, up to this many
+INHERITED = UsageError("the engine belongs to another process")
 
 
 class Exchange(VectorEnv):
     """Who steps which envs, sending and receiving, merging infos, mending failures. `Engine` adds what users call."""
 
+    forkable = True  # whether a forked child has a whole engine of its own: workers and threads stay with the parent
+
     def __init__(self, source: Source, settings: Settings) -> None:
         self.source, self.settings = source, settings
+        if not self.forkable:
+            _unforkable.add(self)
         self.num_envs, self._copy = settings.num_envs, settings.copy
         check_count(self.num_envs)
         self._guard = Guard(settings.max_restarts, settings.restart_window)
@@ -264,6 +270,11 @@ class Exchange(VectorEnv):
     # --- helpers ------------------------------------------------------------------------------------------------
 
     def _require_usable(self, what: str) -> None:
+        if self._broken is INHERITED:
+            raise UsageError(
+                f"{what}() was called in a forked process, but the engine and its workers belong to the process that "
+                "made it; make an engine of its own here"
+            )
         if self.closed:
             raise UsageError(f"{what}() was called on a closed engine")
         if self._broken is not None:
@@ -319,6 +330,20 @@ class Exchange(VectorEnv):
         for part in self._ask(self._split_rows(rows, ask)).values():
             answers.update(part)
         return tuple(answers[row] for row in rows)
+
+
+_unforkable: weakref.WeakSet[Exchange] = weakref.WeakSet()
+
+
+def _disinherit() -> None:
+    """In a forked child, mark the parent's engines: a step here would take the parent's replies, and a close end its
+    workers. Marked so, they cost nothing to find in a step."""
+    for engine in list(_unforkable):
+        engine._broken, engine.closed = INHERITED, True
+        engine._in_flight.clear()
+
+
+os.register_at_fork(after_in_child=_disinherit)
 
 
 def _positions(rows: slice | np.ndarray, num_envs: int) -> dict[int, int]:

@@ -38,6 +38,7 @@ class ProcessEngine(Engine):
     """Workers write observations straight into the batch the caller reads; see signals.py for how they are woken."""
 
     backend = "process"
+    forkable = False
 
     def __init__(self, source: Source, settings: Settings) -> None:
         launcher = Launcher(settings.start_method or default_start_method(settings.workers))

@@ -20,6 +20,7 @@ class ThreadEngine(LocalEngine):
     """One thread per worker, each stepping its own envs."""
 
     backend = "thread"
+    forkable = False
 
     def _staff(self, spec: BatchSpec, facts: Facts) -> None:
         if any(facts.global_random):
