@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import psutil
+import pytest
 
 import rookery
 
 START_METHODS = ("spawn", "forkserver", "fork")
+QUICKEST_FIRST = ["fork", *[pytest.param(method, marks=pytest.mark.slow) for method in ("spawn", "forkserver")]]
 BACKENDS = ("serial", "thread", "process")
 Harm = Mapping[tuple[int, int], int]  # (step, env) -> action
 Result = tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]

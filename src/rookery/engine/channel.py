@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import contextlib
 import pickle
 import select
 import socket
@@ -40,18 +42,28 @@ class Channel:
         data = dumps(message)
         self.socket.settimeout(timeout)
         try:
-            header = _HEADER.pack(len(data), len(fds))
-            if fds:
-                socket.send_fds(self.socket, [header], list(fds))
-            else:
-                self.socket.sendall(header)
-            self.socket.sendall(data)
+            self._send_header(_HEADER.pack(len(data), len(fds)), fds)
+            self.socket.sendall(data, socket.MSG_NOSIGNAL)
         except TimeoutError:
+            self.break_off()
             raise ChannelTimeout from None
         except OSError as error:
             raise ChannelClosed(str(error)) from None
+        except BaseException:  # from a signal's handler
+            self.break_off()
+            raise
         finally:
             self.socket.settimeout(None)
+
+    def _send_header(self, header: bytes, fds: tuple[int, ...]) -> None:
+        """As `socket.send_fds`, which takes no flags: a program may let SIGPIPE end it, but not for a dead worker."""
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        self.socket.sendmsg([header], rights, socket.MSG_NOSIGNAL)
+
+    def break_off(self) -> None:
+        """Let the other side see an end: of half a message it would wait for the rest for ever."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
 
     def receive(self, timeout: float | None = None) -> tuple[Any, list[int]]:
         """The next message and the descriptors that came with it."""

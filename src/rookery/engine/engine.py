@@ -175,7 +175,7 @@ class Engine(Exchange):
             try:
                 self._grow(self._batch_spec())
             except BaseException as error:
-                self._broken = error  # some envs have moved and others have not: there is no going on
+                self._fail(error)  # some envs have moved and others have not
                 raise
             for k in range(STEPS, min(len(old), len(self.batch.worker_words)), WORKER_WORDS):
                 self.batch.worker_words[k] = old[k]

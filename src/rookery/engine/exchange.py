@@ -127,6 +127,9 @@ class Exchange(VectorEnv):
     def _usage(self) -> list[dict[str, Any]]:
         """Per worker: pid, CPU seconds used so far, bytes of memory."""
 
+    def _let_go(self) -> None:
+        """Give back to the system what an engine that has failed will not need again."""
+
     # --- sending and receiving ----------------------------------------------------------------------------------
 
     def _send(self, segments: Sequence[Segment], actions: Any, rows: slice | np.ndarray, count: int) -> None:
@@ -268,6 +271,12 @@ class Exchange(VectorEnv):
         return seeding.child_seed(self._root_seed, row, self._restarts[row])
 
     # --- helpers ------------------------------------------------------------------------------------------------
+
+    def _fail(self, error: BaseException) -> None:
+        """There is no going on after this error. Who caught it may keep the engine for long, so it holds nothing."""
+        self._broken = error
+        self._in_flight.clear()
+        self._let_go()
 
     def _require_usable(self, what: str) -> None:
         if self._broken is INHERITED:

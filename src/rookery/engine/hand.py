@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import select
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import cloudpickle
 
 from rookery.engine.batch import ASLEEP, BELL, MAIL, ROW, WORKER_WORDS, Batch
+from rookery.engine.block import new_block
 from rookery.engine.channel import ChannelClosed, ChannelTimeout
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.interrupts import Undisturbed
@@ -22,6 +22,7 @@ from rookery.engine.signals import Bell
 from rookery.engine.stepper import Report
 
 UNANSWERED = 0  # the number of a message that wants no answer
+OVERSLEPT_SECONDS = 1.0  # who wakes up so late was stopped, as by Ctrl-Z, and the workers with it
 
 
 class Hand:
@@ -29,8 +30,12 @@ class Hand:
 
     def __init__(self, number: int, launcher: Launcher) -> None:
         self.number = number
-        self.process, self.channel = launcher.start()
         self.bell = Bell()
+        try:
+            self.process, self.channel = launcher.start()
+        except BaseException:
+            self.bell.close()
+            raise
         self.batch: Batch | None = None
         self._asked = 0
         self._due: set[int] = set()  # questions on their way whose answers were not taken
@@ -52,20 +57,25 @@ class Hand:
         self._mail(self._asked, method, args, fds, timeout)
         return self._asked
 
-    def tell(self, method: str, args: tuple) -> None:
-        """A message that needs no answer, and whose loss with the worker does not matter."""
-        with contextlib.suppress(ChannelClosed):
-            self._mail(UNANSWERED, method, args)
+    def tell(self, method: str, args: tuple, timeout: float | None = None) -> None:
+        """A message that needs no answer, and whose loss with the worker does not matter. A worker that does not take
+        it in time is lost."""
+        with contextlib.suppress(ChannelClosed, ChannelTimeout):
+            self._mail(UNANSWERED, method, args, (), timeout)
 
     def _mail(self, number: int, method: str, args: tuple, fds: tuple = (), timeout: float | None = None) -> None:
         packed = cloudpickle.dumps(args)  # by value for what lives in a script or notebook: workers do not import it
         with Undisturbed():
             if number != UNANSWERED:
                 self._due.add(number)
-            if self.batch is not None:
-                self.words[self._base + MAIL] += 1
-                self.ring()  # first, so that the worker is reading when the message is long
-            self.channel.send((number, method, packed), fds, timeout)
+            try:
+                if self.batch is not None:
+                    self.words[self._base + MAIL] += 1
+                    self.ring()  # first, so that the worker is reading when the message is long
+                self.channel.send((number, method, packed), fds, timeout)
+            except BaseException:  # from a signal's handler: the worker would wait for this message for ever
+                self.channel.break_off()
+                raise
 
     def response(self, number: int, patience: float | None = None, deadline: float | None = None) -> Any:
         """The answer to a question. ChannelTimeout is raised when the worker has spent `patience` seconds on one env,
@@ -95,15 +105,18 @@ class Hand:
         return Report(failures=[report]) if isinstance(report, Failure) else report
 
     def _receive(self, patience: float | None, deadline: float | None) -> None:
-        """Take one message in. A worker that has moved on to another env is given new patience."""
+        """Take one message in. A worker that has moved on to another env is given new patience, and so is one that
+        could not while all of us were stopped."""
         row = self.current_row()
         while True:
+            start = time.monotonic()
+            left = patience if deadline is None else max(0.0, deadline - start)
             try:
-                left = patience if deadline is None else max(0.0, deadline - time.monotonic())
                 self.channel.gather(left)
                 break
             except ChannelTimeout:
-                if deadline is not None or row == self.current_row():
+                overslept = left is not None and time.monotonic() - start > left + OVERSLEPT_SECONDS
+                if deadline is not None or (row == self.current_row() and not overslept):
                     raise
                 row = self.current_row()
         with Undisturbed():  # between what was taken out of the channel and its place
@@ -124,6 +137,10 @@ class Hand:
         self.process.close()
         self.batch = None
 
+    @property
+    def discarded(self) -> bool:
+        return not self.bell.fds
+
 
 def ring(hands: Sequence[Hand]) -> None:
     """Have workers look at their words: 0.4 us for those that are watching, a system call for each that sleeps."""
@@ -137,26 +154,44 @@ def ring(hands: Sequence[Hand]) -> None:
 
 def dismiss(hands: Sequence[Hand], timeout: float) -> list[Failure]:
     """Close the envs of these workers and end them, within `timeout` seconds whatever they are doing."""
-    deadline, asked, failures = time.monotonic() + timeout, {}, []
+    deadline = time.monotonic() + timeout
+    hands = [hand for hand in hands if not hand.discarded]  # such as one that could not be replaced
+    try:
+        return _ask_to_leave(hands, deadline)
+    except BaseException:  # Ctrl-C: at once, then
+        deadline = 0.0
+        raise
+    finally:
+        for hand in hands:
+            if not hand.process.ends_within(max(0.0, deadline - time.monotonic())):
+                hand.process.kill()
+        for hand in hands:
+            hand.process.wait()
+            hand.discard()
+
+
+def kill_silent(hands: Sequence[Hand], timeout: float) -> None:
+    """Kill those that do not come to an end of what they are doing within `timeout` seconds."""
+    silent = {hand.number: hand for hand in hands}
+    for number, _ in _answers(hands, "rest", time.monotonic() + timeout):
+        del silent[number]
+    for hand in silent.values():
+        hand.process.kill()
+
+
+def _ask_to_leave(hands: Sequence[Hand], deadline: float) -> list[Failure]:
+    return [failure for _, failures in _answers(hands, "leave", deadline) for failure in failures]
+
+
+def _answers(hands: Sequence[Hand], method: str, deadline: float) -> Iterator[tuple[int, Any]]:
+    """Who answers a question until then, and what."""
+    asked = []
     for hand in hands:
         with contextlib.suppress(ChannelClosed, ChannelTimeout):
-            asked[hand.number] = hand.request("leave", (), timeout=0.5)
-    for hand in hands:
-        if hand.number in asked:
-            with contextlib.suppress(ChannelClosed, ChannelTimeout, Failed):
-                failures += hand.response(asked[hand.number], deadline=deadline)
-    for hand in hands:
-        _end(hand, deadline)
-        hand.discard()
-    return failures
-
-
-def _end(hand: Hand, deadline: float) -> None:
-    poll = select.poll()
-    poll.register(hand.process.pidfd, select.POLLIN)
-    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-        hand.process.kill()
-    hand.process.wait()
+            asked.append((hand, hand.request(method, (), timeout=0.5)))
+    for hand, number in asked:
+        with contextlib.suppress(ChannelClosed, ChannelTimeout, Failed):
+            yield hand.number, hand.response(number, deadline=deadline)
 
 
 def _load(packed: bytes, row: int) -> Any:
@@ -177,10 +212,9 @@ class Resources:
         self._owner = os.getpid()
 
     def new_block(self, size: int) -> int:
-        """A nameless shared block, committed at once: a page that is missing later would be a SIGBUS."""
+        """A shared block in the place of the one there was."""
         self._release_block()
-        self.block = os.memfd_create("rookery", os.MFD_CLOEXEC)
-        os.posix_fallocate(self.block, 0, size)
+        self.block = new_block(size)
         return self.block
 
     def close(self, timeout: float) -> list[Failure]:

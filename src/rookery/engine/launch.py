@@ -7,35 +7,19 @@ fork        a copy of this process: quickest to start, but unsafe when this proc
 
 from __future__ import annotations
 
-import ctypes
-import json
+import contextlib
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
-from rookery.engine.channel import Channel, ChannelClosed, pair
-
-ONE_THREAD = {
-    name: "1"
-    for name in (
-        "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "NUMEXPR_NUM_THREADS",
-        "VECLIB_MAXIMUM_THREADS",
-    )
-}
-_BOOT = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[2])
-from rookery.engine.{module} import main
-main(int(sys.argv[1]), {parent})
-"""
+from rookery.engine.channel import Channel, pair
+from rookery.engine.child import from_lasting_thread, interpreter
+from rookery.engine.fork_server import END_SECONDS, ForkServer, ForkServerLost
 
 
 class Process:
@@ -44,17 +28,29 @@ class Process:
     def __init__(self, pid: int, reap: Callable[[], int | None]) -> None:
         self.pid, self._reap = pid, reap
         self.status: int | None = None  # as from os.waitstatus_to_exitcode: negative for a signal
-        self.pidfd = os.pidfd_open(pid)
+        try:
+            self.pidfd = os.pidfd_open(pid)
+        except OSError:  # no descriptors left
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            reap()
+            raise
 
     def kill(self) -> None:
-        try:
-            os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        if self.pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)  # type: ignore[attr-defined]
+
+    def ends_within(self, seconds: float) -> bool:
+        """Wait for its end."""
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
 
     def wait(self) -> int | None:
-        """Collect the exit status of a process that has ended or is ending."""
-        if self.status is None:
+        """The exit status of a process that has ended or was killed. None if nobody knows it, and if the process is
+        stuck in the kernel, where not even SIGKILL ends it."""
+        if self.status is None and self.pidfd >= 0 and self.ends_within(END_SECONDS):
             self.status = self._reap()
         return self.status
 
@@ -71,10 +67,20 @@ class Launcher:
         if not (hasattr(os, "pidfd_open") and hasattr(os, "memfd_create")):
             raise OSError("they need Linux: memfd for memory without a name, pidfd to see a death")
         self.method = method
-        self._server: tuple[subprocess.Popen, Channel] | None = None
+        self._servers: list[ForkServer] = []  # the last one is asked for workers
 
     def start(self) -> tuple[Process, Channel]:
         """A new worker that listens on the channel."""
+        try:
+            return self._start()
+        except ForkServerLost:  # a new one, with a new channel: the lost one may wake up and still use its own
+            return self._start()
+
+    def close(self) -> None:
+        while self._servers:
+            self._servers.pop().close()
+
+    def _start(self) -> tuple[Process, Channel]:
         channel, theirs = pair()
         try:
             start = {"fork": self._fork, "spawn": self._spawn, "forkserver": self._from_server}[self.method]
@@ -87,17 +93,9 @@ class Launcher:
         channel.peer = process.pidfd
         return process, channel
 
-    def close(self) -> None:
-        if self._server is not None:
-            server, channel = self._server
-            channel.close()
-            server.kill()
-            server.wait()
-            self._server = None
-
     def _spawn(self, theirs: socket.socket, _: Channel) -> Process:
-        child = _interpreter("worker", theirs)
-        return Process(child.pid, child.wait)
+        child = interpreter("worker", theirs)
+        return Process(child.pid, partial(_status, child))
 
     def _fork(self, theirs: socket.socket, ours: Channel) -> Process:
         parent = os.getpid()
@@ -112,75 +110,36 @@ class Launcher:
                 main(theirs.detach(), parent)
             return pid
 
-        pid = _from_lasting_thread(fork)
-        return Process(pid, lambda: _waitpid(pid))
+        pid = from_lasting_thread(fork)
+        return Process(pid, lambda: collect(pid))
 
     def _from_server(self, theirs: socket.socket, _: Channel) -> Process:
-        if self._server is None or self._server[0].poll() is not None:
-            self.close()
-            channel, far = pair()
-            server = _interpreter("nursery", far)
-            far.close()
-            self._server = server, channel
-        server, channel = self._server
-        try:
-            channel.send(("fork",), (theirs.fileno(),))
-            pid, _fds = channel.receive(timeout=60)
-        except ChannelClosed:
-            raise OSError("the fork server died while starting a worker") from None
-        return Process(pid, lambda: self._ask_status(channel, pid))
+        server = self._server()
+        pid = server.fork(theirs)
+        return Process(pid, partial(server.status, pid))
 
-    def _ask_status(self, channel: Channel, pid: int) -> int | None:
-        try:
-            channel.send(("wait", pid), timeout=5)
-            return channel.receive(timeout=5)[0]
-        except Exception:  # noqa: BLE001 - the server is gone too: nobody knows how the worker ended
-            return None
+    def _server(self) -> ForkServer:
+        """A server that answers. One that does not is left to the workers it has: they would die with it."""
+        for server in [server for server in self._servers if server.dead]:
+            self._servers.remove(server)
+            server.close()
+        if not self._servers or not self._servers[-1].usable:
+            self._servers.append(ForkServer())
+        return self._servers[-1]
 
 
-def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent dies; `parent` is the pid it should have."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-        if os.getppid() != parent:
-            os._exit(1)  # it died before we asked
+def _status(child: subprocess.Popen) -> int | None:
+    """`child.wait()` is 0 where somebody else has collected the status, or the program ignores SIGCHLD."""
+    try:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    except ChildProcessError:
+        child.wait()
+        return None
+    return child.wait()
 
 
-def _interpreter(module: str, theirs: socket.socket) -> subprocess.Popen:
-    """A fresh Python that runs `main` of one of our modules with this socket."""
-    fd = theirs.fileno()
-    code = _BOOT.format(module=module, parent=os.getpid())
-    path = [entry for entry in sys.path if isinstance(entry, str)]  # others, such as a Path, Python itself passes over
-    command = [sys.executable, "-c", code, str(fd), json.dumps(path)]
-    return _from_lasting_thread(
-        lambda: subprocess.Popen(command, pass_fds=[fd], stdin=subprocess.DEVNULL, env={**os.environ, **ONE_THREAD})
-    )
-
-
-def _from_lasting_thread(call: Callable[[], Any]) -> Any:
-    """Run `call` in a thread that lives as long as this process. The kernel ties "die with your parent" to the thread
-    that started the child: from a short-lived thread, the child would be killed when that thread ends."""
-    if threading.current_thread() is threading.main_thread():
-        return call()
-    box: list[Any] = []
-    finished = threading.Event()
-
-    def run() -> None:
-        try:
-            box.append(call())
-        except BaseException as error:  # noqa: BLE001 - handed to the caller below
-            box.append(error)
-        finished.set()
-        threading.Event().wait()  # for ever; a daemon thread ends with the process
-
-    threading.Thread(target=run, name="rookery-launcher", daemon=True).start()
-    finished.wait()
-    if isinstance(box[0], BaseException):
-        raise box[0]
-    return box[0]
-
-
-def _waitpid(pid: int) -> int | None:
+def collect(pid: int) -> int | None:
+    """The exit status of a child that has ended."""
     try:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except ChildProcessError:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 
 from rookery.engine import worker  # imports NumPy and Gymnasium once, for all workers
 from rookery.engine.channel import Channel, ChannelClosed
-from rookery.engine.launch import die_with_parent
+from rookery.engine.child import settle_in
+from rookery.engine.launch import collect
 
 
 def main(fd: int, parent: int) -> None:
     """Serve until the parent closes the channel."""
-    die_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    settle_in(parent)
     channel = Channel(socket.socket(fileno=fd))
     me = os.getpid()
     while True:
@@ -30,11 +29,4 @@ def main(fd: int, parent: int) -> None:
             os.close(fds[0])
             channel.send(pid)
         else:
-            channel.send(_status(message[1]))
-
-
-def _status(pid: int) -> int | None:
-    try:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except ChildProcessError:
-        return None
+            channel.send(collect(message[1]))

@@ -11,6 +11,7 @@ from rookery.engine.channel import ChannelClosed, ChannelTimeout
 from rookery.engine.crew import Crew, Facts
 from rookery.engine.failure import Failed
 from rookery.engine.hand import Hand, dismiss
+from rookery.engine.interrupts import Undisturbed
 from rookery.engine.launch import Launcher
 from rookery.engine.legal import has_masks, legal
 from rookery.engine.source import Source
@@ -48,7 +49,8 @@ def probe(
     launcher = Launcher(start_method or "spawn")
     hand: Hand | None = None
     try:
-        hand = Hand(0, launcher)
+        with Undisturbed():  # between a process and the name under which it is ended
+            hand = Hand(0, launcher)
         hand.response(hand.request("hire", (source, True, None, [], 0.0)))
         return hand.response(hand.request("run", (_measure, seconds)), patience)
     except ChannelTimeout:

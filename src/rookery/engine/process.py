@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import select
 import signal
 import time
 import weakref
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from rookery.engine.batch import ASLEEP, Batch, BatchSpec
+from rookery.engine.block import map_block
 from rookery.engine.channel import ChannelClosed, ChannelTimeout
 from rookery.engine.contention import Contention
 from rookery.engine.crew import Facts, Segment
 from rookery.engine.engine import Engine
 from rookery.engine.failure import Failed, Failure
-from rookery.engine.hand import Hand, Resources, dismiss, ring
+from rookery.engine.hand import OVERSLEPT_SECONDS, Hand, Resources, dismiss, kill_silent, ring
+from rookery.engine.interrupts import Undisturbed
 from rookery.engine.launch import Launcher
 from rookery.engine.loops import fence, watch
 from rookery.engine.machine import allowed_cores, oom_kills, size_text, usable_cores
@@ -30,6 +31,7 @@ from rookery.errors import MemoryShortage, RestartLimit, StepTimeout, WorkerDied
 
 WATCH_SECONDS = 1e-3  # how long parent and workers look for news before they sleep; not at all after longer waits
 START_SECONDS = 60.0  # a hung start is found after this long, where steps have a timeout
+LAST_STEP_SECONDS = 0.5  # what the others may still take for their step when an engine fails
 clock = time.perf_counter
 CHECK_SECONDS = 1.0  # the longest sleep without a look around
 
@@ -76,12 +78,21 @@ class ProcessEngine(Engine):
         return self._first_answer(0, "build", (rows[:1],))
 
     def _hire(self, number: int) -> Hand:
-        hand = Hand(number, self._held.launcher)
-        self._hands[number : number + 1] = [hand]
+        with Undisturbed():  # between a process and its place among those that are ended
+            hand = Hand(number, self._held.launcher)
+            self._hands[number : number + 1] = [hand]
         strict = self.settings.strictness
         isolate = self.settings.isolate_random
-        hand.request("hire", (self.source, strict, isolate, self._cores(number), self._watch_seconds))
+        hiring = (self.source, strict, isolate, self._cores(number), self._watch_seconds)
+        hand.request("hire", hiring, timeout=self._start_patience())
         return hand
+
+    def _hire_late(self, number: int) -> Hand:
+        """For an engine that was running already, and has no other backend to fall back on."""
+        try:
+            return self._hire(number)
+        except OSError as error:
+            raise WorkerDied(f"worker {number} could not be started: {error}") from error
 
     def _cores(self, number: int) -> list[int]:
         cores = allowed_cores()
@@ -90,11 +101,11 @@ class ProcessEngine(Engine):
     def _first_answer(self, number: int, method: str, args: tuple) -> Any:
         hand = self._hands[number]
         try:
-            return hand.response(hand.request(method, args))
+            return hand.response(hand.request(method, args), self._start_patience())
         except Failed as failed:
             raise failed.failure.exception() from None
-        except ChannelClosed:
-            raise self._death(number, None) from None
+        except (ChannelClosed, ChannelTimeout) as lost:
+            raise self._lost_at_start(number, lost) from None
 
     def _staff(self, spec: BatchSpec, facts: Facts) -> None:
         self._allocate(spec)
@@ -106,7 +117,7 @@ class ProcessEngine(Engine):
     def _allocate(self, spec: BatchSpec) -> None:
         size = spec.fields()[1]
         try:
-            self.batch = Batch(spec, mmap.mmap(self._held.new_block(size), size))
+            self.batch = Batch(spec, map_block(self._held.new_block(size), size))
         except OSError as error:
             raise MemoryShortage(f"{size_text(size)} of shared memory could not be had: {error.strerror}") from None
 
@@ -118,20 +129,21 @@ class ProcessEngine(Engine):
             hand = self._hands[number]
             mine = [s for s in self.segments if s.worker == number]
             missing = [row for row in self._rows_of(number) if row not in built.get(number, ())]
-            bells = () if hand.batch is not None else (*hand.bell.fds, *self._bell.fds)
-            build = hand.request("build", (missing, spaces))
-            pending.append((hand, build, (self.batch.spec, number, mine), (block, *bells)))
+            fds = (block, *(() if hand.batch is not None else (*hand.bell.fds, *self._bell.fds)))
+            patience = self._start_patience(len(missing))
+            build = hand.request("build", (missing, spaces), timeout=patience)
+            pending.append((hand, build, patience, (len(fds), self.batch.spec, number, mine), fds))
         problems: list[BaseException] = []
-        for hand, build, where, fds in pending:
+        for hand, build, patience, where, fds in pending:
             try:
                 # The answer first: large spaces fill a socket, and each side would wait for the other to read.
-                hand.response(build)
-                hand.response(hand.request("attach", where, fds))
+                hand.response(build, patience)
+                hand.response(hand.request("attach", where, fds, patience), patience)
                 hand.attached(self.batch)
             except Failed as failed:
                 problems.append(failed.failure.exception())
-            except ChannelClosed:
-                problems.append(self._death(hand.number, None))
+            except (ChannelClosed, ChannelTimeout) as lost:
+                problems.append(self._lost_at_start(hand.number, lost))
         if problems:  # only now, when all others know where to look for their next message
             raise problems[0]
 
@@ -143,7 +155,7 @@ class ProcessEngine(Engine):
         dismiss(leaving, self.settings.close_timeout)
         built = {hand.number: set(range(old.spec.num_envs)) for hand in self._hands}
         while len(self._hands) < staff:
-            self._hire(len(self._hands))
+            self._hire_late(len(self._hands))
         self.batch.observations.put(slice(0, kept), old.observations.take(slice(0, kept)), kept)
         self._attach(range(staff), built)
         self._watch_deaths()
@@ -223,7 +235,11 @@ class ProcessEngine(Engine):
         fence()
         try:
             while not ready():
-                for fd, _ in self._poll.poll(pause * 1000):
+                start = time.monotonic()
+                news = self._poll.poll(pause * 1000)
+                if time.monotonic() - start > pause + OVERSLEPT_SECONDS:
+                    self._seen.clear()
+                for fd, _ in news:
                     if fd == self._bell.fileno():
                         self._bell.silence()
                     elif fd in self._by_pidfd and not ready():
@@ -267,8 +283,8 @@ class ProcessEngine(Engine):
             asked = {k: self._request(k, *wanted[k]) for k in left}
             for k, number in asked.items():
                 try:
-                    if number is None:
-                        raise ChannelClosed
+                    if isinstance(number, Exception):
+                        raise number
                     answers[k] = self._hands[k].response(number, self.settings.step_timeout)
                 except Failed as failed:
                     answers[k], first = None, first or failed
@@ -282,13 +298,15 @@ class ProcessEngine(Engine):
 
     def _tell(self, method: str, args: tuple) -> None:
         for hand in self._hands:
-            hand.tell(method, args)
+            hand.tell(method, args, self._start_patience())
 
-    def _request(self, worker: int, method: str, args: tuple) -> int | None:
+    def _request(self, worker: int, method: str, args: tuple) -> int | Exception:
+        hand, timeout = self._hands[worker], self.settings.step_timeout
         try:
-            return self._hands[worker].request(method, args)
-        except ChannelClosed:
-            return None
+            hand.catch_up(timeout)  # a worker that has nothing else to do takes even a long message at once
+            return hand.request(method, args, timeout=timeout)
+        except (ChannelClosed, ChannelTimeout) as lost:
+            return lost
 
     # --- losing workers -----------------------------------------------------------------------------------------
 
@@ -296,7 +314,8 @@ class ProcessEngine(Engine):
         """A worker is dead, or was killed at `hung_row`: raise, or put another in its place."""
         error = self._death(number, hung_row)
         if self.settings.on_failure != "restart":
-            self._give_up(error)
+            self._fail(error)
+            raise error
         story = f"{type(error).__name__}: {error}"
         lost = [s for s in self.segments if s.worker == number and s.index in self._in_flight]
         self._asked_again |= {s.index for s in lost}
@@ -304,11 +323,15 @@ class ProcessEngine(Engine):
             try:
                 self._guard.grant("worker", number, story)
             except RestartLimit as limit:
-                self._give_up(limit)
+                self._fail(limit)
+                raise
             try:
                 failure = self._replace(number, lost)
             except Failed as failed:
                 failure = failed.failure
+            except WorkerDied as unstarted:
+                self._fail(unstarted)
+                raise unstarted from error
             except (ChannelClosed, ChannelTimeout) as lost_again:
                 row = self._kill(number) if isinstance(lost_again, ChannelTimeout) else None
                 story = f"WorkerDied: {self._death(number, row)}"
@@ -323,11 +346,6 @@ class ProcessEngine(Engine):
         self._hands[number].process.kill()
         return row
 
-    def _give_up(self, error: Exception) -> NoReturn:
-        self._broken = error
-        self._in_flight.clear()
-        raise error
-
     def _replace(self, number: int, lost: Sequence[Segment]) -> Failure | None:
         """A new worker with the same envs, started on seeds of their own. Segments that were on their way are asked
         for again, also if the dead worker had finished them: their observations are no longer there."""
@@ -335,18 +353,18 @@ class ProcessEngine(Engine):
         batch, rows = self.batch, self._rows_of(number)
         for segment in lost:  # nothing to do yet for the new worker
             batch.done[segment.index] = batch.go[segment.index]
-        hand = self._hire(number)
+        hand, patience = self._hire_late(number), self._start_patience(len(rows))
         mine = [s for s in self.segments if s.worker == number]
         spaces = self.single_observation_space, self.single_action_space
-        bells = (*hand.bell.fds, *self._bell.fds)
+        fds = (self._held.block, *hand.bell.fds, *self._bell.fds)
         self._watch_deaths()
-        hand.response(hand.request("build", (rows, spaces)), self._start_patience)
-        attach = hand.request("attach", (batch.spec, number, mine), (self._held.block, *bells))
-        hand.response(attach, self._start_patience)
+        hand.response(hand.request("build", (rows, spaces), timeout=patience), patience)
+        attach = hand.request("attach", (len(fds), batch.spec, number, mine), fds, patience)
+        hand.response(attach, patience)
         hand.attached(batch)
         slots = list(self._slot_table.slots.values())
-        hand.response(hand.request("set_slots", (slots,)), self._start_patience)
-        hand.response(hand.request("reset_with", (self._reset_options,)), self._start_patience)
+        hand.response(hand.request("set_slots", (slots,)), patience)
+        hand.response(hand.request("reset_with", (self._reset_options,), timeout=patience), patience)
         seeds = [self._restart_seed(row) for row in rows]
         reports = hand.response(hand.request("revive", (rows, seeds)), self.settings.step_timeout)
         for report in reports:
@@ -365,11 +383,20 @@ class ProcessEngine(Engine):
         hand.process.wait()
         hand.discard()
 
-    @property
-    def _start_patience(self) -> float | None:
-        """A worker may take its time to start: interpreter, imports, building envs."""
+    def _start_patience(self, envs: int = 1) -> float | None:
+        """A worker may take its time to start: interpreter, imports, building so many envs."""
         timeout = self.settings.step_timeout
-        return None if timeout is None else max(timeout, START_SECONDS)
+        return None if timeout is None else max(timeout, START_SECONDS) * max(envs, 1)
+
+    def _lost_at_start(self, number: int, lost: Exception) -> WorkerDied:
+        if isinstance(lost, ChannelClosed):
+            return self._death(number, None)
+        self._kill(number)
+        seconds = self._start_patience()
+        return StepTimeout(
+            f"worker {number} did not start its envs {_numbers(self._rows_of(number))} within {seconds:g} s an env; "
+            "it was killed"
+        )
 
     def _death(self, number: int, hung_row: int | None) -> WorkerDied:
         hand, rows = self._hands[number], self._rows_of(number)
@@ -402,6 +429,11 @@ class ProcessEngine(Engine):
 
     def _usage(self) -> list[dict[str, Any]]:
         return [process_usage(hand.process.pid) for hand in self._hands]
+
+    def _let_go(self) -> None:
+        """Workers may close their envs in peace, but who hangs must not hold the error back that ends the engine."""
+        kill_silent([hand for hand in self._hands if not hand.discarded], LAST_STEP_SECONDS)
+        self._held.close(self.settings.close_timeout)
 
     def close_extras(self, timeout: float | None = None, terminate: bool = False, **kwargs: Any) -> None:
         """Close all envs and end all workers, within `timeout` seconds (default: `close_timeout`)."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
-import mmap
 import os
 import pickle
 import select
-import signal
 import socket
 import sys
 import time
@@ -17,11 +16,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from rookery.engine.batch import ASLEEP, BELL, MAIL, ROW, WORKER_WORDS, Batch, BatchSpec
+from rookery.engine.block import map_block
 from rookery.engine.channel import Channel, ChannelClosed, dumps
+from rookery.engine.child import settle_in
 from rookery.engine.crew import Crew, Segment
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.hand import UNANSWERED
-from rookery.engine.launch import die_with_parent
 from rookery.engine.loops import fence, watch
 from rookery.engine.signals import Bell
 from rookery.engine.stepper import REPORT, Report
@@ -31,9 +31,7 @@ PARENT_CHECK_MS = 1000
 
 def main(fd: int, parent: int) -> None:
     """Live until told to go, or until the parent is gone. Never returns."""
-    die_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    settle_in(parent)
     logging.getLogger("rookery").setLevel(logging.WARNING)  # else every worker would say what the parent says once
     code, channel = 0, Channel(socket.socket(fileno=fd))
     try:
@@ -155,10 +153,12 @@ class Worker:
             os.sched_setaffinity(0, cores)
         self._watch_seconds = watch_seconds
 
-    def _do_attach(self, fds: list[int], spec: BatchSpec, number: int, segments: Sequence[Segment]) -> None:
+    def _do_attach(self, fds: list[int], sent: int, spec: BatchSpec, number: int, segments: Sequence[Segment]) -> None:
         assert self._crew is not None
+        if len(fds) < sent:  # the kernel drops those that are beyond the limit, without a word
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         block, *bells = fds
-        buffer = mmap.mmap(block, spec.fields()[1])
+        buffer = map_block(block, spec.fields()[1])
         os.close(block)
         if bells:
             half = len(bells) // 2
@@ -169,6 +169,9 @@ class Worker:
         self._crew.attach(batch, base + ROW, segments)
         self._batch, self._words, self._base = batch, batch.worker_words, base
         self._mail_read = self._words[self._base + MAIL]
+
+    def _do_rest(self, _: list[int]) -> None:
+        """Nothing; the answer says that what came before is done."""
 
     def _do_leave(self, _: list[int]) -> list[Failure]:
         self._running = False
