@@ -43,8 +43,16 @@ def engine(method: str, world: Any = Walk, **options: Any) -> rookery.Engine:
 # --- errors that end an engine --------------------------------------------------------------------------------------
 
 
-def too_many_restarts(method: str, folder: Path, _: Patch) -> None:
-    world = partial(Relapsing, "death", folder / "diary")
+def an_env_that_fails_every_time(method: str, folder: Path, _: Patch) -> None:
+    fail_every_time("step", method, folder)
+
+
+def a_worker_that_dies_every_time(method: str, folder: Path, _: Patch) -> None:
+    fail_every_time("death", method, folder)
+
+
+def fail_every_time(where: str, method: str, folder: Path) -> None:
+    world = partial(Relapsing, where, folder / "diary")
     envs = engine(method, world, num_envs=1, workers=1, on_failure="restart", max_restarts=1)
     for _ in range(9):
         envs.step(np.array([0]))
@@ -115,7 +123,8 @@ class Interrupter(Walk):
 
 
 ERRORS: dict[Callable[[str, Path, Patch], None], type[BaseException]] = {
-    too_many_restarts: RestartLimit,
+    an_env_that_fails_every_time: RestartLimit,
+    a_worker_that_dies_every_time: RestartLimit,
     a_killed_worker: WorkerDied,
     a_hung_step: StepTimeout,
     an_env_that_cannot_be_built: RuntimeError,

@@ -23,7 +23,7 @@ from rookery.engine.infos import SlotTable, add_info, mark
 from rookery.engine.settings import Settings, divide, group_ranges
 from rookery.engine.source import Source
 from rookery.engine.stepper import NOTHING, REPORT, Report
-from rookery.errors import BadValue, OptionError, SpaceError, UsageError
+from rookery.errors import BadValue, OptionError, RestartLimit, SpaceError, UsageError
 
 EPISODES_KEPT = 10_000  # ends of episodes are remembered until asked for, up to this many
 INHERITED = UsageError("the engine belongs to another process")
@@ -36,8 +36,6 @@ class Exchange(VectorEnv):
 
     def __init__(self, source: Source, settings: Settings) -> None:
         self.source, self.settings = source, settings
-        if not self.forkable:
-            _unforkable.add(self)
         self.num_envs, self._copy = settings.num_envs, settings.copy
         check_count(self.num_envs)
         self._guard = Guard(settings.max_restarts, settings.restart_window)
@@ -50,6 +48,8 @@ class Exchange(VectorEnv):
         self._broken: BaseException | None = None
         self._last_ids: np.ndarray | None = None
         self._episodes: deque[tuple[np.ndarray, ...]] = deque(maxlen=EPISODES_KEPT)
+        if not self.forkable:
+            _unforkable.add(self)
         self._divide(settings.workers)
         facts = self._open(self._rows_of(0))
         check_memory(facts.observation_space, facts.action_space, self.num_envs)
@@ -241,7 +241,7 @@ class Exchange(VectorEnv):
         while True:
             if self._policy(failure) != "restart":
                 raise failure.exception()
-            self._guard.grant("env", failure.row, failure.trace)
+            self._grant_restart("env", failure.row, failure.trace)
             announce = failure.phase == "step"
             worker = self._segment_of_row[failure.row].worker
             ask = ("restart", (failure.row, self._restart_seed(failure.row), announce))
@@ -257,6 +257,14 @@ class Exchange(VectorEnv):
             if not again_failed:
                 return
             failure = Failure(failure.row, failure.phase, again_failed[0].error)
+
+    def _grant_restart(self, kind: str, number: int, story: str) -> None:
+        """Count a restart; one too many ends the engine."""
+        try:
+            self._guard.grant(kind, number, story)
+        except RestartLimit as limit:
+            self._fail(limit)
+            raise
 
     def _policy(self, failure: Failure) -> str:
         if isinstance(failure.error, UsageError):
@@ -352,7 +360,8 @@ def _disinherit() -> None:
         engine._in_flight.clear()
 
 
-os.register_at_fork(after_in_child=_disinherit)
+if hasattr(os, "register_at_fork"):  # where processes fork at all
+    os.register_at_fork(after_in_child=_disinherit)
 
 
 def _positions(rows: slice | np.ndarray, num_envs: int) -> dict[int, int]:

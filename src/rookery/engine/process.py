@@ -27,7 +27,7 @@ from rookery.engine.settings import Settings
 from rookery.engine.source import Source
 from rookery.engine.stepper import Report
 from rookery.engine.usage import process_usage
-from rookery.errors import MemoryShortage, RestartLimit, StepTimeout, WorkerDied
+from rookery.errors import MemoryShortage, StepTimeout, WorkerDied
 
 WATCH_SECONDS = 1e-3  # how long parent and workers look for news before they sleep; not at all after longer waits
 START_SECONDS = 60.0  # a hung start is found after this long, where steps have a timeout
@@ -320,11 +320,7 @@ class ProcessEngine(Engine):
         lost = [s for s in self.segments if s.worker == number and s.index in self._in_flight]
         self._asked_again |= {s.index for s in lost}
         while True:
-            try:
-                self._guard.grant("worker", number, story)
-            except RestartLimit as limit:
-                self._fail(limit)
-                raise
+            self._grant_restart("worker", number, story)
             try:
                 failure = self._replace(number, lost)
             except Failed as failed:
