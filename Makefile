@@ -28,7 +28,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 	$(if $(TRAIN_EPISODE_LENGTH),--episode-length $(TRAIN_EPISODE_LENGTH)) $(TRAIN_ARGS)
 
 .PHONY: help setup train train-20k train-parallel train-pure-rl test test-all check
-.PHONY: bench bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy clean
+.PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -82,6 +82,10 @@ test-all: check  ## also the slow, much repeated ones
 
 bench: $(READY)  ## the engine's table of figures, against its peers, on this machine
 	$(BIN)/python benchmarks/engine.py
+
+AGAINST ?= main
+bench-cost: $(READY)  ## what the working tree costs in speed against another commit (AGAINST=main), a few minutes
+	$(BIN)/python benchmarks/cost.py --against $(AGAINST)
 
 bench-kernels: $(READY)  ## the kernel worlds' table of figures, against EnvPool, on this machine
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
