@@ -172,6 +172,28 @@ def test_a_kill_while_a_call_is_answered_is_mended(make: Make) -> None:
     assert same_rows(results, undisturbed(Walk, N, 8, SEED), OTHERS)
 
 
+@pytest.mark.parametrize("count", [N - 1, N + 1])
+def test_a_kill_before_resize_is_mended_by_it(make: Make, count: int) -> None:
+    """A dead worker is replaced first; then envs go or come, and the others notice neither."""
+    envs = team(make)
+    results = play(envs, 3)
+    os.kill(pids_of(envs)[1], signal.SIGKILL)
+    assert gone_within([pids_of(envs)[1]], 2)
+    envs.resize(count)
+    envs.reset(options={"reset_mask": np.array([row in LOST or row >= N for row in range(count)])})
+    kept = [row for row in OTHERS if row < count]
+    results += play(envs, 5, first=3)
+    assert same_rows(results, undisturbed(Walk, N, 8, SEED), kept)
+
+
+def test_a_kill_before_resize_is_told_by_it(make: Make) -> None:
+    """With on_failure="raise" it is the usual error."""
+    envs = team(make, on_failure="raise")
+    os.kill(pids_of(envs)[1], signal.SIGKILL)
+    with pytest.raises(WorkerDied, match=r"envs 2-3.*SIGKILL"):
+        envs.resize(N + 1)
+
+
 def test_a_worker_killed_after_its_step_is_replaced_while_others_still_step(make: Make) -> None:
     """A worker that finished and died while its neighbour was still at work does not hang the step."""
     envs = team(make, TALKATIVE)

@@ -165,6 +165,7 @@ class Engine(Exchange):
             raise UsageError("an engine with groups cannot be resized; make a new one")
         if num_envs != self.num_envs:
             check_memory(self.single_observation_space, self.single_action_space, num_envs)
+            self._muster()
             staff = max(self.workers, min(self.settings.workers, num_envs))
             self.segments = redivide(self.segments, num_envs, staff, self.settings.per_env)
             self.num_envs = num_envs

@@ -119,6 +119,9 @@ class Exchange(VectorEnv):
     def _tell(self, method: str, args: tuple) -> None:
         """Call a method of every worker's crew before its next step, without waiting."""
 
+    def _muster(self) -> None:
+        """Find out now who has died, while it can be replaced."""
+
     @abstractmethod
     def _grow(self, spec: BatchSpec) -> None:
         """Move to a batch of `self.num_envs` and the new `self.segments`."""

@@ -84,7 +84,8 @@ class ProcessEngine(Engine):
         strict = self.settings.strictness
         isolate = self.settings.isolate_random
         hiring = (self.source, strict, isolate, self._cores(number), self._watch_seconds)
-        hand.request("hire", hiring, timeout=self._start_patience())
+        with contextlib.suppress(ChannelClosed, ChannelTimeout):  # found with the next question
+            hand.request("hire", hiring, timeout=self._start_patience())
         return hand
 
     def _hire_late(self, number: int) -> Hand:
@@ -125,15 +126,18 @@ class ProcessEngine(Engine):
         """Have workers build the envs they lack and move to the block `fd`, all at the same time."""
         spaces = self.single_observation_space, self.single_action_space
         pending, block = [], self._held.block
+        problems: list[BaseException] = []
         for number in numbers:
             hand = self._hands[number]
             mine = [s for s in self.segments if s.worker == number]
             missing = [row for row in self._rows_of(number) if row not in built.get(number, ())]
             fds = (block, *(() if hand.batch is not None else (*hand.bell.fds, *self._bell.fds)))
             patience = self._start_patience(len(missing))
-            build = hand.request("build", (missing, spaces), timeout=patience)
-            pending.append((hand, build, patience, (len(fds), self.batch.spec, number, mine), fds))
-        problems: list[BaseException] = []
+            try:
+                build = hand.request("build", (missing, spaces), timeout=patience)
+                pending.append((hand, build, patience, (len(fds), self.batch.spec, number, mine), fds))
+            except (ChannelClosed, ChannelTimeout) as lost:
+                problems.append(self._lost_at_start(number, lost))
         for hand, build, patience, where, fds in pending:
             try:
                 # The answer first: large spaces fill a socket, and each side would wait for the other to read.
@@ -146,6 +150,9 @@ class ProcessEngine(Engine):
                 problems.append(self._lost_at_start(hand.number, lost))
         if problems:  # only now, when all others know where to look for their next message
             raise problems[0]
+
+    def _muster(self) -> None:
+        self._ask({hand.number: ("rest", ()) for hand in self._hands})
 
     def _grow(self, spec: BatchSpec) -> None:
         old, kept = self.batch, min(self.batch.spec.num_envs, spec.num_envs)
