@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -170,6 +172,47 @@ def test_a_kill_while_a_call_is_answered_is_mended(make: Make) -> None:
     assert len(envs.call("length")) == N
     results = play(envs, 8)
     assert same_rows(results, undisturbed(Walk, N, 8, SEED), OTHERS)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_workers_that_a_thread_restarts_leave_no_threads_behind(make: Make) -> None:
+    """One thread starts the workers of all threads, as it must live as long as they do."""
+    counts: list[int] = []
+
+    def restart_some() -> None:
+        envs = team(make, max_restarts=9)
+        for step in range(4):
+            play(envs, 2, {(step, 2): Act.SIGKILL}, first=step)
+            counts.append(threading.active_count())
+
+    thread = threading.Thread(target=restart_some)
+    thread.start()
+    thread.join()
+    assert len(counts) == 4
+    assert counts[0] == counts[-1]
+
+
+def test_ctrl_c_while_a_worker_is_replaced_ends_the_engine(make: Make, diary: Path) -> None:
+    """Nobody is there for the lost envs: later calls say so, rather than hand out what the dead worker left."""
+    envs = make(partial(Interrupting, os.getpid(), diary), 2, "process", 2, on_failure="restart")
+    envs.reset(seed=SEED)
+    with pytest.raises(KeyboardInterrupt):
+        play(envs, 1, {(0, 1): Act.SIGKILL})
+    for call in (envs.recv, lambda: play(envs, 1)):
+        with pytest.raises(RookeryError, match="this engine has failed: KeyboardInterrupt"):
+            call()
+
+
+class Interrupting(Walk):
+    """Interrupts the program when it is built a third time: of two, one was lost."""
+
+    def __init__(self, program: int, diary: Path) -> None:
+        super().__init__()
+        with diary.open("a") as file:
+            file.write("built")
+            if file.tell() > 2 * len("built"):
+                os.kill(program, signal.SIGINT)
+                time.sleep(5)
 
 
 @pytest.mark.parametrize("count", [N - 1, N + 1])

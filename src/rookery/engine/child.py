@@ -11,6 +11,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import cache
+from queue import SimpleQueue
 from typing import Any
 
 ONE_THREAD = {
@@ -64,19 +67,27 @@ def from_lasting_thread(call: Callable[[], Any]) -> Any:
     that started the child: from a short-lived thread, the child would be killed when that thread ends."""
     if threading.current_thread() is threading.main_thread():
         return call()
-    box: list[Any] = []
-    finished = threading.Event()
+    future: Future[Any] = Future()
+    _lasting_thread().put((call, future))
+    return future.result()
 
-    def run() -> None:
-        try:
-            box.append(call())
-        except BaseException as error:  # noqa: BLE001 - handed to the caller below
-            box.append(error)
-        finished.set()
-        threading.Event().wait()  # for ever; a daemon thread ends with the process
 
-    threading.Thread(target=run, name="rookery-launcher", daemon=True).start()
-    finished.wait()
-    if isinstance(box[0], BaseException):
-        raise box[0]
-    return box[0]
+@cache
+def _lasting_thread() -> SimpleQueue[tuple[Callable[[], Any], Future[Any]]]:
+    """Where to leave work for it."""
+    calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+
+    def serve() -> None:
+        while True:  # a daemon thread ends with the process
+            call, future = calls.get()
+            try:
+                future.set_result(call())
+            except BaseException as error:  # noqa: BLE001 - handed to the caller
+                future.set_exception(error)
+
+    threading.Thread(target=serve, name="rookery-launcher", daemon=True).start()
+    return calls
+
+
+if hasattr(os, "register_at_fork"):  # threads are not forked
+    os.register_at_fork(after_in_child=_lasting_thread.cache_clear)

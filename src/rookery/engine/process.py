@@ -332,13 +332,13 @@ class ProcessEngine(Engine):
                 failure = self._replace(number, lost)
             except Failed as failed:
                 failure = failed.failure
-            except WorkerDied as unstarted:
-                self._fail(unstarted)
-                raise unstarted from error
             except (ChannelClosed, ChannelTimeout) as lost_again:
                 row = self._kill(number) if isinstance(lost_again, ChannelTimeout) else None
                 story = f"WorkerDied: {self._death(number, row)}"
                 continue
+            except BaseException as broken_off:  # it could not be started, or Ctrl-C: there is nobody in its place
+                self._fail(broken_off)
+                raise broken_off from error
             if failure is None:
                 return
             story = failure.trace
