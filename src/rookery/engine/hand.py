@@ -139,6 +139,7 @@ class Hand:
 
     @property
     def discarded(self) -> bool:
+        """Whether that is done."""
         return not self.bell.fds
 
 

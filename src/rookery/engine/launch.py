@@ -116,7 +116,10 @@ class Launcher:
     def _from_server(self, theirs: socket.socket, _: Channel) -> Process:
         server = self._server()
         pid = server.fork(theirs)
-        return Process(pid, partial(server.status, pid))
+        try:
+            return Process(pid, partial(server.status, pid))
+        except ProcessLookupError:
+            raise ForkServerLost("the fork server died, and its new worker with it") from None
 
     def _server(self) -> ForkServer:
         """A server that answers. One that does not is left to the workers it has: they would die with it."""

@@ -51,7 +51,7 @@ def probe(
     try:
         with Undisturbed():  # between a process and the name under which it is ended
             hand = Hand(0, launcher)
-        hand.response(hand.request("hire", (source, True, None, [], 0.0)))
+        hand.response(hand.request("hire", (source, True, None, [], 0.0), timeout=patience), patience)
         return hand.response(hand.request("run", (_measure, seconds)), patience)
     except ChannelTimeout:
         raise StepTimeout(

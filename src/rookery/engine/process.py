@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import signal
 import time
 import weakref
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from rookery.engine.block import map_block
 from rookery.engine.channel import ChannelClosed, ChannelTimeout
 from rookery.engine.contention import Contention
 from rookery.engine.crew import Facts, Segment
+from rookery.engine.death import ending, listed
 from rookery.engine.engine import Engine
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.hand import OVERSLEPT_SECONDS, Hand, Resources, dismiss, kill_silent, ring
@@ -245,7 +245,7 @@ class ProcessEngine(Engine):
                 start = time.monotonic()
                 news = self._poll.poll(pause * 1000)
                 if time.monotonic() - start > pause + OVERSLEPT_SECONDS:
-                    self._seen.clear()
+                    self._seen.clear()  # nobody hung: all of us were stopped
                 for fd, _ in news:
                     if fd == self._bell.fileno():
                         self._bell.silence()
@@ -397,13 +397,13 @@ class ProcessEngine(Engine):
         self._kill(number)
         seconds = self._start_patience()
         return StepTimeout(
-            f"worker {number} did not start its envs {_numbers(self._rows_of(number))} within {seconds:g} s an env; "
+            f"worker {number} did not start its envs {listed(self._rows_of(number))} within {seconds:g} s an env; "
             "it was killed"
         )
 
     def _death(self, number: int, hung_row: int | None) -> WorkerDied:
         hand, rows = self._hands[number], self._rows_of(number)
-        who = f"worker {number} (pid {hand.process.pid}, envs {_numbers(rows)})"
+        who = f"worker {number} (pid {hand.process.pid}, envs {listed(rows)})"
         if hung_row is not None:
             hand.process.wait()
             return StepTimeout(
@@ -412,21 +412,9 @@ class ProcessEngine(Engine):
         row = hand.current_row()
         at = f" while at env {row}" if row in rows else ""
         hand.process.kill()  # no effect on one that is dead; an env may also have closed the channel and live on
-        manner = self._manner(hand.process.wait())
+        manner = ending(hand.process.wait(), oom_kills() > self._oom_kills)
         self._oom_kills = oom_kills()
         return WorkerDied(f"{who} {manner}{at}")
-
-    def _manner(self, status: int | None) -> str:
-        if status is None:
-            return "died; how is not known"
-        if status >= 0:
-            return f"exited with code {status}" + (" (the env called exit)" if status == 0 else "")
-        name = signal.strsignal(-status) if -status >= signal.SIGRTMIN else signal.Signals(-status).name
-        if -status != signal.SIGKILL:
-            return f"died of signal {-status} ({name})"
-        if oom_kills() > self._oom_kills:
-            return f"was killed for memory (signal 9, {name}: the kernel ran out of memory and chose it)"
-        return f"was killed by signal 9 ({name}); if nobody sent it, it was for memory: see the kernel's log"
 
     # --- the rest -----------------------------------------------------------------------------------------------
 
@@ -460,14 +448,3 @@ def _pins(settings: Settings) -> bool:
 def default_start_method(workers: int) -> str:
     """Safe with threads and without a guarded main module; many workers share one warm interpreter."""
     return "spawn" if workers <= max(2, len(allowed_cores())) else "forkserver"
-
-
-def _numbers(rows: Sequence[int]) -> str:
-    """[0, 1, 2, 5] as '0-2, 5'."""
-    parts: list[list[int]] = []
-    for row in rows:
-        if parts and parts[-1][1] == row - 1:
-            parts[-1][1] = row
-        else:
-            parts.append([row, row])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
