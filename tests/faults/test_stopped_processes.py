@@ -60,6 +60,18 @@ def test_a_worker_is_replaced_although_its_fork_server_is_stopped(make: Make) ->
     assert same_rows(results, undisturbed(Walk, N, 10, SEED), [0, 1])
 
 
+@pytest.mark.slow
+def test_a_fork_server_that_hangs_in_another_way_is_given_up_too(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot be seen to be stopped, as under a debugger; but forking does not take so long."""
+    monkeypatch.setattr(fork_server, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(ForkServer, "_is_stopped", lambda self: False)
+    envs, server = forked_team(make)
+    os.kill(server, signal.SIGSTOP)
+    os.kill(pids_of(envs)[1], signal.SIGKILL)
+    with at_most(SOON):
+        assert restarted(play(envs, 1)[0][4]) == [2, 3]
+
+
 def test_a_fork_server_that_is_continued_disturbs_nobody(make: Make) -> None:
     """What it was asked for while it was stopped, it does too late: nobody takes that for an answer."""
     envs, server = forked_team(make)

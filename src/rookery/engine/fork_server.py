@@ -13,7 +13,8 @@ import psutil
 from rookery.engine.channel import ChannelClosed, ChannelTimeout, pair
 from rookery.engine.child import interpreter
 
-ANSWER_SECONDS = 60.0  # at first it has everything to import, on a machine that may be busy
+START_SECONDS = 60.0  # at first it has everything to import, on a machine that may be busy
+ANSWER_SECONDS = 10.0  # later it only forks
 LOOK_SECONDS = 0.5  # how often it is looked at meanwhile
 END_SECONDS = 5.0  # longer than a killed process takes to go, unless it is stuck in the kernel
 
@@ -35,6 +36,7 @@ class ForkServer:
         finally:
             theirs.close()
         self._in_step = True  # whether the next answer belongs to the next question
+        self._patience = START_SECONDS
 
     @property
     def usable(self) -> bool:
@@ -70,12 +72,12 @@ class ForkServer:
             answer = self._answer()
         except (ChannelClosed, ChannelTimeout):
             raise ForkServerLost("the fork server died, was stopped, or takes too long to answer") from None
-        self._in_step = True
+        self._in_step, self._patience = True, ANSWER_SECONDS
         return answer
 
     def _answer(self) -> Any:
         """Wait long for one that is at work, and not for one that was stopped."""
-        deadline = time.monotonic() + ANSWER_SECONDS
+        deadline = time.monotonic() + self._patience
         while True:
             try:
                 return self._channel.receive(LOOK_SECONDS)[0]

@@ -423,8 +423,10 @@ class ProcessEngine(Engine):
 
     def _let_go(self) -> None:
         """Workers may close their envs in peace, but who hangs must not hold the error back that ends the engine."""
-        kill_silent([hand for hand in self._hands if not hand.discarded], LAST_STEP_SECONDS)
-        self._held.close(self.settings.close_timeout)
+        try:
+            kill_silent([hand for hand in self._hands if not hand.discarded], LAST_STEP_SECONDS)
+        finally:
+            self._held.close(self.settings.close_timeout)
 
     def close_extras(self, timeout: float | None = None, terminate: bool = False, **kwargs: Any) -> None:
         """Close all envs and end all workers, within `timeout` seconds (default: `close_timeout`)."""
