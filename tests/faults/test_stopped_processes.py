@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 
 import rookery
 from faults.envs import Walk
-from faults.watch import QUICKEST_FIRST, at_most, pids_of, play, restarted, same_rows, undisturbed
+from faults.watch import QUICKEST_FIRST, START_METHODS, at_most, pids_of, play, restarted, same_rows, undisturbed
 from rookery.engine import fork_server, hand, process
 from rookery.engine.channel import Channel, ChannelTimeout
 from rookery.engine.fork_server import ForkServer
@@ -252,3 +253,29 @@ def test_an_answer_that_is_late_because_all_were_stopped_is_waited_for(
     monkeypatch.setattr(Channel, "gather", stopped_at_first)
     assert len(envs.call("length")) == 2
     assert envs.restarts == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", START_METHODS)
+def test_signals_at_random_never_hold_a_call(make: Make, method: str) -> None:
+    """Whatever is stopped, continued or killed, every call comes back, and close() leaves nothing behind."""
+    draw = random.Random(method)
+    options = {"step_timeout": 1.0, "on_failure": "restart", "max_restarts": 10**6}
+    envs = make(Walk, 6, "process", 3, start_method=method, **options)
+    envs.reset(seed=SEED)
+    signals = [signal.SIGSTOP, signal.SIGSTOP, signal.SIGCONT, signal.SIGKILL, signal.SIGTERM]
+
+    def grow_or_shrink() -> None:
+        envs.resize(draw.randrange(3, 9))
+        envs.reset(seed=SEED)
+
+    calls = [lambda: play(envs, 3), lambda: envs.reset(seed=SEED), lambda: envs.call("length"), grow_or_shrink]
+    end = time.monotonic() + 15
+    while time.monotonic() < end:
+        victim = draw.choice(psutil.Process().children(recursive=True))
+        with contextlib.suppress(psutil.NoSuchProcess):
+            victim.send_signal(draw.choice(signals))
+        with at_most(SOON):
+            draw.choice(calls)()
+    with at_most(SOON):
+        envs.close()
