@@ -7,6 +7,7 @@ import random
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
 from functools import partial
 from types import ModuleType
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 
 import rookery
+from conformance.threads import often_switched
 from rookery.engine import infos, loops, plain_loops, stepper
 
 compiled = pytest.importorskip("rookery.engine._loops", reason="no C compiler when rookery was installed")
@@ -55,6 +57,36 @@ def test_watch_sees_a_change_and_gives_up(module: ModuleType) -> None:
     assert module.watch(line, 1, 0, 60.0)
     module.fence()
     assert line[1] == 7
+
+
+@BOTH
+def test_fences_of_several_callers_do_not_meet(module: ModuleType) -> None:
+    """Whoever comes in the middle of a fence, another thread or a signal's handler, is not disturbed by it, nor is it
+    by them."""
+    passed = 0
+
+    def come_between(frame: Any, event: str, arg: Any) -> None:
+        nonlocal passed
+        if event == "c_return":
+            passed += 1
+            sys.setprofile(None)
+            module.fence()
+            sys.setprofile(come_between)
+
+    sys.setprofile(come_between)
+    try:
+        module.fence()
+    finally:
+        sys.setprofile(None)
+    assert passed
+    module.fence()
+
+
+@BOTH
+def test_fences_in_many_threads(module: ModuleType) -> None:
+    """None fails, however often they take turns."""
+    with ThreadPoolExecutor(4) as threads, often_switched():
+        list(threads.map(lambda _: [module.fence() for _ in range(20_000)], range(4)))
 
 
 @BOTH

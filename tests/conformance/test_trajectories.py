@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import rookery
 from conformance.compare import record, same
+from conformance.threads import often_switched
 from conformance.worlds import Counter, GlobalDice, Informer, Sampler
 from rookery.engine.seeding import child_seed
 
@@ -147,6 +151,30 @@ def test_send_and_recv_give_the_same_trajectories(backend_workers):
         if len(more):
             envs.send(actions[taken[more], more], more)
     envs.close()
+
+
+def step_in_two_threads(make, seconds):
+    expected, until = record(serial("CartPole-v1", 4)), time.monotonic() + seconds
+    engines = [make("CartPole-v1", 4) for _ in range(2)]
+
+    def repeat(envs):
+        while time.monotonic() < until:
+            assert same(expected, record(envs))
+
+    with ThreadPoolExecutor(2) as threads, often_switched():
+        list(threads.map(repeat, engines))
+
+
+def test_engines_in_two_threads_do_not_meet(make):
+    """Each steps its own envs and gives its own numbers, however often the threads take turns."""
+    step_in_two_threads(make, 0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["process"])
+def test_process_engines_in_two_threads_for_a_minute(make):
+    """The same where most is shared: with plain loops, the parent's memory barriers are Python's."""
+    step_in_two_threads(make, 60)
 
 
 def test_groups_give_the_same_trajectories(make):
