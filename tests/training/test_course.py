@@ -14,7 +14,9 @@ from rookery.config import gather, resolve
 from rookery.learners.options import PPOOptions
 from rookery.learners.registry import make_learner
 from rookery.training.checkpoint import Checkpoints
+from rookery.training.gathering import Gatherer
 from rookery.training.lead import make_course, seat_in
+from rookery.training.timing import Stopwatch
 from rookery.training.world import given_world, spell
 from training.echoes.world import Echo
 from training.runs import QUIET, differences
@@ -23,18 +25,25 @@ HERE = Path(__file__).parent / "echoes"
 CONFIGS = Path(__file__).parents[2] / "configs"
 QUARTER, HALF, MIRROR = (f"{HERE / 'players.py'}:{name}" for name in ("Quarter", "Half", "Mirror"))
 BACKENDS = ["serial", "thread", "process", "kernel"]
+SHAPED = [
+    {
+        "opponents": [QUARTER, MIRROR],
+        "mixture": [{"options": {"level": 0.0}}, {"options": {"level": 2.0}, "weight": 2.0}],
+        "shaping": {"done_by_other": {"start": 1.0, "final": 3.0, "hold": 5, "fall": 10}},
+    }
+]
 
 
 def echo_config(folder, **keys):
     return resolve(gather({"world": spell(Echo), "learner": "ppo", "runs_dir": str(folder), "seed": 4, **keys}))
 
 
-def make(folder, backend, num_envs=4, **keys):
+def make(folder, backend, num_envs=4, groups=1, **keys):
     """A course over Echo on some backend, with a small PPO."""
     config = echo_config(folder, **keys)
     world = given_world(Echo, config.world, {})
     workers = 2 if backend in ("thread", "process") else 1
-    engine = rookery.make_vec(Echo, num_envs, backend=backend, workers=workers, autoreset_mode="SameStep", copy=False)
+    engine = rookery.make_vec(Echo, num_envs, backend, workers, groups=groups, autoreset_mode="SameStep", copy=False)
     seat = seat_in(config, world)
     options = PPOOptions(hidden=[8], rollout_length=8, epochs=1)
     learner = make_learner("ppo", seat.observation_space, seat.action_space, options, num_envs, 1, "cpu")
@@ -82,18 +91,9 @@ def test_an_opponent_never_changes_within_an_episode(tmp_path, backend):
 @pytest.mark.parametrize("backend", BACKENDS[1:])
 def test_a_course_is_the_same_on_every_backend(tmp_path, backend):
     """Draws, options and shaped rewards follow from the seed alone."""
-    keys = {
-        "phases": [
-            {
-                "opponents": [QUARTER, MIRROR],
-                "mixture": [{"options": {"level": 0.0}}, {"options": {"level": 2.0}, "weight": 2.0}],
-                "shaping": {"done_by_other": {"start": 1.0, "final": 3.0, "hold": 5, "fall": 10}},
-            }
-        ]
-    }
     played = []
     for name in ("serial", backend):
-        course, _ = make(tmp_path, name, **keys)
+        course, _ = make(tmp_path, name, phases=SHAPED)
         try:
             played.append(play(course))
         finally:
@@ -199,6 +199,58 @@ def test_a_phase_ends_when_enough_games_are_won(tmp_path):
         assert course.phases.title == "phase 2" and not course.phases.over
     finally:
         course.engine.close()
+
+
+# --- as an engine -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nothing_of_an_engine_passes_by_the_phases(tmp_path, backend):
+    """Whatever public name an engine has, a course has its own, hands on what has nothing to do with phases, or has
+    none. A name that is new here must be put in one of these lists."""
+    own = {"reset", "step", "send", "recv", "load_state_dict", "groups"}
+    handed_on = {"num_envs", "backend", "metadata", "finished_episodes"}
+    course, _ = make(tmp_path, backend, opponents=QUARTER)
+    try:
+        offered = {name for name in dir(course.engine) if not name.startswith("_")}
+        assert {name for name in offered if hasattr(course, name)} == own | handed_on
+    finally:
+        course.engine.close()
+
+
+def learned(folder, backend, groups):
+    """What a learner is after three updates on shaped and scaled rewards, and what it was rewarded with."""
+    course, learner = make(folder, backend, groups=groups, phases=SHAPED, reward_scale=0.5)
+    gatherer, rewards = Gatherer(course, learner, Stopwatch(), lambda steps: 0.0), []
+    try:
+        gatherer.begin(*course.reset(seed=7))
+        for _ in range(3):
+            gatherer.gather(learner.horizon, lambda: False)
+            rewards.append(learner.rollout.rewards.numpy().copy())
+            gatherer.learn()
+        return {"learner": learner.state(), "course": course.course_state(), "rewards": np.array(rewards)}
+    finally:
+        course.engine.close()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_engine_in_groups_teaches_the_same(tmp_path, backend):
+    """Shaped and scaled rewards, counts of episodes and weights are those of an undivided engine, to the bit."""
+    whole, divided = (learned(tmp_path, backend, groups) for groups in (1, 2))
+    assert whole["rewards"].any()
+    assert differences(whole, divided) == []
+
+
+def test_a_run_in_groups_is_the_same_with_phases(tmp_path, caplog):
+    """The config says what was done, and a line tells of it."""
+    runs = []
+    for groups in (1, 2):
+        keys = {"world": spell(Echo), "phases": SHAPED, "backend": "serial", "groups": groups}
+        runs.append(rookery.train(hockey("ppo", tmp_path / f"{groups}", reward_scale=0.5, steps=512, **keys)))
+    one, two = (Checkpoints(run.path / "checkpoints").load_latest()[1] for run in runs)
+    assert all(differences(one[part], two[part]) == [] for part in ("agent", "learner", "course"))
+    assert json.loads((runs[1].path / "config.json").read_text())["groups"] == 1
+    assert "groups=1 instead of 2" in caplog.text
 
 
 # --- whole runs of hockey ---------------------------------------------------------------------------------------------

@@ -52,9 +52,29 @@ class Course:
         self._views: np.ndarray | None = None
 
     # --- as an engine -------------------------------------------------------------------------------------------
+    # Only what a gatherer asks for, name by name: what an engine offers besides would pass by the phases.
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.engine, name)
+    @property
+    def num_envs(self) -> int:
+        return self.engine.num_envs
+
+    @property
+    def backend(self) -> str:
+        return self.engine.backend
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.engine.metadata
+
+    @property
+    def groups(self) -> tuple[Course]:
+        """All envs as one, however the engine divides them: who is met next, and how rewards are shaped from then on,
+        is decided when all of them have made their step."""
+        return (self,)
+
+    def finished_episodes(self) -> np.ndarray:
+        """As the engine's: with the world's own rewards, neither shaped nor scaled."""
+        return self.engine.finished_episodes()
 
     def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode of the present phase in every env."""

@@ -15,6 +15,7 @@ from rookery.engine.engine import Engine
 from rookery.engine.machine import usable_cores
 from rookery.engine.seeding import child_seed
 from rookery.engine.source import kernel_of
+from rookery.engine.tune import Choice
 from rookery.errors import OptionError
 from rookery.learners.api import Learner
 from rookery.learners.cpu import threads_for
@@ -97,15 +98,23 @@ def planned(config: RunConfig, world: World, saved: Any = None) -> RunConfig:
         workers = min(usable_cores(), wish)
     with meanwhile(f"measuring a step of {world.name}") if not world.kernel else nullcontext():
         choice = plan(world.source, wish, backend, workers, config.start_method, world.env_kwargs)
-    # While one half of the envs steps in its workers, the policy acts for the other half.
-    overlap = choice.backend == "process" and config.learner == "ppo" and choice.num_envs > 1 and not config.is_led
     changes = {
         "num_envs": choice.num_envs,
         "backend": choice.backend,
         "workers": choice.workers,
-        "groups": config.groups or (2 if overlap else 1),
+        "groups": _groups(config, choice),
     }
     return config.model_copy(update=changes)
+
+
+def _groups(config: RunConfig, choice: Choice) -> int:
+    """With 2, the policy acts for one half of the envs while the other half steps in its workers."""
+    if config.is_led:
+        if config.groups == 2:
+            say("groups=1 instead of 2: with phases, opponents or a reward scale, all envs are stepped at once")
+        return 1
+    overlap = choice.backend == "process" and config.learner == "ppo" and choice.num_envs > 1
+    return config.groups or (2 if overlap else 1)
 
 
 def _first_envs(saved: Any) -> int:
