@@ -230,10 +230,11 @@ def test_functions_are_found_with_their_shares():
 
 @pytest.mark.alone
 def test_reset_share_counts_resets_between_steps():
-    """Resets of 2 ms after every 10 steps of 0.2 ms take about half of the time."""
-    found = profile_steps(resolve(Spin), steps=50)
-    assert found.resets == 5
-    assert 0.35 < found.reset_share < 0.65
+    """Resets of 2 ms after every 10 steps of 0.2 ms take about half of the time: 0.1 s each, of which what another
+    program takes away meanwhile is little."""
+    found = profile_steps(resolve(Spin), steps=500)
+    assert found.resets == 50
+    assert 0.3 < found.reset_share < 0.7
 
 
 def test_wrappers_are_named():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psutil
 import pytest
 
 from conformance.worlds import Counter
@@ -46,15 +47,14 @@ def test_what_was_given_is_kept():
 
 
 def test_a_probe_measures_step_and_memory():
-    """Step time, waiting and memory are told; the process is gone afterwards."""
-    import psutil
-
-    before = psutil.Process().children()
+    """Step time, waiting and memory are told; the process is gone afterwards. A step takes about 10 us, of which a busy
+    machine may give it a part only."""
+    before = set(psutil.Process().children())
     result = probe(resolve("CartPole-v1"), seconds=0.1)
-    assert 1e-6 < result.step_seconds < 1e-3
-    assert 0.3 < result.cpu_share <= 1.0
+    assert 1e-6 < result.step_seconds < 1e-2
+    assert 0.02 < result.cpu_share <= 1.0
     assert result.process_memory > 2**20
-    assert psutil.Process().children() == before
+    assert set(psutil.Process().children()) <= before
 
 
 def test_cgroup_limits_are_respected(tmp_path):

@@ -309,11 +309,19 @@ def test_images() -> None:
 
 @pytest.mark.parametrize("parts", [{}, dict.fromkeys(PARTS, False) | {"n_step": 1}])
 def test_it_learns_to_go_right(parts: dict[str, Any]) -> None:
-    """From everywhere but the very left end, after a few thousand steps."""
+    """From everywhere but the very left end, and what that is worth, after a few thousand steps. Where it goes right it
+    soon sees little of the left, and may forget about it, so this must be so at some time, not at the end."""
     slowly = {"target_every": 20, "tau": 1.0, "epsilon_end": 0.2, "epsilon_steps": 320, "importance_steps": 3_200}
     learner = make(learning_rate=3e-3, **slowly, **parts)
-    play(learner, Corridor(4, 30, 0), 800)
+    envs, seen = Corridor(4, 30, 0), None
+    for _ in range(20):
+        seen = play(learner, envs, 100, seen)
+        if goes_right(learner):
+            return
+    pytest.fail("it never did")
+
+
+def goes_right(learner: DQN) -> bool:
     places = np.linspace(-0.8, 0.9, 50, dtype=np.float32)[:, None]
-    assert (learner.agent.act(places, deterministic=True) == 1).mean() >= 0.98
     value = learner.policy([torch.tensor([[0.9]])]).max().item()
-    assert value == pytest.approx(1.0, abs=0.15)
+    return bool((learner.agent.act(places, deterministic=True) == 1).all()) and abs(value - 1.0) < 0.15

@@ -264,9 +264,10 @@ def test_the_workload_changes_nothing() -> None:
 
 @pytest.mark.parametrize("noise", ["gaussian", "pink"])
 def test_it_learns_to_reach_the_middle(noise: str) -> None:
-    """From anywhere, within a few steps: a return near the best there is, where random actions get -20 or worse."""
+    """From anywhere, within a few steps: a return near the best there is, -0.4, where random actions get -20 or worse.
+    Other seeds, as other processors' rounding, get from -0.4 to -0.5."""
     learner = make(noise=noise, learning_rate=3e-3, batch_size=64, updates_per_step=0.5)
-    play(learner, Centre(4, 20, 0), 500)
+    play(learner, Centre(4, 20, 0), 300)
     envs = Centre(64, 20, 1)
     total, seen = np.zeros(64), envs.observe()
     for _ in range(19):

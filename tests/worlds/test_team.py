@@ -92,13 +92,13 @@ def test_a_forked_child_steps_on_alone():
 
 @pytest.mark.alone
 def test_threads_that_have_nothing_to_do_sleep():
-    """A moment after the last round they use no time."""
+    """A moment after the last round they use no time: three that looked for work would use 1.5 s."""
     envs = shared(64, 4)
     envs.reset(seed=1), envs.step(np.ones(64, int))
     time.sleep(0.05)
     before = time.process_time()
     time.sleep(0.5)
-    assert time.process_time() - before < 0.05
+    assert time.process_time() - before < 0.25
     envs.close()
 
 
@@ -136,9 +136,9 @@ class Rounds:
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize(("faster", "kept"), [(0.5, True), (1.5, False)])
+@pytest.mark.parametrize(("faster", "kept"), [(0.1, True), (5.0, False)])
 def test_several_threads_are_kept_if_they_are_faster(monkeypatch, faster, kept):
-    """Some rounds with one thread, some with all; then it is decided."""
+    """Some rounds with one thread, some with all; then it is decided. The difference is larger than any delay."""
     rounds = Rounds(2e-3)
     sharing = Sharing(rounds, 4)
 

@@ -18,6 +18,7 @@ from worlds.gameboy.cartridges import BREAKS_ON_A, folder, rom
 
 GAME = "rookery/GameBoy-v0"
 RIGHT, A = 2, 3
+AT_ONCE = 30  # seconds: what hangs takes for ever, and what does not a second or two, more on a busy machine
 
 
 def team(pacer, **options):
@@ -30,15 +31,15 @@ def test_a_killed_emulator_comes_back(pacer):
     """The envs of a killed worker are truncated and restarted; the others go on as in an undisturbed run."""
     calm = rookery.make_vec(GAME, 4, backend="serial", env_kwargs=pacer)
     calm.reset(seed=7)
+    others = set(psutil.Process().children(recursive=True))
     envs = team(pacer, on_failure="restart")
-    children = psutil.Process().children(recursive=True)
     actions = np.full(4, RIGHT)
     for step in range(12):
         if step == 5:
             os.kill(envs.stats()[1]["pid"], signal.SIGKILL)
         began = time.monotonic()
         observations, rewards, _, truncated, infos = envs.step(actions)
-        assert time.monotonic() - began < 6
+        assert time.monotonic() - began < AT_ONCE
         expected, paid, *_ = calm.step(actions)
         assert (observations[:2] == expected[:2]).all() and (rewards[:2] == paid[:2]).all()
         if truncated.any():
@@ -46,8 +47,8 @@ def test_a_killed_emulator_comes_back(pacer):
             hit = step
     assert hit == 5 and envs.restarts == 1
     envs.close(), calm.close()
-    psutil.wait_procs(children, timeout=3)
-    assert not psutil.Process().children(recursive=True)
+    _, left = psutil.wait_procs(set(psutil.Process().children(recursive=True)) - others, timeout=AT_ONCE)
+    assert not left
 
 
 def test_a_killed_emulator_is_told_of(pacer):
@@ -67,7 +68,7 @@ def test_a_game_that_breaks_down(pacer):
     envs.step(np.full(4, RIGHT))
     began = time.monotonic()
     _, rewards, _, truncated, infos = envs.step(np.array([RIGHT, RIGHT, RIGHT, A]))
-    assert 2 <= time.monotonic() - began < 12
+    assert 2 <= time.monotonic() - began < 2 + AT_ONCE
     assert truncated.tolist() == infos["restarted"].tolist() == [False, False, True, True]
     assert rewards.tolist() == [2.0, 2.0, 0.0, 0.0]
     envs.step(np.full(4, RIGHT))  # the first of the new episodes
