@@ -7,9 +7,15 @@ READY := $(VENV)/.ready
 TRAIN_READY := $(VENV)/.ready-to-train
 PACKAGE := pyproject.toml setup.py constraints.txt src/rookery/engine/_loops.c  # what an installation is made from
 
-# Tests run two at a time; after them, one by one, come those that another test would disturb.
+# Tests run in parts, each whatever became of the one before: most of them two at a time; one by one those that another
+# test would disturb; and once more, without compiled loops, those that step engines in this process and in workers.
 PYTEST := $(BIN)/python -m pytest -q
 TOGETHER := -n 2 --dist worksteal
+PARTS := test-together test-alone test-plain
+WHICH := and not slow
+PLAIN := tests/test_loops.py tests/faults/test_01_worker_killed.py tests/faults/test_02_hung_step.py tests/conformance \
+	--ignore tests/conformance/test_portable_state.py --ignore tests/conformance/test_saved_wrappers.py \
+	-k 'not thread and not kernel and not spawn'
 
 # What `make train` trains on and for how long; left empty, the world's recipe decides.
 TRAIN_WORLD ?= hockey
@@ -27,7 +33,8 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 	$(if $(TRAIN_OUTPUT_DIR),--runs-dir $(TRAIN_OUTPUT_DIR)) \
 	$(if $(TRAIN_EPISODE_LENGTH),--episode-length $(TRAIN_EPISODE_LENGTH)) $(TRAIN_ARGS)
 
-.PHONY: help setup train train-20k train-parallel train-pure-rl test test-all check
+.PHONY: help setup train train-20k train-parallel train-pure-rl test test-all $(PARTS) check
+.NOTPARALLEL:
 .PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy clean
 
 help:  ## this list
@@ -73,12 +80,19 @@ check: $(READY)  ## linter, types, import rules
 	$(BIN)/lint-imports
 
 test: check  ## checks and tests
-	$(PYTEST) $(TOGETHER) -m 'not slow and not alone'
-	$(PYTEST) -m 'alone and not slow' tests
+	@$(MAKE) --no-print-directory --keep-going $(PARTS)
 
 test-all: check  ## also the slow, much repeated ones
-	$(PYTEST) $(TOGETHER) -m 'not alone'
-	$(PYTEST) -m alone tests
+	@$(MAKE) --no-print-directory --keep-going $(PARTS) WHICH=
+
+test-together: $(READY)
+	$(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)'
+
+test-alone: $(READY)
+	$(PYTEST) -m 'alone $(WHICH)' tests
+
+test-plain: $(READY)  ## the engine's tests without its compiled loops
+	ROOKERY_PLAIN=1 $(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(PLAIN)
 
 bench: $(READY)  ## the engine's table of figures, against its peers, on this machine
 	$(BIN)/python benchmarks/engine.py
