@@ -13,21 +13,20 @@ from conformance.worlds import Counter, Informer, WithState
 from rookery.errors import OptionError, SpaceError, StateError, UsageError
 
 
-def test_it_is_a_vector_env(make):
-    """Spaces, metadata and render_mode are where Gymnasium's wrappers look for them."""
-    envs = make(Counter, 3)
+def test_it_is_a_vector_env(make_any, counter):
+    """Spaces and metadata are where Gymnasium's wrappers look for them."""
+    envs = make_any(counter, 3)
     assert isinstance(envs, VectorEnv)
     assert envs.num_envs == 3
     assert envs.single_action_space == Counter.action_space
     assert envs.action_space == gym.spaces.MultiDiscrete([2, 2, 2])
     assert envs.observation_space.shape == (3, 2)
     assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
-    assert envs.render_mode == "rgb_array"
 
 
-def test_no_info_means_an_empty_dict(make):
+def test_no_info_means_an_empty_dict(make_any, cartpole):
     """An env that says nothing costs nothing."""
-    envs = make("CartPole-v1", 2)
+    envs = make_any(cartpole, 2)
     assert envs.reset(seed=1)[1] == {}
     assert envs.step([0, 1])[4] == {}
 
@@ -42,17 +41,17 @@ def test_reset_options_reach_the_envs_and_reset_infos_come_back(make):
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "1", [1, 2], [1, -2, 3], [1, 2.5, 3]], ids=str)
-def test_seeds_that_are_none_are_refused(make, seed):
+def test_seeds_that_are_none_are_refused(make_any, cartpole, seed):
     """The error says what a seed is."""
-    envs = make("CartPole-v1", 3)
+    envs = make_any(cartpole, 3)
     with pytest.raises(OptionError, match=r"^seed.* should "):
         envs.reset(seed=seed)
     envs.reset(seed=np.array([1, 2, 3]))
 
 
-def test_final_observation_and_info_survive_a_reused_buffer(make):
+def test_final_observation_and_info_survive_a_reused_buffer(make_any, counter):
     """What an episode ended with is taken before the reset, although the env writes into the same arrays again."""
-    envs = make(Counter, 2, autoreset_mode="same_step", env_kwargs={"length": 3})
+    envs = make_any(counter, 2, autoreset_mode="same_step", env_kwargs={"length": 3})
     envs.reset(seed=1)
     for _ in range(3):
         observations, _, terminated, _, infos = envs.step([0, 0])
@@ -62,9 +61,9 @@ def test_final_observation_and_info_survive_a_reused_buffer(make):
     assert infos["final_info"]["steps"].ravel().tolist() == [3, 3]
 
 
-def test_returned_arrays_are_the_callers(make):
+def test_returned_arrays_are_the_callers(make_any, counter):
     """With copy=True nothing that was returned changes later; with copy=False observations are views."""
-    envs = make(Counter, 2)
+    envs = make_any(counter, 2)
     first, _ = envs.reset(seed=1)
     before = first.copy()
     kept = envs.step([1, 1])
@@ -72,21 +71,29 @@ def test_returned_arrays_are_the_callers(make):
     envs.step([0, 0])
     assert np.array_equal(first, before)
     assert all(np.array_equal(a, b) for a, b in zip(kept, copies, strict=False))
-    views = make(Counter, 2, copy=False)
+    views = make_any(counter, 2, copy=False)
     seen, _ = views.reset(seed=1)
     views.step([0, 0])
     assert seen[:, 0].tolist() == [1.0, 1.0]
 
 
-def test_call_get_attr_set_attr_and_render(make):
-    """Methods, attributes and frames of the envs are within reach."""
+def test_call_and_render(make):
+    """Methods and frames of the envs are within reach."""
     envs = make(Counter, 3)
     envs.reset(seed=1)
     assert envs.call("double", 4, plus=1) == (9, 9, 9)
+    envs.step([0, 0, 0])
+    assert envs.render_mode == "rgb_array"
+    assert [frame[0, 0, 0] for frame in envs.render()] == [1, 1, 1]
+
+
+def test_get_attr_and_set_attr(make_any, counter):
+    """What the envs have is seen and changed."""
+    envs = make_any(counter, 3)
+    envs.reset(seed=1)
     envs.set_attr("scale", [1.0, 2.0, 3.0])
     assert envs.get_attr("scale") == (1.0, 2.0, 3.0)
     assert envs.step([0, 0, 0])[0][:, 0].tolist() == [1.0, 2.0, 3.0]
-    assert [frame[0, 0, 0] for frame in envs.render()] == [1, 1, 1]
     envs.set_attr("scale", 5.0)
     assert envs.get_attr("scale") == (5.0, 5.0, 5.0)
     with pytest.raises(AttributeError, match="nothing_here"):
@@ -95,9 +102,9 @@ def test_call_get_attr_set_attr_and_render(make):
         envs.set_attr("scale", [1.0])
 
 
-def test_episode_statistics(make):
+def test_episode_statistics(make_any, counter):
     """Return and length of every finished episode are counted in the engine, once."""
-    envs = make(Counter, 2, env_kwargs={"length": 3})
+    envs = make_any(counter, 2, env_kwargs={"length": 3})
     envs.reset(seed=1)
     for action in ([1, 0], [1, 0], [1, 1], [0, 0], [0, 0], [0, 0], [0, 1]):
         envs.step(action)
@@ -110,10 +117,10 @@ def test_episode_statistics(make):
 
 
 @pytest.mark.parametrize(("before", "after"), [(4, 9), (9, 4), (3, 1), (1, 6)])
-def test_resize_leaves_the_envs_that_stay_alone(make, before, after):
+def test_resize_leaves_the_envs_that_stay_alone(make_any, cartpole, before, after):
     """Kept envs go on as if nothing had happened; new ones take part after a reset of their own."""
-    envs = make("CartPole-v1", before)
-    undisturbed = rookery.make_vec("CartPole-v1", before, backend="serial")
+    envs = make_any(cartpole, before)
+    undisturbed = rookery.make_vec(cartpole, before, backend="serial")
     envs.reset(seed=5), undisturbed.reset(seed=5)
     rng, kept = np.random.default_rng(0), min(before, after)
     for _ in range(4):
@@ -153,10 +160,8 @@ def test_a_resize_that_fails_ends_the_engine(make, tmp_path):
     envs.close()
 
 
-@pytest.mark.parametrize("world", ["CartPole-v1", WithState], ids=str)
-def test_state_continues_exactly_on_any_backend(make, world):
-    """A state saved here and loaded into another engine gives the same numbers from there on."""
-    envs = make(world, 3)
+def check_continuation(envs, others):
+    """A state saved in one engine and loaded into others gives the same numbers from there on."""
     envs.reset(seed=2)
     rng = np.random.default_rng(0)
     for _ in range(7):
@@ -164,10 +169,21 @@ def test_state_continues_exactly_on_any_backend(make, world):
     state = envs.state_dict()
     actions = rng.integers(0, 2, (30, 3))
     expected = [envs.step(a) for a in actions]
-    for other in (make(world, 3), rookery.make_vec(world, 3, backend="serial")):
+    for other in others:
         assert np.array_equal(other.load_state_dict(state), last)
         assert same(expected, [other.step(a) for a in actions])
         other.close()
+
+
+def test_state_continues_exactly(make_any, cartpole):
+    """In another engine of the same kind."""
+    check_continuation(make_any(cartpole, 3), [make_any(cartpole, 3)])
+
+
+@pytest.mark.parametrize("world", ["CartPole-v1", WithState], ids=str)
+def test_state_continues_exactly_on_any_backend(make, world):
+    """Also in one of another kind."""
+    check_continuation(make(world, 3), [rookery.make_vec(world, 3, backend="serial")])
 
 
 class Unsaveable(Counter):
@@ -184,16 +200,19 @@ def test_state_that_cannot_be_had_is_refused(make):
     envs.reset(seed=1)
     with pytest.raises(StateError, match="Unsaveable has no get_state/set_state"):
         envs.state_dict()
-    saved = rookery.make_vec("CartPole-v1", 2, backend="serial")
+
+
+def test_the_state_of_another_number_of_envs_is_refused(make_any, cartpole):
+    """The error names both numbers."""
+    saved = make_any(cartpole, 2)
     saved.reset(seed=1)
-    state = saved.state_dict()
-    with pytest.raises(StateError, match="num_envs=2"):
-        make("CartPole-v1", 3).load_state_dict(state)
+    with pytest.raises(StateError, match="num_envs=2, this engine has 3"):
+        make_any(cartpole, 3).load_state_dict(saved.state_dict())
 
 
-def test_stats_tell_of_every_worker(make):
+def test_stats_tell_of_every_worker(make_any, cartpole):
     """Steps, CPU time, memory and pid per worker."""
-    envs = make("CartPole-v1", 4)
+    envs = make_any(cartpole, 4)
     record(envs, 10)
     rows = envs.stats()
     assert sum(row["steps"] for row in rows) == 40
@@ -210,18 +229,18 @@ def test_stats_tell_of_every_worker(make):
         (0, r"got shape \(\)"),
     ],
 )
-def test_wrong_actions_are_refused_before_any_env_sees_them(make, actions, message):
+def test_wrong_actions_are_refused_before_any_env_sees_them(make_any, cartpole, actions, message):
     """The error names what was expected and what came, and the engine goes on."""
-    envs = make("CartPole-v1", 3)
+    envs = make_any(cartpole, 3)
     envs.reset(seed=1)
     with pytest.raises(SpaceError, match=message):
         envs.step(actions)
     assert envs.step([0, 1, 0])[1].tolist() == [1.0, 1.0, 1.0]
 
 
-def test_calls_out_of_turn_are_refused(make):
+def test_calls_out_of_turn_are_refused(make_any, cartpole):
     """recv without send, step while stepping, anything after close."""
-    envs = make("CartPole-v1", 2)
+    envs = make_any(cartpole, 2)
     envs.reset(seed=1)
     with pytest.raises(UsageError, match="send"):
         envs.recv()
@@ -238,9 +257,9 @@ def test_calls_out_of_turn_are_refused(make):
             call()
 
 
-def test_envs_sent_together_must_be_whole(make):
+def test_envs_sent_together_must_be_whole(make_any, cartpole):
     """Without batch_size, envs that share a worker are stepped as one; the error says how to change that."""
-    envs = make("CartPole-v1", 4, workers=1)
+    envs = make_any(cartpole, 4, workers=1)
     envs.reset(seed=1)
     with pytest.raises(UsageError, match="batch_size"):
         envs.send([0], env_ids=[2])
@@ -249,9 +268,9 @@ def test_envs_sent_together_must_be_whole(make):
 
 
 @pytest.mark.parametrize("env_ids", [0, [0.5], [True, False], [[0]], "0", []], ids=str)
-def test_env_ids_are_numbers_of_envs(make, env_ids):
+def test_env_ids_are_numbers_of_envs(make_any, cartpole, env_ids):
     """Masks, fractions and the like are refused rather than read as numbers."""
-    envs = make("CartPole-v1", 2, batch_size=1)
+    envs = make_any(cartpole, 2, batch_size=1)
     envs.reset(seed=1)
     with pytest.raises(OptionError, match="env_ids should be a list of env numbers, got"):
         envs.send([0], env_ids)

@@ -15,6 +15,7 @@ from conformance.compare import record, same
 from conformance.threads import often_switched
 from conformance.worlds import Counter, GlobalDice, Informer, Sampler
 from rookery.engine.seeding import child_seed
+from worlds.samples import Steerer, Walker
 
 MODES = ["next_step", "same_step", "disabled"]
 
@@ -29,6 +30,14 @@ def test_every_backend_gives_what_serial_gives(make, world, mode):
     """A trajectory depends on seed, env and actions alone; infos included."""
     with_serial = record(serial(world, 3, autoreset_mode=mode))
     assert same(with_serial, record(make(world, 3, autoreset_mode=mode)))
+
+
+@pytest.mark.parametrize("world", ["rookery/CartPole-v1", Walker, Steerer], ids=str)
+@pytest.mark.parametrize("mode", MODES[:2])
+def test_every_backend_steps_kernel_worlds_alike(make_any, world, mode):
+    """Compiled for a whole batch or one env at a time: infos and masks included."""
+    with_serial = record(serial(world, 3, autoreset_mode=mode))
+    assert same(with_serial, record(make_any(world, 3, autoreset_mode=mode)))
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4, 8])
@@ -83,10 +92,10 @@ def _plain(infos):
     return plain
 
 
-def test_env_i_gets_the_ith_child_of_the_seed_sequence(make):
+def test_env_i_gets_the_ith_child_of_the_seed_sequence(make_any, cartpole):
     """Each env starts as a lone Gymnasium env does when reset with its child seed."""
-    observations, _ = make("CartPole-v1", 4).reset(seed=123)
-    lone = gym.make("CartPole-v1")
+    observations, _ = make_any(cartpole, 4).reset(seed=123)
+    lone = gym.make(cartpole)
     children = np.random.SeedSequence(123).spawn(4)
     for i, child in enumerate(children):
         seed = int(child.generate_state(1, np.uint32)[0] >> 1)
@@ -94,9 +103,9 @@ def test_env_i_gets_the_ith_child_of_the_seed_sequence(make):
         assert np.array_equal(lone.reset(seed=seed)[0], observations[i])
 
 
-def test_without_a_seed_envs_differ(make):
+def test_without_a_seed_envs_differ(make_any, cartpole):
     """Nobody gets a neighbour's stream by default."""
-    observations, _ = make("CartPole-v1", 4).reset()
+    observations, _ = make_any(cartpole, 4).reset()
     assert len(np.unique(observations, axis=0)) == 4
 
 
@@ -125,16 +134,17 @@ def test_threads_refuse_what_they_cannot_isolate():
         rookery.make_vec(GlobalDice, 2, backend="thread", workers=2)
 
 
-@pytest.mark.parametrize("backend_workers", [("process", 2), ("process", 8), ("thread", 4), ("serial", 1)], ids=str)
-def test_send_and_recv_give_the_same_trajectories(backend_workers):
+@pytest.mark.parametrize(
+    ("any_backend", "workers"), [("process", 2), ("process", 8), ("thread", 4), ("serial", 1), ("kernel", 1)], ids=str
+)
+def test_send_and_recv_give_the_same_trajectories(make_any, cartpole, workers):
     """With batch_size below num_envs the order of arrival varies; what each env does, does not."""
-    backend, workers = backend_workers
     steps, n = 30, 8
     actions = np.random.default_rng(0).integers(0, 2, (steps, n))
-    reference = serial("CartPole-v1", n)
+    reference = serial(cartpole, n)
     reference.reset(seed=9)
     expected = [reference.step(row) for row in actions]
-    envs = rookery.make_vec("CartPole-v1", n, backend=backend, workers=workers, batch_size=3)
+    envs = make_any(cartpole, n, workers=workers, batch_size=3)
     envs.reset(seed=9)
     envs.send(actions[0])
     taken = np.zeros(n, int)
@@ -150,12 +160,11 @@ def test_send_and_recv_give_the_same_trajectories(backend_workers):
         more = ids[taken[ids] < steps]
         if len(more):
             envs.send(actions[taken[more], more], more)
-    envs.close()
 
 
-def step_in_two_threads(make, seconds):
-    expected, until = record(serial("CartPole-v1", 4)), time.monotonic() + seconds
-    engines = [make("CartPole-v1", 4) for _ in range(2)]
+def step_in_two_threads(make, cartpole, seconds):
+    expected, until = record(serial(cartpole, 4)), time.monotonic() + seconds
+    engines = [make(cartpole, 4) for _ in range(2)]
 
     def repeat(envs):
         while time.monotonic() < until:
@@ -165,24 +174,24 @@ def step_in_two_threads(make, seconds):
         list(threads.map(repeat, engines))
 
 
-def test_engines_in_two_threads_do_not_meet(make):
+def test_engines_in_two_threads_do_not_meet(make_any, cartpole):
     """Each steps its own envs and gives its own numbers, however often the threads take turns."""
-    step_in_two_threads(make, 0.5)
+    step_in_two_threads(make_any, cartpole, 0.5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["process"])
 def test_process_engines_in_two_threads_for_a_minute(make):
     """The same where most is shared: with plain loops, the parent's memory barriers are Python's."""
-    step_in_two_threads(make, 60)
+    step_in_two_threads(make, "CartPole-v1", 60)
 
 
-def test_groups_give_the_same_trajectories(make):
+def test_groups_give_the_same_trajectories(make_any, cartpole):
     """Two groups stepped in turns see what the same envs see in lock-step."""
     actions = np.random.default_rng(0).integers(0, 2, (20, 6))
-    whole = serial("CartPole-v1", 6)
+    whole = serial(cartpole, 6)
     whole.reset(seed=4)
-    envs = make("CartPole-v1", 6, groups=2)
+    envs = make_any(cartpole, 6, groups=2)
     envs.reset(seed=4)
     first, second = envs.groups
     first.send(actions[0][:3])
@@ -197,9 +206,9 @@ def test_groups_give_the_same_trajectories(make):
             assert all(np.array_equal(e[part], g) for e, g in zip(expected[:4], got[:4], strict=True))
 
 
-def test_disabled_mode_waits_for_reset_mask(make):
+def test_disabled_mode_waits_for_reset_mask(make_any, counter):
     """With autoreset off, an ended env must be reset by mask, and then goes on; the others are not disturbed."""
-    envs = make(Counter, 3, autoreset_mode="disabled", env_kwargs={"length": 2})
+    envs = make_any(counter, 3, autoreset_mode="disabled", env_kwargs={"length": 2})
     envs.reset(seed=1)
     envs.step([0, 0, 0])
     _, _, terminated, _, _ = envs.step([0, 0, 0])

@@ -9,6 +9,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from rookery.worlds.kernel import KernelWorld
+from rookery.worlds.random import uniform
+
 SPACES = {
     "box": spaces.Box(-1, 1, (3,), np.float32),
     "box-scalar": spaces.Box(-1, 1, (), np.float64),
@@ -85,6 +88,32 @@ class Counter(gym.Env):
 
     def double(self, x, plus=0):
         return 2 * x + plus
+
+
+class CounterWorld(KernelWorld):
+    """`Counter` as a kernel world."""
+
+    observation_space = Counter.observation_space
+    action_space = Counter.action_space
+    state = {"count": "f8", "drawn": "f8"}
+    parameters = {"length": 4, "start": 0.0, "scale": 1.0}
+    info = {"steps": "(1,)i8"}
+
+    @staticmethod
+    def reset(state, params):
+        state.count = params.start
+        state.drawn = uniform(state, 0.0, 1.0)
+
+    @staticmethod
+    def step(state, action, params, info):
+        state.count += params.scale
+        info.steps[0] = state.steps + 1
+        return float(action), state.steps + 1 == params.length
+
+    @staticmethod
+    def observe(state, out):
+        out[0] = state.count
+        out[1] = state.drawn
 
 
 class Informer(gym.Env):
