@@ -307,15 +307,19 @@ def curriculum(kind, folder, episodes):
 
 
 def run_file(path, num_envs, **keys):
-    section = {"threads": 1}
+    """With few updates: what is learned does not matter here."""
+    section = {"threads": 1, "updates_per_step": 0.1}
     return rookery.train(
         path, num_envs=num_envs, runs_dir=str(path.parent), seed=5, monitor=QUIET, dqn=section, sac=section,
         eval_num_games=2, league={"every": 2000}, checkpoints={"keep": 100}, **keys,
     )  # fmt: skip
 
 
+KINDS = [pytest.param("DDDQN", marks=pytest.mark.slow), "SAC"]  # the first has a world of its own to be compiled
+
+
 @pytest.mark.parametrize("num_envs", [1, 4, 8])
-@pytest.mark.parametrize("kind", ["DDDQN", pytest.param("SAC", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", KINDS)
 def test_phases_have_the_same_boundaries_with_any_number_of_envs(tmp_path, kind, num_envs):
     """A curriculum file of four phases runs through, with a phase after each 8 episodes."""
     result = run_file(curriculum(kind, tmp_path, 8), num_envs)
@@ -325,7 +329,7 @@ def test_phases_have_the_same_boundaries_with_any_number_of_envs(tmp_path, kind,
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # SAC with one env updates at every step
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("num_envs", [1, 4, 8])
 @pytest.mark.parametrize("kind", ["DDDQN", "SAC"])
 def test_forty_episodes_a_phase(tmp_path, kind, num_envs):
@@ -357,17 +361,22 @@ def check_resumed(whole, folder, wanted):
     return seen
 
 
-@pytest.mark.parametrize("kind", ["DDDQN", pytest.param("SAC", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_curriculum_resumed_at_any_phase_equals_uninterrupted(tmp_path, kind):
     """From checkpoints in the middle of phases and at their beginnings, to the same end."""
     whole = run_file(curriculum(kind, tmp_path, 8), 4)
-    assert check_resumed(whole, tmp_path, lambda saved: True) >= {1, 2, 3}
+    assert check_resumed(whole, tmp_path, after_the_first_phase) == {1, 2, 3}
+
+
+def after_the_first_phase(saved):
+    """The longest way to the end, and nothing that the others do not show."""
+    return saved["course"]["phases"]["index"] > 0
 
 
 def test_self_play_of_ppo_resumed_anywhere_equals_uninterrupted(tmp_path):
     """The same for an on-policy learner, whose rollouts are completed at the end of a phase."""
-    whole = rookery.train(hockey("ppo", tmp_path, name="whole"))
-    assert len(check_resumed(whole, tmp_path, lambda saved: True)) >= 3
+    whole = rookery.train(hockey("ppo", tmp_path, name="whole", checkpoints={"every_episodes": 7, "keep": 100}))
+    assert len(check_resumed(whole, tmp_path, after_the_first_phase)) >= 2
 
 
 # --- other people's games ---------------------------------------------------------------------------------------------

@@ -71,6 +71,7 @@ def test_batch_size_and_threads_change_nothing(threads):
             assert all(np.array_equal(a, b[:n]) for a, b in zip(mine, first, strict=True))
 
 
+@pytest.mark.slow  # it has to be compiled for this alone; test_parallel.py has the same in plain Python
 def test_each_player_has_a_row():
     """Two rows an env: each sees the other's game turned by half a turn, and one's goal is the other's loss."""
     joint = rookery.make_vec(TWO, 2, backend="kernel")

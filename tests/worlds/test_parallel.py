@@ -15,7 +15,8 @@ from gymnasium import spaces
 import rookery
 from rookery.engine.seeding import env_seeds
 from rookery.errors import OptionError, SpaceError, UsageError, WorldError
-from rookery.worlds.hockey.world import HockeyRows
+from rookery.worlds.env import KernelEnv
+from rookery.worlds.hockey.world import Hockey, HockeyRows
 from rookery.worlds.kernel import KernelWorld
 from rookery.worlds.parallel import KernelParallelEnv
 from worlds.samples import Tug, Walker
@@ -66,12 +67,27 @@ def test_pettingzoos_own_checks_pass(world, plain):
     parallel_seed_test(lambda: KernelParallelEnv(world, plain=plain), num_cycles=60)
 
 
-def test_hockey_passes_pettingzoos_checks():
+@pytest.mark.parametrize("plain", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_hockey_passes_pettingzoos_checks(plain):
     """The same for hockey, whose agents have names."""
-    env = KernelParallelEnv(HockeyRows)
+    env = KernelParallelEnv(HockeyRows, plain=plain)
     assert env.possible_agents == ["player_one", "player_two"]
-    parallel_api_test(env, num_cycles=300)
-    parallel_seed_test(lambda: KernelParallelEnv(HockeyRows), num_cycles=300)
+    parallel_api_test(env, num_cycles=60)
+    parallel_seed_test(lambda: KernelParallelEnv(HockeyRows, plain=plain), num_cycles=60)
+
+
+def test_each_hockey_player_has_a_row():
+    """What both see and get is what the game for two tells of them."""
+    joint, rows = KernelEnv(Hockey, plain=True), KernelParallelEnv(HockeyRows, plain=True)
+    one, info = joint.reset(seed=1)
+    both, _ = rows.reset(seed=1)
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        assert np.array_equal(both["player_one"], one) and np.array_equal(both["player_two"], info["obs_agent_two"])
+        actions = rng.uniform(-1, 1, (2, 4)).astype(np.float32)
+        one, reward, *_, info = joint.step(actions.ravel())
+        both, rewards, *_ = rows.step(dict(zip(rows.possible_agents, actions, strict=True)))
+        assert rewards["player_one"] == reward
 
 
 def test_same_numbers_as_in_a_batch():
