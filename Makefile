@@ -13,8 +13,8 @@ PYTEST := $(BIN)/python -m pytest -q
 TOGETHER := -n 2 --dist worksteal
 PARTS := test-together test-alone test-plain
 WHICH := and not slow
-PLAIN := tests/test_loops.py tests/faults/test_01_worker_killed.py tests/faults/test_02_hung_step.py tests/conformance \
-	--ignore tests/conformance/test_portable_state.py --ignore tests/conformance/test_saved_wrappers.py \
+PLAIN := tests/test_loops.py tests/conformance/test_contract.py tests/conformance/test_trajectories.py \
+	tests/conformance/test_odd_results.py tests/faults/test_01_worker_killed.py tests/faults/test_02_hung_step.py \
 	-k 'not thread and not kernel and not spawn'
 
 # What `make train` trains on and for how long; left empty, the world's recipe decides.

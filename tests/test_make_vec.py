@@ -336,10 +336,18 @@ def test_an_env_that_refuses_random_actions_is_not_measured(caplog):
     assert "not measured, as a step with a random action raised ValueError: illegal move" in caplog.text
 
 
+class Sleeper(Counter):
+    """Sleeps for a minute in every step."""
+
+    def step(self, action):
+        time.sleep(60)
+        return super().step(action)
+
+
 def test_measuring_an_env_that_hangs_ends(monkeypatch):
     """With a step_timeout; the engine then finds the hang as in any other step."""
     monkeypatch.setattr("rookery.engine.probe.START_SECONDS", 2.0)
-    envs = rookery.make_vec(lambda: SlowEnv(60), 2, step_timeout=0.2, close_timeout=0.5)
+    envs = rookery.make_vec(Sleeper, 2, step_timeout=0.1, close_timeout=0.5)
     envs.reset(seed=1)
     with pytest.raises(rookery.errors.StepTimeout):
         envs.step([0, 0])

@@ -48,7 +48,7 @@ def test_a_known_world_is_learned(world: str, learner: str, steps: int, goal: fl
     check_learned(tmp_path, world, goal, steps // 20, learner=learner, steps=steps)
 
 
-@pytest.mark.parametrize("goal", [-4.0, pytest.param(1.0, marks=pytest.mark.slow)])
-def test_hockey_is_learned_against_the_weak_script(goal: float, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_hockey_is_won_against_the_weak_script(tmp_path: Path) -> None:
     """By chance it is -8 or less, with a deviation of 1.4 for 40 games; above 1, more games are won than lost."""
-    check_learned(tmp_path, "hockey", goal, 75_000, steps=3_000_000)
+    check_learned(tmp_path, "hockey", 1.0, 75_000, steps=3_000_000)
