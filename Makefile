@@ -13,6 +13,8 @@ PYTEST := $(BIN)/python -m pytest -q
 TOGETHER := -n 2 --dist worksteal
 PARTS := test-together test-alone test-plain
 WHICH := and not slow
+ALONE = $(shell grep -rl --include='*.py' mark.alone tests)
+# By their names: threads and kernels have no such loops, and how workers start has nothing to do with them.
 PLAIN := tests/test_loops.py tests/conformance/test_contract.py tests/conformance/test_trajectories.py \
 	tests/conformance/test_odd_results.py tests/faults/test_01_worker_killed.py tests/faults/test_02_hung_step.py \
 	-k 'not thread and not kernel and not spawn'
@@ -89,7 +91,7 @@ test-together: $(READY)
 	$(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)'
 
 test-alone: $(READY)
-	$(PYTEST) -m 'alone $(WHICH)' tests
+	$(PYTEST) -m 'alone $(WHICH)' $(ALONE)
 
 test-plain: $(READY)  ## the engine's tests without its compiled loops
 	ROOKERY_PLAIN=1 $(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(PLAIN)

@@ -70,6 +70,7 @@ def check_continuation(make, world, folder, num_envs=3, before=50, after=100, **
         other.close()
 
 
+@pytest.mark.parametrize("backend", ["serial", "process"])  # in threads envs are saved as in series
 @pytest.mark.parametrize("name", CONTINUOUS + TABULAR)
 def test_gymnasium_envs_go_on_exactly(make, name, tmp_path):
     """The state of the env, of its generator, its time limit, its statistics and the frames before."""

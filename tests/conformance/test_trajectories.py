@@ -162,7 +162,7 @@ def test_send_and_recv_give_the_same_trajectories(make_any, cartpole, workers):
             envs.send(actions[taken[more], more], more)
 
 
-def step_in_two_threads(make, cartpole, seconds):
+def step_two_at_once(make, cartpole, seconds):
     expected, until = record(serial(cartpole, 4)), time.monotonic() + seconds
     engines = [make(cartpole, 4) for _ in range(2)]
 
@@ -174,16 +174,16 @@ def step_in_two_threads(make, cartpole, seconds):
         list(threads.map(repeat, engines))
 
 
-def test_engines_in_two_threads_do_not_meet(make_any, cartpole):
-    """Each steps its own envs and gives its own numbers, however often the threads take turns."""
-    step_in_two_threads(make_any, cartpole, 0.5)
+def test_two_engines_at_once_do_not_meet(make_any, cartpole):
+    """In two threads: each steps its own envs and gives its own numbers, however often the threads take turns."""
+    step_two_at_once(make_any, cartpole, 0.5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["process"])
-def test_process_engines_in_two_threads_for_a_minute(make):
+def test_two_engines_at_once_for_a_minute(make):
     """The same where most is shared: with plain loops, the parent's memory barriers are Python's."""
-    step_in_two_threads(make, "CartPole-v1", 60)
+    step_two_at_once(make, "CartPole-v1", 60)
 
 
 def test_groups_give_the_same_trajectories(make_any, cartpole):
