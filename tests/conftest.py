@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
+import shutil
+import tempfile
 
 import pytest
+
+# What this user trusts is kept apart from what tests train with.
+STATE = os.environ["ROOKERY_STATE"] = tempfile.mkdtemp(prefix="rookery-state-")
 
 
 @pytest.hookimpl(trylast=True)
@@ -13,3 +19,7 @@ def pytest_collection_finish() -> None:
     and looking through them would take longer than most tests."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(STATE, ignore_errors=True)

@@ -13,7 +13,7 @@ from rookery import __version__, cli_convert, cli_gameboy, cli_league, cli_train
 from rookery.cli_parser import Parser
 from rookery.cli_runs import check_file, check_seed
 from rookery.errors import BadValue, EnvError, OptionError, RestartLimit, RookeryError, WorkerDied
-from rookery.say import meanwhile
+from rookery.say import meanwhile, printable_lines
 
 GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
 ENV_FAILED = (BadValue, EnvError, RestartLimit, WorkerDied)
@@ -42,16 +42,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return GOOD
     except ENV_FAILED as error:
-        print(f"rookery: {str(error).rstrip()}{_hint(options, error)}", file=sys.stderr)
+        print(f"rookery: {printable_lines(error).rstrip()}{_hint(options, error)}", file=sys.stderr)
         return BAD
     except RookeryError as error:
-        print(f"rookery: {error}", file=sys.stderr)
+        print(f"rookery: {printable_lines(error)}", file=sys.stderr)
         return USAGE
     except Exception as error:  # noqa: BLE001 - raised by the user's env: they want its place, not ours
         if _is_about_a_file(error):
-            print(f"rookery: {error}", file=sys.stderr)
+            print(f"rookery: {printable_lines(error)}", file=sys.stderr)
             return USAGE
-        print(f"{_failure_text(error)}{_hint(options, error)}", file=sys.stderr)
+        print(f"{printable_lines(_failure_text(error))}{_hint(options, error)}", file=sys.stderr)
         return BAD
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 from rookery.cli_runs import Command, Commands
@@ -26,17 +27,18 @@ def add_commands(commands: Commands, command: Command) -> None:
 
 def _convert(options: argparse.Namespace) -> int:
     from rookery.config.convert import converted, kind_of
+    from rookery.files import replace_file
 
     source, target = Path(options.source), Path(options.target) if options.target else None
     kind = kind_of(source, target)
-    if target is not None and target.exists() and not options.force:
+    if target is not None and os.path.lexists(target) and not options.force:
         raise OptionError(f"{target} is there already; --force writes over it")
     text = converted(source, kind)
     if target is not None:
         try:
-            target.write_text(text, encoding="utf-8")
+            replace_file(target, [text.encode()])
         except OSError as error:
-            raise OptionError(f"{target} cannot be written ({error.strerror})") from None
+            raise OptionError(f"{target} cannot be written ({error.strerror or error})") from None
     if options.json:
         from rookery.tools import show
 

@@ -66,6 +66,10 @@ class CheckpointError(RookeryError, ValueError):
     """A checkpoint is damaged, incomplete or of another kind of run; the message says which file and why."""
 
 
+class FileError(RookeryError, OSError):
+    """A file or folder is not what it should be: a link, a pipe, or too large; the message names it."""
+
+
 class RunError(RookeryError, RuntimeError):
     """A run cannot be found, continued or shown."""
 

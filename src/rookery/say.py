@@ -12,6 +12,21 @@ _log = logging.getLogger("rookery")
 _shown: list[str] = []  # what `meanwhile` has left on the terminal's last line
 
 
+def printable(text: object) -> str:
+    """A name as it can be shown: what would move a cursor, begin a line or hide is written as its code.
+
+    >>> print(printable("run\n\x1b[2J"))
+    run\\n\\x1b[2J
+    """
+    shown = str(text)
+    return shown if shown.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
+
+
+def printable_lines(text: object) -> str:
+    """The same for a message, whose lines stay lines."""
+    return "\n".join(map(printable, str(text).split("\n")))
+
+
 def say(line: str) -> None:
     """Tell of a choice or a fallback. `logging.getLogger("rookery").setLevel("WARNING")` silences it."""
     if not _log.hasHandlers():
@@ -21,7 +36,17 @@ def say(line: str) -> None:
     if _log.level == logging.NOTSET:
         _log.setLevel(logging.INFO)
     _take_back()
-    _log.info(line)
+    _log.info(printable_lines(line))
+
+
+def confirmed(question: str) -> bool | None:
+    """What somebody at the terminal says to a question; None where nobody can be asked."""
+    if not sys.stdin.isatty() or not sys.stderr.isatty():
+        return None
+    _take_back()
+    sys.stderr.write(f"rookery: {printable(question)} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 @contextmanager
@@ -32,7 +57,7 @@ def meanwhile(what: str) -> Iterator[None]:
         return
     _take_back()
     _shown.append(what)
-    sys.stderr.write(f"{what} ...")
+    sys.stderr.write(f"{printable(what)} ...")
     sys.stderr.flush()
     try:
         yield

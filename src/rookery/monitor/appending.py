@@ -7,14 +7,19 @@ import os
 from io import FileIO
 from pathlib import Path
 
+from rookery.files import named, open_to_append
 
-def open_to_append(path: Path) -> FileIO:
-    """Without a buffer: what a failed write leaves in a buffer would fail once more at `close`."""
+
+def growing(path: Path) -> FileIO:
+    """A file to append to. Without a buffer: what a failed write leaves in a buffer would fail once more at `close`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    return FileIO(path, "a+")
+    file = FileIO(open_to_append(path), "a+")
+    file.name = str(path)  # not the descriptor's number, as errors tell it
+    return file
 
 
 def append(file: FileIO, record: bytes) -> None:
     """Write `record`; a disk that took only a part of it is full."""
-    if file.write(record) != len(record):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file.name))
+    with named(Path(file.name)):
+        if file.write(record) != len(record):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

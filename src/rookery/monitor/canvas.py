@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 from rookery.errors import MissingExtra
+from rookery.files import beside, named
 
 
 def figure_class() -> Any:
@@ -21,9 +21,5 @@ def figure_class() -> Any:
 def save_figure(figure: Any, out: Path, dpi: int = 200) -> None:
     """Beside first and then renamed, so that a picture is never half there."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    beside = out.with_name(f".{out.stem}.{os.getpid()}{out.suffix}")
-    try:
-        figure.savefig(beside, dpi=dpi)
-        os.replace(beside, out)
-    finally:
-        beside.unlink(missing_ok=True)
+    with beside(out) as unfinished, named(out):
+        figure.savefig(unfinished, dpi=dpi, format=out.suffix[1:])

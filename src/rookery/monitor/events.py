@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from time import time as unix_time
 from typing import Any, Protocol
 
-from rookery.say import say
+from rookery.say import printable, printable_lines, say
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,18 @@ class Sinks(list[Sink]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def shown(event: Event) -> Event:
+    """An event as a terminal can show it: names in it, which may be anybody's, move no cursor and begin no line."""
+    values = {printable(name): _as_text(name, value) for name, value in event.values.items()}
+    return Event(event.kind, event.step, values, event.time)
+
+
+def _as_text(name: str, value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    return printable_lines(value) if name in ("text", "reason") else printable(value)
 
 
 def scalars(event: Event) -> dict[str, float]:

@@ -9,7 +9,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from rookery.monitor.appending import append, open_to_append
+from rookery.monitor.appending import append, growing
 from rookery.monitor.events import Event
 
 METRICS, EVALUATIONS = "metrics.jsonl", "evaluations.jsonl"
@@ -89,7 +89,7 @@ def _plain(value: Any) -> Any:
 
 def _open(path: Path) -> FileIO:
     """Open for appending, without the half line that a killed run may have left."""
-    file = open_to_append(path)
+    file = growing(path)
     end = file.seek(0, os.SEEK_END)
     file.seek(max(0, end - LONGEST_LINE))
     tail = file.read()

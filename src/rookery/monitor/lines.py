@@ -7,7 +7,7 @@ import sys
 from typing import Any, TextIO
 
 from rookery.monitor import summary
-from rookery.monitor.events import Event, Sink
+from rookery.monitor.events import Event, Sink, shown
 from rookery.monitor.figures import count, duration, number, percent, rate, score, setting
 from rookery.monitor.picture import Picture
 
@@ -25,6 +25,7 @@ class Lines:
         self._last_time = self._last_done = 0.0
 
     def write(self, event: Event) -> None:
+        event = shown(event)
         self._picture.add(event)
         if event.kind == "start":
             self._put(_start_line(event.values))

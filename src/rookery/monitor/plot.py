@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rookery.files import own_folder
 from rookery.monitor.canvas import figure_class, save_figure
 from rookery.monitor.events import Event
 from rookery.monitor.figures import opponents_met, setting
@@ -23,7 +24,7 @@ Curve = tuple[np.ndarray, np.ndarray]
 def plot_run(folder: str | Path) -> Path | None:
     """Draw `plots/learning.png` of the run in `folder`; if that cannot be, say why in one line and return None."""
     try:
-        return draw(Path(folder) / METRICS, Path(folder) / "plots" / "learning.png")
+        return draw(Path(folder) / METRICS, own_folder(Path(folder) / "plots") / "learning.png")
     except Exception as error:  # noqa: BLE001 - a picture is never worth a run
         say(f"no plot was drawn: {error or type(error).__name__}")
         return None

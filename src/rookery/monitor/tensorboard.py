@@ -13,7 +13,8 @@ import struct
 from io import FileIO
 from pathlib import Path
 
-from rookery.monitor.appending import append, open_to_append
+from rookery.files import own_folder
+from rookery.monitor.appending import append, growing
 from rookery.monitor.events import Event, scalars
 
 DT_STRING = 7
@@ -29,7 +30,7 @@ class TensorBoard:
 
     def write(self, event: Event) -> None:
         if self._file is None:
-            self._file = open_to_append(self._folder / _file_name(event.time))
+            self._file = growing(own_folder(self._folder) / _file_name(event.time))
             self._record(event, 0, _text(3, "brain.Event:2"))
         if event.kind == "start" and event.values.get("resumed_from") is not None:
             # What an earlier process wrote beyond its checkpoint is forgotten by TensorBoard at this message.

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rookery.monitor import summary
-from rookery.monitor.events import Event
+from rookery.monitor.events import Event, shown
 from rookery.monitor.panel import RunPanel
 from rookery.monitor.picture import Picture
 
@@ -38,7 +38,7 @@ class Terminal:
     ) -> None:
         """Draw on `stream` (standard error), or on a rich `console` of the caller's."""
         self.picture = Picture(total_steps)
-        self._console = console or Console(file=stream or sys.stderr, highlight=False)
+        self._console = console or Console(file=stream or sys.stderr, highlight=False, markup=False, emoji=False)
         self._live: Live | None = None
         self._budget = Budget(clock)
         self._size = self._console.size
@@ -46,6 +46,7 @@ class Terminal:
         self._redirected: list[tuple[logging.StreamHandler[Any], Any]] = []
 
     def write(self, event: Event) -> None:
+        event = shown(event)
         self.picture.add(event)
         if event.kind == "end":
             self.close()
@@ -164,6 +165,6 @@ def print_summary(values: Mapping[str, Any], stream: TextIO) -> None:
         table.add_row(name, Text(text, overflow="fold"))
     for what, command in summary.commands(values):
         table.add_row(what, Text(command, "cyan", overflow="fold"))
-    console = Console(file=stream, highlight=False)
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
     console.print()
     console.print(table)

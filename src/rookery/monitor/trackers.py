@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from rookery.errors import MissingExtra, OptionError
+from rookery.files import read_plain, replace_file
 from rookery.monitor.events import Event, scalars
 
 FACTS = ("run", "world", "learner", "num_envs", "backend", "workers", "groups", "device", "steps", "seed")
+LONGEST_ID = 1 << 20
 
 
 class Tracker(ABC):
@@ -47,11 +49,11 @@ class Tracker(ABC):
     def _begin(self, facts: Mapping[str, Any]) -> None:
         id_file = Path(facts["path"]) / f"{self.package}.id"
         resumed = facts.get("resumed_from") is not None and id_file.is_file()
-        known = id_file.read_text().strip() if resumed else None
+        known = read_plain(id_file, LONGEST_ID).decode("utf-8", "replace").strip() if resumed else None
         told = {name: facts[name] for name in FACTS if facts.get(name) is not None}
         run_id = self._start(str(facts["run"]), Path(facts["path"]), told, known)
         self._started = True
-        id_file.write_text(run_id + "\n")
+        replace_file(id_file, [f"{run_id}\n".encode()])
 
     def _finish(self, reason: str) -> None:
         self._started = False

@@ -78,7 +78,7 @@ class _Paper(Console):
 
 def console() -> Console:
     """Results go to standard output, so that they can be piped; everything else goes to standard error."""
-    return _Paper(highlight=False)
+    return _Paper(highlight=False, markup=False, emoji=False)  # names are shown as they are
 
 
 def table(title: str, *columns: str) -> Table:

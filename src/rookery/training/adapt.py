@@ -7,12 +7,16 @@ written down with its step, and a resumed run makes the same changes at the same
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
+
+from rookery.files import open_to_append, read_plain
 
 WINDOW = 2.0  # seconds over which a rate is measured, after as long to settle
 WORTH_IT = 1.05  # more envs must be this much faster
 LOOK_AGAIN = 30  # windows
+LONGEST = 16 << 20  # bytes of changes
 
 
 class Adaptive:
@@ -72,7 +76,7 @@ class Adaptive:
         if wanted != num_envs:
             self._settled = False
             if self.log is not None:
-                with self.log.open("a") as file:
+                with os.fdopen(open_to_append(self.log), "a") as file:
                     file.write(json.dumps([steps, wanted]) + "\n")
         return wanted
 
@@ -80,10 +84,10 @@ class Adaptive:
 def _read(log: Path | None) -> list[tuple[int, int]]:
     """Earlier changes; a half-written last line does not count."""
     entries: list[tuple[int, int]] = []
-    for line in log.read_text().splitlines() if log is not None and log.exists() else []:
+    for line in read_plain(log, LONGEST).splitlines() if log is not None and log.exists() else []:
         try:
             step, envs = json.loads(line)
             entries.append((int(step), int(envs)))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError, RecursionError):
             break
     return entries

@@ -18,41 +18,66 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from rookery.errors import CheckpointError, OptionError
-from rookery.say import say
-from rookery.training.files import sync_folder
-from rookery.training.sealed import as_json, parsed, read_manifest, safetensors, verified, write_file, write_manifest
+from rookery.files import own_folder, sync_folder
+from rookery.say import printable, say
+from rookery.training.sealed import (
+    as_json,
+    contents,
+    parsed,
+    read_manifest,
+    safetensors,
+    verified,
+    write_file,
+    write_manifest,
+)
 from rookery.training.tree import Tree, escape, put_together, take_apart
 
 STATE = "state.json"
 UNFINISHED = ".unfinished-"  # folders being written or removed
-NAME = re.compile(r"step-(\d{12,})(?:-(\d+))?")
+LARGEST_STATE, LARGEST_AGENT = 128 << 20, 2 << 30  # bytes, of what is read before anything is known about it
+NAME = re.compile(r"step-([0-9]{12,18})(?:-([0-9]{1,9}))?")
+Check = Callable[[Tree], None]
+# What reading a file raises that is whole, but was made by somebody who wished to do harm.
+MALFORMED = (
+    SafetensorError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError, MemoryError,
+    AssertionError,
+)  # fmt: skip
 
 
-def save(folder: Path, tree: Tree, *, score: float | None = None) -> None:
-    """Write `tree` to the new folder `folder`. If that fails, nothing has changed and nothing is left behind."""
+def told(error: BaseException) -> str:
+    """The first words of an error that came of a hostile file."""
+    return printable(f"{type(error).__name__}: {error}")[:200]
+
+
+def save(folder: Path, tree: Tree, *, score: float | None = None, run: str | None = None) -> None:
+    """Write `tree` to the new folder `folder`, as a checkpoint of the run with this id. If that fails, nothing has
+    changed and nothing is left behind."""
     folder = Path(folder)
-    if folder.exists():
-        raise CheckpointError(f"{folder} exists already")
+    if os.path.lexists(folder):
+        raise CheckpointError(f"{printable(folder)} exists already")
     values, arrays = take_apart(tree)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(folder.parent)
-    with _workshop(folder.parent) as (beside, fd):
+    own_folder(folder.parent)
+    prefix = UNFINISHED if run is None else f"{UNFINISHED}{run}-"
+    _sweep(folder.parent, prefix)
+    with _workshop(folder.parent, prefix) as (beside, fd):
         files = {STATE: write_file(beside / STATE, [as_json(values)])}
         for part in tree:
             mine = {name: array for name, array in arrays.items() if name.partition(".")[0] == escape(part)}
             if mine:
                 files[_arrays_of(part)] = write_file(beside / _arrays_of(part), safetensors(mine))
-        write_manifest(beside, files, None if score is None or math.isnan(score) else float(score))
+        _check_sizes(files)
+        write_manifest(beside, files, None if score is None or math.isnan(score) else float(score), run)
         os.fsync(fd)
         beside.rename(folder)
         try:
@@ -68,18 +93,21 @@ def load(folder: Path, only: Sequence[str] | None = None) -> Tree:
     folder = Path(folder)
     try:
         files = read_manifest(folder)["files"]
-        values = parsed(folder / STATE, verified(folder / STATE, files[STATE]).read_bytes())
+        values = parsed(folder / STATE, contents(verified(folder / STATE, files[STATE], LARGEST_STATE), LARGEST_STATE))
         if only is not None:
             values = _some(folder, values, only)
         arrays: dict[str, np.ndarray] = {}
         for name in map(_arrays_of, values):
             if name in files:
-                arrays |= load_file(verified(folder / name, files[name]))
+                arrays |= load_file(verified(folder / name, files[name], _most(name)))
         return put_together(values, arrays)
     except OSError as error:
-        raise CheckpointError(f"{error.filename or folder} cannot be read: {error.strerror or error}") from error
-    except (SafetensorError, KeyError, TypeError, AttributeError) as error:  # as it was written, but not by us
-        raise CheckpointError(f"{folder} does not hold a state tree: {error}") from error
+        place = printable(error.filename or folder)
+        raise CheckpointError(f"{place} cannot be read: {error.strerror or error}") from error
+    except CheckpointError:
+        raise
+    except MALFORMED as error:  # as it was written, but not by us
+        raise CheckpointError(f"{printable(folder)} does not hold a state tree: {told(error)}") from error
 
 
 class Place(NamedTuple):
@@ -93,13 +121,15 @@ class Place(NamedTuple):
 class Checkpoints:
     """The checkpoints of one run: the last `keep` of them, and the one with the highest score.
 
-    The score is in the checkpoint's own manifest, so there is no second file that could disagree.
+    The score is in the checkpoint's own manifest, so there is no second file that could disagree. So is the run's id:
+    in a folder that is not the run's own, only what has it is ever removed.
     """
 
-    def __init__(self, folder: Path, keep: int = 3) -> None:
+    def __init__(self, folder: Path, keep: int = 3, run: str | None = None, own: bool = True) -> None:
+        """`run` is the run's id; `own` says that nobody else writes to the folder."""
         if keep < 1:
             raise OptionError(f"keep should be at least 1, got {keep}")
-        self.folder, self.keep = Path(folder), keep
+        self.folder, self.keep, self.run, self.own = Path(folder), keep, run, own
 
     def save(self, step: int, tree: Tree, *, score: float | None = None) -> Path:
         """Save as the newest checkpoint, and only then remove what is no longer wanted. Later steps go as well: they
@@ -108,7 +138,7 @@ class Checkpoints:
         path = self.folder / f"step-{step:012d}{f'-{twin.edition + 1}' if twin else ''}"
         if score is None and twin:  # the same agent: what was measured holds for it still
             score = _score(twin.path)
-        save(path, tree, score=score)
+        save(path, tree, score=score, run=self.run)
         self._prune(step, path)
         return path
 
@@ -124,15 +154,15 @@ class Checkpoints:
         """The checkpoint with the highest score, the earliest of equal ones; None if none has a score."""
         return next((place.path for place in _ranked(self._places())), None)
 
-    def load_latest(self, only: Sequence[str] | None = None) -> tuple[int, Tree]:
-        """Step and tree of the newest checkpoint that is whole."""
-        return self._first_whole(self._places()[::-1], only)
+    def load_latest(self, only: Sequence[str] | None = None, check: Check = lambda tree: None) -> tuple[int, Tree]:
+        """Step and tree of the newest checkpoint that is whole, and of which `check` raises no CheckpointError."""
+        return self._first_whole(self._places()[::-1], only, check)
 
-    def load_best(self, only: Sequence[str] | None = None) -> tuple[int, Tree]:
-        """Step and tree of the best checkpoint that is whole; where there are no scores, of the newest."""
+    def load_best(self, only: Sequence[str] | None = None, check: Check = lambda tree: None) -> tuple[int, Tree]:
+        """As `load_latest`, of the best checkpoint; where there are no scores, of the newest."""
         places = self._places()
         ranked = _ranked(places)
-        return self._first_whole(ranked + [place for place in places[::-1] if place not in ranked], only)
+        return self._first_whole(ranked + [place for place in places[::-1] if place not in ranked], only, check)
 
     def _places(self) -> list[Place]:
         """All checkpoints, the newest last."""
@@ -143,11 +173,12 @@ class Checkpoints:
                     places.append(Place(int(match[1]), int(match[2] or 1), path))
         return sorted(places)
 
-    def _first_whole(self, places: Iterable[Place], only: Sequence[str] | None) -> tuple[int, Tree]:
+    def _first_whole(self, places: Iterable[Place], only: Sequence[str] | None, check: Check) -> tuple[int, Tree]:
         first: CheckpointError | None = None
         for place in places:
             try:
                 tree = load(place.path, only)
+                check(tree)
             except CheckpointError as error:
                 say(f"{error}; looking for an earlier checkpoint")
                 first = first or error
@@ -155,7 +186,8 @@ class Checkpoints:
                 if first:
                     say(f"using the checkpoint of step {place.step}")
                 return place.step, tree
-        raise CheckpointError(f"there is no whole checkpoint in {self.folder}") from first
+        why = f": {first}" if first else ""
+        raise CheckpointError(f"there is no whole checkpoint in {printable(self.folder)}{why}") from first
 
     def _prune(self, step: int, new: Path) -> None:
         earlier = [place for place in self._places() if place.step < step]
@@ -163,9 +195,16 @@ class Checkpoints:
         kept += _ranked([*earlier, kept[-1]])[:1]
         wanted = {place.path for place in kept}
         for place in self._places():
-            if place.path not in wanted:
+            if place.path not in wanted and self._is_mine(place.path):
                 with suppress(OSError):  # the next save tries again
                     _remove(place.path)
+
+    def _is_mine(self, path: Path) -> bool:
+        """Whether this run wrote a checkpoint. In its own folder, so did those who tell nothing of that."""
+        if path.is_symlink():
+            return False
+        author = _fact(path, "run")
+        return author == self.run or (author is None and self.own)
 
 
 def _ranked(places: Iterable[Place]) -> list[Place]:
@@ -175,9 +214,14 @@ def _ranked(places: Iterable[Place]) -> list[Place]:
 
 
 def _score(folder: Path) -> float | None:
+    score = _fact(folder, "score")
+    return score if isinstance(score, float) else None
+
+
+def _fact(folder: Path, name: str) -> Any:
+    """What a checkpoint's manifest says of it; None if it says nothing, or is damaged."""
     with suppress(CheckpointError, OSError, KeyError, TypeError):
-        score = read_manifest(folder)["score"]
-        return score if isinstance(score, float) else None
+        return read_manifest(folder)[name]
     return None
 
 
@@ -185,22 +229,36 @@ def _arrays_of(part: str) -> str:
     return f"{escape(part)}.safetensors"
 
 
+def _check_sizes(files: dict[str, Any]) -> None:
+    """Refuse to write what nobody would read again."""
+    for name, most in ((STATE, LARGEST_STATE), (_arrays_of("agent"), LARGEST_AGENT)):
+        if files.get(name, {"bytes": 0})["bytes"] > most:
+            raise CheckpointError(f"{name} would have {files[name]['bytes']:,} bytes, and {most:,} are the most")
+
+
+def _most(name: str) -> int:
+    """How many bytes a file of arrays may have: what fits into memory or, of an agent's nets, far less."""
+    return LARGEST_AGENT if name == _arrays_of("agent") else psutil.virtual_memory().total
+
+
 def _some(folder: Path, values: Tree, only: Sequence[str]) -> Tree:
     for part in only:
         if part not in values:
-            raise CheckpointError(f"{folder} has no part {part!r}; it has {', '.join(values)}")
+            raise CheckpointError(
+                f"{printable(folder)} has no part {part!r}; it has {', '.join(map(printable, values))}"
+            )
     return {part: values[part] for part in only}
 
 
 @contextmanager
-def _workshop(parent: Path) -> Iterator[tuple[Path, int]]:
+def _workshop(parent: Path, prefix: str = UNFINISHED) -> Iterator[tuple[Path, int]]:
     """A folder to write in, and its descriptor; gone afterwards, unless it was renamed. It stays locked meanwhile: that
     tells it from one that a killed process has left."""
-    beside = parent / f"{UNFINISHED}{uuid.uuid4().hex}"
+    beside = parent / f"{prefix}{uuid.uuid4().hex}"
     beside.mkdir()
     fd = -1
     try:
-        fd = os.open(beside, os.O_RDONLY | os.O_DIRECTORY)
+        fd = os.open(beside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         with suppress(OSError):  # not every file system has locks for folders
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield beside, fd
@@ -212,11 +270,11 @@ def _workshop(parent: Path) -> Iterator[tuple[Path, int]]:
             os.close(fd)
 
 
-def _sweep(parent: Path) -> None:
-    """Remove what processes that were killed while saving have left."""
-    for left in parent.glob(f"{UNFINISHED}*"):
-        with suppress(OSError):  # somebody is writing it, or it is gone already
-            fd = os.open(left, os.O_RDONLY | os.O_DIRECTORY)
+def _sweep(parent: Path, prefix: str = UNFINISHED) -> None:
+    """Remove what processes that were killed while saving have left, under names that begin so."""
+    for left in parent.glob(f"{prefix}*"):
+        with suppress(OSError):  # somebody is writing it, it is gone already, or it is a link
+            fd = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(left, ignore_errors=True)

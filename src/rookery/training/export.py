@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,9 +19,10 @@ from torch import Tensor, nn
 
 import rookery
 from rookery.errors import MissingExtra, OptionError, RunError
+from rookery.files import replace_file
 from rookery.learners.agent import Agent
 from rookery.learners.observations import MASK_KEY, Leaf
-from rookery.training.files import replace_file
+from rookery.say import confirmed, printable
 from rookery.training.trained import Trained, open_run
 
 NEEDED = ("onnx", "onnxscript", "onnxruntime")
@@ -36,6 +38,7 @@ def export_onnx(
     out: str | Path | None = None,
     best: bool = False,
     mask: bool | None = None,
+    overwrite: bool = False,
 ) -> Path:
     """Write the policy of a run to `out` (`policy.onnx` in the run's folder), with its normaliser inside.
 
@@ -46,7 +49,8 @@ def export_onnx(
     Outputs: "action", the likeliest one as the env wants it, and "next_memory" of a recurrent policy.
 
     The model's answers to random observations are compared with the agent's before it is left anywhere. Its metadata
-    tell the run, world, step, learner and version of rookery.
+    tell the run, world, step, learner and version of rookery. A file that is there already is only replaced with
+    `overwrite`, or after a question on the terminal.
     """
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
@@ -61,10 +65,22 @@ def export_onnx(
         "rookery": rookery.__version__,
     }
     path = Path(out) if out is not None else trained.run.path / "policy.onnx"
+    check_new(path, overwrite)
     contents = to_onnx(model, facts)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, [contents])
     return path
+
+
+def check_new(path: Path, overwrite: bool) -> None:
+    """Ask before a file is written over; refuse where nobody can be asked."""
+    if overwrite or not os.path.lexists(path):
+        return
+    answer = confirmed(f"{path} is there already. Write over it?")
+    if answer is None:
+        raise OptionError(f"{printable(path)} is there already; --force (overwrite=True in Python) writes over it")
+    if not answer:
+        raise OptionError(f"{printable(path)} is left as it is, as you did not say yes")
 
 
 def title(world: str) -> str:

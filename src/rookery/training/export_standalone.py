@@ -11,12 +11,12 @@ from gymnasium import spaces
 
 import rookery
 from rookery.errors import OptionError, RunError
+from rookery.files import replace_file
 from rookery.learners.agent import Agent
 from rookery.standalone.describe import describe
 from rookery.standalone.trial import CALLS, answers
 from rookery.standalone.writer import standalone_text
-from rookery.training.export import Exported, agree, gives_masks, nudged, title
-from rookery.training.files import replace_file
+from rookery.training.export import Exported, agree, check_new, gives_masks, nudged, title
 from rookery.training.load import agent_from
 from rookery.training.seats import Seat
 from rookery.training.shipped import shipped_tree
@@ -28,14 +28,19 @@ PLAYER = spaces.Box(-1, 1, (4,), np.float32)  # of hockey, as the original game 
 
 
 def export_standalone(
-    run: str | Path | None, runs_dir: str | Path = "runs", out: str | Path | None = None, best: bool = False
+    run: str | Path | None,
+    runs_dir: str | Path = "runs",
+    out: str | Path | None = None,
+    best: bool = False,
+    overwrite: bool = False,
 ) -> Path:
     """Write the agent of a run to the Python file `out` (`agent.py` in the run's folder); of no run, the hockey agent
     that comes with rookery (`hockey_agent.py`).
 
     The file's class `Agent` is made without arguments; its `act(observation)` takes one observation or a batch of them,
     and gives actions as the run's world wants them; an agent of hockey always gives the four numbers of the original
-    game. The file is run on its own before it is left anywhere, and its answers are compared with the agent's.
+    game. The file is run on its own before it is left anywhere, and its answers are compared with the agent's. One that
+    is there already is only replaced with `overwrite`, or after a question on the terminal.
     """
     about: dict[str, Any]
     if run is None:
@@ -48,6 +53,7 @@ def export_standalone(
         path = Path(out or trained.run.path / "agent.py")
     if path.suffix != ".py":
         raise OptionError(f"a standalone agent is a Python file: its name should end in .py, got {path.name!r}")
+    check_new(path, overwrite)
     about |= {"learner": saved["learner"], "rookery": rookery.__version__}
     text = checked_text(saved, about, is_masked, path.stem)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,8 +15,10 @@ from typing import Any
 
 import psutil
 
+from rookery import forks
 from rookery.errors import RunBusy
-from rookery.say import say
+from rookery.files import open_plain
+from rookery.say import printable, say
 
 # A flock belongs to the opened file, not to the process: the kernel drops it when the last descriptor closes, so a
 # killed holder leaves nothing stale, and a second attempt by this very process is refused as well. A POSIX record lock
@@ -24,17 +26,6 @@ from rookery.say import say
 # folder. In return a forked worker shares the flock, and would hold it after our death: so it closes its copy at once,
 # and whoever finds the holder dead waits for workers that have not come to that yet.
 PATIENCE = 3.0  # seconds
-_held: set[int] = set()
-
-
-def _let_go_in_child() -> None:
-    for fd in _held:
-        with suppress(OSError):
-            os.close(fd)
-    _held.clear()
-
-
-os.register_at_fork(after_in_child=_let_go_in_child)
 
 
 class Lock:
@@ -42,23 +33,23 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        _held.add(self._fd)
+        self._fd = open_plain(path, os.O_RDWR | os.O_CREAT)
+        forks.keep_from_children(self._fd)
         try:
             self._take(time.monotonic() + PATIENCE)
         except BlockingIOError:
             holder = self._describe()
             self.release()
-            raise RunBusy(f"{path.parent} is in use by {holder}; wait for it, or start a run of another name") from None
+            raise RunBusy(
+                f"{printable(path.parent)} is in use by {holder}; wait for it, or start a run of another name"
+            ) from None
         except OSError as error:
             say(f"{path.parent} cannot be locked ({error.strerror}): take care that no second process works in it")
         self._sign()
 
     def release(self) -> None:
         """Let others in. The file stays: whoever removed it might remove the next holder's."""
-        if self._fd in _held:
-            _held.discard(self._fd)
-            os.close(self._fd)
+        forks.close(self._fd)
 
     def __enter__(self) -> Lock:
         return self
@@ -78,7 +69,10 @@ class Lock:
             time.sleep(0.02)
 
     def _sign(self) -> None:
-        """For the message that others get; a full disk is no reason not to begin."""
+        """For the message that others get; a full disk is no reason not to begin. A file that has a second name is not
+        written to: it may be anything."""
+        if os.fstat(self._fd).st_nlink > 1:
+            return
         about = {"pid": os.getpid(), "host": socket.gethostname(), "started": time.time()}
         with suppress(OSError):
             os.ftruncate(self._fd, 0)
@@ -88,7 +82,7 @@ class Lock:
         """What the holder has written of itself; nothing if that cannot be read."""
         with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
             about = json.loads(os.pread(self._fd, 4096, 0))
-            if 0 < about["pid"] < 2**31 and 0 <= about["started"] < 1e11:
+            if type(about["pid"]) is int and 0 < about["pid"] < 2**31 and 0 <= about["started"] < 1e11:
                 return about
         return {}
 
@@ -106,4 +100,4 @@ class Lock:
         if not about:
             return "another process"
         since = datetime.fromtimestamp(about["started"]).isoformat(" ", "seconds")
-        return f"process {about['pid']} on {about.get('host')}, since {since}"
+        return f"process {about['pid']} on {printable(about.get('host'))}, since {since}"

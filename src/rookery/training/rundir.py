@@ -7,17 +7,26 @@ import json
 import os
 import re
 import time
+import uuid
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from rookery.errors import RunError
-from rookery.training.files import replace_file
+from rookery.errors import FileError, RunError
+from rookery.files import open_plain, read_plain, replace_file
+from rookery.say import printable
 from rookery.training.lock import Lock
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=,@-]{0,99}")
 SHOWN = 10  # names in an error message
+LARGEST = 16 << 20  # bytes of a file that is read at once
+LONGEST_LINE = 1 << 20  # bytes of a line of metrics
+ADDED_TO = (
+    "run.lock", "metrics.jsonl", "evaluations.jsonl", "num_envs.jsonl", "checkpoints", "tensorboard", "plots", "videos",
+    "league",
+)  # fmt: skip
+ID = re.compile(r"[0-9a-f]{32}")
 
 
 class RunDir:
@@ -27,7 +36,8 @@ class RunDir:
         """The run in `path`. With a `checkpoint_dir` its checkpoints are in a folder of the run's name in there, which
         `write_config` records; without, they are where the config says, or in the run's own folder."""
         self.path = Path(path)
-        self.name = os.path.basename(os.path.abspath(path))  # also of "."
+        self._folder_name = os.path.basename(os.path.abspath(path))  # also of "."
+        self.name = printable(self._folder_name)  # whatever somebody has called it
         self.config, self.summary = self.path / "config.json", self.path / "summary.json"
         self.metrics, self.evaluations = self.path / "metrics.jsonl", self.path / "evaluations.jsonl"
         self.tensorboard = self.path / "tensorboard"
@@ -58,9 +68,9 @@ class RunDir:
                 run.path.mkdir()  # whoever makes the folder has the name
             except FileExistsError:
                 continue
-            except OSError as error:
-                raise RunError(f"no run can be kept in {base} ({error.strerror})") from None
-            run._write(run._birth, {"created": time.time()})
+            except (OSError, ValueError) as error:
+                raise RunError(f"no run can be kept in {printable(base)} ({_why(error)})") from None
+            run.remember(created=time.time(), id=uuid.uuid4().hex)
             return run
         raise AssertionError
 
@@ -70,12 +80,14 @@ class RunDir:
         runs = cls.all(base)
         if run == "latest":
             if not runs:
-                raise RunError(f"there are no runs in {base}")
+                raise RunError(f"there are no runs in {printable(base)}")
             return runs[-1]
         for path in (Path(base) / run, Path(run)):
             if _is_run(path):
                 return cls(path)
-        raise RunError(f"there is no run {str(run)!r} in {base}{_near(str(run), [found.name for found in runs])}")
+        raise RunError(
+            f"there is no run {str(run)!r} in {printable(base)}{_near(str(run), [found.name for found in runs])}"
+        )
 
     @classmethod
     def all(cls, base: Path) -> list[RunDir]:
@@ -89,18 +101,55 @@ class RunDir:
         """When the run was first started, in seconds since 1970."""
         try:
             return float(self._read(self._birth)["created"])
-        except (RunError, KeyError, TypeError, ValueError):  # made by hand, or copied in part
+        except (RunError, KeyError, TypeError, ValueError, OverflowError):  # made by hand, or copied in part
             return (self.config if self.config.exists() else self.path).stat().st_mtime
 
     # --- contents -----------------------------------------------------------------------------------------------
 
     @property
+    def id(self) -> str | None:
+        """What tells this run from all others, wherever its folder is; None of a run made before there were ids."""
+        found = self.birth().get("id")
+        return found if isinstance(found, str) and ID.fullmatch(found) else None
+
+    @property
     def checkpoints(self) -> Path:
         """Where the run's checkpoints are."""
-        place = self._checkpoint_dir
+        place: Any = self._checkpoint_dir
         if place is None and self.config.exists():
-            place = (self.read_config().get("checkpoints") or {}).get("dir")
-        return self.path / "checkpoints" if place is None else Path(place) / self.name
+            section = self.read_config().get("checkpoints")
+            place = section.get("dir") if isinstance(section, dict) else None
+        if place is None:
+            return self.path / "checkpoints"
+        if not isinstance(place, (str, Path)) or "\0" in str(place):
+            raise RunError(f"{printable(self.config)} is damaged: `checkpoints.dir` is {place!r:.60}, and no folder")
+        return Path(place) / self._folder_name
+
+    @property
+    def keeps_checkpoints_outside(self) -> bool:
+        """Whether they are in a folder that is not the run's own."""
+        return not self.checkpoints.resolve().is_relative_to(self.path.resolve())
+
+    def birth(self) -> dict[str, Any]:
+        """What was written down when the run began; nothing if that cannot be read."""
+        try:
+            return self._read(self._birth)
+        except RunError:
+            return {}
+
+    def remember(self, **facts: Any) -> None:
+        """Write down more of that."""
+        self._write(self._birth, {**self.birth(), **facts})
+
+    def refuse_links(self) -> None:
+        """Refuse to go on in a folder where something leads out of it that a run adds to. All else that it writes is
+        new, and takes the place of a link."""
+        for name in ADDED_TO:
+            if (self.path / name).is_symlink():
+                raise FileError(
+                    f"{printable(self.path / name)} is a link that leads elsewhere, and a run writes to its own folder "
+                    "only: remove it, or put what it leads to in its place"
+                )
 
     def read_config(self) -> dict[str, Any]:
         return self._read(self.config)
@@ -137,13 +186,13 @@ class RunDir:
 
     def _read(self, path: Path) -> dict[str, Any]:
         try:
-            value = json.loads(path.read_bytes())
+            value = json.loads(read_plain(path, LARGEST))
         except OSError as error:
-            raise RunError(f"{path} cannot be read: {error.strerror}") from error
+            raise RunError(f"{printable(path)} cannot be read: {error.strerror or error}") from error
         except (ValueError, RecursionError) as error:
-            raise RunError(f"{path} is damaged: it is not JSON ({error})") from error
+            raise RunError(f"{printable(path)} is damaged: it is not JSON ({error})") from error
         if not isinstance(value, dict):
-            raise RunError(f"{path} is damaged: it holds a {type(value).__name__}, not an object")
+            raise RunError(f"{printable(path)} is damaged: it holds a {type(value).__name__}, not an object")
         return value
 
     def _write(self, path: Path, contents: dict[str, Any]) -> None:
@@ -153,21 +202,25 @@ class RunDir:
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        why = "it is a file" if folder.is_file() else error.strerror
-        raise RunError(f"{folder} cannot be the folder for runs or checkpoints: {why}") from None
+    except (OSError, ValueError) as error:
+        why = "it is a file" if isinstance(error, FileExistsError) else _why(error)
+        raise RunError(f"{printable(folder)} cannot be the folder for runs or checkpoints: {why}") from None
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _is_run(path: Path) -> bool:
     try:
         return (path / "run.json").is_file() or (path / "config.json").is_file()
-    except OSError:  # a name too long to be one
+    except (OSError, ValueError):  # a name too long to be one
         return False
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        yield from file
+    with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
+        yield from iter(lambda: file.readline(LONGEST_LINE), b"")
 
 
 def _belongs(line: bytes, step: int) -> bool:

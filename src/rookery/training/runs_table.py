@@ -9,8 +9,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rookery.training.rundir import RunDir
+from rookery.files import open_plain, read_plain
+from rookery.say import printable
+from rookery.training.rundir import LARGEST, RunDir
 
+LARGEST_NUMBER, LONGEST_NAME = 1e300, 200
 TAIL = 1 << 16  # bytes from the end of the metrics, which may have grown for days
 COLUMNS = {
     "run": "name", "world": "world", "learner": "learner", "steps>": "steps", "episodes>": "episodes",
@@ -41,8 +44,8 @@ def row(run: RunDir) -> dict[str, Any]:
     best = [_number(summary.get("eval/best_return")), *returns]
     return {
         "name": run.name,
-        "world": _first(start.get("world"), config.get("world")),
-        "learner": _first(start.get("learner"), config.get("learner")),
+        "world": _name(_first(start.get("world"), config.get("world"))),
+        "learner": _name(_first(start.get("learner"), config.get("learner"))),
         "steps": _first(_number(last.get("step")), _number(summary.get("steps"))),
         "episodes": _first(_number(last.get("episodes")), _number(progress.get("episodes"))),
         "last_eval": _first(*returns[-1:], _number(summary.get("eval/return"))),
@@ -108,7 +111,7 @@ def _state(run: RunDir, last: dict[str, Any], readable: bool) -> str:
 def _busy(lock: Path) -> bool:
     """Whether a process holds the run's lock. It is only asked for: to take it would sign it."""
     try:
-        with lock.open("rb") as file:
+        with os.fdopen(open_plain(lock, os.O_RDONLY), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -127,7 +130,7 @@ def _when(run: RunDir, seconds: Any) -> str | None:
 
 def _object(path: Path) -> dict[str, Any]:
     try:
-        return _as_object(path.read_text(encoding="utf-8"))
+        return _as_object(read_plain(path, LARGEST).decode())
     except (OSError, ValueError):
         return {}
 
@@ -135,7 +138,7 @@ def _object(path: Path) -> dict[str, Any]:
 def _lines(path: Path) -> list[dict[str, Any]]:
     """The first line and the last ones; those that are torn or broken are passed over."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
             lines = [file.readline(TAIL)]
             rest = max(file.tell(), file.seek(0, os.SEEK_END) - TAIL)
             file.seek(rest)
@@ -161,5 +164,12 @@ def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
 
 
+def _name(value: Any) -> str | None:
+    return None if value is None else printable(value)[:LONGEST_NAME]
+
+
 def _number(value: Any) -> int | float | None:
-    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+    """A number that can be shown and compared."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if abs(value) < LARGEST_NUMBER else None

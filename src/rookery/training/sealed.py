@@ -13,16 +13,19 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import CheckpointError
+from rookery.files import named, read_plain
+from rookery.say import printable
 from rookery.training.tree import DTYPES
 
 VERSION = 1
 MANIFEST = "manifest.json"
+LARGEST_MANIFEST = 1 << 20
 
 
 def write_file(path: Path, parts: Iterable[Any]) -> dict[str, Any]:
     """Write a file through to the disk; returns its size and hash, for the manifest."""
     digest, size = hashlib.sha256(), 0
-    with path.open("xb") as file:
+    with path.open("xb") as file, named(path):
         for part in parts:
             digest.update(part)
             size += file.write(part)
@@ -31,35 +34,46 @@ def write_file(path: Path, parts: Iterable[Any]) -> dict[str, Any]:
     return {"bytes": size, "sha256": digest.hexdigest()}
 
 
-def write_manifest(folder: Path, files: dict[str, Any], score: float | None) -> None:
-    write_file(folder / MANIFEST, [_sealed({"version": VERSION, "score": score, "files": files})])
+def write_manifest(folder: Path, files: dict[str, Any], score: float | None, run: str | None = None) -> None:
+    """`run` is the id of the run that it belongs to, and that alone may remove it again."""
+    manifest = {"version": VERSION, "score": score, "files": files}
+    write_file(folder / MANIFEST, [_sealed(manifest if run is None else manifest | {"run": run})])
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """What should be in the folder: itself checked byte by byte, and its list of files against those that are there."""
     path = folder / MANIFEST
-    raw = _plain_file(path).read_bytes()
+    raw = contents(path, LARGEST_MANIFEST)
     manifest = parsed(path, raw)
     if (version := manifest.get("version")) != VERSION:
-        raise CheckpointError(f"{path} has version {version!r}, this rookery reads version {VERSION}")
+        raise CheckpointError(f"{printable(path)} has version {version!r}, this rookery reads version {VERSION}")
     manifest.pop("sha256", None)
     if _sealed(manifest) != raw:
-        raise CheckpointError(f"{path} is damaged: it does not match its own sha256")
+        raise CheckpointError(f"{printable(path)} is damaged: it does not match its own sha256")
     listed, there = {*manifest["files"], MANIFEST}, {path.name for path in folder.iterdir()}
     for name in sorted(listed ^ there):
-        raise CheckpointError(f"{folder / name} is {'missing' if name in listed else 'not part of the checkpoint'}")
+        raise CheckpointError(
+            f"{printable(folder / name)} is {'missing' if name in listed else 'not part of the checkpoint'}"
+        )
     return manifest
 
 
-def verified(path: Path, expected: dict[str, Any]) -> Path:
-    """The path, once its file was found to be as it was written."""
+def verified(path: Path, expected: dict[str, Any], most: int) -> Path:
+    """The path, once its file was found to be as it was written, and no larger than `most` bytes."""
     size = _plain_file(path).stat().st_size
+    if size > most:
+        raise CheckpointError(f"{printable(path)} is larger than anything of its kind: {size:,} bytes")
     if size != expected["bytes"]:
-        raise CheckpointError(f"{path} is damaged: it has {size} bytes instead of {expected['bytes']}")
+        raise CheckpointError(f"{printable(path)} is damaged: it has {size} bytes instead of {expected['bytes']}")
     with path.open("rb") as file:
         if hashlib.file_digest(file, "sha256").hexdigest() != expected["sha256"]:
-            raise CheckpointError(f"{path} is damaged: its sha256 is not the one in {MANIFEST}")
+            raise CheckpointError(f"{printable(path)} is damaged: its sha256 is not the one in {MANIFEST}")
     return path
+
+
+def contents(path: Path, most: int) -> bytes:
+    """What a file of a checkpoint holds, if it is no larger than `most` bytes."""
+    return read_plain(_plain_file(path), most)
 
 
 def safetensors(arrays: dict[str, np.ndarray]) -> Iterator[Any]:
@@ -91,9 +105,9 @@ def parsed(path: Path, raw: bytes) -> dict[str, Any]:
     try:
         value = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} is damaged: it is not JSON ({error})") from error
+        raise CheckpointError(f"{printable(path)} is damaged: it is not JSON ({error})") from error
     if not isinstance(value, dict):
-        raise CheckpointError(f"{path} is damaged: it holds a {type(value).__name__}, not an object")
+        raise CheckpointError(f"{printable(path)} is damaged: it holds a {type(value).__name__}, not an object")
     return value
 
 
@@ -104,5 +118,5 @@ def _sealed(manifest: dict[str, Any]) -> bytes:
 
 def _plain_file(path: Path) -> Path:
     if not stat.S_ISREG(path.lstat().st_mode):  # opening a pipe would hang
-        raise CheckpointError(f"{path} is not a plain file")
+        raise CheckpointError(f"{printable(path)} is not a plain file")
     return path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
 from fractions import Fraction
 from importlib.util import find_spec
 from itertools import chain, islice
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import MissingExtra, OptionError, RunError
+from rookery.files import beside, named
 from rookery.say import say
 
 FASTEST = {".mp4": 60, ".gif": 25, ".webp": 30}  # frames a second that are worth keeping
@@ -55,7 +55,7 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> None:
         raise RunError(f"{path} was not written: there is no frame to show")
     write: Callable[..., None] = _write_mp4 if path.suffix.lower() == ".mp4" else _write_images
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _beside(path) as unfinished:
+    with beside(path) as unfinished, named(path):
         write(unfinished, path.suffix.lower(), chain([first], pictures), first.shape[:2], fps)
 
 
@@ -130,16 +130,3 @@ def _pillow() -> Any:
     except ImportError as error:
         raise MissingExtra(f"a .gif or .webp needs Pillow ({error}): pip install 'rookery[render]'") from None
     return Image
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """A file to write to, which becomes `path` in the end or is removed."""
-    unfinished = path.with_name(f".{path.name}.new")
-    try:
-        yield unfinished
-        unfinished.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            unfinished.unlink()
-        raise

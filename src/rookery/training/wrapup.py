@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.config import RunConfig
+from rookery.files import own_folder
 from rookery.monitor.events import Event
 from rookery.training.leader import Leader
 from rookery.training.loop import Loop
@@ -51,7 +52,8 @@ def _pictures(run: RunDir, config: RunConfig, world: World, loop: Loop, reason: 
         from rookery.training.watch import record
 
         loop.crew.sinks.write(Event("doing", loop.steps, {"text": "recording a video"}))
-        made["video"] = record(world, loop.learner.agent, run.videos / "agent.mp4", loop.crew.evaluator.seed)
+        file = own_folder(run.videos) / "agent.mp4"
+        made["video"] = record(world, loop.learner.agent, file, loop.crew.evaluator.seed)
     return {name: str(path) for name, path in made.items() if path is not None}
 
 

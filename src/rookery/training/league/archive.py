@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import shutil
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.errors import CheckpointError
+from rookery.files import own_folder
 from rookery.training import checkpoint
 from rookery.training.league.ratings import Rating
 from rookery.training.league.standing import Standing, rating_state
@@ -105,11 +105,13 @@ class Archive:
         self.look_up(state)
         for member in self.active:
             self._read(member)
-        with suppress(FileNotFoundError):
-            for path in self.folder.iterdir():
-                if NAME.fullmatch(path.name) and self.find(path.name) is None:
-                    shutil.rmtree(path)
+        for path in own_folder(self.folder).iterdir():
+            if NAME.fullmatch(path.name) and self.find(path.name) is None and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
 
     def look_up(self, state: Tree) -> None:
         """Be as at `state()`, without touching a file."""
+        strange = next((name for name in state if not NAME.fullmatch(name)), None)
+        if strange is not None:  # names are folders, and should not lead out of this one
+            raise CheckpointError(f"{strange!r:.80} cannot be the name of an agent in a league")
         self.members = [Member.from_state(name, saved) for name, saved in state.items()]

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import RunError
-from rookery.training.files import replace_file
+from rookery.files import own_folder, read_plain, replace_file
+from rookery.say import printable
 from rookery.training.league.archive import FOLDER
 from rookery.training.league.ratings import Rating
 from rookery.training.league.results import Results, spearman
 
 FILE = "tournament.json"
+LARGEST = 64 << 20  # bytes: a few thousand players
 
 
 @dataclass(frozen=True)
@@ -98,15 +100,16 @@ class Report:
 
     @classmethod
     def from_json(cls, saved: dict[str, Any]) -> Report:
-        entries = [Entry(row["name"], row["run"], row["step"]) for row in saved["players"]]
+        entries = [Entry(printable(row["name"]), row["run"], row["step"]) for row in saved["players"]]
         results = Results(np.array(saved["won"], np.int64), np.array(saved["drawn"], np.int64))
-        ratings = [Rating(row["mu"], row["sigma"]) for row in saved["players"]]
+        if not results.won.shape == results.drawn.shape == (len(entries), len(entries)):
+            raise ValueError(f"{len(entries)} players do not fit {results.won.shape} games")
+        ratings = [Rating(float(row["mu"]), float(row["sigma"])) for row in saved["players"]]
         return cls(saved["world"], saved["games_per_pair"], saved["seed"], entries, results, ratings, saved["time"])
 
     def save(self, run: Path) -> Path:
         """Write it to the run's folder, in the place of the one before."""
-        path = run / FOLDER / FILE
-        path.parent.mkdir(exist_ok=True)
+        path = own_folder(run / FOLDER) / FILE
         replace_file(path, [json.dumps(self.as_json(), indent=2).encode(), b"\n"])
         return path
 
@@ -115,8 +118,8 @@ def last_report(run: Path) -> Report | None:
     """The tournament that was held last in a run; None if there was none."""
     path = run / FOLDER / FILE
     try:
-        return Report.from_json(json.loads(path.read_bytes()))
+        return Report.from_json(json.loads(read_plain(path, LARGEST)))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ArithmeticError, LookupError, RecursionError, TypeError, ValueError, AttributeError) as error:
         raise RunError(f"{path} cannot be used: {error}; `rookery league RUN --games 50` writes a new one") from error
