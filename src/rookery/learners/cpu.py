@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import platform
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
-from rookery.places import cache_folder
+from rookery.places import cache_folder, read_own, write_own
 
 if TYPE_CHECKING:
     from rookery.learners.api import Learner
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 KEEP_BELOW = 1 << 30
 ROUNDS = 7
+MOST_THREADS = 4096
 WORTH_A_THREAD = 0.7  # with another thread, work must take less than this share: beside other programs, threads that
 # wait for one another cost far more (measured: 30x for batches of 256 rows) than they can win
 
@@ -47,7 +48,7 @@ def choose_threads(work: Callable[[], None], label: str, cores: int) -> int:
     differently with another number of threads, and the same seed should give the same numbers tomorrow."""
     if cores == 1:
         return 1
-    path = cache_folder("threads") / "threads.json"
+    path = _known_file()
     key = f"{platform.node()} {platform.machine()} {cores} cores, torch {torch.__version__}: {label}"
     known = _read(path).get(key)
     if known is None:
@@ -55,6 +56,11 @@ def choose_threads(work: Callable[[], None], label: str, cores: int) -> int:
         _remember(path, key, measured)
         known = _read(path).get(key, measured)  # another process may have been first
     return known
+
+
+def _known_file() -> Path | None:
+    folder = cache_folder("threads")
+    return None if folder is None else folder / "threads.json"
 
 
 def _measure(work: Callable[[], None], cores: int) -> int:
@@ -78,20 +84,16 @@ def _measure(work: Callable[[], None], cores: int) -> int:
     return chosen
 
 
-def _read(path: Path) -> dict[str, int]:
+def _read(path: Path | None) -> dict[str, int]:
     try:
-        known = json.loads(path.read_text())
-        return {str(k): v for k, v in known.items() if isinstance(v, int) and v > 0}
-    except (OSError, ValueError, AttributeError):
+        known = json.loads(read_own(path)) if path else {}
+        return {str(k): v for k, v in known.items() if isinstance(v, int) and 0 < v <= MOST_THREADS}
+    except (OSError, ValueError, AttributeError, RecursionError):
         return {}
 
 
-def _remember(path: Path, key: str, threads: int) -> None:
+def _remember(path: Path | None, key: str, threads: int) -> None:
     """The first to write a key decides; without a place to write, each run measures anew."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_suffix(f".{os.getpid()}")
-        beside.write_text(json.dumps({key: threads} | _read(path)))
-        beside.replace(path)
-    except OSError:
-        pass
+    with suppress(OSError):
+        if path is not None:
+            write_own(path, json.dumps({key: threads} | _read(path)).encode())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from rookery.learners.cached_njit import cached_njit
 
-@numba.njit(cache=True, nogil=True)
+
+@cached_njit(nogil=True)
 def advantages(
     rewards: np.ndarray,
     values: np.ndarray,

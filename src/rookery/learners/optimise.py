@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
+
+from rookery.learners.cached_njit import cached_njit
 
 BETAS = 0.9, 0.999
 
@@ -73,7 +74,7 @@ class FlatAdam:
             mine.copy_(torch.from_numpy(np.array(state[name])))
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc"}, error_model="numpy")
+@cached_njit(nogil=True, fastmath={"reassoc"}, error_model="numpy")
 def _descend(
     weights: np.ndarray,
     gradient: np.ndarray,

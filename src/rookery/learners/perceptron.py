@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rookery.learners.cached_njit import cached_njit
+
 # A division that might raise would keep the compiler from making vector instructions (6x).
-compiled = numba.njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+compiled = cached_njit(nogil=True, fastmath=True, error_model="numpy")
 TANH, RELU = 0, 1
 KINDS = {"tanh": TANH, "relu": RELU}
 # tanh(x) = x P(x^2) / Q(x^2) to within 4e-7, from which compilers make vector instructions, unlike math.tanh.

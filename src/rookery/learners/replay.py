@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import psutil
 import torch
 from torch import Tensor
 
 from rookery.errors import CheckpointError, MemoryShortage, OptionError
+from rookery.learners.cached_njit import cached_njit
 from rookery.learners.observations import Leaf
 
 # Transitions: where they began, which of the rows they belong to, and their rewards and discounts side by side.
@@ -95,7 +95,7 @@ class Pending:
         self._rewards, self._heads, self._counts = (np.array(state[name]) for name in ("rewards", "heads", "counts"))
 
 
-@numba.njit(cache=True, nogil=True)
+@cached_njit(nogil=True)
 def _complete(
     queued: np.ndarray,
     heads: np.ndarray,

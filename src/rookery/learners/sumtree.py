@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from rookery.learners.cached_njit import cached_njit
 
 
 class SumTree:
@@ -61,7 +62,7 @@ class SumTree:
         self.set(np.arange(len(priorities)), np.asarray(priorities, np.float64))
 
 
-@numba.njit(cache=True, nogil=True)
+@cached_njit(nogil=True)
 def _set(sums: np.ndarray, peaks: np.ndarray, first_leaf: int, places: np.ndarray, priorities: np.ndarray) -> None:
     for k in range(len(places)):
         node = first_leaf + places[k]
@@ -73,7 +74,7 @@ def _set(sums: np.ndarray, peaks: np.ndarray, first_leaf: int, places: np.ndarra
             node //= 2
 
 
-@numba.njit(cache=True, nogil=True)
+@cached_njit(nogil=True)
 def _weigh(sums: np.ndarray, first_leaf: int, places: np.ndarray, exponent: float, weights: np.ndarray) -> None:
     least = np.inf
     for place in places:
@@ -82,7 +83,7 @@ def _weigh(sums: np.ndarray, first_leaf: int, places: np.ndarray, exponent: floa
         weights[k] = (least / sums[first_leaf + places[k]]) ** exponent
 
 
-@numba.njit(cache=True, nogil=True)
+@cached_njit(nogil=True)
 def _sample(sums: np.ndarray, first_leaf: int, uniform: np.ndarray, places: np.ndarray) -> None:
     share = sums[1] / len(uniform)
     for k in range(len(uniform)):

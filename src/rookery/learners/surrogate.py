@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+from rookery.learners.cached_njit import cached_njit
+
+compiled = cached_njit(nogil=True, error_model="numpy")
 Terms = tuple[float, float, float]  # divergence from the policy that acted, policy loss, entropy
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from rookery.engine.kernel import KernelEngine
 from rookery.learners.api import Learner
+from rookery.learners.cached_njit import cached_njit
 from rookery.learners.perceptron import forward
 from rookery.learners.ppo import FEW_ROWS, PPO
 from rookery.worlds.batch_loop import STEP
@@ -22,7 +22,7 @@ from rookery.worlds.native import call_entry
 from rookery.worlds.runner import TURN
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@cached_njit(nogil=True, error_model="numpy")
 def _roll(
     entry: int, plan: np.ndarray, plan_address: int, first: int, until: int, world: Any, net: Any, kept: Any, start: int
 ) -> tuple[int, int]:

@@ -6,25 +6,27 @@ use, and over the compiler and the processor. So an edit anywhere is noticed, an
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
+import re
 import sysconfig
-import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from rookery.places import cache_folder
+from rookery import forks
+from rookery.files import open_plain
+from rookery.places import cache_folder, read_own, write_own
 from rookery.worlds.translate import closed_over, codes, used_globals
 
+PATIENCE = 120.0  # seconds to wait for who compiles the same: no world takes as long
 STDLIB = sysconfig.get_paths()["stdlib"]
-
-
-def directory() -> Path:
-    """Where compiled kernels are kept."""
-    return cache_folder("kernels")
 
 
 def fingerprint(function: Any, circumstances: Any) -> str:
@@ -104,14 +106,29 @@ def _add_code(digest: Any, code: CodeType) -> None:
             digest.update(repr(constant).encode())
 
 
+def find(world: str, key: str, make: Callable[[], tuple[str, bytes]]) -> tuple[str, bytes]:
+    """The entry point's name and the object code: from disk or, if they are not there, made and kept. Of processes that
+    want the same at once, one makes it and the others wait for that."""
+    found = read(world, key)
+    if found is not None:
+        return found
+    with _alone(_path(world, key)):
+        found = read(world, key)
+        if found is None:
+            found = make()
+            write(world, key, *found)
+    return found
+
+
 def read(world: str, key: str) -> tuple[str, bytes] | None:
     """The entry point's name and the object code, if they are there and whole."""
     try:
-        head, _, code = _path(world, key).read_bytes().partition(b"\n")
+        path = _path(world, key)
+        head, _, code = read_own(path).partition(b"\n") if path else (b"", b"", b"")
         facts = json.loads(head)
         if facts["sha256"] == hashlib.sha256(code).hexdigest():
             return facts["entry"], code
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         pass
     return None
 
@@ -119,16 +136,38 @@ def read(world: str, key: str) -> tuple[str, bytes] | None:
 def write(world: str, key: str, entry: str, code: bytes) -> None:
     """Keep compiled code for the next start; where that is impossible, the next start compiles again."""
     facts = {"world": world, "entry": entry, "sha256": hashlib.sha256(code).hexdigest()}
-    target = _path(world, key)
+    path = _path(world, key)
+    with suppress(OSError):
+        if path is not None:
+            write_own(path, json.dumps(facts).encode() + b"\n" + code)
+
+
+@contextmanager
+def _alone(path: Path | None) -> Iterator[None]:
+    """Only one process at a time is in here for this path, as far as that can be had: who waits too long goes on, and
+    so does everyone where files cannot be locked. The lock of a process that died is free."""
+    fd = -1
+    with suppress(OSError):
+        if path is not None:
+            fd = open_plain(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+            forks.keep_from_children(fd)
+            _wait_for(fd, time.monotonic() + PATIENCE)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, beside = tempfile.mkstemp(dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(json.dumps(facts).encode() + b"\n" + code)
-        os.replace(beside, target)  # at once, so that a second process never sees half of it
-    except OSError:
-        return
+        yield
+    finally:
+        forks.close(fd)
 
 
-def _path(world: str, key: str) -> Path:
-    return directory() / f"{world}-{key[:24]}.kernel"
+def _wait_for(fd: int, deadline: float) -> None:
+    while time.monotonic() < deadline:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _path(world: str, key: str) -> Path | None:
+    folder = cache_folder("kernels")
+    return None if folder is None else folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '-', world)[:80]}-{key[:24]}.kernel"

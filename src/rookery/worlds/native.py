@@ -63,11 +63,7 @@ def entry_point(world: KernelWorld, checked: bool = False) -> Any:
     key = cache.fingerprint(loop, [names, easy, _forms(arena), _ENTRY, checked, _passes(), *_circumstances()])
     if key not in _loaded:
         _watch_loops()
-        found = cache.read(world.name, key)
-        if found is None:
-            say(f"compiling {world.name}: once for this machine, after which it is found on disk")
-            found = _compile(world, arena, loop, checked)
-            cache.write(world.name, key, *found)
+        found = cache.find(world.name, key, lambda: _compile(world, arena, loop, checked))
         _loaded[key] = _load(*found, PROTOTYPE)
     return _loaded[key][0]
 
@@ -76,10 +72,7 @@ def compiled(name: str, function: Any, signature: Any) -> Any:
     """A function of 64-bit numbers as a C function that releases the GIL. It is kept on disk as worlds are."""
     key = cache.fingerprint(function, [str(signature), *_circumstances()])
     if key not in _loaded:
-        found = cache.read(name, key)
-        if found is None:
-            found = _object_code(translate(function, _jit_own), signature)
-            cache.write(name, key, *found)
+        found = cache.find(name, key, lambda: _object_code(translate(function, _jit_own), signature))
         _loaded[key] = _load(*found, ctypes.CFUNCTYPE(*[ctypes.c_int64] * (1 + len(signature.args))))
     return _loaded[key][0]
 
@@ -102,6 +95,7 @@ def _forms(arena: Arena) -> list[tuple[Any, int]]:
 
 def _compile(world: KernelWorld, arena: Arena, loop: Any, checked: bool) -> tuple[str, bytes]:
     """The name of the entry point, and object code that holds it."""
+    say(f"compiling {world.name}: once for this machine, after which it is found on disk")
     rehearse(world)
     with explained(world):
         jit = partial(_jit, inlined=own_codes(world), checked=checked)

@@ -7,15 +7,13 @@ by running the game and writing to its memory.
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from rookery.places import cache_folder
+from rookery.places import cache_folder, read_own, write_own
 from rookery.worlds.gameboy.emulator import Emulator, version
 from rookery.worlds.gameboy.meadow import memory as mem
 from rookery.worlds.gameboy.meadow.game import rom
@@ -52,7 +50,10 @@ STARTS = (
 @cache
 def start_states() -> list[bytes]:
     """PyBoy's save states of all starts, in order; made at first use and kept in the cache folder if there is one."""
-    file = cache_folder("gameboy") / f"meadow-{_fingerprint()}.states"
+    folder = cache_folder("gameboy")
+    if folder is None:
+        return _make()
+    file = folder / f"meadow-{_fingerprint()}.states"
     states = _read(file)
     if states is None:
         states = _make()
@@ -93,7 +94,7 @@ def _fingerprint() -> str:
 def _read(file: Path) -> list[bytes] | None:
     """The states in a file, if it is there and whole."""
     try:
-        data = file.read_bytes()
+        data = read_own(file)
         states = zlib.decompress(data[32:])
     except (OSError, zlib.error):
         return None
@@ -104,15 +105,8 @@ def _read(file: Path) -> list[bytes] | None:
 
 
 def _write(file: Path, states: list[bytes]) -> None:
-    """Beside its place and then into it, since another process may be writing too; without a folder, not at all."""
+    """For the next time, if that can be."""
     together = b"".join(states)
     data = hashlib.sha256(together).digest() + zlib.compress(together, 1)
     with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        handle, beside = tempfile.mkstemp(dir=file.parent, prefix=file.name)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-            os.replace(beside, file)
-        except OSError:
-            os.unlink(beside)
+        write_own(file, data)
