@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import PurePath
 from typing import Any
 
@@ -12,12 +13,15 @@ from pydantic.fields import FieldInfo
 
 from rookery.config import fields, layers
 from rookery.config.curriculum import Phase
+from rookery.config.limits import check_size
 from rookery.config.nesting import Place, Steps, find, heading, written
 from rookery.config.schema import RunConfig
 from rookery.errors import ConfigError, OptionError
 from rookery.learners.options import OPTIONS
+from rookery.say import printable
 
 LONGEST_VALUE = 60
+MOST_TOLD = 30  # mistakes in one message
 NOTHING = ("none", "null")
 
 
@@ -101,11 +105,12 @@ def _plain_number(value: Any, whole: bool) -> Any:
 
 def _validated(given: Mapping[str, Any], where: str) -> RunConfig:
     tidied = tidy(given)
+    check_size(tidied, where or "the configuration")
     try:
         config = RunConfig.model_validate(tidied, strict=True)
         problems = [*_two_learning_rates(tidied), *_unable_phases(config)]
     except ValidationError as error:
-        problems = list(_problems(error, tidied))
+        problems = list(islice(_problems(error, tidied), MOST_TOLD + 1))
     if problems:
         raise ConfigError(told_together(problems, where))
     return config
@@ -114,9 +119,11 @@ def _validated(given: Mapping[str, Any], where: str) -> RunConfig:
 def told_together(problems: list[str], where: str = "") -> str:
     """All that is wrong, as one message."""
     beginning = f"{where}: " if where else ""
+    told = [printable(problem) for problem in problems[:MOST_TOLD]]
     if len(problems) == 1:
-        return beginning + problems[0]
-    return "\n  ".join([f"{beginning}{len(problems)} things are wrong", *problems])
+        return beginning + told[0]
+    count = len(problems) if len(problems) <= MOST_TOLD else f"more than {MOST_TOLD}"
+    return "\n  ".join([f"{beginning}{count} things are wrong", *told])
 
 
 def _problems(error: ValidationError, given: Mapping[str, Any]) -> Iterable[str]:

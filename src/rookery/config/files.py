@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Callable
@@ -11,16 +12,20 @@ from pathlib import Path
 from typing import Any
 
 from rookery.config.curriculum_json import from_json, is_curriculum
+from rookery.config.limits import LONGEST_KEY, MOST_VALUES, check_size
 from rookery.errors import ConfigError, MissingExtra
+from rookery.files import read_plain
+from rookery.say import printable, printable_lines
 
 LARGEST = 1 << 20  # a configuration is written by a person; what is larger is some other file
+MOST_DOTS = 300  # in a line
 YAML_NUMBER = re.compile(r"^[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+$")
 
 
 def is_config(source: str) -> bool:
     """Whether this names a config file rather than a world: by its suffix, or because there is such a file."""
     path = Path(source)
-    return path.suffix.lower() in READERS or (path.suffix not in ("", ".py") and path.is_file())
+    return path.suffix.lower() in READERS or (path.suffix not in ("", ".py") and os.path.isfile(path))
 
 
 def read_config(path: str | PathLike[str]) -> dict[str, Any]:
@@ -30,24 +35,25 @@ def read_config(path: str | PathLike[str]) -> dict[str, Any]:
     try:
         return from_json(content) if is_curriculum(content) else content
     except ConfigError as error:
-        raise ConfigError(f"{Path(path)}: {error}") from None
+        raise ConfigError(f"{printable(path)}: {error}") from None
 
 
 def read_file(path: str | PathLike[str]) -> dict[str, Any]:
     """The file's content as it stands there."""
-    file = Path(path)
+    file, shown = Path(path), printable(path)
     read = READERS.get(file.suffix.lower())
     if read is None:
-        raise ConfigError(f"{file}: cannot be read as a configuration; the name should end in {', '.join(READERS)}")
+        raise ConfigError(f"{shown}: cannot be read as a configuration; the name should end in {', '.join(READERS)}")
     try:
         content = read(_text(file))
+        check_size(content)
     except RecursionError:
-        raise ConfigError(f"{file}: is nested too deeply") from None
+        raise ConfigError(f"{shown}: is nested too deeply") from None
     except ValueError as error:  # a mistake that we found, or a number or date that cannot be one
-        raise ConfigError(f"{file}: {error}") from None
+        raise ConfigError(f"{shown}: {printable_lines(error)}") from None
     if not isinstance(content, dict):
         found = "nothing" if content is None else f"a {type(content).__name__}"
-        raise ConfigError(f"{file}: should hold keys with values, such as the key `world`, but holds {found}")
+        raise ConfigError(f"{shown}: should hold keys with values, such as the key `world`, but holds {found}")
     return content
 
 
@@ -57,14 +63,13 @@ class _Mistake(ValueError):
 
 def _text(file: Path) -> str:
     try:
-        with file.open("rb") as stream:
-            data = stream.read(LARGEST + 1)
+        if file.stat().st_size > LARGEST:
+            raise _Mistake(f"is larger than {LARGEST >> 20} MiB, which no configuration is")
+        data = read_plain(file, LARGEST)
     except FileNotFoundError:
         raise _Mistake("there is no such file") from None
     except OSError as error:
-        raise _Mistake(f"cannot be read ({error.strerror})") from None
-    if len(data) > LARGEST:
-        raise _Mistake(f"is larger than {LARGEST >> 20} MiB, which no configuration is")
+        raise _Mistake(f"cannot be read ({error.strerror or error})") from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -75,6 +80,9 @@ def _text(file: Path) -> str:
 
 
 def _toml(text: str) -> Any:
+    crowded = next((line for line in text.splitlines() if line.count(".") > MOST_DOTS), None)
+    if crowded is not None:  # a key with so many would take minutes to be read
+        raise _Mistake(f"holds a line with more than {MOST_DOTS:,} dots: {crowded[:40]!r}...")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -90,11 +98,11 @@ def _json(text: str) -> Any:
 
 def _once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     """A key that is there twice is a mistake, of which JSON and YAML would silently take the second half."""
-    content = dict(pairs)
-    if len(content) < len(pairs):
-        names = [key for key, _ in pairs]
-        twice = next(key for key in names if names.count(key) > 1)
-        raise _Mistake(f"holds the key `{twice}` twice")
+    content: dict[Any, Any] = {}
+    for key, value in pairs:
+        if key in content:
+            raise _Mistake(f"holds the key `{printable(key)[:LONGEST_KEY]}` twice")
+        content[key] = value
     return content
 
 
@@ -106,6 +114,19 @@ def _yaml(text: str) -> Any:
 
     class Loader(yaml.SafeLoader):
         """Safe, with 1e5 and 3e-4 as the numbers that they are in TOML, JSON and YAML 1.2."""
+
+        nodes = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.nodes += 1
+            if self.nodes > 2 * MOST_VALUES:
+                raise _Mistake(f"holds more than {MOST_VALUES:,} values, which no configuration does")
+            return super().compose_node(parent, index)
+
+        def get_single_data(self) -> Any:
+            node = self.get_single_node()
+            _check_expanded(node)
+            return None if node is None else self.construct_document(node)
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             plain = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
@@ -121,6 +142,24 @@ def _yaml(text: str) -> Any:
         raise _Mistake(f"is not valid YAML: {error.problem or error.context}{place}") from None
     except yaml.YAMLError as error:
         raise _Mistake(f"is not valid YAML: {error}") from None
+
+
+def _check_expanded(node: Any) -> None:
+    """Refuse YAML whose aliases stand for more than a configuration holds: ten lines of them can stand for billions."""
+    sizes: dict[int, int] = {}  # of nodes, by their identity; 0 while one is being looked at
+
+    def size(node: Any) -> int:
+        if id(node) not in sizes:
+            sizes[id(node)] = 0
+            items = node.value if isinstance(node.value, list) else ()
+            pairs = (item if isinstance(item, tuple) else (item,) for item in items)
+            sizes[id(node)] = 1 + sum(size(part) for pair in pairs for part in pair)
+        elif not sizes[id(node)]:
+            raise _Mistake("holds an alias of itself")
+        return sizes[id(node)]
+
+    if node is not None and size(node) > 2 * MOST_VALUES:
+        raise _Mistake(f"holds more than {MOST_VALUES:,} values once its aliases are expanded")
 
 
 READERS: dict[str, Callable[[str], Any]] = {".toml": _toml, ".json": _json, ".yaml": _yaml, ".yml": _yaml}

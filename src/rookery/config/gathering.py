@@ -10,6 +10,7 @@ from rookery.config.checking import check, tidy
 from rookery.config.curriculum_json import from_json, is_curriculum
 from rookery.config.files import is_config, read_config
 from rookery.config.layers import legacy, merge, parse_override
+from rookery.config.limits import check_size
 from rookery.errors import ConfigError
 
 
@@ -31,6 +32,7 @@ def gather_changes(overrides: Iterable[str] = (), **keywords: Any) -> dict[str, 
     """What is to be laid over a configuration that is there already, checked as far as it goes by itself; the arguments
     are those of `gather`."""
     parts = [_checked(parse_override(text), f"--set {text}") for text in overrides]
+    check_size(keywords, "the configuration")
     return merge(*parts, _checked(_given_keywords(keywords), ""))
 
 
@@ -42,6 +44,7 @@ def _checked(part: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _base(source: Any) -> tuple[dict[str, Any], str]:
     if isinstance(source, Mapping):
+        check_size(source, "the configuration")
         return from_json(source) if is_curriculum(source) else dict(source), ""
     if isinstance(source, (str, PathLike)):
         text = fspath(source)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
+from rookery.config.limits import DEEPEST, check_size
 from rookery.errors import ConfigError
 
 OLD_NAMES = {
@@ -49,8 +50,10 @@ def parse_override(text: str) -> dict[str, Any]:
     """
     key, equals, value = text.partition("=")
     if not equals or not all(part.strip() for part in key.split(".")):
-        raise ConfigError(f"--set {text}: should be KEY=VALUE, such as ppo.clip=0.1")
-    return nested(key, parse_value(value))
+        raise ConfigError(f"--set {text[:200]}: should be KEY=VALUE, such as ppo.clip=0.1")
+    found = parse_value(value)
+    check_size({key: found}, "--set")
+    return nested(key, found)
 
 
 def parse_value(text: str) -> Any:
@@ -60,9 +63,11 @@ def parse_value(text: str) -> Any:
     [8, 1000, 0.5, True, [64, 64], 'auto', '8']
     """
     text = text.strip()
+    if text.count(".") > DEEPEST:  # a table of such a depth, which would take minutes to be read
+        return text
     try:
         (value,) = tomllib.loads(f"x = {PYTHONIC.get(text, text)}").values()
-    except ValueError:
+    except (ValueError, RecursionError):
         return _loose_number(text)
     return value if isinstance(value, (bool, int, float, str, list, dict)) else text  # dates stay text
 
