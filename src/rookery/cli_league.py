@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.cli_runs import check_file, check_seed
+from rookery.cli_runs import check_file, check_seed, trust_argument
 from rookery.errors import MissingExtra, OptionError
 from rookery.training.needs import check_installed
 
@@ -46,6 +46,7 @@ def add_commands(commands: Commands, command: Command) -> None:
     parser.add_argument("--seed", type=int, metavar="N", help="the seed of the games (one of the run's own)")
     parser.add_argument("--plot", metavar="FILE", help="the picture (plots/league.png in the run's folder)")
     parser.add_argument("--runs-dir", default="runs", metavar="DIR", help="where runs are (runs)")
+    trust_argument(parser)
 
 
 def _league(options: argparse.Namespace) -> int:
@@ -94,8 +95,9 @@ def _played(options: argparse.Namespace, runs: list[RunDir]) -> Report:
     others = [who.strip() for who in options.others.split(",") if who.strip()]
     with _bar() as progress:
         return hold_tournament(
-            runs, options.games, others=others, runs_dir=options.runs_dir, seed=options.seed, progress=progress
-        )
+            runs, options.games, others=others, runs_dir=options.runs_dir, seed=options.seed, trust=options.trust,
+            progress=progress,
+        )  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -124,11 +126,12 @@ def _refuse_nothing(runs: list[RunDir], stored: list[StoredLeague], report: Repo
 
 def _drawn(wish: str | None, run: RunDir, stored: list[StoredLeague], report: Report | None) -> Path | None:
     """The picture; unless it was asked for, it is not worth failing for."""
+    from rookery.files import own_folder
     from rookery.say import say
     from rookery.training.league.plot import FILE, draw_league
 
     try:
-        return draw_league(stored, report, Path(wish) if wish else run.plots / FILE)
+        return draw_league(stored, report, Path(wish) if wish else own_folder(run.plots) / FILE)
     except (MissingExtra, OSError) as error:
         if wish:
             raise

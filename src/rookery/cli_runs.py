@@ -57,6 +57,14 @@ def _best_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--best", action="store_true", help="take the best checkpoint, not the latest")
 
 
+def trust_argument(parser: argparse.ArgumentParser) -> None:
+    """For commands that would run code which a run names."""
+    parser.add_argument(
+        "--trust", action="store_true",
+        help="run the code that the run names without a question, even if you have not trained with it here",
+    )  # fmt: skip
+
+
 def _find(options: argparse.Namespace) -> RunDir:
     from rookery.training.rundir import RunDir
 
@@ -83,6 +91,7 @@ def _add_resume(commands: Commands, command: Command) -> None:
     from rookery.config import parse_value
 
     _run_arguments(parser)
+    trust_argument(parser)
     parser.add_argument(
         "--steps", type=parse_value, metavar="N", help="train until there are so many steps in all (as before)"
     )
@@ -108,7 +117,7 @@ def _resume(options: argparse.Namespace) -> int:
         from rookery.training.run import resume
 
     with only_json(options.json):
-        result = resume(str(found.path), options.runs_dir, **wishes)
+        result = resume(str(found.path), options.runs_dir, trust=options.trust, **wishes)
     return told(result, options.json)
 
 
@@ -141,6 +150,7 @@ def _add_eval(commands: Commands, command: Command) -> None:
         help="draw actions by chance instead of taking the likeliest (as in the run's evaluations)",
     )  # fmt: skip
     _best_argument(parser)
+    trust_argument(parser)
 
 
 def _eval(options: argparse.Namespace) -> int:
@@ -150,7 +160,7 @@ def _eval(options: argparse.Namespace) -> int:
 
     world_options = merge(*(parse_override(text) for text in options.settings)) if options.settings else None
     wishes = {
-        "seed": options.seed, "best": options.best, "world": options.world,
+        "seed": options.seed, "best": options.best, "world": options.world, "trust": options.trust,
         "world_options": world_options, **({"deterministic": False} if options.stochastic else {}),
     }  # fmt: skip
     lone = ".py:" in options.name or (Path(options.name) / "manifest.json").is_file()  # an agent without a run
@@ -222,6 +232,7 @@ def _add_watch(commands: Commands, command: Command) -> None:
     parser.add_argument("--fps", type=int, metavar="N", help="frames in a second (as the world says)")
     parser.add_argument("--seed", type=int, metavar="N", help="the seed of the env (that of the run's evaluations)")
     _best_argument(parser)
+    trust_argument(parser)
 
 
 def _watch(options: argparse.Namespace) -> int:
@@ -243,7 +254,7 @@ def _watch(options: argparse.Namespace) -> int:
         path = watch(
             None if found is None else str(found.path), options.runs_dir, episodes=options.episodes, out=options.out,
             live=options.live, fps=options.fps, best=options.best, seed=options.seed, opponent=options.opponent,
-            grid=options.grid,
+            grid=options.grid, trust=options.trust,
         )  # fmt: skip
     return _told_path(path, options.json)
 
@@ -265,6 +276,7 @@ def _add_export(commands: Commands, command: Command) -> None:
         help="as one Python file with a class Agent, which needs NumPy alone (agent.py in the run's folder; "
         "hockey_agent.py here for hockey)",
     )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="write over a file that is there already")
     _best_argument(parser)
 
 
@@ -288,7 +300,9 @@ def _export_onnx(found: RunDir, options: argparse.Namespace) -> Path:
         from rookery.training.export import export_onnx
 
     with only_json(options.json):
-        return export_onnx(str(found.path), options.runs_dir, out=options.onnx or None, best=options.best)
+        return export_onnx(
+            str(found.path), options.runs_dir, out=options.onnx or None, best=options.best, overwrite=options.force
+        )
 
 
 def _export_standalone(found: RunDir | None, options: argparse.Namespace) -> Path:
@@ -298,7 +312,9 @@ def _export_standalone(found: RunDir | None, options: argparse.Namespace) -> Pat
 
     run = None if found is None else str(found.path)
     with only_json(options.json):
-        return export_standalone(run, options.runs_dir, out=options.standalone or None, best=options.best)
+        return export_standalone(
+            run, options.runs_dir, out=options.standalone or None, best=options.best, overwrite=options.force
+        )
 
 
 def _told_path(path: Path | None, as_json: bool) -> int:

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import copy
 import difflib
+import functools
 import importlib.util
+import os
+import re
 import sys
+import sysconfig
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,11 +23,14 @@ from typing import Any
 import gymnasium as gym
 
 from rookery.errors import OptionError, WorldError
-from rookery.worlds.env import KernelEnv, find_world
+from rookery.worlds.env import KernelEnv, find_world, registered_world
 from rookery.worlds.kernel import KernelWorld
 
 _being_imported: list[str] = []
-KERNEL_ENV = "rookery.worlds.env:KernelEnv"  # the entry point of every registered kernel world
+STDLIB = sysconfig.get_paths()["stdlib"] + "/"
+KERNEL_ENVS = ("rookery.worlds.env:KernelEnv", KernelEnv)  # the entry points of registered kernel worlds
+INSTALLED = re.compile(r"/(site-packages|dist-packages)/")
+LIBRARY = re.compile(r"/lib(64)?/python[0-9.]*/")
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,8 @@ class Registered:
     def __call__(self) -> gym.Env:
         spec = copy.deepcopy(self.spec)
         spec.order_enforce = False
+        if spec.entry_point in KERNEL_ENVS:  # the name of a world is good where it is registered, which a worker is not
+            spec.kwargs["world"] = registered_world(spec.kwargs["world"])
         return gym.make(spec, disable_env_checker=True, **self.kwargs)
 
 
@@ -67,7 +76,7 @@ class FileWorld:
     kwargs: dict[str, Any]
 
     def __call__(self) -> Any:
-        return getattr(load_file(self.path), self.attribute)(**self.kwargs)
+        return world_in(self.path, self.attribute)(**self.kwargs)
 
 
 @dataclass(frozen=True)
@@ -106,13 +115,13 @@ def kernel_of(source: Source, build: bool = False) -> Kernel | None:
     if not source.endless:
         return None
     if isinstance(maker, Registered):
-        if maker.spec.entry_point not in (KERNEL_ENV, KernelEnv) or maker.spec.additional_wrappers:
+        if maker.spec.entry_point not in KERNEL_ENVS or maker.spec.additional_wrappers:
             return None
         kwargs: dict[str, Any] = {**maker.spec.kwargs, **maker.kwargs}
         limit, mode = kwargs.pop("max_episode_steps", maker.spec.max_episode_steps), kwargs.pop("render_mode", None)
         if kwargs.pop("plain", False):  # wants to be run as it stands, env by env
             return None
-        world = find_world(kwargs.pop("world"), kwargs)
+        world = find_world(registered_world(kwargs.pop("world")), kwargs)
         if limit is not None:  # as Gymnasium's TimeLimit, which would come on top of the world's own
             world.values["time_limit"] = min(limit, world.values["time_limit"] or limit)
         return Kernel(world, mode, maker.spec)
@@ -121,7 +130,7 @@ def kernel_of(source: Source, build: bool = False) -> Kernel | None:
     if isinstance(maker, Finished):
         return Kernel(maker.world)
     if isinstance(maker, FileWorld):
-        found = getattr(load_file(maker.path), maker.attribute)
+        found = world_in(maker.path, maker.attribute)
         return Kernel(maker()) if isinstance(found, type) and issubclass(found, KernelWorld) else None
     made = maker() if build else None
     return Kernel(made) if isinstance(made, KernelWorld) else None
@@ -154,15 +163,41 @@ def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | No
     )
 
 
+def world_in(path: str, attribute: str) -> Callable[..., Any]:
+    """The class or function `attribute` of a file, if it is a world or a function that was written to make one: not
+    everything that can be called should be."""
+    found = getattr(load_file(path), attribute, None)
+    inner = found.func if isinstance(found, functools.partial) else found
+    is_world = issubclass(inner, (gym.Env, KernelWorld)) if isinstance(inner, type) else written_in(path, inner)
+    if not is_world:
+        raise WorldError(
+            f"{path}:{attribute} is no world: it should be a class derived from gymnasium.Env or KernelWorld, or a "
+            "function in that file that returns one"
+        )
+    return found  # type: ignore[return-value]
+
+
+def written_in(path: str, found: Any) -> bool:
+    """Whether a class or function was written in this file, one of the user's own, and not only imported there."""
+    own = getattr(found, "__module__", None) == module_name(path)
+    return callable(found) and own and not INSTALLED.search(str(Path(path).resolve()))
+
+
+def module_name(path: str) -> str:
+    """What a file is called once it is imported: the same in every process (`hash` is not), since objects of its
+    classes travel between them by it."""
+    file = Path(path).resolve()
+    return f"rookery_file_{file.stem}_{zlib.crc32(str(file).encode()):x}"
+
+
 def load_file(path: str) -> ModuleType:
     """Import a Python file by path, once per process; its folder becomes importable, as when it is run."""
-    file = Path(path).resolve()
-    # The same name in every process (`hash` is not): objects of its classes travel between them by it.
-    name = f"rookery_file_{file.stem}_{zlib.crc32(str(file).encode()):x}"
+    file, name = Path(path).resolve(), module_name(path)
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
-    assert spec and spec.loader
+    if spec is None or spec.loader is None or _is_of_python(file):
+        raise WorldError(f"{path}: is not imported: it should be a Python file of yours, whose name ends in .py")
     module = importlib.util.module_from_spec(spec)
     if str(file.parent) not in sys.path:
         sys.path.insert(0, str(file.parent))
@@ -178,6 +213,12 @@ def load_file(path: str) -> ModuleType:
     return module
 
 
+def _is_of_python(file: Path) -> bool:
+    """Whether a file belongs to Python itself, where there are no worlds, but functions that do anything."""
+    place = str(file)
+    return not INSTALLED.search(place) and (place.startswith(STDLIB) or bool(LIBRARY.search(place)))
+
+
 def being_imported() -> str | None:
     """The file of a world that is being imported just now: whatever it starts would be started for every worker."""
     return _being_imported[-1] if _being_imported else None
@@ -186,14 +227,17 @@ def being_imported() -> str | None:
 def _named(world: Any, kwargs: dict[str, Any]) -> Source:
     if isinstance(world, str) and ".py:" in world:
         path, _, attribute = world.rpartition(":")
-        if not Path(path).is_file():
+        if not os.path.isfile(path):
             raise WorldError(f"{world!r}: there is no file {path!r}")
         module = load_file(path)
         if not callable(getattr(module, attribute, None)):
             envs = [name for name, item in vars(module).items() if isinstance(item, type) and issubclass(item, gym.Env)]
             raise WorldError(f"{world!r}: {path} has no class or function {attribute!r}; envs in it: {envs or 'none'}")
+        world_in(path, attribute)
         return Source((FileWorld(str(Path(path).resolve()), attribute, kwargs),), world, endless=True)
     spec = _find_spec(world) if isinstance(world, str) else world
+    if "world" in kwargs and spec.entry_point in KERNEL_ENVS:
+        raise WorldError(f"{spec.id}: an option cannot name another world, got world={kwargs['world']!r:.60}")
     return Source((Registered(spec, kwargs),), spec.id, endless=True)
 
 

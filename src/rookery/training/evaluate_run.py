@@ -32,6 +32,7 @@ def evaluate_run(
     world: str | None = None,
     world_options: Mapping[str, Any] | None = None,
     progress: Callable[[str, int], None] = lambda opponent, done: None,
+    trust: bool = False,
 ) -> dict[str, Any]:
     """Play whole episodes with a run's agent, and return the figures.
 
@@ -45,9 +46,10 @@ def evaluate_run(
         world_options: Keyword arguments for the world, on top of those it was trained with if it is the same one:
             `evaluate_run("latest", world_options={"opponent": "strong"})`.
         progress: Called with "" (there is no opponent) and how many episodes there have been.
+        trust: Run the world's code without a question, even if it was not trained with here.
     """
     positive_int("episodes", episodes)
-    trained = open_run(run, runs_dir, best)
+    trained = open_run(run, runs_dir, best, trust=trust)
     place = _place(trained, world, dict(world_options or {}))
     if world or world_options:  # not exactly where it was trained: the agent must fit there
         _check_spaces(trained.run.name, trained.agent, place)
@@ -84,6 +86,7 @@ def evaluate_games(
     world: str | None = None,
     world_options: Mapping[str, Any] | None = None,
     progress: Callable[[str, int], None] = lambda opponent, done: None,
+    trust: bool = False,
 ) -> dict[str, Any]:
     """Play games for two on a single env, sides alternating, and return the figures: of one opponent, or a list of them
     under "opponents".
@@ -99,9 +102,10 @@ def evaluate_games(
         world: Another world to play in than the one it was trained in, or hockey.
         world_options: Keyword arguments for the world, on top of those it was trained with if it is the same one.
         progress: Called with the opponent's name and how many games there have been.
+        trust: Run the code of the run's world without a question, even if it was not trained with here.
     """
     positive_int("games", games)
-    trained = _trained(agent, Path(runs_dir), best)
+    trained = _trained(agent, Path(runs_dir), best, trust)
     options = dict(world_options or {})
     place = find(world or "hockey", options=options) if trained is None else _place(trained, world, options)
     backend = "serial" if trained is None else trained.config.backend
@@ -128,12 +132,12 @@ def evaluate_games(
     }
 
 
-def _trained(agent: str, runs_dir: Path, best: bool) -> Trained | None:
+def _trained(agent: str, runs_dir: Path, best: bool, trust: bool) -> Trained | None:
     """The run that is meant; None if it is no run."""
     if ".py:" in agent or agent in SCRIPTS or (Path(agent) / MANIFEST).is_file():
         return None
     try:
-        return open_run(agent, runs_dir, best)
+        return open_run(agent, runs_dir, best, trust=trust)
     except RunError:
         if agent in SHIPPED:
             return None
@@ -146,6 +150,7 @@ def _place(trained: Trained, world: str | None, options: dict[str, Any]) -> Worl
         return trained.world
     config = trained.config
     if world is None:
+        trained.check_code()
         world, options = config.world, {**config.world_options, **options}
     return find(world, config.takes_twin, config.learner, options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from rookery.engine.source import load_file
+from rookery.engine.source import load_file, written_in
 from rookery.errors import OptionError, SpaceError
 from rookery.training.seats import Seat
 
@@ -70,13 +71,13 @@ class FilePlayer:
 def _found(place: str) -> Callable[[], Any]:
     """The class or function at `file.py:Agent`."""
     path, _, attribute = place.rpartition(":")
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise OptionError(f"{place!r}: there is no file {path!r}")
     module = load_file(path)
     found = getattr(module, attribute, None)
-    if not callable(found):
+    if not callable(getattr(found, "act", None)) and not written_in(path, found):
         known = [name for name, item in vars(module).items() if callable(getattr(item, "act", None))]
         raise OptionError(
             f"{place!r}: {path} has no class {attribute!r}; with a method act there are: {known or 'none'}"
         )
-    return found
+    return found  # type: ignore[return-value]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rookery.errors import OptionError
+from rookery.errors import CheckpointError, OptionError
 from rookery.learners.agent import Agent
 from rookery.learners.api import Learner, Tree, load_module, module_state
 from rookery.training.league.league import League
@@ -34,10 +34,12 @@ class Opponents:
         self._copied_at = {"self": -1, "latest": -1}  # steps
         self._copied_after = {"self": -1, "latest": -1}  # updates
         self._loaded: dict[tuple[str, bool], Player] = {}
+        self._named: set[str] = {*league.baselines}  # by the config
 
     def check(self, who: str, deterministic: bool) -> None:
         """Refuse an opponent that cannot be found or does not fit, before anything is played."""
         if who not in ("self", "latest", "archive"):
+            self._named.add(who)
             self._find(who, deterministic)
 
     def meet(self, who: str, deterministic: bool, steps: int) -> int:
@@ -123,11 +125,17 @@ class Opponents:
 
     def _find(self, who: str, deterministic: bool) -> Player:
         if (who, deterministic) not in self._loaded:
+            self._refuse_strange_code(who)
             found = find_player(who, self._seat, self._runs_dir, deterministic=deterministic)
             if isinstance(found, Script):
                 raise OptionError(f"{who!r} is a script, which the world should play")
             self._loaded[who, deterministic] = found
         return self._loaded[who, deterministic]
+
+    def _refuse_strange_code(self, who: str) -> None:
+        """A checkpoint tells who was being played against, and must not bring in a file that no config names."""
+        if ".py:" in who and who not in self._named:
+            raise CheckpointError(f"a checkpoint of this run names the opponent {who!r:.80}, and its config does not")
 
     # --- going on later -----------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -146,9 +147,9 @@ def check_player(who: str, runs_dir: str | Path = "runs") -> None:
     """Refuse a player that is not there. Nothing is loaded, so whether it fits is seen later."""
     path = who.rpartition(":")[0]
     if path.endswith(".py"):
-        if not Path(path).is_file():
+        if not os.path.isfile(path):
             raise OptionError(f"{who!r}: there is no file {path!r}")
-    elif who.lower() not in SCRIPTS and who not in SHIPPED and not (Path(who) / MANIFEST).is_file():
+    elif who.lower() not in SCRIPTS and who not in SHIPPED and not os.path.isfile(os.path.join(who, MANIFEST)):
         _find_run(who, Path(runs_dir))
 
 
@@ -172,7 +173,7 @@ def _misfit(name: str, does: str, mine: spaces.Space, theirs: spaces.Space) -> O
 def _find_agent(who: str, runs_dir: Path) -> tuple[Agent, str]:
     if who in SHIPPED:
         return shipped_agent(who), SHIPPED[who]
-    if (Path(who) / MANIFEST).is_file():
+    if os.path.isfile(os.path.join(who, MANIFEST)):
         return agent_in(Path(who)), _folder_name(Path(who))
     run = _find_run(who, runs_dir)
     return load_agent(run), run.name

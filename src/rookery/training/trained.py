@@ -9,10 +9,10 @@ from typing import Any
 from rookery.config import RunConfig, gather, resolve
 from rookery.engine.seeding import child_seed
 from rookery.learners.agent import Agent
-from rookery.training.checkpoint import Checkpoints
-from rookery.training.load import agent_from
+from rookery.training.load import agent_from, load_checkpoint
 from rookery.training.rundir import RunDir
 from rookery.training.setup import EVALUATION_KEY
+from rookery.training.trust import check_code
 from rookery.training.world import World, find
 
 
@@ -25,12 +25,18 @@ class Trained:
     step: int
     agent: Agent
     saved: dict[str, Any]
+    trust: bool = False
 
     @property
     def world(self) -> World:
         """The world it was trained in."""
         config = self.config
+        self.check_code()
         return find(config.world, config.takes_twin, config.learner, config.world_options)
+
+    def check_code(self) -> None:
+        """Ask before the world's code is imported, unless this user trained with it here."""
+        check_code(self.run, [self.config.world] if ".py:" in self.config.world else [], self.trust)
 
     @property
     def seed(self) -> int:
@@ -39,12 +45,14 @@ class Trained:
         return child_seed(self.config.seed, EVALUATION_KEY) if seed is None else seed
 
 
-def open_run(run: str | Path, runs_dir: str | Path, best: bool, parts: tuple[str, ...] = ("agent",)) -> Trained:
-    """Read a run, by its name, its path or as "latest", at its last checkpoint or at its best."""
+def open_run(
+    run: str | Path, runs_dir: str | Path, best: bool, parts: tuple[str, ...] = ("agent",), trust: bool = False
+) -> Trained:
+    """Read a run, by its name, its path or as "latest", at its last checkpoint or at its best. `trust` lets its world's
+    code run without a question."""
     found = RunDir.find(run, Path(runs_dir))
     config = resolve(gather(found.read_config()))
-    checkpoints = Checkpoints(found.checkpoints)
-    step, saved = checkpoints.load_best(only=parts) if best else checkpoints.load_latest(only=parts)
+    step, saved = load_checkpoint(found, best, parts)
     agent = agent_from(saved["agent"])
     agent.likeliest = config.evaluation.deterministic
-    return Trained(found, config, step, agent, saved)
+    return Trained(found, config, step, agent, saved, trust)

@@ -12,6 +12,7 @@ import numpy as np
 from rookery.engine.seeding import child_seed
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError
+from rookery.files import own_folder
 from rookery.learners.agent import Agent
 from rookery.say import say
 from rookery.training.grid import MOST, play_grid, show_in_window, usual_count
@@ -45,6 +46,7 @@ def watch(
     seed: int | None = None,
     opponent: str | None = None,
     grid: int | bool = False,
+    trust: bool = False,
 ) -> Path | None:
     """Show a run's agent playing; returns the video, if it is one.
 
@@ -62,6 +64,7 @@ def watch(
             strong.
         grid: Show so many envs at once, each with `episodes` of its own; True for as many as the run trained on, up
             to 16.
+        trust: Run the world's code without a question, even if it was not trained with here.
     """
     if episodes is not None:
         positive_int("episodes", episodes)
@@ -75,10 +78,12 @@ def watch(
         show, file = Show(find(name), shipped_agent(name), seed or 0), Path(f"{name}.mp4")
         opponent = opponent or usual_opponent(show.world)
     else:
-        trained = open_run(run, runs_dir, best)
+        trained = open_run(run, runs_dir, best, trust=trust)
         name, trained_on = trained.run.name, trained.config.num_envs
         show = Show(trained.world, trained.agent, trained.seed if seed is None else seed)
         file = trained.run.videos / f"step-{trained.step}.mp4"
+        if out is None and not live:
+            own_folder(trained.run.videos)
         phases = trained.config.phases
         if trained.config.opponents or any(phase.opponents for phase in phases):  # no single one is the one to show
             opponent = opponent or usual_opponent(show.world)

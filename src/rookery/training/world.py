@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,12 +17,18 @@ from gymnasium import spaces as gs
 
 from rookery.engine.source import Source, kernel_of, resolve
 from rookery.errors import OptionError, RookeryError, WorldError
+from rookery.say import printable
 from rookery.training.seats import seat_of
 
 GAME_BOY = "rookery/GameBoy-v0"
 SHORT_NAMES = {"hockey": "rookery/HockeyOne-v0", "gameboy": GAME_BOY}
 DUELS = {"rookery/HockeyOne-v0": "rookery/Hockey-v0"}  # worlds for one player, and their form for two
 FILES = ("profile", "rom")  # options of a Game Boy world that may name one
+# Keywords of Gymnasium's and of rookery's own for how an env is made: options are the env's, and never among them.
+NOT_OPTIONS = (
+    "id", "world", "plain", "entry_point", "vector_entry_point", "vectorization_mode", "vector_kwargs", "wrappers",
+    "additional_wrappers", "apply_api_compatibility", "autoreset", "disable_env_checker", "order_enforce", "kwargs",
+)  # fmt: skip
 VERSION = re.compile(r"-v(\d+)$")
 
 
@@ -50,10 +57,12 @@ def find(world: str, twin: bool = True, learner: str | None = None, options: Map
         ('rookery/CartPole-v1', 'CartPole-v1')
     """
     kwargs = dict(options or {})
+    if ".py" not in world:
+        _refuse_keywords(world, kwargs)
     short = world.lower()
     if short == "gameboy":
         parts = ["gameboy", _title(kwargs.get("profile", "meadow")), kwargs.get("observation")]
-        return World("-".join(filter(None, parts)), GAME_BOY, kernel=False, env_kwargs=kwargs)
+        return World("-".join(map(str, filter(None, parts))), GAME_BOY, kernel=False, env_kwargs=kwargs)
     if short in SHORT_NAMES:
         if learner == "dqn":
             kwargs.setdefault("discrete", True)
@@ -66,6 +75,12 @@ def find(world: str, twin: bool = True, learner: str | None = None, options: Map
     if twin and other in gym.registry:
         return _twin(world, other, kwargs)
     return _plain(world, kwargs)
+
+
+def _refuse_keywords(world: str, options: Mapping[str, Any]) -> None:
+    for key in NOT_OPTIONS:
+        if key in options:
+            raise OptionError(f"{world!r}: `{key}` is no option of a world, but says how it is made; leave it out")
 
 
 def _title(profile: Any) -> str:
@@ -83,7 +98,7 @@ def lasting_options(world: World, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _whole_path(value: Any) -> Any:
     path = Path(str(value)).expanduser()
-    return str(path.resolve()) if path.suffix and path.is_file() else value  # else it is a profile's name
+    return str(path.resolve()) if path.suffix and os.path.isfile(path) else value  # else it is a profile's name
 
 
 def episode_option(world: World) -> str:
@@ -119,7 +134,7 @@ def given_world(world: Any, spelled: str, options: Mapping[str, Any]) -> World:
     """A class or function that is at hand: taken as it is, not from its file, which may be the running script."""
     path, _, attribute = spelled.rpartition(":")
     kernel = kernel_of(resolve(world, kwargs=dict(options))) is not None
-    return World(f"{Path(path).stem}-{attribute}", world, kernel, dict(options))
+    return World(printable(f"{Path(path).stem}-{attribute}"), world, kernel, dict(options))
 
 
 def spaces(world: World) -> tuple[gs.Space, gs.Space]:
@@ -254,13 +269,13 @@ def _plain(world: str, kwargs: dict[str, Any], note: str = "") -> World:
 
 def _in_file(world: str, kwargs: dict[str, Any]) -> World:
     path, _, attribute = world.rpartition(":") if not world.endswith(".py") else (world, "", "")
-    if not attribute and Path(path).is_file():
+    if not attribute and os.path.isfile(path):
         raise WorldError(f"{world!r}: name the class in the file as well, such as {path}:MyEnv")
     if not attribute:
         raise WorldError(f"{world!r}: there is no file {path!r}")
     source = resolve(world, kwargs=kwargs)
     place = f"{Path(path).resolve()}:{attribute}"  # to be found again from anywhere, when the run is resumed
-    return World(f"{Path(path).stem}-{attribute}", place, kernel_of(source) is not None, kwargs)
+    return World(printable(f"{Path(path).stem}-{attribute}"), place, kernel_of(source) is not None, kwargs)
 
 
 def _twin(world: str, other: str, kwargs: dict[str, Any]) -> World:
@@ -276,7 +291,7 @@ def _twin(world: str, other: str, kwargs: dict[str, Any]) -> World:
 
 
 def _unknown(world: str) -> str:
-    if Path(world).is_dir():
+    if os.path.isdir(world):
         return f"{world!r} is a folder: name a config file, or a class in a file, such as my_file.py:MyEnv"
     near = _near(world)
     if near:

@@ -199,17 +199,41 @@ class KernelEnv(gym.Env):
 
 
 def find_world(world: Any, parameters: dict[str, Any] | None = None) -> KernelWorld:
-    """A world from an instance, a class, a function that makes one, or where to find either ("package.module:Name")."""
+    """A world from an instance, a class, a function that makes one, or a class by its place ("package.module:Name")."""
     if isinstance(world, KernelWorld):
         if parameters:
             raise WorldError(f"parameters {', '.join(parameters)} were given beside a finished world; give its class")
         return world
     if isinstance(world, str):
-        module, _, name = world.partition(":")
-        world = getattr(import_module(module), name)
+        world = registered_world(world) if world in _registered() else _class_at(world)
     made = world(**(parameters or {})) if callable(world) else world
     if not isinstance(made, KernelWorld):
         raise WorldError(f"{world!r} is not a KernelWorld")
     if not hasattr(made, "values"):
         raise WorldError(f"{made.name}.__init__ should call super().__init__(**parameters)")
     return made
+
+
+def registered_world(world: Any) -> Any:
+    """The class or function that Gymnasium's registry names as a kernel world, as "package.module:Name"."""
+    if not isinstance(world, str):
+        return world
+    module, _, name = world.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _registered() -> set[str]:
+    """What the registry names. Whoever registers a world runs code of their own anyway; all others name classes."""
+    named = (spec.kwargs.get("world") for spec in gym.registry.values())
+    return {world for world in named if isinstance(world, str)}
+
+
+def _class_at(place: str) -> type[KernelWorld]:
+    module, _, name = place.partition(":")
+    try:
+        found = getattr(import_module(module), name, None)
+    except (ImportError, ValueError, TypeError) as error:
+        raise WorldError(f"{place!r}: there is no such world ({error})") from None
+    if not isinstance(found, type) or not issubclass(found, KernelWorld):
+        raise WorldError(f"{place!r} is no class derived from KernelWorld, and nothing else is called by its name")
+    return found

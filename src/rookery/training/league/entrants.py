@@ -37,11 +37,14 @@ def hold_tournament(
     others: Sequence[str] = (),
     runs_dir: str | Path = "runs",
     seed: int | None = None,
+    trust: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
     """Let all agents of some runs, and others by their names (see `find_player`), meet in the first run's world: each
-    its likeliest actions, every pair so many games. The report is kept in the first run's folder."""
-    opened = [open_run(run.path, runs_dir, best=False) for run in runs]
+    its likeliest actions, every pair so many games. The report is kept in the first run's folder. `trust` lets the code
+    of that world run without a question."""
+    runs[0].refuse_links()
+    opened = [open_run(run.path, runs_dir, best=False, trust=trust) for run in runs]
     first = opened[0]
     duel = duel_of(first.world)
     seat = seat_of(*spaces(duel))
