@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rookery.errors import OptionError
 
 Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
-Sizes = list[Annotated[int, Field(ge=1)]]
+Sizes = Annotated[list[Annotated[int, Field(ge=1, lt=2**31)]], Field(max_length=100)]
 UpdatesEach = Literal["step", "round"]
 
 ALWAYS_ADJUSTABLE = frozenset({"learning_rate", "learning_rate_schedule", "gamma", "max_grad_norm", "threads"})

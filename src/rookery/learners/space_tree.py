@@ -9,6 +9,15 @@ from gymnasium import spaces
 
 from rookery.errors import CheckpointError, SpaceError
 
+MOST_PARTS = 10_000
+BOX_TYPES = (
+    "float16",
+    "float32",
+    "float64",
+    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    "bool",
+)
+
 
 def to_tree(space: spaces.Space) -> dict[str, Any]:
     """
@@ -40,8 +49,24 @@ def from_tree(tree: dict[str, Any]) -> spaces.Space:
     >>> from_tree(to_tree(spaces.Dict(a=spaces.MultiBinary(2))))
     Dict('a': MultiBinary(2))
     """
+    _check_size(tree)
+    return _space(tree)
+
+
+def _check_size(tree: dict[str, Any]) -> None:
+    """Refuse a description with more parts than any observation has: each of them would become an object."""
+    parts = [tree]
+    for space in parts:
+        parts += space["parts"].values() if "parts" in space else ()
+        if len(parts) > MOST_PARTS:
+            raise CheckpointError(f"a space has more than {MOST_PARTS:,} parts, which none has")
+
+
+def _space(tree: dict[str, Any]) -> spaces.Space:
     kind = tree.get("kind")
     if kind == "Box":
+        if tree["dtype"] not in BOX_TYPES:
+            raise CheckpointError(f"unknown type of a Box: {tree['dtype']!r:.40}")
         return spaces.Box(np.array(tree["low"]), np.array(tree["high"]), dtype=np.dtype(tree["dtype"]).type)
     if kind == "Discrete":
         return spaces.Discrete(tree["n"], start=tree["start"])
@@ -50,7 +75,7 @@ def from_tree(tree: dict[str, Any]) -> spaces.Space:
     if kind == "MultiBinary":
         return spaces.MultiBinary(tree["n"])
     if kind in ("Dict", "Tuple"):
-        parts = [from_tree(tree["parts"][str(k)]) for k in range(len(tree["parts"]))]
+        parts = [_space(tree["parts"][str(k)]) for k in range(len(tree["parts"]))]
         # Pairs, since Dict would sort a dict's keys: nets read the parts in the order they were trained with.
         return spaces.Tuple(parts) if kind == "Tuple" else spaces.Dict(list(zip(tree["keys"], parts, strict=True)))
-    raise CheckpointError(f"unknown kind of space: {kind!r}")
+    raise CheckpointError(f"unknown kind of space: {kind!r:.40}")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from rookery.errors import OptionError, RunError
+from rookery.errors import CheckpointError, OptionError, RookeryError, RunError
 from rookery.learners.space_tree import from_tree
 from rookery.standalone import from_saved, runtime
-from rookery.training.checkpoint import Checkpoints, load
+from rookery.training.checkpoint import MALFORMED, Checkpoints, load, told
 from rookery.training.file_player import FilePlayer
 from rookery.training.rundir import RunDir
 from rookery.training.sealed import MANIFEST
@@ -59,7 +60,7 @@ def find_opponent(who: str, runs_dir: str | Path = "runs") -> NumPyOpponent | Fi
         return shipped_opponent()
     if ".py:" in who:
         return FileOpponent(who)
-    if (Path(who) / MANIFEST).is_file():
+    if os.path.isfile(os.path.join(who, MANIFEST)):
         return _opponent(Path(who).name, load(Path(who), only=("agent",))["agent"])
     try:
         run = RunDir.find(who, Path(runs_dir))
@@ -77,6 +78,15 @@ def shipped_opponent() -> NumPyOpponent:
 
 
 def _opponent(name: str, saved: dict[str, Any]) -> NumPyOpponent:
+    try:
+        return _seated(name, saved)
+    except RookeryError:
+        raise
+    except MALFORMED as error:
+        raise CheckpointError(f"{name}: a checkpoint describes no agent: {told(error)}") from error
+
+
+def _seated(name: str, saved: dict[str, Any]) -> NumPyOpponent:
     sees, does = from_tree(saved["observation_space"]), from_tree(saved["action_space"])
     table = SEAT.in_numbers(does)
     if sees != SEAT.observation_space or (table is None and does != SEAT.action_space):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from gymnasium import spaces
 
-from rookery.errors import RunError
+from rookery.errors import CheckpointError, RunError
 from rookery.learners.agent import Agent
 from rookery.learners.api import load_module
-from rookery.learners.options import OPTIONS
+from rookery.learners.options import OPTIONS, Options
 from rookery.learners.registry import make_policy
 from rookery.learners.space_tree import from_tree
-from rookery.training.checkpoint import Checkpoints
+from rookery.training.checkpoint import MALFORMED, Checkpoints, told
 from rookery.training.rundir import RunDir
 
 
@@ -29,18 +31,48 @@ def load(
 
 def load_agent(run: RunDir, best: bool = False, device: str = "cpu") -> Agent:
     """As `load`, from a run that was found."""
-    checkpoints = Checkpoints(run.checkpoints)
-    _, tree = checkpoints.load_best(only=("agent",)) if best else checkpoints.load_latest(only=("agent",))
+    _, tree = load_checkpoint(run, best)
     return agent_from(tree["agent"], device)
+
+
+def load_checkpoint(run: RunDir, best: bool, parts: Sequence[str] = ("agent",)) -> tuple[int, dict[str, Any]]:
+    """Step and parts of a run's last checkpoint, or of its best. One that describes no agent is passed over like one
+    that is damaged."""
+    checkpoints, check = Checkpoints(run.checkpoints), lambda tree: check_agent(tree["agent"])
+    return checkpoints.load_best(parts, check) if best else checkpoints.load_latest(parts, check)
 
 
 def agent_from(saved: dict[str, Any], device: str = "cpu") -> Agent:
     """The agent that a checkpoint's part "agent" describes."""
-    observation_space, action_space = from_tree(saved["observation_space"]), from_tree(saved["action_space"])
-    options = OPTIONS[saved["learner"]].model_validate(saved["options"])
+    check_agent(saved)
+    observation_space, action_space, options = _described(saved)
     policy = make_policy(saved["learner"], observation_space, action_space, options)
     load_module(policy, saved["policy"])
     return Agent(policy.to(device).eval(), observation_space, action_space, torch.device(device))
+
+
+def check_agent(saved: Any) -> None:
+    """Refuse what describes no agent, or another one than the arrays beside it are of, before memory is taken for its
+    nets: they are made without any, and then compared."""
+    try:
+        with torch.device("meta"):
+            nets = make_policy(saved["learner"], *_described(saved)).state_dict()
+        wanted = {name: (*part.shape, str(part.dtype).removeprefix("torch.")) for name, part in nets.items()}
+        given = {name: (*part.shape, part.dtype.name) for name, part in saved["policy"].items()}
+    except MALFORMED as error:
+        raise CheckpointError(f"a checkpoint describes no agent: {told(error)}") from error
+    for name in sorted(wanted.keys() | given.keys()):
+        if wanted.get(name) != given.get(name):
+            raise CheckpointError(
+                f"a checkpoint describes another agent than it holds: {name!r:.80} should be {wanted.get(name)}, and "
+                f"is {given.get(name)}"
+            )
+
+
+def _described(saved: dict[str, Any]) -> tuple[spaces.Space, spaces.Space, Options]:
+    """Both spaces, and the learner's options."""
+    options = OPTIONS[saved["learner"]].model_validate(saved["options"])
+    return from_tree(saved["observation_space"]), from_tree(saved["action_space"]), options
 
 
 def check_fits(saved: dict[str, Any], agent: Agent) -> None:

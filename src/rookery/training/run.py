@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import uuid
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +13,22 @@ from rookery.config import RunConfig, gather, gather_changes, resumed_config
 from rookery.engine.engine import Engine
 from rookery.engine.machine import usable_cores
 from rookery.engine.source import being_imported
-from rookery.errors import UsageError
+from rookery.errors import CheckpointError, ConfigError, RookeryError, UsageError
 from rookery.learners.api import Learner
 from rookery.learners.cpu import keep_memory
 from rookery.monitor.events import Event, Sinks
-from rookery.say import say
+from rookery.say import printable, say
 from rookery.training.adapt import Adaptive
-from rookery.training.checkpoint import Checkpoints
+from rookery.training.checkpoint import MALFORMED, Checkpoints, told
 from rookery.training.lead import UNCOUNTED, anchored, make_course, world_for
+from rookery.training.load import check_agent
 from rookery.training.loop import Crew, Loop
 from rookery.training.result import Result
 from rookery.training.rundir import RunDir
 from rookery.training.setup import learner_for, make_evaluator, open_engine, planned, settle, with_tables, with_threads
 from rookery.training.sinks import open_sinks
 from rookery.training.stopping import StopRequest
+from rookery.training.trust import check_run, remember
 from rookery.training.world import World, find, spell
 from rookery.training.wrapup import wrap_up
 
@@ -64,18 +68,27 @@ def train(what: Any, **options: Any) -> Result:
                 return _work(run, config, world, envs, stop)
 
 
-def resume(run: str | Path, runs_dir: str | Path = "runs", *, steps: int | None = None, **options: Any) -> Result:
+def resume(
+    run: str | Path, runs_dir: str | Path = "runs", *, steps: int | None = None, trust: bool = False, **options: Any
+) -> Result:
     """Continue a run from its latest checkpoint, by its name, its path or as "latest"; to `steps` in all, if given.
 
     Other keys that the checkpoint does not depend on can be changed too, such as `evaluation={"every": 10_000}`; they
     are written into the run's configuration. All others are refused with a ConfigError.
+
+    A run that would run code, or write outside of its folder, and was not started here by this user is only continued
+    after a question on the terminal, or with `trust`.
     """
     _refuse_while_imported("resume")
     found = RunDir.find(run, Path(runs_dir))
     changes = gather_changes(**options, steps=steps)
+    found.refuse_links()
     keep_memory()
     with found.lock(), StopRequest() as stop:
         config, changed = resumed_config(found.read_config(), changes)
+        if config.learner == "auto":
+            raise ConfigError(f"{printable(found.config)}: `learner` should be who has learned: ppo, sac or dqn")
+        check_run(found, config, trust)
         config = config.model_copy(update=anchored(config))
         world = find(config.world, config.takes_twin, config.learner, config.world_options)
         saved = _latest(found, config)
@@ -109,7 +122,10 @@ def _work(
     learner.agent.likeliest = config.evaluation.deterministic
     config = with_tables(with_threads(config, learner), envs)
     run.write_config(config.model_dump(mode="json"))
-    checkpoints = Checkpoints(run.checkpoints, config.checkpoints.keep)
+    if run.id is None:
+        run.remember(id=uuid.uuid4().hex)
+    remember(run, config)
+    checkpoints = Checkpoints(run.checkpoints, config.checkpoints.keep, run.id, own=not run.keeps_checkpoints_outside)
     step = saved["loop"]["steps"] if saved else None
     changes = run.path / "num_envs.jsonl"
     adaptive = Adaptive(MOST_ENVS, changes, step or -1) if config.num_envs == "adaptive" else None
@@ -117,8 +133,20 @@ def _work(
         led = make_course(config, place, envs, learner, run.path) if config.is_led else envs
         loop = Loop(config, Crew(led, learner, evaluator, checkpoints, sinks, stop, adaptive))
         _announce(sinks, run, config, world, envs, learner, step, changed)
-        observations, infos = loop.load(saved) if saved else loop.begin()
+        observations, infos = _taken_up(loop, saved) if saved else loop.begin()
         return wrap_up(run, config, world, loop, lambda: loop.run(observations, infos))
+
+
+def _taken_up(loop: Loop, saved: Any) -> tuple[Any, dict[str, Any]]:
+    """Go on from a checkpoint. What is whole but was not written by rookery may fail in any way."""
+    try:
+        return loop.load(saved)
+    except RookeryError:
+        raise
+    except MALFORMED as error:
+        if getattr(error, "__notes__", None):  # of the user's env
+            raise
+        raise CheckpointError(f"the checkpoint cannot be gone on from: {told(error)}") from error
 
 
 def _latest(run: RunDir, config: RunConfig) -> Any:
@@ -128,7 +156,7 @@ def _latest(run: RunDir, config: RunConfig) -> Any:
         say(f"{run.name} has no checkpoint yet; beginning anew")
         run.truncate_after(-1)
         return None
-    step, saved = checkpoints.load_latest()
+    step, saved = checkpoints.load_latest(check=partial(_check_nets, config))
     run.truncate_after(step)
     if step >= config.steps:
         say(
@@ -136,6 +164,17 @@ def _latest(run: RunDir, config: RunConfig) -> Any:
             "goes on"
         )
     return saved
+
+
+def _check_nets(config: RunConfig, saved: Any) -> None:
+    """Refuse a checkpoint whose nets are others than the config asks for, before those are made."""
+    check_agent(saved["agent"])
+    options, recorded = getattr(config, config.learner), saved["agent"]["options"]
+    if config.learner != saved["agent"]["learner"] or options.hidden != recorded["hidden"]:
+        raise CheckpointError(f"it holds an agent of {saved['agent']['learner']} with other nets than the run's config")
+    steps = saved["loop"]["steps"]
+    if type(steps) is not int or not 0 <= steps < UNCOUNTED:
+        raise CheckpointError(f"{steps!r:.40} is no number of steps that a run can have made")
 
 
 def _announce(

@@ -6,21 +6,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import psutil
 import torch
 
 from rookery.config import RunConfig, resolve
 from rookery.config.checking import check_phases
 from rookery.engine.api import make_vec, plan
 from rookery.engine.engine import Engine
-from rookery.engine.machine import usable_cores
+from rookery.engine.machine import size_text, usable_cores
 from rookery.engine.seeding import child_seed
 from rookery.engine.source import kernel_of
 from rookery.engine.tune import Choice
-from rookery.errors import OptionError
+from rookery.errors import MemoryShortage, OptionError
 from rookery.learners.api import Learner
 from rookery.learners.cpu import threads_for
 from rookery.learners.observations import leaves_of
-from rookery.learners.registry import make_learner
+from rookery.learners.registry import make_learner, make_policy
 from rookery.say import meanwhile, say
 from rookery.training.evaluate import Evaluator
 from rookery.training.lead import anchored, check_opponents, judges, length_of, seat_in, world_for
@@ -37,6 +38,7 @@ from rookery.training.world import (
 )
 from rookery.worlds.tables import check_same
 
+COPIES = 4  # of each weight: itself, its gradient, and two averages of the optimiser
 EVALUATION_KEY = 1_000_003  # sets the evaluation's seed apart from those of all envs
 
 
@@ -189,12 +191,22 @@ def make_evaluator(config: RunConfig, world: World) -> Evaluator:
 
 def learner_for(config: RunConfig, world: World, envs: Engine) -> Learner:
     seat = seat_in(config, world) if config.is_led else Seat(envs.single_observation_space, envs.single_action_space)
-    return make_learner(
-        config.learner,
-        seat.observation_space,
-        seat.action_space,
-        getattr(config, config.learner),
-        envs.num_envs,
-        config.seed,
-        config.device,
-    )
+    sees, does, options = seat.observation_space, seat.action_space, getattr(config, config.learner)
+    _check_memory(config.learner, sees, does, options)
+    try:
+        return make_learner(config.learner, sees, does, options, envs.num_envs, config.seed, config.device)
+    except MemoryError as error:
+        raise MemoryShortage(f"{config.learner} needs more memory than there is: {error}") from None
+
+
+def _check_memory(learner: str, observation_space: Any, action_space: Any, options: Any) -> None:
+    """Refuse nets that cannot be held, before memory is taken for them: the system might end the process for that."""
+    with torch.device("meta"):
+        nets = make_policy(learner, observation_space, action_space, options)
+    needed = COPIES * sum(part.numel() * part.element_size() for part in nets.parameters())
+    free = psutil.virtual_memory().available
+    if needed > free:
+        raise MemoryShortage(
+            f"nets with `{learner}.hidden` = {options.hidden!r:.60} need about {size_text(needed)} for training, and "
+            f"{size_text(free)} are free"
+        )
