@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.config.curriculum_json import from_json, is_curriculum
-from rookery.config.limits import LONGEST_KEY, MOST_VALUES, check_size
+from rookery.config.limits import DEEPEST, LONGEST_KEY, MOST_VALUES, check_size
 from rookery.errors import ConfigError, MissingExtra
 from rookery.files import read_plain
 from rookery.say import printable, printable_lines
@@ -115,13 +115,17 @@ def _yaml(text: str) -> Any:
     class Loader(yaml.SafeLoader):
         """Safe, with 1e5 and 3e-4 as the numbers that they are in TOML, JSON and YAML 1.2."""
 
-        nodes = 0
+        nodes = depth = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
-            self.nodes += 1
+            self.nodes, self.depth = self.nodes + 1, self.depth + 1
             if self.nodes > 2 * MOST_VALUES:
                 raise _Mistake(f"holds more than {MOST_VALUES:,} values, which no configuration does")
-            return super().compose_node(parent, index)
+            if self.depth > 2 * DEEPEST:
+                raise _Mistake(f"is nested too deeply: more than {DEEPEST} levels")
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
 
         def get_single_data(self) -> Any:
             node = self.get_single_node()

@@ -10,7 +10,7 @@ from rookery.errors import ConfigError
 DEEPEST = 30  # tables within tables
 LONGEST_KEY = 200  # characters
 LONGEST_TEXT = 20_000
-MOST_VALUES = 20_000
+MOST_VALUES = 10_000
 LARGEST_NUMBER = 2**63
 
 

@@ -37,7 +37,10 @@ class Options(BaseModel):
         False, description="Scale rewards so that discounted returns have deviation 1, by running statistics."
     )
     threads: int | None = Field(
-        None, ge=1, description="CPU threads for tensor operations; left out, found by measuring and kept with the run."
+        None,
+        ge=1,
+        lt=2**16,
+        description="CPU threads for tensor operations; left out, found by measuring and kept with the run.",
     )
 
     def adjusted(self, changes: Mapping[str, Any]) -> Self:
@@ -99,7 +102,7 @@ class PPOOptions(Options):
     hidden: Sizes = Field([64, 64], description="Widths of the hidden layers, for actor and critic each.")
     log_std: float = Field(0.0, description="For continuous actions: where the log of the deviation starts.")
     recurrent: int | None = Field(
-        None, ge=1, description="Width of a recurrent core (GRU) before the heads; left out, there is none."
+        None, ge=1, lt=2**31, description="Width of a recurrent core (GRU) before the heads; left out, there is none."
     )
 
 

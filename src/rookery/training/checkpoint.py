@@ -28,7 +28,7 @@ import psutil
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-from rookery.errors import CheckpointError, OptionError
+from rookery.errors import CheckpointError, FileError, OptionError
 from rookery.files import own_folder, sync_folder
 from rookery.say import printable, say
 from rookery.training.sealed import (
@@ -166,12 +166,13 @@ class Checkpoints:
 
     def _places(self) -> list[Place]:
         """All checkpoints, the newest last."""
-        places = []
-        with suppress(FileNotFoundError):
-            for path in self.folder.iterdir():
-                if match := NAME.fullmatch(path.name):
-                    places.append(Place(int(match[1]), int(match[2] or 1), path))
-        return sorted(places)
+        try:
+            matches = [(NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise FileError(f"{printable(self.folder)} cannot be read: {error.strerror}") from None
+        return sorted(Place(int(match[1]), int(match[2] or 1), path) for match, path in matches if match)
 
     def _first_whole(self, places: Iterable[Place], only: Sequence[str] | None, check: Check) -> tuple[int, Tree]:
         first: CheckpointError | None = None

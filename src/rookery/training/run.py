@@ -29,7 +29,7 @@ from rookery.training.setup import learner_for, make_evaluator, open_engine, pla
 from rookery.training.sinks import open_sinks
 from rookery.training.stopping import StopRequest
 from rookery.training.trust import check_run, remember
-from rookery.training.world import World, find, spell
+from rookery.training.world import World, find_again, spell
 from rookery.training.wrapup import wrap_up
 
 FEW_UPDATES = 10
@@ -90,7 +90,7 @@ def resume(
             raise ConfigError(f"{printable(found.config)}: `learner` should be who has learned: ppo, sac or dqn")
         check_run(found, config, trust)
         config = config.model_copy(update=anchored(config))
-        world = find(config.world, config.takes_twin, config.learner, config.world_options)
+        world = find_again(config)
         saved = _latest(found, config)
         config = planned(config, world_for(config, world), saved)
         with open_engine(config, world_for(config, world), saved) as envs:

@@ -61,6 +61,7 @@ def settle(given: dict[str, Any], actual: Any = None) -> tuple[RunConfig, World]
     learner = named or usual_learner(world.name) or choose_learner(seat.action_space, world.kernel)
     check_learner(learner, seat.action_space, seat.observation_space)
     config = resolve(given, recipe_for(world.name, learner, world.kernel))
+    _check_memory(learner, seat.observation_space, seat.action_space, getattr(config, learner))
     changes: dict[str, Any] = {"learner": learner, "device": _device(config.device, seat.observation_space)}
     changes |= length_of(config, given) | anchored(config)
     changes["world_options"] = lasting_options(world, config.world_options)
@@ -199,11 +200,19 @@ def learner_for(config: RunConfig, world: World, envs: Engine) -> Learner:
         raise MemoryShortage(f"{config.learner} needs more memory than there is: {error}") from None
 
 
+def _size(learner: str, observation_space: Any, action_space: Any, options: Any) -> int:
+    """How many bytes the nets have; they are made without memory to find out."""
+    try:
+        with torch.device("meta"):
+            nets = make_policy(learner, observation_space, action_space, options)
+    except RuntimeError as error:  # more than can be counted
+        raise MemoryShortage(f"`{learner}.hidden` = {options.hidden!r:.60}: nets of that size cannot be") from error
+    return sum(part.numel() * part.element_size() for part in nets.parameters())
+
+
 def _check_memory(learner: str, observation_space: Any, action_space: Any, options: Any) -> None:
     """Refuse nets that cannot be held, before memory is taken for them: the system might end the process for that."""
-    with torch.device("meta"):
-        nets = make_policy(learner, observation_space, action_space, options)
-    needed = COPIES * sum(part.numel() * part.element_size() for part in nets.parameters())
+    needed = COPIES * _size(learner, observation_space, action_space, options)
     free = psutil.virtual_memory().available
     if needed > free:
         raise MemoryShortage(

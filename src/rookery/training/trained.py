@@ -13,7 +13,7 @@ from rookery.training.load import agent_from, load_checkpoint
 from rookery.training.rundir import RunDir
 from rookery.training.setup import EVALUATION_KEY
 from rookery.training.trust import check_code
-from rookery.training.world import World, find
+from rookery.training.world import World, find_again
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,8 @@ class Trained:
     @property
     def world(self) -> World:
         """The world it was trained in."""
-        config = self.config
         self.check_code()
-        return find(config.world, config.takes_twin, config.learner, config.world_options)
+        return find_again(self.config)
 
     def check_code(self) -> None:
         """Ask before the world's code is imported, unless this user trained with it here."""

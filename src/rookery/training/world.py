@@ -15,6 +15,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium import spaces as gs
 
+from rookery.config import RunConfig
 from rookery.engine.source import Source, kernel_of, resolve
 from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.say import printable
@@ -75,6 +76,14 @@ def find(world: str, twin: bool = True, learner: str | None = None, options: Map
     if twin and other in gym.registry:
         return _twin(world, other, kwargs)
     return _plain(world, kwargs)
+
+
+def find_again(config: RunConfig) -> World:
+    """The world of a run's config. One that does not take the options there is told of as such."""
+    world = find(config.world, config.takes_twin, config.learner, config.world_options)
+    if config.world_options and not world.kernel:
+        spaces(world)
+    return world
 
 
 def _refuse_keywords(world: str, options: Mapping[str, Any]) -> None:
