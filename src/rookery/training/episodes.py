@@ -61,6 +61,6 @@ class Episodes:
 
     def load(self, state: dict[str, Any]) -> None:
         self.count = state["count"]
-        self.returns.extend(state["returns"])
-        self.lengths.extend(state["lengths"])
-        self.note(state.get("outcomes", {}))
+        self.returns.extend(map(float, state["returns"]))
+        self.lengths.extend(map(int, state["lengths"]))
+        self.note({name: [*map(float, values)] for name, values in state.get("outcomes", {}).items()})

@@ -24,6 +24,7 @@ from rookery.training.leader import Leader, Unled
 from rookery.training.load import check_fits
 from rookery.training.stopping import StopRequest
 from rookery.training.timing import Stopwatch
+from rookery.training.tree import check_kinds
 
 TELL_EVERY = 0.5  # seconds between two lines of progress
 
@@ -53,6 +54,7 @@ class Loop:
         self.episodes = Episodes()
         self.gatherer.outcomes = self.episodes.note
         self.seconds = 0.0  # of earlier sittings
+        self._started = time.perf_counter()
         self.last_evaluation: float | None = None
         self.best_evaluation: float | None = None
         self._evaluated_at = self._saved_at = -1
@@ -262,6 +264,12 @@ class Loop:
             "agent": self._agent_tree(learner.pop("policy")),
             "learner": learner,
             "envs": self._env_state(),
+            **self._state(),
+        }
+
+    def _state(self) -> Tree:
+        """What the loop itself knows."""
+        return {
             "course": self.lead.state(),
             "loop": {
                 "steps": self.steps,
@@ -309,6 +317,7 @@ class Loop:
     def load(self, tree: Tree) -> tuple[Any, dict[str, Any]]:
         """Take up a checkpoint; returns the observations to go on from."""
         check_fits(tree["agent"], self.learner.agent)
+        check_kinds(tree, {**self._state(), "learner": self.learner.state(replay=False)})
         loop = tree["loop"]
         self.gatherer.steps, self.seconds = loop["steps"], loop["seconds"]
         self.episodes.load(loop["episodes"])

@@ -144,7 +144,7 @@ class Phases:
     def load(self, state: dict[str, Any]) -> None:
         self.index, self.episodes, self.steps = state["index"], state["episodes"], state["steps"]
         self.started_at = tuple(state["started_at"])
-        self._outcomes = deque(state["outcomes"], maxlen=self._window)
+        self._outcomes = deque(map(int, state["outcomes"]), maxlen=self._window)
 
 
 def chosen(items: Sequence[Any], chance: float) -> Any:

@@ -85,10 +85,11 @@ def resume(
     found.refuse_links()
     keep_memory()
     with found.lock(), StopRequest() as stop:
-        config, changed = resumed_config(found.read_config(), changes)
+        recorded = found.read_config()
+        config, changed = resumed_config(recorded, changes)
         if config.learner == "auto":
             raise ConfigError(f"{printable(found.config)}: `learner` should be who has learned: ppo, sac or dqn")
-        check_run(found, config, trust)
+        check_run(found, resumed_config(recorded, {})[0], trust)  # what was named just now is the user's own
         config = config.model_copy(update=anchored(config))
         world = find_again(config)
         saved = _latest(found, config)
@@ -168,13 +169,13 @@ def _latest(run: RunDir, config: RunConfig) -> Any:
 
 def _check_nets(config: RunConfig, saved: Any) -> None:
     """Refuse a checkpoint whose nets are others than the config asks for, before those are made."""
-    check_agent(saved["agent"])
-    options, recorded = getattr(config, config.learner), saved["agent"]["options"]
-    if config.learner != saved["agent"]["learner"] or options.hidden != recorded["hidden"]:
-        raise CheckpointError(f"it holds an agent of {saved['agent']['learner']} with other nets than the run's config")
-    steps = saved["loop"]["steps"]
+    agent, loop = saved.get("agent"), saved.get("loop")
+    check_agent(agent)
+    if config.learner != agent["learner"] or getattr(config, config.learner).hidden != agent["options"]["hidden"]:
+        raise CheckpointError(f"a checkpoint's agent, of {agent['learner']}, has other nets than the run's config")
+    steps = loop.get("steps") if isinstance(loop, dict) else None
     if type(steps) is not int or not 0 <= steps < UNCOUNTED:
-        raise CheckpointError(f"{steps!r:.40} is no number of steps that a run can have made")
+        raise CheckpointError(f"a checkpoint tells of {steps!r:.40} steps, which no run can have made")
 
 
 def _announce(

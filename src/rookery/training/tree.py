@@ -14,6 +14,7 @@ import numpy as np
 from rookery.errors import CheckpointError
 
 Tree = dict[str, Any]
+LARGEST = 2**63  # of whole numbers
 PLAIN = (bool, int, float, str, type(None))
 DTYPES = {  # as safetensors calls them
     "bool": "BOOL", "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64", "int8": "I8", "int16": "I16",
@@ -36,6 +37,38 @@ def put_together(values: Tree, arrays: dict[str, np.ndarray]) -> Tree:
             branch = branch[key]
         branch[last] = array
     return values
+
+
+def check_kinds(saved: Any, own: Any, path: tuple[str, ...] = ()) -> None:
+    """Refuse a tree that has something of another kind where `own`, a tree of the same form, has a number, a text, a
+    list or an array. What `own` does not have may be anything."""
+    if isinstance(own, dict):
+        for key in own.keys() & saved.keys() if isinstance(saved, dict) else ():
+            check_kinds(saved[key], own[key], (*path, key))
+    if isinstance(own, list) and isinstance(saved, list):
+        _check_items(saved, own, path)
+    if not _is_like(saved, own):
+        raise CheckpointError(f"{_where(path)} should hold a {type(own).__name__}, and holds {saved!r:.60}")
+
+
+def _is_like(saved: Any, own: Any) -> bool:
+    if own is None:
+        return type(saved) in PLAIN
+    if isinstance(own, np.ndarray):
+        return isinstance(saved, np.ndarray) and saved.dtype == own.dtype and (saved.ndim == own.ndim or not own.size)
+    if isinstance(own, (bool, np.bool_)):
+        return type(saved) is bool
+    if isinstance(own, (int, float, np.number)):
+        return type(saved) in (int, float) and (type(saved) is float or abs(saved) < LARGEST)
+    return type(saved) is type(own)
+
+
+def _check_items(saved: list[Any], own: list[Any], path: tuple[str, ...]) -> None:
+    """A list that begins with some items keeps their number; one that begins empty gathers plain values."""
+    if own and len(saved) != len(own):
+        raise CheckpointError(f"{_where(path)} should hold {len(own)} items, and holds {len(saved)}")
+    for item in saved:
+        check_kinds(item, own[0] if own else None, path)
 
 
 def escape(key: str) -> str:

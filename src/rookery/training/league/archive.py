@@ -16,8 +16,8 @@ from rookery.errors import CheckpointError
 from rookery.files import own_folder
 from rookery.training import checkpoint
 from rookery.training.league.ratings import Rating
-from rookery.training.league.standing import Standing, rating_state
-from rookery.training.tree import Tree
+from rookery.training.league.standing import Standing, rating_from, rating_state
+from rookery.training.tree import Tree, check_kinds
 
 if TYPE_CHECKING:
     from rookery.learners.agent import Agent
@@ -43,8 +43,9 @@ class Member:
 
     @classmethod
     def from_state(cls, name: str, state: dict[str, Any]) -> Member:
+        check_kinds(state, cls(name, 0, Rating(), Standing()).state(), (name,))
         standing = Standing.from_state(state["standing"])
-        return cls(name, state["step"], Rating(**state["entered"]), standing, state["retired"])
+        return cls(name, state["step"], rating_from(state["entered"]), standing, state["retired"])
 
 
 class Archive:

@@ -12,7 +12,7 @@ from rookery.errors import RunError
 from rookery.training.league.archive import Archive, Member
 from rookery.training.league.draw import SELF, Drawn, draw
 from rookery.training.league.ratings import Rating, model, update
-from rookery.training.league.standing import Standing, rating_state
+from rookery.training.league.standing import Standing, rating_from, rating_state
 from rookery.training.tree import Tree
 
 if TYPE_CHECKING:
@@ -100,6 +100,6 @@ class League:
     def load(self, state: Tree) -> None:
         """Go on from `state()`, with the archive as it was then."""
         self.archive.load(state["members"])
-        self.learner = Rating(**state["learner"])
+        self.learner = rating_from(state["learner"])
         self.met = {name: Standing.from_state(saved) for name, saved in state["met"].items()}
         self._latest = deque(state["latest"], maxlen=LATEST)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from rookery.errors import CheckpointError
 from rookery.training.league.ratings import Rating
-from rookery.training.tree import Tree
+from rookery.training.tree import Tree, check_kinds
 
 MEMORY = 0.99  # what a game counts for after one more: about the last hundred count
+MOST = 1e6  # that a rating can be
 PRIOR = 4.0  # games, half of them won, that are believed in before any was played
 
 
@@ -53,8 +55,17 @@ class Standing:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Standing:
+        check_kinds(state, cls().state(), ("standing",))
         counts = (state[name] for name in ("won", "drawn", "lost", "weight", "score"))
-        return cls(Rating(state["mu"], state["sigma"]), *counts)
+        return cls(rating_from(state), *counts)
+
+
+def rating_from(state: dict[str, Any]) -> Rating:
+    """A rating from plain values, which may be anybody's."""
+    check_kinds(state, rating_state(Rating()), ("rating",))
+    if not all(abs(state[name]) < MOST for name in ("mu", "sigma")):
+        raise CheckpointError(f"a rating of {state['mu']!r:.20} ± {state['sigma']!r:.20} cannot be")
+    return Rating(float(state["mu"]), float(state["sigma"]))
 
 
 def rating_state(rating: Rating) -> Tree:

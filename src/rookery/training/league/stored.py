@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rookery.errors import RunError
-from rookery.training.checkpoint import STATE, Checkpoints
+from rookery.errors import CheckpointError, RunError
+from rookery.say import printable
+from rookery.training.checkpoint import LARGEST_STATE, MALFORMED, STATE, Checkpoints, told
 from rookery.training.league.archive import FOLDER, Archive
 from rookery.training.league.ratings import Rating
-from rookery.training.league.standing import Standing
+from rookery.training.league.standing import Standing, rating_from
 from rookery.training.rundir import RunDir
-from rookery.training.sealed import parsed
+from rookery.training.sealed import contents, parsed
+from rookery.training.tree import Tree
 
 PART = "course"  # of a checkpoint, in which the league is
 
@@ -32,13 +34,20 @@ def stored_league(run: RunDir) -> StoredLeague | None:
     latest = checkpoints.latest()
     if latest is None:
         raise RunError(f"{run.name} has no checkpoint yet, and its league is kept with those")
-    if PART not in parsed(latest / STATE, (latest / STATE).read_bytes()):  # written before there were leagues
+    if PART not in parsed(latest / STATE, contents(latest / STATE, LARGEST_STATE)):  # written before there were leagues
         return None
     step, tree = checkpoints.load_latest(only=(PART,))
-    saved = tree[PART].get("league")
-    if saved is None:
-        return None
+    try:
+        saved = tree[PART].get("league")
+        return None if saved is None else _read(run, step, saved)
+    except CheckpointError:
+        raise
+    except MALFORMED as error:
+        raise CheckpointError(f"the league of {run.name} cannot be read: {told(error)}") from error
+
+
+def _read(run: RunDir, step: int, saved: Tree) -> StoredLeague:
     archive = Archive(run.path / FOLDER, size=max(1, len(saved["members"])))
     archive.look_up(saved["members"])
-    met = {name: Standing.from_state(standing) for name, standing in saved["met"].items()}
-    return StoredLeague(run, step, Rating(**saved["learner"]), archive, met)
+    met = {printable(name): Standing.from_state(standing) for name, standing in saved["met"].items()}
+    return StoredLeague(run, step, rating_from(saved["learner"]), archive, met)
