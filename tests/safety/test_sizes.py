@@ -92,7 +92,7 @@ def test_nets_that_memory_cannot_hold_are_refused(tmp_path: Path) -> None:
         with pytest.raises(MemoryShortage, match=r"ppo\.hidden"):
             rookery.train("CartPole-v1", ppo={"hidden": hidden}, runs_dir=str(tmp_path / "runs"))
     with pytest.raises(ConfigError, match=r"ppo\.hidden"):
-        rookery.train("CartPole-v1", ppo={"hidden": [1] * 15_000}, runs_dir=str(tmp_path / "runs"))
+        rookery.train("CartPole-v1", ppo={"hidden": [1] * 5_000}, runs_dir=str(tmp_path / "runs"))
     assert not (tmp_path / "runs").exists()
 
 

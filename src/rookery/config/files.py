@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from rookery import safe_toml
 from rookery.config.curriculum_json import from_json, is_curriculum
 from rookery.config.limits import DEEPEST, LONGEST_KEY, MOST_VALUES, check_size
 from rookery.errors import ConfigError, MissingExtra
@@ -18,7 +19,6 @@ from rookery.files import read_plain
 from rookery.say import printable, printable_lines
 
 LARGEST = 1 << 20  # a configuration is written by a person; what is larger is some other file
-MOST_DOTS = 300  # in a line
 YAML_NUMBER = re.compile(r"^[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+$")
 
 
@@ -80,11 +80,8 @@ def _text(file: Path) -> str:
 
 
 def _toml(text: str) -> Any:
-    crowded = next((line for line in text.splitlines() if line.count(".") > MOST_DOTS), None)
-    if crowded is not None:  # a key with so many would take minutes to be read
-        raise _Mistake(f"holds a line with more than {MOST_DOTS:,} dots: {crowded[:40]!r}...")
     try:
-        return tomllib.loads(text)
+        return safe_toml.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _Mistake(f"is not valid TOML: {error}") from None
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from rookery.config.limits import DEEPEST, check_size
+from rookery import safe_toml
+from rookery.config.limits import check_size
 from rookery.errors import ConfigError
 
 OLD_NAMES = {
@@ -63,11 +63,9 @@ def parse_value(text: str) -> Any:
     [8, 1000, 0.5, True, [64, 64], 'auto', '8']
     """
     text = text.strip()
-    if text.count(".") > DEEPEST:  # a table of such a depth, which would take minutes to be read
-        return text
     try:
-        (value,) = tomllib.loads(f"x = {PYTHONIC.get(text, text)}").values()
-    except (ValueError, RecursionError):
+        (value,) = safe_toml.loads(f"x = {PYTHONIC.get(text, text)}").values()
+    except ValueError:
         return _loose_number(text)
     return value if isinstance(value, (bool, int, float, str, list, dict)) else text  # dates stay text
 

@@ -94,8 +94,8 @@ def title(world: str) -> str:
 
 def gives_masks(trained: Trained) -> bool:
     """Whether there were masks when the checkpoint was written."""
-    space = trained.agent.observation_space
-    return (isinstance(space, spaces.Dict) and MASK_KEY in space.spaces) or "masks" in trained.saved["envs"]
+    space, envs = trained.agent.observation_space, trained.saved["envs"]
+    return (isinstance(space, spaces.Dict) and MASK_KEY in space.spaces) or (isinstance(envs, dict) and "masks" in envs)
 
 
 class Exported(nn.Module):

@@ -11,13 +11,16 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from rookery import safe_toml
 from rookery.errors import ConfigError, WorldError
+from rookery.files import read_plain
 from rookery.worlds.gameboy.conditions import NAME, Condition
 from rookery.worlds.gameboy.mistakes import Mistake, Steps, found_in, meant, nearest, told
 from rookery.worlds.gameboy.schema import Profile, Seen
 from rookery.worlds.gameboy.watch import largest, smallest
 
 SHIPPED = Path(__file__).parent / "profiles"
+LARGEST = 1 << 20  # bytes of a profile
 RESERVED = ("and", "is_success", "restarted", "final_obs", "final_info", "episode")  # in conditions and infos
 
 
@@ -69,18 +72,18 @@ def locate(profile: str | Path) -> Path:
 @lru_cache(maxsize=32)
 def _found(path: Path, changed: int) -> Found:
     try:
-        text = path.read_text("utf-8")
+        text = read_plain(path, LARGEST).decode("utf-8")
     except UnicodeDecodeError as error:
         raise WorldError(f"{path}: is not a text in UTF-8, as TOML is ({error}): save it so in your editor") from None
     except OSError as error:
-        raise WorldError(f"{path}: the profile cannot be read ({error.strerror})") from None
+        raise WorldError(f"{path}: the profile cannot be read ({error.strerror or error})") from None
     return Found(path.stem, path, read(text, str(path)))
 
 
 def read(text: str, file: str = "profile") -> Profile:
     """A profile from its text; all mistakes in it are told at once, in a ConfigError."""
     try:
-        given = tomllib.loads(text.removeprefix("\ufeff"))  # a mark that some editors put before it
+        given = safe_toml.loads(text.removeprefix("\ufeff"))  # a mark that some editors put before it
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file}: is not valid TOML: {error}") from None
     try:

@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 from rookery.errors import WorldError
+from rookery.files import open_plain, read_plain
 from rookery.worlds.gameboy.profile import Found, find, shipped
 
 FOLDER = "ROOKERY_ROM_DIR"
@@ -21,6 +22,7 @@ HEADER_END, TITLE, COLOUR, CARTRIDGE, SIZE, MEMORY = 0x150, 0x134, 0x143, 0x147,
 CHECK, SUM = 0x14D, 0x14E
 WITH_CLOCK = (0x0F, 0x10)
 ARCHIVES = {b"PK\3\4": "zip", b"\x1f\x8b": "gzip", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!": "rar"}
+LARGEST_FILE = 64 << 20  # bytes that are looked at, to say what is wrong with them
 LARGEST_SIZE = 8  # 32 KiB << 8: no cartridge is larger than 8 MiB
 LARGEST_MEMORY = 5  # a code: the sizes of a cartridge's own memory are not in order
 
@@ -110,7 +112,7 @@ def title_of(data: bytes) -> str:
 
 @lru_cache(maxsize=8)  # so that the emulators of one process are built from the same bytes
 def _read(path: Path, changed: int) -> Rom:
-    data = path.read_bytes()
+    data = read_plain(path, LARGEST_FILE)
     check(data, str(path))
     return Rom(data, str(path))
 
@@ -204,7 +206,7 @@ def _roms(folder: Path) -> Iterator[Path]:
 
 def _titled(path: Path, title: str) -> bool:
     try:
-        with path.open("rb") as stream:
+        with os.fdopen(open_plain(path.resolve(), os.O_RDONLY), "rb") as stream:
             header = stream.read(HEADER_END)
     except OSError:
         return False
