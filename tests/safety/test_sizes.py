@@ -20,6 +20,7 @@ from rookery.standalone.opponents import find_opponent
 from rookery.training import checkpoint, sealed
 from rookery.training.checkpoint import LARGEST_AGENT, Checkpoints, load
 from rookery.training.rundir import RunDir
+from safety.vouching import vouch
 
 SECONDS = 5.0  # what an answer may take
 
@@ -176,7 +177,7 @@ def test_arrays_with_hostile_headers_are_refused(tmp_path: Path, header: str) ->
     checkpoint.save(folder, {"agent": {"a": np.ones(1)}})
     raw = HEADERS[header]
     data = len(raw).to_bytes(8, "little") + raw + b"\0" * 4 if raw.startswith(b'{"') else raw
-    vouched(folder, "agent.safetensors", data)
+    vouch(folder, "agent.safetensors", data)
     with pytest.raises(CheckpointError):
         load(folder)
 
@@ -192,12 +193,3 @@ def test_files_of_impossible_sizes_are_not_even_hashed(tmp_path: Path) -> None:
     sealed.write_manifest(folder, manifest["files"], None)
     with pytest.raises(CheckpointError, match="larger than anything"):
         load(folder)
-
-
-def vouched(folder: Path, name: str, data: bytes) -> None:
-    """Put other bytes into a checkpoint, with a manifest that fits."""
-    files = json.loads((folder / "manifest.json").read_bytes())["files"]
-    for path in (folder / name, folder / "manifest.json"):
-        path.unlink()
-    files[name] = sealed.write_file(folder / name, [data])
-    sealed.write_manifest(folder, files, None)

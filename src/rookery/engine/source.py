@@ -122,6 +122,8 @@ def kernel_of(source: Source, build: bool = False) -> Kernel | None:
         if kwargs.pop("plain", False):  # wants to be run as it stands, env by env
             return None
         world = find_world(registered_world(kwargs.pop("world")), kwargs)
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise OptionError(f"max_episode_steps should be a positive integer, got {limit!r:.60}")
         if limit is not None:  # as Gymnasium's TimeLimit, which would come on top of the world's own
             world.values["time_limit"] = min(limit, world.values["time_limit"] or limit)
         return Kernel(world, mode, maker.spec)

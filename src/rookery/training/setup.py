@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -17,12 +18,13 @@ from rookery.engine.machine import size_text, usable_cores
 from rookery.engine.seeding import child_seed
 from rookery.engine.source import kernel_of
 from rookery.engine.tune import Choice
-from rookery.errors import MemoryShortage, OptionError
+from rookery.errors import MemoryShortage, OptionError, RookeryError
 from rookery.learners.api import Learner
 from rookery.learners.cpu import threads_for
 from rookery.learners.observations import leaves_of
 from rookery.learners.registry import make_learner, make_policy
 from rookery.say import meanwhile, say
+from rookery.training.checkpoint import told
 from rookery.training.evaluate import Evaluator
 from rookery.training.lead import anchored, check_opponents, judges, length_of, seat_in, world_for
 from rookery.training.recipes import recipe_for, usual_learner
@@ -38,7 +40,9 @@ from rookery.training.world import (
 )
 from rookery.worlds.tables import check_same
 
+MOST_OBJECTS = 100_000  # envs that are an object each
 COPIES = 4  # of each weight: itself, its gradient, and two averages of the optimiser
+TOO_LARGE = re.compile("overflow|allocate|too (big|large)|maximum allowed", re.IGNORECASE)  # as libraries say it
 EVALUATION_KEY = 1_000_003  # sets the evaluation's seed apart from those of all envs
 
 
@@ -95,6 +99,8 @@ def planned(config: RunConfig, world: World, saved: Any = None) -> RunConfig:
         changes = {"backend": "process", "groups": 1, "workers": min(usable_cores(), _first_envs(saved))}
         return config.model_copy(update=changes)
     wish = config.num_envs if isinstance(config.num_envs, int) else None
+    if wish is not None and wish > MOST_OBJECTS and not world.kernel:
+        raise OptionError(f"`num_envs` = {wish:,}: of a world that is not compiled there are {MOST_OBJECTS:,} at most")
     backend = "process" if config.step_timeout is not None and not world.kernel else config.backend
     workers = config.workers
     if backend == "process" and wish is not None and workers is None:
@@ -166,7 +172,9 @@ def with_threads(config: RunConfig, learner: Learner) -> RunConfig:
     """With the number of threads that suits the learner's nets on this machine."""
     options = learner.options
     if config.device == "cpu" and options.threads is None:
-        options = options.model_copy(update={"threads": threads_for(learner, config.learner, usable_cores())})
+        with _enough_memory(config.learner):
+            threads = threads_for(learner, config.learner, usable_cores())
+        options = options.model_copy(update={"threads": threads})
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     return config.model_copy(update={config.learner: options})
@@ -194,10 +202,21 @@ def learner_for(config: RunConfig, world: World, envs: Engine) -> Learner:
     seat = seat_in(config, world) if config.is_led else Seat(envs.single_observation_space, envs.single_action_space)
     sees, does, options = seat.observation_space, seat.action_space, getattr(config, config.learner)
     _check_memory(config.learner, sees, does, options)
-    try:
+    with _enough_memory(config.learner):
         return make_learner(config.learner, sees, does, options, envs.num_envs, config.seed, config.device)
-    except MemoryError as error:
-        raise MemoryShortage(f"{config.learner} needs more memory than there is: {error}") from None
+
+
+@contextmanager
+def _enough_memory(learner: str) -> Iterator[None]:
+    """Have each library say in the same words that something is too large."""
+    try:
+        yield
+    except RookeryError:
+        raise
+    except (MemoryError, OverflowError, RuntimeError, ValueError) as error:
+        if not isinstance(error, MemoryError) and not TOO_LARGE.search(str(error)):
+            raise
+        raise MemoryShortage(f"{learner} needs more memory than there is: {told(error)}") from error
 
 
 def _size(learner: str, observation_space: Any, action_space: Any, options: Any) -> int:

@@ -52,8 +52,8 @@ def check_kinds(saved: Any, own: Any, path: tuple[str, ...] = ()) -> None:
 
 
 def _is_like(saved: Any, own: Any) -> bool:
-    if own is None:
-        return type(saved) in PLAIN
+    if own is None:  # no figure yet
+        return type(saved) in (int, float, type(None))
     if isinstance(own, np.ndarray):
         return isinstance(saved, np.ndarray) and saved.dtype == own.dtype and (saved.ndim == own.ndim or not own.size)
     if isinstance(own, (bool, np.bool_)):
@@ -67,8 +67,10 @@ def _check_items(saved: list[Any], own: list[Any], path: tuple[str, ...]) -> Non
     """A list that begins with some items keeps their number; one that begins empty gathers plain values."""
     if own and len(saved) != len(own):
         raise CheckpointError(f"{_where(path)} should hold {len(own)} items, and holds {len(saved)}")
-    for item in saved:
-        check_kinds(item, own[0] if own else None, path)
+    if not own and not all(type(item) in PLAIN for item in saved):
+        raise CheckpointError(f"{_where(path)} should hold plain values, and holds {saved!r:.60}")
+    for item in saved if own else ():
+        check_kinds(item, own[0], path)
 
 
 def escape(key: str) -> str:

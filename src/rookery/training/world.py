@@ -164,14 +164,22 @@ def _build(source: Source, world: World) -> gym.Env:
     """An env; a world that does not take its options is told of as such."""
     try:
         return source.make(0)
-    except TypeError as error:
+    except RookeryError:
+        raise
+    except Exception as error:
         what = str(error).partition(" was raised from the environment creator")[0]
-        if not re.search(r"\(\) (got an unexpected keyword|missing \d+ required)", what):
+        misfit = re.search(r"\(\) (got an unexpected keyword|missing \d+ required)", what)
+        if not (isinstance(error, TypeError) and misfit) and not _is_installed(world):
             raise
         raise OptionError(
-            f"{world.name} cannot be built: {what}; its options are given as world_options, as in --set "
-            "world_options.size=5"
+            f"{world.name} cannot be built: {type(error).__name__}: {printable(what)}; its options are given as "
+            "world_options, as in --set world_options.size=5"
         ) from error
+
+
+def _is_installed(world: World) -> bool:
+    """Whether a world is a library's, with options that may be anybody's: where that fails in it is of no interest."""
+    return isinstance(world.source, str) and ".py:" not in world.source and bool(world.env_kwargs)
 
 
 def duel_of(world: World, *, keep_actions: bool = False) -> World:
