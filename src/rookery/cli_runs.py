@@ -65,6 +65,23 @@ def trust_argument(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def _check_world(found: RunDir | None, options: argparse.Namespace, resuming: bool = False) -> dict[str, bool]:
+    """Ask about the code of a run's world, and look the world up, before anything heavy is loaded. Returns what keeps
+    the rest from asking again."""
+    if found is None:
+        return {}
+    from rookery.config import gather, resolve
+    from rookery.training import trust, world
+
+    config = resolve(gather(found.read_config()))
+    if resuming:
+        trusted = trust.check_run(found, config, options.trust)
+    else:
+        trusted = trust.check_code(found, [config.world] if ".py:" in config.world else [], options.trust)
+    world.find(config.world, config.takes_twin, config.learner, config.world_options)
+    return {"trust": True} if trusted else {}
+
+
 def _find(options: argparse.Namespace) -> RunDir:
     from rookery.training.rundir import RunDir
 
@@ -109,6 +126,8 @@ def _resume(options: argparse.Namespace) -> int:
     changes = gather_changes(options.set, steps=options.steps)
     found = _find(options)
     resumed_config(found.read_config(), changes)
+    found.refuse_links()
+    trusted = _check_world(found, options, resuming=True)
     changes.pop("runs_dir", None)  # as it was, or it would have been refused
     # As a keyword, None would be no wish.
     wishes: dict[str, Any] = {key: "none" if value is None else value for key, value in changes.items()}
@@ -117,7 +136,7 @@ def _resume(options: argparse.Namespace) -> int:
         from rookery.training.run import resume
 
     with only_json(options.json):
-        result = resume(str(found.path), options.runs_dir, trust=options.trust, **wishes)
+        result = resume(str(found.path), options.runs_dir, **trusted, **wishes)
     return told(result, options.json)
 
 
@@ -159,12 +178,13 @@ def _eval(options: argparse.Namespace) -> int:
     from rookery.config import merge, parse_override
 
     world_options = merge(*(parse_override(text) for text in options.settings)) if options.settings else None
-    wishes = {
-        "seed": options.seed, "best": options.best, "world": options.world, "trust": options.trust,
+    wishes: dict[str, Any] = {
+        "seed": options.seed, "best": options.best, "world": options.world,
         "world_options": world_options, **({"deterministic": False} if options.stochastic else {}),
     }  # fmt: skip
     lone = ".py:" in options.name or (Path(options.name) / "manifest.json").is_file()  # an agent without a run
     found = None if lone else _find_or_shipped(options)
+    wishes |= {} if options.world else _check_world(found, options)
     if found is None or options.opponents:
         return _eval_games(options, wishes)
     from rookery.tools import show
@@ -245,6 +265,7 @@ def _watch(options: argparse.Namespace) -> int:
     if options.out:
         check_file(options.out)
     found = _find_or_shipped(options)
+    trusted = _check_world(found, options)
     check_installed()
     say(f"playing {options.name if found is None else found.name}" + ("" if options.live else ", to be filmed"))
     with meanwhile(LOADING):
@@ -254,7 +275,7 @@ def _watch(options: argparse.Namespace) -> int:
         path = watch(
             None if found is None else str(found.path), options.runs_dir, episodes=options.episodes, out=options.out,
             live=options.live, fps=options.fps, best=options.best, seed=options.seed, opponent=options.opponent,
-            grid=options.grid, trust=options.trust,
+            grid=options.grid, **trusted,
         )  # fmt: skip
     return _told_path(path, options.json)
 
@@ -301,7 +322,7 @@ def _export_onnx(found: RunDir, options: argparse.Namespace) -> Path:
 
     with only_json(options.json):
         return export_onnx(
-            str(found.path), options.runs_dir, out=options.onnx or None, best=options.best, overwrite=options.force
+            str(found.path), options.runs_dir, out=options.onnx or None, best=options.best, **_overwriting(options)
         )
 
 
@@ -313,8 +334,12 @@ def _export_standalone(found: RunDir | None, options: argparse.Namespace) -> Pat
     run = None if found is None else str(found.path)
     with only_json(options.json):
         return export_standalone(
-            run, options.runs_dir, out=options.standalone or None, best=options.best, overwrite=options.force
+            run, options.runs_dir, out=options.standalone or None, best=options.best, **_overwriting(options)
         )
+
+
+def _overwriting(options: argparse.Namespace) -> dict[str, bool]:
+    return {"overwrite": True} if options.force else {}
 
 
 def _told_path(path: Path | None, as_json: bool) -> int:

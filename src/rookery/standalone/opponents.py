@@ -12,8 +12,9 @@ from gymnasium import spaces
 from rookery.errors import CheckpointError, OptionError, RookeryError, RunError
 from rookery.learners.space_tree import from_tree
 from rookery.standalone import from_saved, runtime
-from rookery.training.checkpoint import MALFORMED, Checkpoints, load, told
+from rookery.training.checkpoint import Checkpoints, load
 from rookery.training.file_player import FilePlayer
+from rookery.training.malformed import MALFORMED, told
 from rookery.training.rundir import RunDir
 from rookery.training.sealed import MANIFEST
 from rookery.training.seats import Seat
@@ -91,4 +92,7 @@ def _seated(name: str, saved: dict[str, Any]) -> NumPyOpponent:
     table = SEAT.in_numbers(does)
     if sees != SEAT.observation_space or (table is None and does != SEAT.action_space):
         raise OptionError(f"{name} cannot play hockey: its agent observes {sees} and acts in {does}")
-    return NumPyOpponent(name, from_saved(saved, {"name": name}, table))
+    agent = from_saved(saved, {"name": name}, table)
+    agent.act(np.zeros(SEAT.observation_space.shape or (), np.float32))  # arrays that do not fit are told of now
+    agent.reset()
+    return NumPyOpponent(name, agent)

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
-from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from rookery.errors import CheckpointError, FileError, OptionError
 from rookery.files import own_folder, sync_folder
 from rookery.say import printable, say
+from rookery.training.malformed import MALFORMED, told
 from rookery.training.sealed import (
     as_json,
     contents,
@@ -48,16 +48,6 @@ UNFINISHED = ".unfinished-"  # folders being written or removed
 LARGEST_STATE, LARGEST_AGENT = 128 << 20, 2 << 30  # bytes, of what is read before anything is known about it
 NAME = re.compile(r"step-([0-9]{12,18})(?:-([0-9]{1,9}))?")
 Check = Callable[[Tree], None]
-# What reading a file raises that is whole, but was made by somebody who wished to do harm.
-MALFORMED = (
-    SafetensorError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError, MemoryError,
-    AssertionError,
-)  # fmt: skip
-
-
-def told(error: BaseException) -> str:
-    """The first words of an error that came of a hostile file."""
-    return printable(f"{type(error).__name__}: {error}")[:200]
 
 
 def save(folder: Path, tree: Tree, *, score: float | None = None, run: str | None = None) -> None:

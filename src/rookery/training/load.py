@@ -15,7 +15,8 @@ from rookery.learners.api import load_module
 from rookery.learners.options import OPTIONS, Options
 from rookery.learners.registry import make_policy
 from rookery.learners.space_tree import from_tree
-from rookery.training.checkpoint import MALFORMED, Checkpoints, told
+from rookery.training.checkpoint import Checkpoints
+from rookery.training.malformed import MALFORMED, told
 from rookery.training.rundir import RunDir
 
 

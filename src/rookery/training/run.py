@@ -19,13 +19,23 @@ from rookery.learners.cpu import keep_memory
 from rookery.monitor.events import Event, Sinks
 from rookery.say import printable, say
 from rookery.training.adapt import Adaptive
-from rookery.training.checkpoint import MALFORMED, Checkpoints, told
+from rookery.training.checkpoint import Checkpoints
 from rookery.training.lead import UNCOUNTED, anchored, make_course, world_for
 from rookery.training.load import check_agent
 from rookery.training.loop import Crew, Loop
+from rookery.training.malformed import MALFORMED, told
 from rookery.training.result import Result
 from rookery.training.rundir import RunDir
-from rookery.training.setup import learner_for, make_evaluator, open_engine, planned, settle, with_tables, with_threads
+from rookery.training.setup import (
+    check_device,
+    learner_for,
+    make_evaluator,
+    open_engine,
+    planned,
+    settle,
+    with_tables,
+    with_threads,
+)
 from rookery.training.sinks import open_sinks
 from rookery.training.stopping import StopRequest
 from rookery.training.trust import check_run, remember
@@ -89,6 +99,7 @@ def resume(
         config, changed = resumed_config(recorded, changes)
         if config.learner == "auto":
             raise ConfigError(f"{printable(found.config)}: `learner` should be who has learned: ppo, sac or dqn")
+        check_device(config.device)
         check_run(found, resumed_config(recorded, {})[0], trust)  # what was named just now is the user's own
         config = config.model_copy(update=anchored(config))
         world = find_again(config)

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-import psutil
 import torch
 
 from rookery.config import RunConfig, resolve
 from rookery.config.checking import check_phases
 from rookery.engine.api import make_vec, plan
 from rookery.engine.engine import Engine
-from rookery.engine.machine import size_text, usable_cores
+from rookery.engine.machine import usable_cores
 from rookery.engine.seeding import child_seed
 from rookery.engine.source import kernel_of
 from rookery.engine.tune import Choice
-from rookery.errors import MemoryShortage, OptionError, RookeryError
+from rookery.errors import OptionError
 from rookery.learners.api import Learner
 from rookery.learners.cpu import threads_for
 from rookery.learners.observations import leaves_of
-from rookery.learners.registry import make_learner, make_policy
+from rookery.learners.registry import make_learner
 from rookery.say import meanwhile, say
-from rookery.training.checkpoint import told
 from rookery.training.evaluate import Evaluator
 from rookery.training.lead import anchored, check_opponents, judges, length_of, seat_in, world_for
+from rookery.training.memory import check_memory, enough_memory
 from rookery.training.recipes import recipe_for, usual_learner
 from rookery.training.seats import Seat
 from rookery.training.world import (
@@ -41,8 +39,6 @@ from rookery.training.world import (
 from rookery.worlds.tables import check_same
 
 MOST_OBJECTS = 100_000  # envs that are an object each
-COPIES = 4  # of each weight: itself, its gradient, and two averages of the optimiser
-TOO_LARGE = re.compile("overflow|allocate|too (big|large)|maximum allowed", re.IGNORECASE)  # as libraries say it
 EVALUATION_KEY = 1_000_003  # sets the evaluation's seed apart from those of all envs
 
 
@@ -65,7 +61,7 @@ def settle(given: dict[str, Any], actual: Any = None) -> tuple[RunConfig, World]
     learner = named or usual_learner(world.name) or choose_learner(seat.action_space, world.kernel)
     check_learner(learner, seat.action_space, seat.observation_space)
     config = resolve(given, recipe_for(world.name, learner, world.kernel))
-    _check_memory(learner, seat.observation_space, seat.action_space, getattr(config, learner))
+    check_memory(learner, seat.observation_space, seat.action_space, getattr(config, learner))
     changes: dict[str, Any] = {"learner": learner, "device": _device(config.device, seat.observation_space)}
     changes |= length_of(config, given) | anchored(config)
     changes["world_options"] = lasting_options(world, config.world_options)
@@ -77,12 +73,17 @@ def settle(given: dict[str, Any], actual: Any = None) -> tuple[RunConfig, World]
     return config, world
 
 
-def _device(wish: str, observation_space: Any) -> str:
-    """A GPU pays for images; for vectors the nets are so small that a CPU is as quick."""
+def check_device(wish: str) -> None:
+    """Refuse one that is not here."""
     if wish.startswith("cuda") and not torch.cuda.is_available():
         raise OptionError(f"device={wish!r} was asked for, but torch finds no CUDA GPU here; device='cpu' works")
     if wish == "mps" and not torch.backends.mps.is_available():
         raise OptionError("device='mps' was asked for, but torch finds none here; device='cpu' works")
+
+
+def _device(wish: str, observation_space: Any) -> str:
+    """A GPU pays for images; for vectors the nets are so small that a CPU is as quick."""
+    check_device(wish)
     if wish != "auto":
         return wish
     images = any(leaf.kind == "image" for leaf in leaves_of(observation_space))
@@ -172,7 +173,7 @@ def with_threads(config: RunConfig, learner: Learner) -> RunConfig:
     """With the number of threads that suits the learner's nets on this machine."""
     options = learner.options
     if config.device == "cpu" and options.threads is None:
-        with _enough_memory(config.learner):
+        with enough_memory(config.learner):
             threads = threads_for(learner, config.learner, usable_cores())
         options = options.model_copy(update={"threads": threads})
     if options.threads is not None:
@@ -201,40 +202,6 @@ def make_evaluator(config: RunConfig, world: World) -> Evaluator:
 def learner_for(config: RunConfig, world: World, envs: Engine) -> Learner:
     seat = seat_in(config, world) if config.is_led else Seat(envs.single_observation_space, envs.single_action_space)
     sees, does, options = seat.observation_space, seat.action_space, getattr(config, config.learner)
-    _check_memory(config.learner, sees, does, options)
-    with _enough_memory(config.learner):
+    check_memory(config.learner, sees, does, options)
+    with enough_memory(config.learner):
         return make_learner(config.learner, sees, does, options, envs.num_envs, config.seed, config.device)
-
-
-@contextmanager
-def _enough_memory(learner: str) -> Iterator[None]:
-    """Have each library say in the same words that something is too large."""
-    try:
-        yield
-    except RookeryError:
-        raise
-    except (MemoryError, OverflowError, RuntimeError, ValueError) as error:
-        if not isinstance(error, MemoryError) and not TOO_LARGE.search(str(error)):
-            raise
-        raise MemoryShortage(f"{learner} needs more memory than there is: {told(error)}") from error
-
-
-def _size(learner: str, observation_space: Any, action_space: Any, options: Any) -> int:
-    """How many bytes the nets have; they are made without memory to find out."""
-    try:
-        with torch.device("meta"):
-            nets = make_policy(learner, observation_space, action_space, options)
-    except RuntimeError as error:  # more than can be counted
-        raise MemoryShortage(f"`{learner}.hidden` = {options.hidden!r:.60}: nets of that size cannot be") from error
-    return sum(part.numel() * part.element_size() for part in nets.parameters())
-
-
-def _check_memory(learner: str, observation_space: Any, action_space: Any, options: Any) -> None:
-    """Refuse nets that cannot be held, before memory is taken for them: the system might end the process for that."""
-    needed = COPIES * _size(learner, observation_space, action_space, options)
-    free = psutil.virtual_memory().available
-    if needed > free:
-        raise MemoryShortage(
-            f"nets with `{learner}.hidden` = {options.hidden!r:.60} need about {size_text(needed)} for training, and "
-            f"{size_text(free)} are free"
-        )

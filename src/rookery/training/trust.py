@@ -42,17 +42,18 @@ def remember(run: RunDir, config: RunConfig) -> None:
         _write_note(path, fact)
 
 
-def check_code(run: RunDir, names: Sequence[str], trust: bool) -> None:
-    """Ask before code that a run names, as "file.py:Name", is imported; refuse where nobody can be asked."""
-    _settle(run, list(_doubts(run, names)), trust)
+def check_code(run: RunDir, names: Sequence[str], trust: bool) -> bool:
+    """Ask before code that a run names, as "file.py:Name", is imported; refuse where nobody can be asked. Returns
+    whether there was something to ask about."""
+    return _settle(run, list(_doubts(run, names)), trust)
 
 
-def check_run(run: RunDir, config: RunConfig, trust: bool) -> None:
+def check_run(run: RunDir, config: RunConfig, trust: bool) -> bool:
     """The same for all that going on with a run would import, and for where it would write."""
     doubts = list(_doubts(run, code_in(config)))
     if run.keeps_checkpoints_outside and run.id not in _notes(_outside(run)):
         doubts.append(f"it keeps checkpoints in {_outside(run)}, outside of its own folder, and was not started here")
-    _settle(run, doubts, trust)
+    return _settle(run, doubts, trust)
 
 
 def _doubts(run: RunDir, names: Sequence[str]) -> Iterator[str]:
@@ -80,18 +81,17 @@ def _doubt(run: RunDir, file: Path, recorded: dict[str, object]) -> str:
     return "" if now in notes else "you have not trained with this file on this machine"
 
 
-def _settle(run: RunDir, doubts: list[str], trust: bool) -> None:
-    if doubts:
-        _decide(f"{run.name} is not opened without a question: {'; '.join(doubts)}", trust)
-
-
-def _decide(what: str, trust: bool) -> None:
-    """Go on if that is trusted, or somebody at the terminal says so."""
+def _settle(run: RunDir, doubts: list[str], trust: bool) -> bool:
+    """Go on if there are no doubts, if that is trusted, or if somebody at the terminal says so."""
+    if not doubts:
+        return False
+    what = f"{run.name} is not opened without a question: {'; '.join(doubts)}"
     answer = True if trust else confirmed(f"{what}. Go on?")
     if answer is None:
         raise RunError(f"{printable(what)}; {TRUST}")
     if not answer:
         raise RunError("not opened, as you did not say yes")
+    return True
 
 
 # --- files and notes --------------------------------------------------------------------------------------------------

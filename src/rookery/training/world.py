@@ -169,7 +169,7 @@ def _build(source: Source, world: World) -> gym.Env:
     except Exception as error:
         what = str(error).partition(" was raised from the environment creator")[0]
         misfit = re.search(r"\(\) (got an unexpected keyword|missing \d+ required)", what)
-        if not (isinstance(error, TypeError) and misfit) and not _is_installed(world):
+        if not (isinstance(error, TypeError) and misfit) and not _is_a_librarys(world, error):
             raise
         raise OptionError(
             f"{world.name} cannot be built: {type(error).__name__}: {printable(what)}; its options are given as "
@@ -177,9 +177,10 @@ def _build(source: Source, world: World) -> gym.Env:
         ) from error
 
 
-def _is_installed(world: World) -> bool:
-    """Whether a world is a library's, with options that may be anybody's: where that fails in it is of no interest."""
-    return isinstance(world.source, str) and ".py:" not in world.source and bool(world.env_kwargs)
+def _is_a_librarys(world: World, error: Exception) -> bool:
+    """Whether it is a library's world that fails, of its options or of what is not installed: the message says all."""
+    named = isinstance(world.source, str) and ".py:" not in world.source
+    return named and (bool(world.env_kwargs) or isinstance(error, (ImportError, gym.error.DependencyNotInstalled)))
 
 
 def duel_of(world: World, *, keep_actions: bool = False) -> World:

@@ -100,7 +100,7 @@ class Report:
 
     @classmethod
     def from_json(cls, saved: dict[str, Any]) -> Report:
-        entries = [Entry(printable(row["name"]), row["run"], row["step"]) for row in saved["players"]]
+        entries = [_entry(row) for row in saved["players"]]
         results = Results(np.array(saved["won"], np.int64), np.array(saved["drawn"], np.int64))
         if not results.won.shape == results.drawn.shape == (len(entries), len(entries)):
             raise ValueError(f"{len(entries)} players do not fit {results.won.shape} games")
@@ -112,6 +112,11 @@ class Report:
         path = own_folder(run / FOLDER) / FILE
         replace_file(path, [json.dumps(self.as_json(), indent=2).encode(), b"\n"])
         return path
+
+
+def _entry(row: dict[str, Any]) -> Entry:
+    run, step = row["run"], row["step"]
+    return Entry(printable(row["name"]), None if run is None else printable(run), None if step is None else int(step))
 
 
 def last_report(run: Path) -> Report | None:

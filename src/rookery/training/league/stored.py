@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from rookery.errors import CheckpointError, RunError
 from rookery.say import printable
-from rookery.training.checkpoint import LARGEST_STATE, MALFORMED, STATE, Checkpoints, told
+from rookery.training.checkpoint import LARGEST_STATE, STATE, Checkpoints
 from rookery.training.league.archive import FOLDER, Archive
 from rookery.training.league.ratings import Rating
 from rookery.training.league.standing import Standing, rating_from
+from rookery.training.malformed import MALFORMED, told
 from rookery.training.rundir import RunDir
 from rookery.training.sealed import contents, parsed
 from rookery.training.tree import Tree
