@@ -105,7 +105,8 @@ class Report:
         if not results.won.shape == results.drawn.shape == (len(entries), len(entries)):
             raise ValueError(f"{len(entries)} players do not fit {results.won.shape} games")
         ratings = [Rating(float(row["mu"]), float(row["sigma"])) for row in saved["players"]]
-        return cls(saved["world"], saved["games_per_pair"], saved["seed"], entries, results, ratings, saved["time"])
+        games, seed, when = int(saved["games_per_pair"]), int(saved["seed"]), float(saved["time"])
+        return cls(printable(saved["world"]), games, seed, entries, results, ratings, when)
 
     def save(self, run: Path) -> Path:
         """Write it to the run's folder, in the place of the one before."""
