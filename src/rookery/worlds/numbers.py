@@ -36,7 +36,8 @@ def widen(typing_context: Any, value: Any) -> Any:
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class WidenLoads(FunctionPass):
-    """Widens what is read from anywhere, before types are inferred."""
+    """Widens what is read from anywhere, before types are inferred; and makes `x += y` mean `x = x + y`, as it does for
+    numbers. (Of whole arrays Numba would allow it, even of read-only ones.)"""
 
     _name = "rookery_widen_loads"
 
@@ -54,12 +55,14 @@ class WidenLoads(FunctionPass):
 def _widened(statement: Any) -> list[Any]:
     if not (isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Expr)):
         return [statement]
-    if statement.value.op not in LOADS:
+    value, scope, at = statement.value, statement.target.scope, statement.loc
+    if value.op == "inplace_binop":
+        return [ir.Assign(ir.Expr.binop(value.immutable_fn, value.lhs, value.rhs, value.loc), statement.target, at)]
+    if value.op not in LOADS:
         return [statement]
-    scope, at = statement.target.scope, statement.loc
     read, function = scope.redefine("$read", at), scope.redefine("$widen", at)
     return [
-        ir.Assign(statement.value, read, at),
+        ir.Assign(value, read, at),
         ir.Assign(ir.FreeVar(0, "widen", widen, at), function, at),
         ir.Assign(ir.Expr.call(function, (read,), (), at), statement.target, at),
     ]

@@ -60,7 +60,8 @@ def read_only(typing_context: Any, array: Any) -> Any:
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class RefuseWrites(AnalysisPass):
-    """Refuses to set fields of read-only records. (Of read-only arrays, Numba refuses that itself.)"""
+    """Refuses to set fields of read-only records and of tuples, and to write to read-only arrays by ways that Numba
+    leaves open. (What is written to such an array itself, it refuses.)"""
 
     _name = "rookery_refuse_writes"
 
@@ -72,8 +73,19 @@ class RefuseWrites(AnalysisPass):
             for statement in block.body:
                 if isinstance(statement, WRITES) and _is_read_only(state.typemap[statement.target.name]):
                     raise TypingError(READ_ONLY, loc=statement.loc)
+                if isinstance(statement, ir.Assign) and _hands_out_elements(state.typemap[statement.target.name]):
+                    raise TypingError(READ_ONLY, loc=statement.loc)
         return False
 
 
 def _is_read_only(kind: Any) -> bool:
-    return isinstance(kind, ReadOnlyRecord) or (isinstance(kind, types.Array) and not kind.mutable)
+    if isinstance(kind, types.NumpyFlatType):
+        kind = kind.array_type
+    if isinstance(kind, types.Array):
+        return not kind.mutable
+    return isinstance(kind, (ReadOnlyRecord, types.BaseNamedTuple))
+
+
+def _hands_out_elements(kind: Any) -> bool:
+    """Whether it is an `np.nditer` over a read-only array: its elements could be written to."""
+    return isinstance(kind, types.NumpyNdIterType) and any(_is_read_only(array) for array in kind.arrays)
