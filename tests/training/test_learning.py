@@ -2,7 +2,7 @@
 
 What a run has learned after a given number of steps depends on the last bit of every sum, so on the processor too. A
 run here therefore ends with the first evaluation that meets its goal, which is far from what chance gets and from the
-most there is, and has at least twice the steps that six seeds were seen to need.
+most there is, and has at least twice the steps that any run was seen to need.
 """
 
 from __future__ import annotations
