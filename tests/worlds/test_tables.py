@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 import numpy as np
 import pytest
 from numba import njit
+from numba.core.errors import NumbaError
 
 import rookery
 from rookery import KernelWorld, Table
@@ -151,6 +154,55 @@ def nested_in_helper(rows):
 def test_no_way_of_writing_to_a_record_compiles(write):
     with pytest.raises(Exception, match=r"tables and parameters are read-only|Cannot modify readonly array"):
         compiled(write)(RECORDS)
+
+
+def by_element(table):
+    read_only(table)[0, 1] += 1.0
+
+
+def by_row(table):
+    row = read_only(table)[0]
+    row[1] = 1.0
+
+
+def whole_row(table):
+    read_only(table)[0] += 1.0
+
+
+def by_flat(table):
+    read_only(table).flat[0] = 1.0
+
+
+def by_view(table):
+    read_only(table).reshape(-1)[0] = 1.0
+
+
+def by_iterator(table):
+    for element in np.nditer(read_only(table)):
+        element[()] = 1.0
+
+
+def by_filling(table):
+    read_only(table).fill(1.0)
+
+
+def by_sorting(table):
+    read_only(table)[0].sort()
+
+
+def by_attribute(table):
+    tables = Tables(read_only(table))
+    tables.prices = table
+
+
+Tables = namedtuple("Tables", "prices")
+WAYS = [by_element, by_row, whole_row, by_flat, by_view, by_iterator, by_filling, by_sorting, by_attribute]
+
+
+@pytest.mark.parametrize("write", WAYS, ids=lambda write: write.__name__)
+def test_no_way_of_writing_to_a_table_compiles(write):
+    with pytest.raises(NumbaError):
+        compiled(write)(np.zeros((3, 2)))
 
 
 def test_a_read_only_record_can_be_read():
