@@ -33,6 +33,9 @@ def replace_file(path: Path, parts: Iterable[bytes]) -> None:
 def beside(path: Path) -> Iterator[Path]:
     """A new and empty file to write to, which becomes `path` in the end or is removed."""
     unfinished = path.with_name(f".{path.name}.new")
+    for place in (path, unfinished):
+        if place.is_dir() and not place.is_symlink():
+            raise FileError(f"{printable(place)} is a folder where a file should be: remove it")
     with suppress(FileNotFoundError):
         unfinished.unlink()  # left by a process that was killed, or a link
     os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY | SAFE, 0o666))

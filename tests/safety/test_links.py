@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from rookery.files import open_plain, own_folder, read_plain, replace_file
 from rookery.training.checkpoint import UNFINISHED, Checkpoints
 from rookery.training.export_standalone import export_standalone
 from rookery.training.rundir import ADDED_TO, RunDir
+from rookery.training.runs_table import table
 from training.runs import train
 
 REPLACED = [".config.json.new", ".summary.json.new", ".run.json.new", "summary.json", ".metrics.jsonl.new", "anything"]
@@ -189,3 +193,33 @@ def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
 def _full() -> Any:
     yield json.dumps({}).encode()
     raise OSError(28, "No space left on device")
+
+
+# --- what is no file --------------------------------------------------------------------------------------------------
+
+NODES: dict[str, Callable[[Path], Any]] = {
+    "pipe": os.mkfifo,
+    "folder": Path.mkdir,
+    "endless": lambda path: path.symlink_to("/dev/zero"),
+    "itself": lambda path: path.symlink_to(path),
+    "nowhere": lambda path: path.symlink_to(path.parent.parent.parent / "made"),
+}
+PLACES = ["config.json", "run.json", "summary.json", "metrics.jsonl", "run.lock", "checkpoints", "newest/state.json"]
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_whatever_stands_in_place_of_a_file_is_answered(run: RunDir, node: str, tmp_path: Path) -> None:
+    """At once, by what can be read or by one of our errors; nothing is made elsewhere."""
+    saved = tmp_path / "saved"
+    shutil.copytree(run.path, saved)
+    newest = max(run.checkpoints.iterdir())
+    for name in PLACES:
+        place = newest / "state.json" if name.startswith("newest") else run.path / name
+        shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
+        NODES[node](place)
+        for way in (lambda: table(run.path.parent), lambda: rookery.load(run.path), lambda: resumed(run)):
+            with suppress(RookeryError):
+                way()
+        shutil.rmtree(run.path)
+        shutil.copytree(saved, run.path)
+    assert sorted(os.listdir(tmp_path)) == ["runs", "saved"]

@@ -15,7 +15,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from rookery.errors import OptionError
+from rookery.errors import CheckpointError, OptionError
 from rookery.learners.agent import make_leaves
 from rookery.learners.api import Answer, Tree, seeded
 from rookery.learners.heads import FORBIDDEN
@@ -255,6 +255,9 @@ class DQN(OffPolicy):
         )
 
     def load(self, state: Tree) -> None:
+        for part in (state["pending"]["actions"], state.get("replay", {"arrays": {}})["arrays"].get("actions", [])):
+            if np.size(part) and not (np.min(part) >= 0 and np.max(part) < self.policy.actions):
+                raise CheckpointError(f"actions that were saved are none of the {self.policy.actions} that there are")
         super().load(state)
         self.target_weights.copy_(torch.from_numpy(np.array(state["target"])))
         self.adam.load(state["adam"])

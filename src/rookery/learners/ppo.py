@@ -16,6 +16,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rookery.errors import CheckpointError
 from rookery.learners.agent import Policy, make_leaves
 from rookery.learners.api import (
     Answer,
@@ -440,4 +441,7 @@ class PPO(Learner):
         self.memory.copy_(torch.from_numpy(np.array(state["memory"])))
         load_generator(self.generator, state["generator"])
         self.rollout.load(state["rollout"])
+        noise, shape = self.rollout.noise, (self.rollout.length, self.num_envs, self.head.noise)
+        if noise is not None and (noise.shape != shape or noise.dtype != torch.float32):
+            raise CheckpointError(f"noise of shape {tuple(noise.shape)} does not fit a rollout that needs {shape}")
         self.updates = state["updates"]

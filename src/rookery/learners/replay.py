@@ -92,7 +92,12 @@ class Pending:
         for k, leaf in enumerate(self.leaves):
             leaf.copy_(torch.from_numpy(np.array(state[f"leaf{k}"])))
         self.actions.copy_(torch.from_numpy(np.array(state["actions"])))
-        self._rewards, self._heads, self._counts = (np.array(state[name]) for name in ("rewards", "heads", "counts"))
+        queues = {name: np.array(state[name]) for name in ("rewards", "heads", "counts")}
+        # Compiled code counts on it: beyond the ends of a queue lies other memory.
+        places = [queues[name] for name in ("heads", "counts")]
+        if any((part < 0).any() or (part >= self.n_step).any() for part in places):
+            raise CheckpointError(f"the steps that wait for their rewards lie outside of their queues of {self.n_step}")
+        self._rewards, self._heads, self._counts = queues.values()
 
 
 @cached_njit(nogil=True)
@@ -221,7 +226,10 @@ class Replay:
                 f"the replay buffer was saved with buffer_size={state['capacity']} and cannot go on with "
                 f"buffer_size={self.capacity}"
             )
-        self.size, self._cursor = state["size"], state["cursor"]
+        size, cursor = state["size"], state["cursor"]
+        if not 0 <= size <= self.capacity or not 0 <= cursor < self.capacity:
+            raise CheckpointError(f"{size} transitions, written up to {cursor}, do not fit buffer_size={self.capacity}")
+        self.size, self._cursor = size, cursor
         if "masks" in state["arrays"]:
             self.keep_masks(state["arrays"]["masks"].shape[1])
         for name, array in state["arrays"].items():

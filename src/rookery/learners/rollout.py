@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.errors import CheckpointError
 from rookery.learners.heads import Head
 from rookery.learners.observations import Leaf
 
@@ -185,8 +186,11 @@ class Rollout:
             (t, arrays[f"final{k}_envs"], [arrays[f"final{k}_leaf{n}"] for n in leaves])
             for k, t in enumerate(state["final_steps"])
         ]
-        self._clocks = {int(start): steps for start, steps in state["clocks"].items()}
-        self.answered = state["answered"]
+        self._clocks = {int(start): int(steps) for start, steps in state["clocks"].items()}
+        self.answered = int(state["answered"])
+        # A compiled loop counts on it: beyond the ends of these arrays lies other memory.
+        if not all(0 <= start < self.envs and 0 <= t <= self.length for start, t in self._clocks.items()):
+            raise CheckpointError(f"an unfinished rollout lies outside of its {self.length} steps of {self.envs} envs")
 
     def _tensors(self) -> dict[str, Tensor]:
         """All tensors by name."""

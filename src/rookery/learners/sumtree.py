@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from rookery.errors import CheckpointError
 from rookery.learners.cached_njit import cached_njit
 
 
@@ -58,6 +59,8 @@ class SumTree:
 
     def load(self, priorities: np.ndarray) -> None:
         """Begin anew with the priorities of the first places."""
+        if priorities.ndim != 1 or len(priorities) > self.capacity:
+            raise CheckpointError(f"priorities of shape {priorities.shape} do not fit {self.capacity} transitions")
         self._sums[:] = self._peaks[:] = 0.0
         self.set(np.arange(len(priorities)), np.asarray(priorities, np.float64))
 

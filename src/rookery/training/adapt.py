@@ -24,7 +24,7 @@ class Adaptive:
 
     def __init__(self, most: int, log: Path | None = None, after: int = -1) -> None:
         self.most, self.log, self.reason = most, log, ""
-        self._script = [entry for entry in _read(log) if entry[0] > after]
+        self._script = [entry for entry in _read(log) if entry[0] > after and 1 <= entry[1] <= most]
         self._rates: dict[int, float] = {}
         self._patience = 0
         self._mark: tuple[float, int] | None = None

@@ -192,7 +192,7 @@ class Checkpoints:
 
     def _is_mine(self, path: Path) -> bool:
         """Whether this run wrote a checkpoint. In its own folder, so did those who tell nothing of that."""
-        if path.is_symlink():
+        if path.is_symlink() or not path.is_dir():  # a pipe would keep who removes it waiting
             return False
         author = _fact(path, "run")
         return author == self.run or (author is None and self.own)

@@ -317,7 +317,7 @@ class Loop:
     def load(self, tree: Tree) -> tuple[Any, dict[str, Any]]:
         """Take up a checkpoint; returns the observations to go on from."""
         check_fits(tree["agent"], self.learner.agent)
-        check_kinds(tree, {**self._state(), "learner": self.learner.state(replay=False)})
+        check_kinds(tree, {**self._state(), "learner": self.learner.state()})
         loop = tree["loop"]
         self.gatherer.steps, self.seconds = loop["steps"], loop["seconds"]
         self.episodes.load(loop["episodes"])

@@ -187,6 +187,9 @@ def _check_nets(config: RunConfig, saved: Any) -> None:
     steps = loop.get("steps") if isinstance(loop, dict) else None
     if type(steps) is not int or not 0 <= steps < UNCOUNTED:
         raise CheckpointError(f"a checkpoint tells of {steps!r:.40} steps, which no run can have made")
+    num_envs = loop.get("num_envs")
+    if config.num_envs == "adaptive" and (type(num_envs) is not int or not 1 <= num_envs <= MOST_ENVS):
+        raise CheckpointError(f"a checkpoint tells of {num_envs!r:.40} envs, and adaptive runs have up to {MOST_ENVS}")
 
 
 def _announce(

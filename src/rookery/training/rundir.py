@@ -21,6 +21,7 @@ from rookery.training.lock import Lock
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=,@-]{0,99}")
 SHOWN = 10  # names in an error message
 LARGEST = 16 << 20  # bytes of a file that is read at once
+LARGEST_METRICS = 1 << 30
 LONGEST_LINE = 1 << 20  # bytes of a line of metrics
 ADDED_TO = (
     "run.lock", "metrics.jsonl", "evaluations.jsonl", "num_envs.jsonl", "checkpoints", "tensorboard", "plots", "videos",
@@ -175,6 +176,8 @@ class RunDir:
         """Forget metrics and evaluations later than `step`, and lines that were not written to their end. To be called
         on resuming, before these files are opened: they are replaced."""
         for path in (self.metrics, self.evaluations):
+            if path.exists() and path.stat().st_size > LARGEST_METRICS:
+                raise RunError(f"{printable(path)} is larger than {LARGEST_METRICS >> 30} GiB: no run writes as much")
             if path.exists() and any(not _belongs(line, step) for line in _lines(path)):
                 replace_file(path, (line for line in _lines(path) if _belongs(line, step)))
 

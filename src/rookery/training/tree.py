@@ -41,7 +41,7 @@ def put_together(values: Tree, arrays: dict[str, np.ndarray]) -> Tree:
 
 def check_kinds(saved: Any, own: Any, path: tuple[str, ...] = ()) -> None:
     """Refuse a tree that has something of another kind where `own`, a tree of the same form, has a number, a text, a
-    list or an array. What `own` does not have may be anything."""
+    list or an array; arrays have the same shape, unless they begin empty. What `own` does not have may be anything."""
     if isinstance(own, dict):
         for key in own.keys() & saved.keys() if isinstance(saved, dict) else ():
             check_kinds(saved[key], own[key], (*path, key))
@@ -55,7 +55,8 @@ def _is_like(saved: Any, own: Any) -> bool:
     if own is None:  # no figure yet
         return type(saved) in (int, float, type(None))
     if isinstance(own, np.ndarray):
-        return isinstance(saved, np.ndarray) and saved.dtype == own.dtype and (saved.ndim == own.ndim or not own.size)
+        same = isinstance(saved, np.ndarray) and saved.dtype == own.dtype
+        return same and (saved.shape == own.shape or not own.size)
     if isinstance(own, (bool, np.bool_)):
         return type(saved) is bool
     if isinstance(own, (int, float, np.number)):

@@ -107,7 +107,7 @@ class Archive:
         for member in self.active:
             self._read(member)
         for path in own_folder(self.folder).iterdir():
-            if NAME.fullmatch(path.name) and self.find(path.name) is None and not path.is_symlink():
+            if NAME.fullmatch(path.name) and self.find(path.name) is None and _is_folder(path):
                 shutil.rmtree(path, ignore_errors=True)
 
     def look_up(self, state: Tree) -> None:
@@ -116,3 +116,7 @@ class Archive:
         if strange is not None:  # names are folders, and should not lead out of this one
             raise CheckpointError(f"{strange!r:.80} cannot be the name of an agent in a league")
         self.members = [Member.from_state(name, saved) for name, saved in state.items()]
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
