@@ -98,10 +98,10 @@ def resumed(run: RunDir) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("shift", "share"), [(0, 3), *(pytest.param(shift, 1, marks=pytest.mark.slow) for shift in range(0, 24, 4))]
+    ("shift", "share"), [(0, 5), *(pytest.param(shift, 1, marks=pytest.mark.slow) for shift in range(0, 24, 4))]
 )
 def test_in_a_config(tampered: Callable[[], RunDir], shift: int, share: int) -> None:
-    """Of each third field; of all, where there is time."""
+    """Of some fields; of all, where there is time."""
     wrong: list[Any] = []
     values, config = cycle([*HOSTILE[shift:], *HOSTILE[:shift]]), tampered().read_config()
     for steps in [*fields(config)][::share]:
@@ -113,10 +113,10 @@ def test_in_a_config(tampered: Callable[[], RunDir], shift: int, share: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("shift", "share"), [(0, 8), *(pytest.param(shift, 1, marks=pytest.mark.slow) for shift in range(0, 24, 4))]
+    ("shift", "share"), [(0, 14), *(pytest.param(shift, 1, marks=pytest.mark.slow) for shift in range(0, 24, 4))]
 )
 def test_in_a_checkpoint(tampered: Callable[[], RunDir], shift: int, share: int) -> None:
-    """With a manifest that vouches for it. Of each eighth field; of all, where there is time."""
+    """With a manifest that vouches for it. Of some fields; of all, where there is time."""
     wrong: list[Any] = []
     newest = max((tampered().path / "checkpoints").iterdir()).name
     state = json.loads((tampered().path / "checkpoints" / newest / "state.json").read_bytes())
@@ -136,7 +136,7 @@ def test_in_a_manifest(tampered: Callable[[], RunDir]) -> None:
     manifest = json.loads((tampered().path / "checkpoints" / newest / "manifest.json").read_bytes())
     del manifest["sha256"]
     values = cycle(HOSTILE)
-    for steps in (*fields(manifest), *fields(manifest)):
+    for steps in fields(manifest):
         value, run = next(values), tampered()
         new = changed(manifest, steps, value)
         sealed_anew = sealed._sealed(new) if isinstance(new, dict) else dumped(new)

@@ -204,7 +204,7 @@ NODES: dict[str, Callable[[Path], Any]] = {
     "itself": lambda path: path.symlink_to(path),
     "nowhere": lambda path: path.symlink_to(path.parent.parent.parent / "made"),
 }
-PLACES = ["config.json", "run.json", "summary.json", "metrics.jsonl", "run.lock", "checkpoints", "newest/state.json"]
+PLACES = ["config.json", "run.json", "metrics.jsonl", "checkpoints", "newest/state.json"]
 
 
 @pytest.mark.parametrize("node", NODES)
