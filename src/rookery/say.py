@@ -15,8 +15,8 @@ _shown: list[str] = []  # what `meanwhile` has left on the terminal's last line
 def printable(text: object) -> str:
     """A name as it can be shown: what would move a cursor, begin a line or hide is written as its code.
 
-    >>> print(printable("run\n\x1b[2J"))
-    run\\n\\x1b[2J
+    >>> printable(chr(27) + "[2J")
+    '\\\\x1b[2J'
     """
     shown = str(text)
     return shown if shown.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in shown)
