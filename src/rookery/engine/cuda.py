@@ -164,7 +164,7 @@ class CudaEngine(VectorEnv):
         mode = self.settings.autoreset_mode.name
         for name, mine in (("num_envs", self.num_envs), ("autoreset_mode", mode), ("world", self.world.name)):
             if state.get(name) != mine:
-                raise StateError(f"the state was saved with {name}={state.get(name)}, this engine has {mine}")
+                raise StateError(f"the state was saved with {name}={state.get(name)!r}, this engine has {mine!r}")
         check_same(self.world.name, state.get("tables"), self.world.table_facts)
         if len(state["arrays"]["params"]) > 1:
             self.arena.spread_params()

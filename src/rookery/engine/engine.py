@@ -227,7 +227,7 @@ class Engine(Exchange):
     def _check_saved(self, state: dict[str, Any], contents: str) -> None:
         for name, mine in (("num_envs", self.num_envs), ("autoreset_mode", self.settings.autoreset_mode.name)):
             if state.get(name) != mine:
-                raise StateError(f"the state was saved with {name}={state.get(name)}, this engine has {mine}")
+                raise StateError(f"the state was saved with {name}={state.get(name)!r}, this engine has {mine!r}")
         if contents not in state:
             raise StateError(
                 f"the state was saved by another kind of backend than {self.backend!r}: it has no {contents!r}"

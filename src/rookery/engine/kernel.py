@@ -353,7 +353,7 @@ class KernelEngine(Engine):
         self._require_idle("load_state_dict")
         self._check_saved(state, "arrays")
         if state["world"] != self.world.name:
-            raise StateError(f"the state was saved with world={state['world']}, this engine has {self.world.name}")
+            raise StateError(f"the state was saved with world={state['world']!r}, this engine has {self.world.name!r}")
         if state["layout"] != repr(self.world.state_dtype):
             raise StateError(f"the fields of {self.world.name}'s state have changed since it was saved")
         parameters = repr(self.world.params_dtype)

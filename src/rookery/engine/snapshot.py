@@ -19,6 +19,7 @@ from rookery.engine.value_reader import Reader
 from rookery.engine.value_writer import Writer
 from rookery.engine.values import KEPT, Unsaveable, attributes
 from rookery.errors import StateError
+from rookery.say import printable
 
 # Attributes that say how an env was made, or what it looks like, but not how it goes on.
 CONSTANT = {"env", "spec", "_cached_spec", "metadata", "render_mode", "_saved_kwargs", "np_random_seed"}
@@ -74,7 +75,7 @@ def restore_wrappers(env: gym.Env, tree: dict[str, Any]) -> None:
 def _layers_as_saved(env: gym.Env, tree: dict[str, Any]) -> list[Any]:
     layers = list(wrapper_chain(env))
     if tree["classes"] != _classes(layers):
-        made = " in ".join(reversed(tree["classes"]))
+        made = printable(" in ".join(reversed(tree["classes"])))
         raise StateError(f"the state was saved of {made}, this env is {' in '.join(reversed(_classes(layers)))}")
     return layers
 

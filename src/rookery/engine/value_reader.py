@@ -68,7 +68,7 @@ class Reader:
 
     def _read_enum(self, tree: Any, live: Any) -> Any:
         if not isinstance(live, enum.Enum):
-            raise StateError(f"the state holds {tree['name']} of an Enum, but the fresh env has {live!r} there")
+            raise StateError(f"the state holds {tree['name']!r} of an Enum, but the fresh env has {live!r} there")
         return type(live)[tree["name"]]
 
     def _read_again(self, tree: Any, live: Any) -> Any:
@@ -144,7 +144,7 @@ class Reader:
 
     def _expect(self, tree: Any, live: Any) -> None:
         if class_name(live) != tree["class"]:
-            raise StateError(f"the state holds a {tree['class']}, but the fresh env has {live!r} in its place")
+            raise StateError(f"the state holds a {tree['class']!r}, but the fresh env has {live!r} in its place")
 
     def _fill(self, tree: Any, live: Any) -> None:
         """Take an object of the fresh env for one that was saved, but not for two of them."""

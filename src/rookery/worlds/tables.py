@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import StateError, WorldError
+from rookery.say import printable
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,8 @@ def check_same(world: str, saved: Any, here: Mapping[str, Any]) -> None:
         before, now = saved.get(name), here.get(name)
         if before != now:
             raise StateError(
-                f"the state of {world} was saved with other data: its table {name!r} {_told(before)} then, and "
-                f"{_told(now)} now; envs go on only with the same tables (an agent may play on any)"
+                f"the state of {printable(world)} was saved with other data: its table {name!r} {_told(before)} then, "
+                f"and {_told(now)} now; envs go on only with the same tables (an agent may play on any)"
             )
 
 
@@ -98,7 +99,7 @@ def _told(facts: Any) -> str:
     if not isinstance(facts, dict):
         return "was not there" if facts is None else "is not known"
     shape = "x".join(map(str, facts["shape"])) if isinstance(facts.get("shape"), list) else "?"
-    return f"was {shape} {facts.get('dtype')} with the hash {str(facts.get('sha256'))[:12]}"
+    return printable(f"was {shape} {facts.get('dtype')} with the hash {str(facts.get('sha256'))[:12]}")
 
 
 def _array(world: str, name: str, numbers: Any) -> np.ndarray:
