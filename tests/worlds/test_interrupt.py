@@ -110,8 +110,9 @@ def test_what_a_handler_raises_comes_out_of_the_step():
     assert len(calls) == 3
 
 
-def test_a_world_that_never_ends_is_compiled_all_the_same():
+def test_a_world_that_never_ends_is_compiled_all_the_same(monkeypatch):
     """Trying it in plain Python first is given up after a while."""
+    monkeypatch.setattr("rookery.worlds.trouble.REHEARSAL_SECONDS", 0.2)
 
     class AtOnce(planted.Endless):
         @staticmethod
