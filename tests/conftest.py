@@ -21,5 +21,13 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True)
+def workers_start_quickly(request, monkeypatch):
+    """Workers are forked where nobody says how they should start: a fresh interpreter takes a second and more. Where
+    starting is the subject, among the faults and in the tests of `make_vec`, they start as users' do."""
+    if not request.path.match("tests/faults/*") and request.path.name != "test_make_vec.py":
+        monkeypatch.setattr("rookery.engine.process.default_start_method", lambda workers: "fork")
+
+
 def pytest_unconfigure() -> None:
     shutil.rmtree(STATE, ignore_errors=True)

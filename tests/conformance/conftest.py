@@ -14,7 +14,7 @@ from conformance.worlds import Counter, CounterWorld
 BACKENDS = {
     "serial": {"backend": "serial", "workers": 1},
     "thread": {"backend": "thread", "workers": 2},
-    "process": {"backend": "process", "workers": 2, "start_method": "forkserver"},
+    "process": {"backend": "process", "workers": 2},
     "kernel": {"backend": "kernel", "workers": 1},
 }
 

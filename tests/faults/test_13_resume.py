@@ -37,7 +37,8 @@ def killed_half_way(config: dict, folder: Path, steps: int) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("learner", "steps"), [("ppo", 8192), pytest.param("sac", 4096, marks=pytest.mark.slow), ("dqn", 4096)]
+    ("learner", "steps"),
+    [("ppo", 8192), *(pytest.param(name, 4096, marks=pytest.mark.slow) for name in ("sac", "dqn"))],
 )
 def test_a_killed_run_goes_on_as_if_nothing_had_happened(learner: str, steps: int, tmp_path: Path) -> None:
     """Weights, optimiser, replay and random streams are those of the run that was never disturbed."""

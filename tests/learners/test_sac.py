@@ -262,7 +262,7 @@ def test_the_workload_changes_nothing() -> None:
     assert_same(before, learner.state())
 
 
-@pytest.mark.parametrize("noise", ["gaussian", "pink"])
+@pytest.mark.parametrize("noise", ["gaussian", pytest.param("pink", marks=pytest.mark.slow)])
 def test_it_learns_to_reach_the_middle(noise: str) -> None:
     """From anywhere, within a few steps: a return near the best there is, -0.4, where random actions get -20 or worse.
     Other seeds, as other processors' rounding, get from -0.4 to -0.5."""
