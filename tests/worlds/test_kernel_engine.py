@@ -170,7 +170,7 @@ def test_the_state_goes_out_and_in():
     for _ in range(30):
         actions = rng.integers(0, 3, 5)
         assert same(envs.step(actions), twin.step(actions))
-    with pytest.raises(StateError, match="world=Walker"):
+    with pytest.raises(StateError, match="world='Walker'"):
         kernel("rookery/CartPole-v1", 5).load_state_dict(envs.state_dict())
 
 
