@@ -7,11 +7,10 @@ READY := $(VENV)/.ready
 TRAIN_READY := $(VENV)/.ready-to-train
 PACKAGE := pyproject.toml setup.py constraints.txt src/rookery/engine/_loops.c  # what an installation is made from
 
-# Tests run in parts, each whatever became of the one before: most of them three at a time, since some wait for others'
-# processes and two would leave a core idle for a fifth of the time; one by one those that another
+# Tests run in parts, each whatever became of the one before: most of them two at a time; one by one those that another
 # test would disturb; and once more, without compiled loops, those that step engines in this process and in workers.
 PYTEST := $(BIN)/python -m pytest -q
-TOGETHER := -n 3 --dist worksteal
+TOGETHER := -n 2 --dist worksteal
 PARTS := test-together test-alone test-plain
 WHICH := and not slow
 ALONE = $(shell grep -rl --include='*.py' mark.alone tests)

@@ -164,6 +164,7 @@ def test_messages_about_code_are_real(tmp_path, about):
     assert shown(about) in told(caught.value).replace(f"{tmp_path}/", "")
 
 
+@pytest.mark.slow
 def test_the_message_about_indices_is_real(tmp_path):
     """Checked code names an index that is out of bounds as shown."""
     code = MEADOW.replace("state.fox[0] +=", "state.fox[state.steps // 10 * 10] +=")
