@@ -15,7 +15,7 @@ PARTS := test-together test-alone test-plain
 WHICH := and not slow
 ALONE = $(shell grep -rl --include='*.py' mark.alone tests)
 # By their names: threads and kernels have no such loops, and how workers start has nothing to do with them.
-PLAIN := tests/test_loops.py tests/conformance/test_contract.py tests/conformance/test_trajectories.py \
+PLAIN := tests/engine/test_loops.py tests/conformance/test_contract.py tests/conformance/test_trajectories.py \
 	tests/conformance/test_odd_results.py tests/faults/test_01_worker_killed.py tests/faults/test_02_hung_step.py \
 	-k 'not thread and not kernel and not spawn'
 

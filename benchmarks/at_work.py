@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from rookery.engine.machine import usable_cores
-from rookery.learners.api import Learner
-from rookery.learners.cpu import keep_memory, threads_for
-from rookery.training.gathering import Gatherer
-from rookery.training.timing import Stopwatch
+from rookery.learners.cpu_threads import keep_memory, threads_for
+from rookery.learners.learner import Learner
+from rookery.training.run.collector import Collector
+from rookery.training.run.stopwatch import Stopwatch
 
 
 class AtWork:
@@ -22,7 +22,7 @@ class AtWork:
         keep_memory()
         self.envs, self.learner = envs, learner
         self.threads = threads_for(learner, name, usable_cores())
-        self.gatherer = Gatherer(envs, learner, Stopwatch(), lambda steps: 0.0)
+        self.gatherer = Collector(envs, learner, Stopwatch(), lambda steps: 0.0)
         self.gatherer.begin(*envs.reset(seed=1))
 
     def work(self, steps: int) -> float:

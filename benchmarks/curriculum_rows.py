@@ -16,9 +16,9 @@ from at_work import AtWork
 from engine_rows import Row, ratio_row
 from measure import in_turns
 from rookery.config import gather
-from rookery.training.evaluate_run import evaluate_games
-from rookery.training.lead import make_course, world_for
-from rookery.training.setup import learner_for, make_engine, planned, settle
+from rookery.training.curriculum.setup_curriculum import make_course, world_for
+from rookery.training.evaluation.evaluate_run import evaluate_games
+from rookery.training.run.setup import learner_for, make_engine, planned, settle
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 PPO = {"hidden": [64, 64], "epochs": 4, "rollout_length": 64, "minibatches": 4}

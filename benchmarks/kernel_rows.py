@@ -13,7 +13,7 @@ import numpy as np
 import rookery
 from engine_rows import Row, ratio_row
 from measure import in_turns, rate, stepper
-from rookery.worlds.env import KernelEnv
+from rookery.kernel.kernel_env import KernelEnv
 from rookery.worlds.hockey import fidelity, outcomes
 from rookery.worlds.hockey.world import Hockey
 

@@ -22,8 +22,8 @@ from engine_rows import Row
 from learning import quiet
 from report import measured, parser_for, report
 from rookery.training.league.entrants import hold_tournament
-from rookery.training.league.report import Report
-from rookery.training.rundir import RunDir
+from rookery.training.league.tournament_report import TournamentReport
+from rookery.training.storage.run_dir import RunDir
 
 MINUTES = 3
 AGREEMENT = 0.95
@@ -40,14 +40,14 @@ def trained(folder: str, agents: int, steps: int) -> RunDir:
     return RunDir(result.path)
 
 
-def held(run: RunDir, games: int) -> tuple[Report, float]:
+def held(run: RunDir, games: int) -> tuple[TournamentReport, float]:
     """A tournament, and how long it took from opening the run to the stored report; worlds are compiled before."""
     hold_tournament([run], 1)
     started = time.perf_counter()
     return hold_tournament([run], games), time.perf_counter() - started
 
 
-def rows(played: Report, seconds: float) -> list[Row]:
+def rows(played: TournamentReport, seconds: float) -> list[Row]:
     """How long it took, and whether the ratings say who wins."""
     agents, games = len(played.entries), int(played.results.games.sum()) // 2
     what = f"league of {agents} agents, {played.games} games a pair"

@@ -25,10 +25,10 @@ from box2d_hockey import KEPT, Game, Script
 from engine_rows import Row
 from report import measured, parser_for, report
 from rookery.errors import RookeryError
-from rookery.training.export_standalone import PLAYER, export_standalone
-from rookery.training.file_player import FilePlayer
-from rookery.training.seats import Seat
-from rookery.training.shipped import SHIPPED
+from rookery.training.export.standalone_file import PLAYER, export_standalone
+from rookery.training.players.file_player import FilePlayer
+from rookery.training.resolve.seats import Seat
+from rookery.training.storage.shipped_agents import SHIPPED
 from rookery.worlds.hockey import fidelity, outcomes, replaying
 
 RECORDED = Path(__file__).parent.parent / "tests" / "worlds" / "hockey_rows.npz"

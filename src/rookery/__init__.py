@@ -13,18 +13,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rookery.worlds.register import register
+from rookery.version import __version__ as __version__
+from rookery.worlds.gym_ids import register
 
 if TYPE_CHECKING:
     from rookery import errors, pettingzoo, sb3, testing
-    from rookery.engine.api import get_recommended_n_envs, make_vec
     from rookery.engine.engine import Engine
-    from rookery.training.load import load
-    from rookery.training.run import resume, train
-    from rookery.worlds.kernel import KernelWorld
-    from rookery.worlds.tables import Table
+    from rookery.engine.make_vec import get_recommended_n_envs, make_vec
+    from rookery.kernel.tables import Table
+    from rookery.kernel.world import KernelWorld
+    from rookery.training.run.train import resume, train
+    from rookery.training.storage.load_agent import load
 
-__version__ = "0.1.0"
 __all__ = [
     "Engine",
     "KernelWorld",
@@ -44,14 +44,14 @@ register()  # so that gymnasium.make("rookery/CartPole-v1") works from now on
 
 # Names are loaded when first used, so that `import rookery` costs no more than `import gymnasium`.
 _HOMES = {
-    "make_vec": "rookery.engine.api",
-    "get_recommended_n_envs": "rookery.engine.api",
+    "make_vec": "rookery.engine.make_vec",
+    "get_recommended_n_envs": "rookery.engine.make_vec",
     "Engine": "rookery.engine.engine",
-    "KernelWorld": "rookery.worlds.kernel",
-    "Table": "rookery.worlds.tables",
-    "load": "rookery.training.load",
-    "resume": "rookery.training.run",
-    "train": "rookery.training.run",
+    "KernelWorld": "rookery.kernel.world",
+    "Table": "rookery.kernel.tables",
+    "load": "rookery.training.storage.load_agent",
+    "resume": "rookery.training.run.train",
+    "train": "rookery.training.run.train",
 }
 _MODULES = {"errors", "pettingzoo", "sb3", "testing"}
 
@@ -59,7 +59,7 @@ _MODULES = {"errors", "pettingzoo", "sb3", "testing"}
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         if _HOMES[name].startswith("rookery.training"):
-            import_module("rookery.training.needs").check_installed()
+            import_module("rookery.training").check_installed()
         return getattr(import_module(_HOMES[name]), name)
     if name in _MODULES:
         return import_module(f"rookery.{name}")

@@ -13,13 +13,13 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rookery._agent_world import AgentWorldMaker
-from rookery.engine import api
+from rookery._parallel_env import AgentWorldMaker
 from rookery.engine.engine import Engine
+from rookery.engine.env_factory import resolve
 from rookery.engine.infos import add_info
 from rookery.engine.layout import join, leaves, split
+from rookery.engine.make_vec import make_vec as make_engine
 from rookery.engine.settings import autoreset
-from rookery.engine.source import resolve
 from rookery.errors import OptionError, SpaceError
 
 __all__ = ["AgentRows", "make_vec"]
@@ -63,7 +63,7 @@ def make_vec(parallel_env: Any, num_envs: int | None = None, **options: Any) -> 
         raise OptionError('agent rows need autoreset_mode="same_step": a world begins anew in the step that ends it')
     source = resolve(parallel_env, num_envs, options.pop("env_kwargs", None))
     source = replace(source, makers=tuple(AgentWorldMaker(maker) for maker in source.makers))
-    return AgentRows(api.make_vec(source, num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **options))
+    return AgentRows(make_engine(source, num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **options))
 
 
 class AgentRows(VectorEnv):

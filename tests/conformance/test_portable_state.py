@@ -19,7 +19,7 @@ import rookery
 from conformance.compare import same
 from conformance.worlds import Counter, GlobalDice, Sampler, WithState
 from rookery.errors import StateError
-from rookery.training import checkpoint
+from rookery.training.storage import checkpoint
 
 CONTINUOUS = ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0"]
 TABULAR = ["FrozenLake-v1", "Taxi-v4", "CliffWalking-v1", "Blackjack-v1"]

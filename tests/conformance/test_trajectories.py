@@ -14,8 +14,8 @@ import rookery
 from conformance.compare import record, same
 from conformance.threads import often_switched
 from conformance.worlds import Counter, GlobalDice, Informer, Sampler
+from kernel.samples import Steerer, Walker
 from rookery.engine.seeding import child_seed
-from worlds.samples import Steerer, Walker
 
 MODES = ["next_step", "same_step", "disabled"]
 

@@ -9,8 +9,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from rookery.worlds.kernel import KernelWorld
-from rookery.worlds.random import uniform
+from rookery.kernel.random import uniform
+from rookery.kernel.world import KernelWorld
 
 SPACES = {
     "box": spaces.Box(-1, 1, (3,), np.float32),

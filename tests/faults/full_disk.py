@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from faults.saver import is_whole, tree_of
-from rookery.training.checkpoint import Checkpoints
+from rookery.training.storage.checkpoint import Checkpoints
 
 
 def contents(folder: Path) -> dict[Path, bytes]:

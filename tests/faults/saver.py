@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import RunBusy
-from rookery.training.checkpoint import Checkpoints
-from rookery.training.rundir import RunDir
+from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.run_dir import RunDir
 
 
 def tree_of(step: int) -> dict[str, Any]:

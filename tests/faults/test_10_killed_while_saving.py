@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from faults.saver import is_whole, tree_of
-from rookery.training.checkpoint import UNFINISHED, Checkpoints
+from rookery.training.storage.checkpoint import UNFINISHED, Checkpoints
 
 KILLS = 100
 

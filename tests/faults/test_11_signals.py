@@ -15,7 +15,7 @@ import pytest
 
 import rookery
 from faults.watch import at_most
-from rookery.training.checkpoint import Checkpoints
+from rookery.training.storage.checkpoint import Checkpoints
 from training.runs import small
 
 pytestmark = pytest.mark.timeout(90)

@@ -75,19 +75,19 @@ def test_a_stop_in_the_middle_of_a_rollout_is_exact(
     recurrent: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An unfinished rollout is saved as far as it went, and filled up after resuming."""
-    from rookery.training import gathering
+    from rookery.training.run import collector
 
     options = {"rollout_length": 64, "recurrent": recurrent, "normalise_rewards": True, "normalise_observations": True}
-    land, count = gathering.Gatherer._land, 0
+    land, count = collector.Collector._land, 0
 
-    def interrupting_land(self: gathering.Gatherer, part: gathering.Part) -> None:
+    def interrupting_land(self: collector.Collector, part: collector.CollectorPart) -> None:
         nonlocal count
         land(self, part)
         count += 1
         if count == 100:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(gathering.Gatherer, "_land", interrupting_land)
+    monkeypatch.setattr(collector.Collector, "_land", interrupting_land)
     cut = train("ppo", tmp_path / "cut", ppo=options)
     monkeypatch.undo()
     assert cut.reason == "interrupted" and cut.exit_code == 130 and cut.total_steps % 256

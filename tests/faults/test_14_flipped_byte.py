@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rookery.errors import CheckpointError
-from rookery.training import checkpoint
-from rookery.training.checkpoint import Checkpoints
+from rookery.training.storage import checkpoint
+from rookery.training.storage.checkpoint import Checkpoints
 
 FLIPS = 1000
 TREE = {

@@ -16,9 +16,9 @@ import pytest
 
 import rookery
 from rookery.errors import CheckpointError, RookeryError, RunError, StateError
-from rookery.training import checkpoint, sealed
-from rookery.training.checkpoint import Checkpoints
-from rookery.training.rundir import RunDir
+from rookery.training.storage import checkpoint, checkpoint_files
+from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.run_dir import RunDir
 
 TREE = {"agent": {"weights": np.ones(3)}, "step": 1}
 
@@ -165,7 +165,7 @@ def _vouch(folder: Path) -> None:
         contents = path.read_bytes()
         path.unlink()
         if path.name != "manifest.json":
-            files[path.name] = sealed.write_file(path, [contents])
+            files[path.name] = checkpoint_files.write_file(path, [contents])
     with suppress(FileNotFoundError):
         (folder / "manifest.json").unlink()
-    sealed.write_manifest(folder, files, None)
+    checkpoint_files.write_manifest(folder, files, None)

@@ -125,7 +125,7 @@ def test_nothing_heavy_is_loaded_for_a_mistake(tmp_path: Path) -> None:
         "import sys, subprocess, os\n"
         "def forbidden(*_, **__): raise AssertionError('a process was started')\n"
         "subprocess.Popen.__init__ = os.fork = os.posix_spawn = forbidden\n"
-        "from rookery.cli import main\n"
+        "from rookery.cli.main import main\n"
         "status = main(['train', 'run.toml'])\n"
         "print(status, {'torch', 'numba', 'rich', 'matplotlib'} & set(sys.modules))"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rookery.errors import RunBusy
-from rookery.training.rundir import RunDir
+from rookery.training.storage.run_dir import RunDir
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -64,7 +64,7 @@ def test_workers_of_a_killed_run_do_not_keep_it_locked(tmp_path: Path) -> None:
     program = f"""
 import os, time
 from pathlib import Path
-from rookery.training.rundir import RunDir
+from rookery.training.storage.run_dir import RunDir
 lock = RunDir(Path({str(run.path)!r})).lock()
 child = os.fork()
 if child:

@@ -106,7 +106,7 @@ def no_memory_for_more(method: str, _: Path, patch: Patch) -> None:
 def no_process_for_more(method: str, _: Path, patch: Patch) -> None:
     envs = engine(method)
     envs.resize(1)
-    patch.setattr(process, "Hand", _refuse)
+    patch.setattr(process, "WorkerHandle", _refuse)
     envs.resize(2)
 
 

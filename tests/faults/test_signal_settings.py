@@ -13,7 +13,7 @@ import pytest
 import rookery
 from faults.envs import Act, Walk
 from faults.watch import QUICKEST_FIRST, at_most, gone_within, pids_of, play, restarted, same_rows, undisturbed
-from rookery.engine.channel import Channel
+from rookery.engine.workers.channel import Channel
 from rookery.errors import WorkerDied
 
 pytestmark = pytest.mark.timeout(40)

@@ -19,9 +19,10 @@ import pytest
 import rookery
 from faults.envs import Walk
 from faults.watch import QUICKEST_FIRST, START_METHODS, at_most, pids_of, play, restarted, same_rows, undisturbed
-from rookery.engine import fork_server, hand, process
-from rookery.engine.channel import Channel, ChannelTimeout
-from rookery.engine.fork_server import ForkServer
+from rookery.engine import process
+from rookery.engine.workers import forkserver_client, worker_handle
+from rookery.engine.workers.channel import Channel, ChannelTimeout
+from rookery.engine.workers.forkserver_client import ForkServer
 from rookery.errors import RookeryError, StepTimeout, WorkerDied
 
 pytestmark = pytest.mark.timeout(60)
@@ -64,7 +65,7 @@ def test_a_worker_is_replaced_although_its_fork_server_is_stopped(make: Make) ->
 @pytest.mark.slow
 def test_a_fork_server_that_hangs_in_another_way_is_given_up_too(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """It cannot be seen to be stopped, as under a debugger; but forking does not take so long."""
-    monkeypatch.setattr(fork_server, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(forkserver_client, "ANSWER_SECONDS", 1.0)
     monkeypatch.setattr(ForkServer, "_is_stopped", lambda self: False)
     envs, server = forked_team(make)
     os.kill(server, signal.SIGSTOP)
@@ -134,7 +135,7 @@ def test_make_vec_survives_its_first_fork_server(
 def test_where_no_fork_server_answers_an_error_says_so(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replacement that nobody can start ends the engine, with the reason and what came before."""
     envs, server = forked_team(make)
-    monkeypatch.setattr(fork_server, "interpreter", stopped_interpreter)
+    monkeypatch.setattr(forkserver_client, "interpreter", stopped_interpreter)
     os.kill(server, signal.SIGSTOP)
     os.kill(pids_of(envs)[1], signal.SIGKILL)
     with at_most(SOON), pytest.raises(WorkerDied, match="worker 1 could not be started: the fork server") as caught:
@@ -249,7 +250,7 @@ def test_an_answer_that_is_late_because_all_were_stopped_is_waited_for(
         time.sleep(0.5)
         raise ChannelTimeout
 
-    monkeypatch.setattr(hand, "OVERSLEPT_SECONDS", 0.2)
+    monkeypatch.setattr(worker_handle, "OVERSLEPT_SECONDS", 0.2)
     monkeypatch.setattr(Channel, "gather", stopped_at_first)
     assert len(envs.call("length")) == 2
     assert envs.restarts == 0

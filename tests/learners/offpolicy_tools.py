@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.learners.api import Answer
+from rookery.learners.learner import StepBatch
 from rookery.learners.offpolicy import OffPolicy
 
 
@@ -28,14 +28,14 @@ class Batch:
         """Changes positions; returns rewards and who terminated."""
         raise NotImplementedError
 
-    def step(self, actions: np.ndarray) -> Answer:
+    def step(self, actions: np.ndarray) -> StepBatch:
         rewards, terminated = self.move(actions)
         self.age += 1
         truncated = (self.age >= self.limit) & ~terminated
         ended = np.flatnonzero(terminated | truncated)
         finals = (ended, [self.position[k : k + 1].copy() for k in ended]) if len(ended) else None
         self.position[ended], self.age[ended] = self._start(len(ended)), 0
-        return Answer(self.observe(), rewards, terminated, truncated, finals)
+        return StepBatch(self.observe(), rewards, terminated, truncated, finals)
 
 
 class Centre(Batch):

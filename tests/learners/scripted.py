@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
-from rookery.learners.api import Answer
+from rookery.learners.learner import StepBatch
 from rookery.learners.ppo import PPO
 
 
@@ -75,7 +75,7 @@ def tell(learner: PPO, answer: Scene, rows: slice) -> None:
     places = np.flatnonzero(terminated | truncated)
     finals = (places, [answer.finals[rows.start + k] for k in places]) if len(places) else None
     mask = rows_of(answer.mask, rows)
-    told = Answer(rows_of(answer.observations, rows), answer.rewards[rows], terminated, truncated, finals, mask)
+    told = StepBatch(rows_of(answer.observations, rows), answer.rewards[rows], terminated, truncated, finals, mask)
     learner.record(rows, told)
 
 

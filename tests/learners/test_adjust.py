@@ -12,8 +12,8 @@ from gymnasium import spaces
 from learners import offpolicy_tools, scripted
 from learners.offpolicy_tools import Centre, Corridor, arrays, assert_same
 from rookery.errors import OptionError
-from rookery.learners.api import Learner
 from rookery.learners.dqn import DQN
+from rookery.learners.learner import Learner
 from rookery.learners.options import OPTIONS
 from rookery.learners.ppo import PPO
 from rookery.learners.registry import make_learner

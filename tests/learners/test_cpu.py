@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from rookery.learners import cpu
-from rookery.learners.cpu import choose_threads, keep_memory
+from rookery.learners import cpu_threads
+from rookery.learners.cpu_threads import choose_threads, keep_memory
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         calls.append(cores)
         return 2
 
-    monkeypatch.setattr(cpu, "_measure", measure)
+    monkeypatch.setattr(cpu_threads, "_measure", measure)
     return calls
 
 
@@ -52,11 +52,11 @@ def test_the_first_to_write_decides(cache: Path, monkeypatch: pytest.MonkeyPatch
     """If another process wrote its choice meanwhile, that one holds for both."""
 
     def measure_slowly(work: object, cores: int) -> int:
-        monkeypatch.setattr(cpu, "_measure", lambda work, cores: 4)
+        monkeypatch.setattr(cpu_threads, "_measure", lambda work, cores: 4)
         assert choose_threads(nothing, "ppo", 4) == 4  # the other process
         return 2
 
-    monkeypatch.setattr(cpu, "_measure", measure_slowly)
+    monkeypatch.setattr(cpu_threads, "_measure", measure_slowly)
     assert choose_threads(nothing, "ppo", 4) == 4
     assert choose_threads(nothing, "ppo", 4) == 4
 
@@ -117,7 +117,7 @@ def test_threads_must_be_worth_it(cache: Path, monkeypatch: pytest.MonkeyPatch) 
         def work(seconds: dict[int, float] = seconds, clock: list[float] = clock) -> None:
             clock[0] += seconds[torch.get_num_threads()]
 
-        monkeypatch.setattr(cpu.time, "perf_counter", lambda clock=clock: clock[0])
+        monkeypatch.setattr(cpu_threads.time, "perf_counter", lambda clock=clock: clock[0])
         assert choose_threads(work, label, 2) == best
 
 

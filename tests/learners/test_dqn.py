@@ -12,10 +12,10 @@ from gymnasium import spaces
 
 from learners.offpolicy_tools import Corridor, assert_same, play
 from rookery.errors import OptionError
-from rookery.learners.api import Answer
 from rookery.learners.dqn import DQN
+from rookery.learners.learner import StepBatch
 from rookery.learners.options import DQNOptions
-from rookery.learners.replay import Batch
+from rookery.learners.replay import ReplayBatch
 
 SEEN = spaces.Box(-3, 3, (1,), np.float32)
 PARTS = ("dueling", "double", "prioritised")
@@ -29,8 +29,8 @@ def make(
     return DQN(seen, spaces.Discrete(actions, start=start), DQNOptions(**(small | options)), num_envs, seed)
 
 
-def batch_of(next_masks: torch.Tensor | None = None) -> Batch:
-    return Batch(
+def batch_of(next_masks: torch.Tensor | None = None) -> ReplayBatch:
+    return ReplayBatch(
         leaves=[torch.zeros(3, 1)],
         actions=torch.tensor([0, 1, 0]),
         rewards=torch.tensor([1.0, 2.0, 3.0]),
@@ -47,7 +47,7 @@ def unlike(learner: DQN) -> DQN:
 
 
 @torch.no_grad()
-def wanted_of(learner: DQN, batch: Batch) -> torch.Tensor:
+def wanted_of(learner: DQN, batch: ReplayBatch) -> torch.Tensor:
     """The targets, as an update computes them."""
     proposed = learner.policy(batch.next_leaves) if learner.options.double else None
     return learner._wanted(batch, learner.policy.encoder(batch.next_leaves), proposed)
@@ -136,7 +136,7 @@ def test_masked_actions_are_never_taken() -> None:
         assert mask[np.arange(4), actions - 10].all()
         mask = rng.random((4, 4)) < 0.5
         mask[np.arange(4), rng.integers(4, size=4)] = True
-        learner.record(ALL, Answer(seen, np.ones(4), np.zeros(4, np.bool_), np.zeros(4, np.bool_), None, mask))
+        learner.record(ALL, StepBatch(seen, np.ones(4), np.zeros(4, np.bool_), np.zeros(4, np.bool_), None, mask))
         while learner.ready():
             learner.update()
     assert learner.updates > 50
@@ -152,7 +152,7 @@ def test_masks_are_stored_for_the_next_observation() -> None:
     learner.explore(batch, rows, masks)
     finals = (np.array([1, 2]), [{"where": np.zeros(1, np.float32), "action_mask": np.array([1, 0])}, {"where": [0.0]}])
     cut = np.array([False, True, True])
-    learner.record(rows, Answer(batch, np.zeros(3), np.zeros(3, np.bool_), cut, finals, masks))
+    learner.record(rows, StepBatch(batch, np.zeros(3), np.zeros(3, np.bool_), cut, finals, masks))
     kept = learner.replay.batch(torch.arange(3)).next_masks
     assert kept is not None
     assert kept.tolist() == [[True, False], [True, False], [True, True]]
@@ -181,7 +181,7 @@ def test_epsilon_can_fall_with_each_episode() -> None:
         cut = quiet.copy()
         cut[ended] = True
         finals = (np.array(ended), [seen[0]] * len(ended)) if ended else None
-        learner.record(ALL, Answer(seen, np.zeros(4), quiet, cut, finals))
+        learner.record(ALL, StepBatch(seen, np.zeros(4), quiet, cut, finals))
         shares.append(learner.epsilon(ALL))
     assert shares == pytest.approx([0.8, 0.8, 0.4, 0.2, 0.2])
 
@@ -220,7 +220,7 @@ def test_half_a_round_is_half_an_update() -> None:
     seen, quiet = np.zeros((2, 1), np.float32), np.zeros(2, np.bool_)
     for rows in (slice(0, 2), slice(2, 4)):
         learner.explore(seen, rows)
-        learner.record(rows, Answer(seen, np.zeros(2), quiet, quiet))
+        learner.record(rows, StepBatch(seen, np.zeros(2), quiet, quiet))
     assert learner.debt == 1.0
 
 
@@ -302,7 +302,7 @@ def test_images() -> None:
         learner.explore(pictures, ALL)
         while learner.ready():
             learner.update()
-        learner.record(ALL, Answer(pictures, np.ones(4), np.zeros(4, np.bool_), np.zeros(4, np.bool_)))
+        learner.record(ALL, StepBatch(pictures, np.ones(4), np.zeros(4, np.bool_), np.zeros(4, np.bool_)))
     assert learner.updates > 20
     assert learner.target.encoder.images["0"] is not learner.policy.encoder.images["0"]
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rookery.learners.frozen import Compiled, Copied, freeze
+from rookery.learners.frozen_policy import Compiled, Copied, freeze
 from rookery.learners.options import DQNOptions, PPOOptions, SACOptions
 from rookery.learners.registry import make_policy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rookery.learners.gae import advantages
+from rookery.learners.fast.gae import advantages
 
 
 def estimate(*columns: list[float], gamma: float, lam: float) -> np.ndarray:

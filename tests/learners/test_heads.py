@@ -8,10 +8,10 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 from torch.distributions import Bernoulli, Independent, Normal
-from torch.distributions import Categorical as TorchCategorical
+from torch.distributions import CategoricalHead as TorchCategorical
 
 from rookery.errors import OptionError
-from rookery.learners.heads import Categorical, Gaussian, Head, MultiCategorical, Switches, head_for
+from rookery.learners.heads import BernoulliHead, CategoricalHead, GaussianHead, Head, MultiCategoricalHead, head_for
 
 ROWS = 40_000
 
@@ -28,7 +28,7 @@ def samples(head: Head, outputs: Tensor, rows: int = ROWS) -> Tensor:
 
 def test_categorical_agrees_with_torch() -> None:
     """Log-probabilities of every action and the entropy are torch.distributions.Categorical's."""
-    head, outputs = Categorical(spaces.Discrete(5)), logits(6, 5)
+    head, outputs = CategoricalHead(spaces.Discrete(5)), logits(6, 5)
     reference = TorchCategorical(logits=outputs)
     for action in range(5):
         actions = torch.full((6,), action)
@@ -38,7 +38,7 @@ def test_categorical_agrees_with_torch() -> None:
 
 def test_multi_categorical_agrees_with_torch() -> None:
     """Log-probabilities are the sums over the choices, and so are entropies."""
-    head, outputs = MultiCategorical(spaces.MultiDiscrete([3, 2, 4])), logits(6, 9)
+    head, outputs = MultiCategoricalHead(spaces.MultiDiscrete([3, 2, 4])), logits(6, 9)
     references = [TorchCategorical(logits=part) for part in outputs.split([3, 2, 4], -1)]
     actions = torch.tensor([[0, 1, 3], [2, 0, 0], [1, 1, 1], [2, 1, 2], [0, 0, 0], [2, 1, 3]])
     expected = sum(reference.log_prob(actions[:, k]) for k, reference in enumerate(references))
@@ -48,7 +48,7 @@ def test_multi_categorical_agrees_with_torch() -> None:
 
 def test_switches_agree_with_torch() -> None:
     """Log-probabilities and entropy are those of independent Bernoullis."""
-    head, outputs = Switches(spaces.MultiBinary(4)), logits(6, 4)
+    head, outputs = BernoulliHead(spaces.MultiBinary(4)), logits(6, 4)
     reference = Independent(Bernoulli(logits=outputs), 1)
     actions = (logits(6, 4, seed=1) > 0).long()
     torch.testing.assert_close(head.judge(outputs, actions), reference.log_prob(actions.float()))
@@ -57,7 +57,7 @@ def test_switches_agree_with_torch() -> None:
 
 def test_gaussian_agrees_with_torch() -> None:
     """Log-probabilities and entropy are those of independent Normals with the head's own deviations."""
-    head, outputs = Gaussian(spaces.Box(-1, 1, (3,)), -0.5), logits(6, 3)
+    head, outputs = GaussianHead(spaces.Box(-1, 1, (3,)), -0.5), logits(6, 3)
     head.log_std.data = torch.tensor([-0.5, 0.0, 0.7])
     reference = Independent(Normal(outputs, head.log_std.exp()), 1)
     actions = logits(6, 3, seed=1)
@@ -67,7 +67,7 @@ def test_gaussian_agrees_with_torch() -> None:
 
 def test_gumbel_samples_come_as_often_as_they_should() -> None:
     """The share of each action among 40,000 samples is its probability, within four standard errors."""
-    head, outputs = Categorical(spaces.Discrete(4)), torch.tensor([[0.0, 1.0, -1.0, 2.0]])
+    head, outputs = CategoricalHead(spaces.Discrete(4)), torch.tensor([[0.0, 1.0, -1.0, 2.0]])
     wanted = torch.softmax(outputs[0], -1)
     share = torch.bincount(samples(head, outputs), minlength=4) / ROWS
     assert ((share - wanted).abs() < 4 * (wanted * (1 - wanted) / ROWS).sqrt()).all()
@@ -75,7 +75,7 @@ def test_gumbel_samples_come_as_often_as_they_should() -> None:
 
 def test_multi_categorical_samples_are_right_and_independent() -> None:
     """Pairs of choices come as often as the product of their probabilities says."""
-    head, outputs = MultiCategorical(spaces.MultiDiscrete([2, 3])), torch.tensor([[0.5, -0.5, 0.0, 1.0, -1.0]])
+    head, outputs = MultiCategoricalHead(spaces.MultiDiscrete([2, 3])), torch.tensor([[0.5, -0.5, 0.0, 1.0, -1.0]])
     wanted = torch.outer(torch.softmax(outputs[0, :2], -1), torch.softmax(outputs[0, 2:], -1)).flatten()
     drawn = samples(head, outputs)
     share = torch.bincount(drawn[:, 0] * 3 + drawn[:, 1], minlength=6) / ROWS
@@ -84,7 +84,7 @@ def test_multi_categorical_samples_are_right_and_independent() -> None:
 
 def test_switches_are_on_as_often_as_they_should_be() -> None:
     """The share of ones is the sigmoid of the output."""
-    head, outputs = Switches(spaces.MultiBinary(3)), torch.tensor([[0.0, 1.5, -2.0]])
+    head, outputs = BernoulliHead(spaces.MultiBinary(3)), torch.tensor([[0.0, 1.5, -2.0]])
     wanted = torch.sigmoid(outputs[0])
     share = samples(head, outputs).float().mean(0)
     assert ((share - wanted).abs() < 4 * (wanted * (1 - wanted) / ROWS).sqrt()).all()
@@ -92,7 +92,7 @@ def test_switches_are_on_as_often_as_they_should_be() -> None:
 
 def test_gaussian_samples_have_mean_and_deviation() -> None:
     """Samples have the net's mean and the head's deviation."""
-    head = Gaussian(spaces.Box(-1, 1, (2,)), 0.7)
+    head = GaussianHead(spaces.Box(-1, 1, (2,)), 0.7)
     drawn = samples(head, torch.tensor([[3.0, -3.0]])).detach()
     torch.testing.assert_close(drawn.mean(0), torch.tensor([3.0, -3.0]), atol=0.05, rtol=0)
     torch.testing.assert_close(drawn.std(0), torch.full((2,), 0.7).exp(), atol=0.05, rtol=0)
@@ -126,7 +126,7 @@ def test_actions_lie_in_the_space(space: spaces.Space) -> None:
 
 def test_discrete_start_is_added_for_the_env_only() -> None:
     """The head counts from 0; the env is given numbers from `start`."""
-    head = Categorical(spaces.Discrete(3, start=7))
+    head = CategoricalHead(spaces.Discrete(3, start=7))
     best = head.mode(torch.tensor([[0.0, 0.0, 5.0]]))
     assert best.tolist() == [2]
     assert head.to_env(best).tolist() == [9]
@@ -134,13 +134,13 @@ def test_discrete_start_is_added_for_the_env_only() -> None:
 
 def test_multi_discrete_start_is_added_to_each_choice() -> None:
     """Each choice has a start of its own."""
-    head = MultiCategorical(spaces.MultiDiscrete([2, 3], start=[10, -1]))
+    head = MultiCategoricalHead(spaces.MultiDiscrete([2, 3], start=[10, -1]))
     assert head.to_env(head.mode(torch.tensor([[0.0, 5.0, 0.0, 0.0, 5.0]]))).tolist() == [[11, 1]]
 
 
 def test_multi_binary_actions_are_int8() -> None:
     """As gymnasium's MultiBinary has them."""
-    head = Switches(spaces.MultiBinary(2))
+    head = BernoulliHead(spaces.MultiBinary(2))
     actions = head.to_env(head.mode(torch.tensor([[1.0, -1.0]])))
     assert actions.dtype == torch.int8
     assert actions.tolist() == [[1, 0]]
@@ -148,7 +148,7 @@ def test_multi_binary_actions_are_int8() -> None:
 
 def test_continuous_actions_are_cut_for_the_env_only() -> None:
     """The env gets actions within its bounds, each with its own; the head keeps what it drew."""
-    head = Gaussian(spaces.Box(np.float32([-1, -2]), np.float32([1, 3])), 0.0)
+    head = GaussianHead(spaces.Box(np.float32([-1, -2]), np.float32([1, 3])), 0.0)
     kept = head.sample(torch.tensor([[5.0, -5.0], [0.5, 2.5]]), torch.zeros(2, 2))
     assert kept.tolist() == [[5.0, -5.0], [0.5, 2.5]]
     assert head.to_env(kept).tolist() == [[1.0, -2.0], [0.5, 2.5]]
@@ -187,7 +187,7 @@ def test_masks_leave_gradients_whole(space: spaces.Space) -> None:
 
 def test_where_nothing_is_allowed_something_is_done() -> None:
     """A mask without a single allowed action gives an action and finite log-probabilities, not NaN."""
-    head = Categorical(spaces.Discrete(3))
+    head = CategoricalHead(spaces.Discrete(3))
     outputs = head.forbid(logits(2, 3), torch.zeros(2, 3, dtype=torch.bool))
     actions = head.sample(outputs, head.draw(2, generator=torch.Generator().manual_seed(0)))
     assert torch.isfinite(head.judge(outputs, actions)).all()
@@ -204,7 +204,7 @@ def test_masks_need_choices(space: spaces.Space) -> None:
 
 def test_draws_do_not_depend_on_groups() -> None:
     """Noise for a rollout is drawn at once: [steps, envs, numbers], repeatable from the generator's seed."""
-    head = Categorical(spaces.Discrete(3))
+    head = CategoricalHead(spaces.Discrete(3))
     first, second = (head.draw(4, 6, generator=torch.Generator().manual_seed(5)) for _ in range(2))
     assert first.shape == (4, 6, 3)
     assert torch.equal(first, second)

@@ -10,10 +10,10 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from rookery.learners.api import load_module, module_state
-from rookery.learners.nets import IMAGE_FLOOR, MLP, Encoder, ImageNet, Twins, one_hot, over
+from rookery.learners.flat_adam import FlatAdam
+from rookery.learners.learner import load_module, module_state
+from rookery.learners.networks import IMAGE_FLOOR, MLP, Encoder, ImageNet, Twins, one_hot, over
 from rookery.learners.observations import leaves_of, split
-from rookery.learners.optimise import FlatAdam
 
 CPU = torch.device("cpu")
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.learners.api import load_module, module_state
-from rookery.learners.normalise import CLIP, ReturnScale, RunningNorm
+from rookery.learners.learner import load_module, module_state
+from rookery.learners.normalize import CLIP, ReturnScale, RunningNorm
 
 
 @pytest.mark.parametrize("cuts", [[], [1], [1, 2, 3], [10, 11, 400], list(range(1, 500))], ids=len)

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from rookery.learners.api import load_module, module_state
-from rookery.learners.nets import MLP
-from rookery.learners.optimise import FlatAdam
+from rookery.learners.flat_adam import FlatAdam
+from rookery.learners.learner import load_module, module_state
+from rookery.learners.networks import MLP
 
 
 def net() -> MLP:

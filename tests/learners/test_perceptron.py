@@ -9,10 +9,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rookery.learners.nets import MLP
-from rookery.learners.optimise import FlatAdam
+from rookery.learners.fast.perceptron import activate
+from rookery.learners.flat_adam import FlatAdam
+from rookery.learners.networks import MLP
 from rookery.learners.options import PPOOptions
-from rookery.learners.perceptron import activate
 from rookery.learners.ppo import PPO
 
 SHAPES = [(3, [16, 12], 2), (20, [8], 1), (4, [], 3), (1, [5, 6, 7], 4)]

@@ -12,7 +12,7 @@ from torch.distributions import Categorical
 
 from learners.scripted import Script, play
 from rookery.errors import OptionError, SpaceError
-from rookery.learners.api import Answer
+from rookery.learners.learner import StepBatch
 from rookery.learners.options import PPOOptions
 from rookery.learners.ppo import PPO
 
@@ -206,7 +206,7 @@ def test_memory_is_reset_where_episodes_start() -> None:
     ended = np.array([False, True])
     for _ in range(3):
         learner.explore(seen, everyone)
-        learner.record(everyone, Answer(seen, np.zeros(2), quiet, ended, (np.array([1]), [seen[1]])))
+        learner.record(everyone, StepBatch(seen, np.zeros(2), quiet, ended, (np.array([1]), [seen[1]])))
         assert (learner.memory[1] == 0).all()
         assert (learner.memory[0] != 0).any()
         if learner.ready():

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.learners.agent import Agent
-from rookery.learners.api import Answer
+from rookery.learners.learner import StepBatch
 from rookery.learners.options import PPOOptions
 from rookery.learners.ppo import PPO
 
@@ -96,7 +96,7 @@ def train(world: World, steps: int, **options: Any) -> PPO:
         world.restart(terminated | truncated)
         seen = world.observe()
         finals = (places, [last[k] for k in places]) if len(places) else None
-        learner.record(everyone, Answer(seen, rewards, terminated, truncated, finals))
+        learner.record(everyone, StepBatch(seen, rewards, terminated, truncated, finals))
         if learner.ready():
             learner.update()
     return learner

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from learners.scripted import Scene, Script, play, tell
-from rookery.learners.api import Answer
+from rookery.learners.learner import StepBatch
 from rookery.learners.options import PPOOptions
 from rookery.learners.ppo import PPO
 
@@ -153,7 +153,7 @@ def test_values_converge_to_those_of_a_task_without_end() -> None:
             ended = ones if t % 3 == 0 else ~ones
             flags = (ended, ~ones) if kind == "terminated" else (~ones, ended)
             finals = (np.arange(4), list(zeros)) if t % 3 == 0 else None
-            learner.record(everyone, Answer(zeros, np.ones(4), *flags, finals))
+            learner.record(everyone, StepBatch(zeros, np.ones(4), *flags, finals))
             if learner.ready():
                 learner.progress = t / (9 * 40)
                 learner.update()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rookery.learners.nets import ACTIVATIONS
-from rookery.learners.optimise import FlatAdam
+from rookery.learners.flat_adam import FlatAdam
+from rookery.learners.networks import ACTIVATIONS
 from rookery.learners.qnet import QNet
 
 

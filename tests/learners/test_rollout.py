@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rookery.learners.heads import Categorical
+from rookery.learners.heads import CategoricalHead
 from rookery.learners.observations import leaves_of
 from rookery.learners.rollout import Rollout
 
@@ -16,7 +16,7 @@ QUIET = np.zeros(2, np.bool_)
 
 
 def empty(length: int = 3, envs: int = 4, memory: int = 0) -> Rollout:
-    rollout = Rollout(LEAVES, Categorical(spaces.Discrete(2)), length, envs, memory, CPU)
+    rollout = Rollout(LEAVES, CategoricalHead(spaces.Discrete(2)), length, envs, memory, CPU)
     rollout.begin(torch.zeros(length, envs, 2), torch.zeros(envs, memory))
     return rollout
 

@@ -13,9 +13,9 @@ from gymnasium import spaces
 
 from learners.offpolicy_tools import Centre, assert_same, play
 from rookery.errors import OptionError
-from rookery.learners.api import Answer
+from rookery.learners.learner import StepBatch
 from rookery.learners.options import SACOptions
-from rookery.learners.replay import Batch
+from rookery.learners.replay import ReplayBatch
 from rookery.learners.sac import SAC, squashed_log
 
 SEEN, DONE = spaces.Box(-3, 3, (1,), np.float32), spaces.Box(-2, 2, (1,), np.float32)
@@ -42,7 +42,7 @@ def test_log_probabilities_match_the_density() -> None:
 def test_targets_by_hand() -> None:
     """reward + discount * (the doubtful critic - temperature * log-probability), with the discount as recorded."""
     learner = make(temperature=0.3)
-    batch = Batch(
+    batch = ReplayBatch(
         leaves=[torch.zeros(3, 1)],
         actions=torch.zeros(3, 1),
         rewards=torch.tensor([1.0, 2.0, 3.0]),
@@ -187,7 +187,7 @@ def test_two_groups_record_as_one() -> None:
                 if finals is not None:
                     inside = [k for k, place in enumerate(finals[0]) if rows.start <= place < rows.stop]
                     mine = (finals[0][inside] - rows.start, [finals[1][k] for k in inside]) if inside else None
-                learner.record(rows, Answer(seen[rows], rewards[rows], terminated[rows], truncated[rows], mine))
+                learner.record(rows, StepBatch(seen[rows], rewards[rows], terminated[rows], truncated[rows], mine))
         kept = learner.replay.state()["arrays"]
         table = np.concatenate([kept[name].reshape(len(kept["outcomes"]), -1) for name in sorted(kept)], 1)
         return table[np.lexsort(table.T)]
@@ -220,7 +220,7 @@ def test_images_and_parts() -> None:
             learner.update()
         ended = np.array([step % 10 == 9, False])
         finals = (np.array([0]), [{key: value[0] for key, value in batch.items()}]) if ended[0] else None
-        learner.record(slice(0, 2), Answer(batch, np.ones(2), np.zeros(2, np.bool_), ended, finals))
+        learner.record(slice(0, 2), StepBatch(batch, np.ones(2), np.zeros(2, np.bool_), ended, finals))
     trained = learner.policy.encoder.images["0"].project[0].weight
     followed = learner.targets.encoder.images["0"].project[0].weight
     assert not torch.equal(trained, first)

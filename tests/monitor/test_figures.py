@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rookery.monitor.blocks import chart, resampled, shared_out
-from rookery.monitor.figures import duration, number
-from rookery.monitor.picture import Trace
+from rookery.monitor.formatting import duration, number
+from rookery.monitor.run_state import Trace
+from rookery.monitor.text_charts import chart, resampled, shared_out
 
 
 def test_a_chart_has_the_size_it_was_asked_for() -> None:

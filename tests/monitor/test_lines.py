@@ -9,7 +9,7 @@ import pytest
 
 from monitor import telling
 from rookery.monitor.events import Event
-from rookery.monitor.lines import Lines, make_console_sink
+from rookery.monitor.log_lines import Lines, make_console_sink
 
 
 def told(events: list[Event]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from monitor import telling
-from rookery.monitor import summary
+from rookery.monitor import run_summary
 
 
 class Screen(io.StringIO):
@@ -16,7 +16,7 @@ class Screen(io.StringIO):
 def test_plain_lines_hold_every_figure_aligned() -> None:
     """Names to the left, figures in one column, the commands last."""
     stream = io.StringIO()
-    summary.show(telling.END, stream)
+    run_summary.show(telling.END, stream)
     assert stream.getvalue().splitlines() == [
         "CartPole-v1_ppo: finished",
         "  final step                100,000",
@@ -37,32 +37,34 @@ def test_plain_lines_hold_every_figure_aligned() -> None:
 
 def test_a_terminal_gets_the_same_as_a_table() -> None:
     screen = Screen()
-    summary.show(telling.END, screen)
-    for name, text in summary.rows(telling.END) + summary.commands(telling.END):
+    run_summary.show(telling.END, screen)
+    for name, text in run_summary.rows(telling.END) + run_summary.commands(telling.END):
         assert name in screen.getvalue() and text in screen.getvalue()
 
 
 def test_what_is_not_known_is_left_out() -> None:
     """A run without evaluations does not talk of them."""
-    names = [name for name, _ in summary.rows({**telling.END, "eval/return": None, "eval/best_return": None})]
+    names = [name for name, _ in run_summary.rows({**telling.END, "eval/return": None, "eval/best_return": None})]
     assert "last evaluation" not in names and "best evaluation" not in names
 
 
 def test_a_run_cut_short_is_resumed_first() -> None:
-    assert summary.commands({"run": "a b", "reason": "interrupted"})[0] == ("go on", "rookery resume 'a b'")
-    assert summary.is_cut_short({"reason": "failed: disk"}) and not summary.is_cut_short({"reason": "goal reached"})
+    assert run_summary.commands({"run": "a b", "reason": "interrupted"})[0] == ("go on", "rookery resume 'a b'")
+    assert run_summary.is_cut_short({"reason": "failed: disk"}) and not run_summary.is_cut_short(
+        {"reason": "goal reached"}
+    )
 
 
 def test_square_brackets_are_no_markup() -> None:
     """A path may hold what rich would take for a colour."""
     screen = Screen()
-    summary.show({"run": "[red]x", "path": "runs/[red]x", "reason": "finished"}, screen)
+    run_summary.show({"run": "[red]x", "path": "runs/[red]x", "reason": "finished"}, screen)
     assert "runs/[red]x" in screen.getvalue() and "rookery eval '[red]x'" in screen.getvalue()
 
 
 def test_a_failure_is_named_without_its_traceback() -> None:
     """That is shown where the error is."""
     assert (
-        summary.title({"run": "walker", "reason": "failed: EnvError: boom\nTraceback"})
+        run_summary.title({"run": "walker", "reason": "failed: EnvError: boom\nTraceback"})
         == "walker: failed: EnvError: boom"
     )

@@ -15,15 +15,15 @@ from rich.console import Console
 
 from monitor import telling
 from rookery.monitor.events import Event
-from rookery.monitor.panel import RunPanel
-from rookery.monitor.picture import Picture
-from rookery.monitor.terminal import SHARE, Budget, Terminal
+from rookery.monitor.live_panel import SHARE, Budget, Terminal
+from rookery.monitor.panel_layout import RunPanel
+from rookery.monitor.run_state import RunState
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 
 
-def picture_of(events: list[Event]) -> Picture:
-    picture = Picture()
+def picture_of(events: list[Event]) -> RunState:
+    picture = RunState()
     for event in events:
         picture.add(event)
     return picture
@@ -179,8 +179,8 @@ IN_A_TERMINAL = """
     import sys
     from monitor import telling
     from rookery.monitor.events import Sinks
-    from rookery.monitor.lines import make_console_sink
-    from rookery.say import say
+    from rookery.monitor.log_lines import make_console_sink
+    from rookery.console import say
     say("before")
     sinks = Sinks([make_console_sink()])
     sinks.write(telling.start())

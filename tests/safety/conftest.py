@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.training.rundir import RunDir
+from rookery.training.storage.run_dir import RunDir
 from training import runs
 
 ENV = """\

@@ -13,9 +13,9 @@ import pytest
 import rookery
 from rookery.errors import CheckpointError
 from rookery.learners.sumtree import SumTree
-from rookery.training.checkpoint import Checkpoints
-from rookery.training.rundir import RunDir
-from rookery.training.tree import check_kinds
+from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.state_tree import check_kinds
 from training import runs
 
 Tamper = Callable[[dict[str, Any]], Any]

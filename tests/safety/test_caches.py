@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from rookery.errors import FileError
-from rookery.learners.cached_njit import cached_njit
-from rookery.places import cache_folder, read_own, state_folder, write_own
-from rookery.worlds import cache
+from rookery.kernel import code_cache
+from rookery.learners.fast.cached_njit import cached_njit
+from rookery.user_dirs import cache_folder, read_own, state_folder, write_own
 
 KEY = "0" * 64
 FORK = get_context("fork")
@@ -40,12 +40,12 @@ def test_a_folder_that_others_can_write_to_is_not_used(
     folder: Path, spoil: Callable[[Path], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing is read from it nor written to it, and that is told."""
-    cache.write("World", KEY, "entry", b"code")
+    code_cache.write("World", KEY, "entry", b"code")
     spoil(folder)
     with caplog.at_level("INFO"):
         assert cache_folder("kernels") is None
     assert "nobody else can write to" in caplog.text
-    assert cache.read("World", KEY) is None
+    assert code_cache.read("World", KEY) is None
 
 
 def test_a_link_is_no_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,13 +56,13 @@ def test_a_link_is_no_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_what_is_not_ours_is_ignored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files and folders of another user, and files that others may have written."""
-    cache.write("World", KEY, "entry", b"code")
+    code_cache.write("World", KEY, "entry", b"code")
     (file,) = folder.iterdir()
-    assert cache.read("World", KEY) == ("entry", b"code")
+    assert code_cache.read("World", KEY) == ("entry", b"code")
     file.chmod(0o666)
     with pytest.raises(FileError, match="is not ours"):
         read_own(file)
-    assert cache.read("World", KEY) is None
+    assert code_cache.read("World", KEY) is None
     file.chmod(0o600)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(FileError, match="is not ours"):
@@ -85,7 +85,7 @@ def test_without_a_home_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> No
     assert cache_folder("kernels") is None
     assert not Path("relative").exists()
     assert not Path(tempfile.gettempdir(), f"rookery-{os.getuid()}").exists()
-    assert cache.find("World", KEY, lambda: ("entry", b"code")) == ("entry", b"code")
+    assert code_cache.find("World", KEY, lambda: ("entry", b"code")) == ("entry", b"code")
 
 
 def test_files_are_written_at_once_and_leave_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def _make(made: Path, seconds: float) -> tuple[str, bytes]:
 
 
 def _find(made: Path, seconds: float) -> None:
-    assert cache.find("World", KEY, lambda: _make(made, seconds)) == ("entry", b"code")
+    assert code_cache.find("World", KEY, lambda: _make(made, seconds)) == ("entry", b"code")
 
 
 def test_processes_that_compile_the_same_share_the_work(folder: Path, tmp_path: Path) -> None:
@@ -155,8 +155,8 @@ def test_who_was_killed_while_compiling_holds_nobody_up(folder: Path, tmp_path: 
 
 def test_nobody_waits_for_ever(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither for a process that was stopped, nor where files cannot be locked."""
-    monkeypatch.setattr(cache, "PATIENCE", 0.1)
-    path = cache._path("World", KEY)
+    monkeypatch.setattr(code_cache, "PATIENCE", 0.1)
+    path = code_cache._path("World", KEY)
     assert path is not None
     with path.with_suffix(".lock").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)

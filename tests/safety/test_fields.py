@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 import rookery
+from rookery.console import printable_lines
 from rookery.errors import RookeryError
-from rookery.say import printable_lines
-from rookery.training import sealed
-from rookery.training.rundir import RunDir
-from rookery.training.runs_table import print_table, table
+from rookery.training.storage import checkpoint_files
+from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.runs_table import print_table, table
 from safety.vouching import vouch
 
 SECONDS = 5.0  # that an answer may take, of the CPU
@@ -139,7 +139,7 @@ def test_in_a_manifest(tampered: Callable[[], RunDir]) -> None:
     for steps in fields(manifest):
         value, run = next(values), tampered()
         new = changed(manifest, steps, value)
-        sealed_anew = sealed._sealed(new) if isinstance(new, dict) else dumped(new)
+        sealed_anew = checkpoint_files._sealed(new) if isinstance(new, dict) else dumped(new)
         (run.path / "checkpoints" / newest / "manifest.json").write_bytes(sealed_anew)
         wrong += answers(lambda run=run: rookery.load(run.path), (steps, repr(value)[:40]))
         wrong += answers(lambda run=run: rookery.load(run.path, best=True), (steps, repr(value)[:40]))

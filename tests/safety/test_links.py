@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 import rookery
-from rookery.cli import main
+from rookery.cli.main import main
 from rookery.errors import FileError, OptionError, RookeryError, RunBusy, RunError
 from rookery.files import open_plain, own_folder, read_plain, replace_file
-from rookery.training.checkpoint import UNFINISHED, Checkpoints
-from rookery.training.export_standalone import export_standalone
-from rookery.training.rundir import ADDED_TO, RunDir
-from rookery.training.runs_table import table
+from rookery.training.export.standalone_file import export_standalone
+from rookery.training.storage.checkpoint import UNFINISHED, Checkpoints
+from rookery.training.storage.run_dir import ADDED_TO, RunDir
+from rookery.training.storage.runs_table import table
 from training.runs import train
 
 REPLACED = [".config.json.new", ".summary.json.new", ".run.json.new", "summary.json", ".metrics.jsonl.new", "anything"]

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from rookery.cli import main
+from rookery.cli.main import main
+from rookery.console import printable, say
 from rookery.errors import RunError
 from rookery.monitor.events import Event
-from rookery.monitor.lines import Lines
-from rookery.monitor.terminal import Terminal
-from rookery.say import printable, say
-from rookery.training.rundir import RunDir
-from rookery.training.runs_table import print_table, table
-from rookery.training.world import find
+from rookery.monitor.live_panel import Terminal
+from rookery.monitor.log_lines import Lines
+from rookery.training.resolve.world_choice import find
+from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.runs_table import print_table, table
 
 NASTY = "a\x1b[2J\nrookery: all is well\u202e[/red]"
 

@@ -11,12 +11,12 @@ import pytest
 
 import rookery
 from rookery.errors import OptionError, RookeryError, WorldError
-from rookery.training.evaluate_run import evaluate_run
-from rookery.training.file_player import FilePlayer
-from rookery.training.rundir import RunDir
-from rookery.training.seats import Seat
-from rookery.training.world import NOT_OPTIONS, find
-from rookery.worlds.env import KernelEnv, find_world
+from rookery.kernel.kernel_env import KernelEnv, find_world
+from rookery.training.evaluation.evaluate_run import evaluate_run
+from rookery.training.players.file_player import FilePlayer
+from rookery.training.resolve.seats import Seat
+from rookery.training.resolve.world_choice import NOT_OPTIONS, find
+from rookery.training.storage.run_dir import RunDir
 
 STDLIB = sysconfig.get_paths()["stdlib"]
 

@@ -16,10 +16,10 @@ import pytest
 import rookery
 from rookery.config import gather
 from rookery.errors import CheckpointError, ConfigError, MemoryShortage, RookeryError
-from rookery.standalone.opponents import find_opponent
-from rookery.training import checkpoint, sealed
-from rookery.training.checkpoint import LARGEST_AGENT, Checkpoints, load
-from rookery.training.rundir import RunDir
+from rookery.training.players.numpy_opponents import find_opponent
+from rookery.training.storage import checkpoint, checkpoint_files
+from rookery.training.storage.checkpoint import LARGEST_AGENT, Checkpoints, load
+from rookery.training.storage.run_dir import RunDir
 from safety.vouching import vouch
 
 SECONDS = 5.0  # what an answer may take
@@ -190,6 +190,6 @@ def test_files_of_impossible_sizes_are_not_even_hashed(tmp_path: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_bytes())
     manifest["files"]["agent.safetensors"]["bytes"] = LARGEST_AGENT + 1
     (folder / "manifest.json").unlink()
-    sealed.write_manifest(folder, manifest["files"], None)
+    checkpoint_files.write_manifest(folder, manifest["files"], None)
     with pytest.raises(CheckpointError, match="larger than anything"):
         load(folder)

@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 
 import rookery
-from rookery.cli import main
-from rookery.engine.source import module_name
+from rookery.cli.main import main
+from rookery.engine.env_factory import module_name
 from rookery.errors import CheckpointError, RunError, WorldError
-from rookery.training import trust
-from rookery.training.evaluate_run import evaluate_games, evaluate_run
-from rookery.training.export_standalone import export_standalone
+from rookery.training.curriculum.opponents import Opponents
+from rookery.training.evaluation.evaluate_run import evaluate_games, evaluate_run
+from rookery.training.export.standalone_file import export_standalone
 from rookery.training.league.entrants import hold_tournament
-from rookery.training.opponents import Opponents
-from rookery.training.result import Result
-from rookery.training.rundir import RunDir
-from rookery.training.runs_table import table
-from rookery.training.watch import watch
+from rookery.training.run.result import Result
+from rookery.training.show.watch import watch
+from rookery.training.storage import trust
+from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.runs_table import table
 from training.runs import QUIET, SMALL
 
 OPENING: dict[str, Callable[[RunDir], Any]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rookery.training import sealed
+from rookery.training.storage import checkpoint_files
 
 
 def vouch(folder: Path, name: str, data: bytes) -> None:
@@ -13,5 +13,5 @@ def vouch(folder: Path, name: str, data: bytes) -> None:
     files = json.loads((folder / "manifest.json").read_bytes())["files"]
     for path in (folder / name, folder / "manifest.json"):
         path.unlink()
-    files[name] = sealed.write_file(folder / name, [data])
-    sealed.write_manifest(folder, files, None)
+    files[name] = checkpoint_files.write_file(folder / name, [data])
+    checkpoint_files.write_manifest(folder, files, None)

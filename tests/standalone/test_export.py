@@ -14,12 +14,12 @@ from gymnasium import spaces
 
 import rookery
 from rookery.errors import OptionError, RunError
-from rookery.learners import heads, normalise, sac
+from rookery.learners import heads, normalize, sac
 from rookery.standalone import _saved, from_agent, runtime, writer
-from rookery.standalone.describe import describe
-from rookery.training import export_standalone as exporting
-from rookery.training.export_standalone import export_standalone
-from rookery.training.load import load_agent
+from rookery.standalone.description import describe
+from rookery.training.export import standalone_file as exporting
+from rookery.training.export.standalone_file import export_standalone
+from rookery.training.storage.load_agent import load_agent
 from rookery.worlds.hockey.rules import discrete_action
 from training.finished import STEP, make_run
 
@@ -247,4 +247,4 @@ def parts_of_an_agent(base: Path):
 
 def test_constants_are_those_of_the_learners():
     mine = runtime.CLIP, runtime.FORBIDDEN, runtime.LOG_STD
-    assert mine == (normalise.CLIP, np.float32(heads.FORBIDDEN), sac.LOG_STD)
+    assert mine == (normalize.CLIP, np.float32(heads.FORBIDDEN), sac.LOG_STD)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from rookery.errors import OptionError, SpaceError
-from rookery.standalone.opponents import find_opponent
-from rookery.training.checkpoint import Checkpoints
-from rookery.training.load import load_agent
+from rookery.training.players.numpy_opponents import find_opponent
+from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.load_agent import load_agent
 from rookery.worlds.hockey.rules import discrete_action
 from training.finished import make_run
 
@@ -43,7 +43,7 @@ class Nothing:
             raise ImportError(name)
 
 sys.meta_path.insert(0, Nothing())
-from rookery.cli import main
+from rookery.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 

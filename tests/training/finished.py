@@ -9,13 +9,13 @@ import torch
 from gymnasium import spaces
 
 from rookery.config import gather
-from rookery.learners.api import module_state
+from rookery.learners.learner import module_state
 from rookery.learners.registry import make_policy
-from rookery.learners.space_tree import to_tree
-from rookery.training.checkpoint import Checkpoints
-from rookery.training.run import settle
-from rookery.training.rundir import RunDir
-from rookery.training.world import spaces as spaces_of
+from rookery.learners.space_json import to_tree
+from rookery.training.resolve.world_choice import spaces as spaces_of
+from rookery.training.run.train import settle
+from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.run_dir import RunDir
 
 STEP = 1_000
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import rookery
-from rookery.training.checkpoint import Checkpoints
-from rookery.training.result import Result
+from rookery.training.run.result import Result
+from rookery.training.storage.checkpoint import Checkpoints
 
 QUIET = {"panel": False, "plot": False, "tensorboard": False}
 SMALL: dict[str, dict[str, Any]] = {

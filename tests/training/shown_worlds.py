@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from rookery.worlds.kernel import KernelWorld
+from rookery.kernel.world import KernelWorld
 
 
 class Corridor(gym.Env):

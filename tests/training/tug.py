@@ -14,12 +14,12 @@ from gymnasium import spaces
 from rookery.learners.agent import Agent
 from rookery.learners.options import OPTIONS
 from rookery.learners.registry import make_policy
-from rookery.training.games import Games
-from rookery.training.match import Match
-from rookery.training.players import Player, Script
-from rookery.training.record import Record
-from rookery.training.seats import Seat
-from rookery.training.world import World
+from rookery.training.evaluation.game_envs import Games
+from rookery.training.evaluation.match import Match
+from rookery.training.evaluation.win_record import Record
+from rookery.training.players.agents import Player, Script
+from rookery.training.resolve.seats import Seat
+from rookery.training.resolve.world_choice import World
 
 SEEN, ACTS = spaces.Box(-np.inf, np.inf, (3,), np.float32), spaces.Box(-1, 1, (1,), np.float32)
 SEAT = Seat(SEEN, ACTS)

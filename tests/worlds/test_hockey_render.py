@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rookery.cli import main
+from rookery.cli.main import main
 from rookery.errors import MissingExtra, OptionError, UsageError
-from rookery.worlds.env import KernelEnv
+from rookery.kernel.kernel_env import KernelEnv
 from rookery.worlds.hockey.play import Tally, play
 from rookery.worlds.hockey.render import Picture
 from rookery.worlds.hockey.table import TEAMS

@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 import rookery
 from conformance.compare import record, same
 from rookery.errors import OptionError
-from rookery.worlds.env import KernelEnv
+from rookery.kernel.kernel_env import KernelEnv
 from rookery.worlds.hockey import outcomes
 from rookery.worlds.hockey.rules import discrete_action
 from rookery.worlds.hockey.world import Hockey, HockeyOneDiscrete, Mode, hockey

@@ -14,20 +14,20 @@ gave (a file, then `--set`, then flags or keywords). `gather` collects the last,
 
 from __future__ import annotations
 
-from rookery.config.checking import check, resolve
-from rookery.config.curriculum import League, Opponent, Phase
+from rookery.config.curriculum_schema import LeagueOptions, Opponent, Phase
 from rookery.config.fields import fields_help
-from rookery.config.files import is_config, read_config
-from rookery.config.gathering import gather, gather_changes
+from rookery.config.inputs import gather, gather_changes
 from rookery.config.layers import legacy, merge, parse_override, parse_value
-from rookery.config.resuming import resumed_config
-from rookery.config.schema import Checkpoints, Evaluation, Monitor, RunConfig
+from rookery.config.reading import is_config, read_config
+from rookery.config.resume_rules import resumed_config
+from rookery.config.schema import CheckpointOptions, EvaluationOptions, MonitorOptions, RunConfig
+from rookery.config.validation import check, resolve
 
 __all__ = [
-    "Checkpoints",
-    "Evaluation",
-    "League",
-    "Monitor",
+    "CheckpointOptions",
+    "EvaluationOptions",
+    "LeagueOptions",
+    "MonitorOptions",
     "Opponent",
     "Phase",
     "RunConfig",

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from rookery.config.curriculum_json import is_curriculum, to_json
-from rookery.config.files import read_file
-from rookery.config.gathering import gather
-from rookery.config.toml import dumps, sayable
+from rookery.config.inputs import gather
+from rookery.config.reading import read_file
+from rookery.config.toml_writer import dumps, sayable
 from rookery.errors import ConfigError
 
 KINDS = (".toml", ".json")

@@ -62,7 +62,7 @@ def part_of(field: FieldInfo) -> tuple[Any, type[BaseModel]] | None:
     """The model that a field holds, if it holds any: one (None), a `list` of it, or a `dict` of it by name.
 
     >>> part_of(fields()["phases"])
-    (<class 'list'>, <class 'rookery.config.curriculum.Phase'>)
+    (<class 'list'>, <class 'rookery.config.curriculum_schema.Phase'>)
     """
     for annotation in _parts(field.annotation):
         origin, inner = get_origin(annotation), (get_args(annotation) or (annotation,))[-1]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from rookery import safe_toml
-from rookery.config.limits import check_size
+from rookery import toml_reader
+from rookery.config.size_limits import check_size
 from rookery.errors import ConfigError
 
 OLD_NAMES = {
@@ -64,7 +64,7 @@ def parse_value(text: str) -> Any:
     """
     text = text.strip()
     try:
-        (value,) = safe_toml.loads(f"x = {PYTHONIC.get(text, text)}").values()
+        (value,) = toml_reader.loads(f"x = {PYTHONIC.get(text, text)}").values()
     except ValueError:
         return _loose_number(text)
     return value if isinstance(value, (bool, int, float, str, list, dict)) else text  # dates stay text

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from rookery.config.curriculum import League, Opponent, Phase, opponents_by_name
+from rookery.config.curriculum_schema import LeagueOptions, Opponent, Phase, opponents_by_name
 from rookery.config.layers import names_in
 from rookery.learners.options import DQNOptions, PPOOptions, SACOptions
 
@@ -28,7 +28,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class Evaluation(Section):
+class EvaluationOptions(Section):
     """How the agent is measured during a run: on one env with a seed of its own."""
 
     every: Count | None = Field(None, description="Steps between two evaluations; left out, there are ten in a run.")
@@ -52,7 +52,7 @@ class Evaluation(Section):
         return names_in(value)
 
 
-class Checkpoints(Section):
+class CheckpointOptions(Section):
     """What is kept so that a run can go on after anything."""
 
     every: Count | None = Field(None, description="Steps between two checkpoints; left out, there are ten in a run.")
@@ -64,7 +64,7 @@ class Checkpoints(Section):
     replay: bool = Field(True, description="Save the replay buffer too, without which a resumed run is not the same.")
 
 
-class Monitor(Section):
+class MonitorOptions(Section):
     """What can be seen of a run."""
 
     panel: bool | Literal["auto"] = Field(
@@ -160,10 +160,14 @@ class RunConfig(Section):
         json_schema_extra=_told_as("a list of tables, [[phases]] in TOML"),
     )
     reward_scale: float = Field(1.0, gt=0, description="Rewards are multiplied by this before the learner sees them.")
-    league: League = Field(default_factory=League, description="Past agents that are kept to play against.")
-    evaluation: Evaluation = Field(default_factory=Evaluation, description="How the agent is measured during a run.")
-    checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="What is kept to go on from.")
-    monitor: Monitor = Field(default_factory=Monitor, description="What can be seen of a run.")
+    league: LeagueOptions = Field(
+        default_factory=LeagueOptions, description="Past agents that are kept to play against."
+    )
+    evaluation: EvaluationOptions = Field(
+        default_factory=EvaluationOptions, description="How the agent is measured during a run."
+    )
+    checkpoints: CheckpointOptions = Field(default_factory=CheckpointOptions, description="What is kept to go on from.")
+    monitor: MonitorOptions = Field(default_factory=MonitorOptions, description="What can be seen of a run.")
 
     @field_validator("opponents", mode="before")
     @classmethod
@@ -171,7 +175,7 @@ class RunConfig(Section):
         return opponents_by_name(value)
 
     @property
-    def is_led(self) -> bool:
+    def has_curriculum(self) -> bool:
         """Whether there is more to the run than its world: phases, opponents, or rewards of another size."""
         return bool(self.phases or self.opponents or self.reward_scale != 1.0)
 
@@ -215,7 +219,7 @@ class RunConfig(Section):
         for number, phase in enumerate(self.phases[:-1], 1):
             if not phase.ends:
                 raise ValueError(f"`phases`: number {number} has no end: give it `episodes`, `steps` or `until`")
-        if self.is_led and self.num_envs == "adaptive":
+        if self.has_curriculum and self.num_envs == "adaptive":
             raise ValueError('`num_envs` = "adaptive" cannot go with `phases`, `opponents` or `reward_scale`')
         if self.name == "latest":
             raise ValueError("`name` cannot be 'latest', which stands for the run that was started last")

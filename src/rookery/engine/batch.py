@@ -10,8 +10,9 @@ import numpy as np
 from gymnasium import Space, spaces
 from gymnasium.vector import AutoresetMode
 
-from rookery.engine.layout import Field, Leaf, join, leaves, place, split
-from rookery.engine.machine import available_memory, size_text
+from rookery.console import size_text
+from rookery.engine.layout import Field, SpaceLeaf, join, leaves, place, split
+from rookery.engine.machine import available_memory
 from rookery.errors import MemoryShortage, SpaceError
 
 ALL = slice(None)  # all envs; compared by identity on the hot path
@@ -95,7 +96,7 @@ class Columns:
 
     def __init__(self, space: Space, arrays: dict[str, np.ndarray], kind: str, n: int) -> None:
         self.space = space
-        self.leaves: list[Leaf] = leaves(space)
+        self.leaves: list[SpaceLeaf] = leaves(space)
         self.columns: list[Any] = [
             [None] * n if leaf.dtype is None else arrays[f"{kind}/{k}"] for k, leaf in enumerate(self.leaves)
         ]
@@ -140,7 +141,7 @@ class Columns:
             else:
                 self._put_array(leaf, column, rows, part, count)
 
-    def _put_array(self, leaf: Leaf, column: np.ndarray, rows: slice | np.ndarray, part: Any, count: int) -> None:
+    def _put_array(self, leaf: SpaceLeaf, column: np.ndarray, rows: slice | np.ndarray, part: Any, count: int) -> None:
         try:
             array = np.asarray(part)
         except ValueError:  # a ragged list
@@ -155,7 +156,7 @@ class Columns:
             array = _cast(leaf, leaf.dtype, array)
         column[rows] = array
 
-    def _put_objects(self, leaf: Leaf, column: list, rows: slice | np.ndarray, part: Any, count: int) -> None:
+    def _put_objects(self, leaf: SpaceLeaf, column: list, rows: slice | np.ndarray, part: Any, count: int) -> None:
         items = list(part) if isinstance(part, Iterable) and not isinstance(part, str) else [part]
         if len(items) != count:
             raise SpaceError(f"actions{leaf.name} should be {count} values of {leaf.space}, got {len(items)}")
@@ -164,7 +165,7 @@ class Columns:
             column[r] = item
 
 
-def _cast(leaf: Leaf, dtype: np.dtype, array: np.ndarray) -> np.ndarray:
+def _cast(leaf: SpaceLeaf, dtype: np.dtype, array: np.ndarray) -> np.ndarray:
     """Actions in their column's dtype: integers of any size whose values fit, else numbers of the same kind."""
     if array.dtype.kind in "iu" and dtype.kind in "iu":
         cast = array.astype(dtype)

@@ -11,15 +11,15 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from rookery.engine import seeding
+from rookery.engine.env_factory import EnvFactory, kernel_of
 from rookery.engine.kernel import MODES
-from rookery.engine.kernel_crew import encode_many, env_numbers
+from rookery.engine.kernel_envs import encode_many, env_numbers
 from rookery.engine.settings import Settings
-from rookery.engine.source import Source, kernel_of
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
-from rookery.worlds.arena import Arena
-from rookery.worlds.cuda import DeviceArena, Launcher, find_device
-from rookery.worlds.runner import describe_fault, seed_key
-from rookery.worlds.tables import check_same
+from rookery.kernel.cuda_runtime import DeviceArrays, KernelLauncher, find_device
+from rookery.kernel.env_arrays import EnvArrays
+from rookery.kernel.runner import describe_fault, seed_key
+from rookery.kernel.tables import check_same
 
 SAVED = ("states", "params", "infos", "observations", "rewards", "terminated", "truncated", "masks")
 
@@ -37,7 +37,7 @@ class CudaEngine(VectorEnv):
 
     backend = "cuda"
 
-    def __init__(self, source: Source, settings: Settings, device: str | None = None) -> None:
+    def __init__(self, source: EnvFactory, settings: Settings, device: str | None = None) -> None:
         kernel = kernel_of(source, build=True)
         if kernel is None:
             raise OptionError(f"backend='cuda' needs a kernel world, and {source.name} is not one")
@@ -61,8 +61,8 @@ class CudaEngine(VectorEnv):
         self.render_mode, self.spec = kernel.render_mode, kernel.spec
         self._mode, self._strict = MODES[settings.autoreset_mode], settings.bad_values != "allow"
         self._root_seed = seeding.fresh_entropy()
-        self.arena = DeviceArena(self.world, self.num_worlds, self.device)
-        self._launcher = Launcher(self.arena)
+        self.arena = DeviceArrays(self.world, self.num_worlds, self.device)
+        self._launcher = KernelLauncher(self.arena)
         self._actions = self.arena.tensors["actions"]
         self._action_dtype = self.arena.tensors["actions"].dtype
         self._action_shape = (self.num_envs, *(self.single_action_space.shape or ()))
@@ -104,7 +104,7 @@ class CudaEngine(VectorEnv):
         if not self._launcher.trouble.item():
             return
         self._launcher.trouble.zero_()
-        host = Arena(self.world, self.num_worlds)
+        host = EnvArrays(self.world, self.num_worlds)
         host.arrays["actions"][...] = self._actions.cpu().numpy()
         for name in ("faults", "rewards", "observations", "states"):
             host.arrays[name][...] = self.arena.host(name).reshape(host.arrays[name].shape)

@@ -9,9 +9,9 @@ import numpy as np
 
 from rookery.engine import seeding
 from rookery.engine.batch import ALL, STEPS, WORKER_WORDS, check_memory
+from rookery.engine.env_state.save_load import load_columns, load_options, save_columns, save_options
 from rookery.engine.exchange import Exchange
 from rookery.engine.settings import plain_int, positive_int, redivide
-from rookery.engine.state import load_columns, load_options, save_columns, save_options
 from rookery.errors import OptionError, StateError, UsageError
 
 EPISODE = np.dtype([("env", "i8"), ("return", "f8"), ("length", "i8"), ("seconds", "f8")])

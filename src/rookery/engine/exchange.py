@@ -15,14 +15,14 @@ from gymnasium.vector.utils import batch_space
 
 from rookery.engine import seeding
 from rookery.engine.batch import ALL, Batch, BatchSpec, check_count, check_memory
-from rookery.engine.crew import Facts, Segment
+from rookery.engine.env_factory import EnvFactory
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.groups import Group
-from rookery.engine.guard import Guard
 from rookery.engine.infos import SlotTable, add_info, mark
+from rookery.engine.restart_guard import RestartGuard
 from rookery.engine.settings import Settings, divide, group_ranges
-from rookery.engine.source import Source
-from rookery.engine.stepper import NOTHING, REPORT, Report
+from rookery.engine.stepper import NOTHING, REPORT, StepReport
+from rookery.engine.worker_envs import Facts, Segment
 from rookery.errors import BadValue, OptionError, RestartLimit, SpaceError, UsageError
 
 EPISODES_KEPT = 10_000  # ends of episodes are remembered until asked for, up to this many
@@ -34,11 +34,11 @@ class Exchange(VectorEnv):
 
     forkable = True  # whether a forked child has a whole engine of its own: workers and threads stay with the parent
 
-    def __init__(self, source: Source, settings: Settings) -> None:
+    def __init__(self, source: EnvFactory, settings: Settings) -> None:
         self.source, self.settings = source, settings
         self.num_envs, self._copy = settings.num_envs, settings.copy
         check_count(self.num_envs)
-        self._guard = Guard(settings.max_restarts, settings.restart_window)
+        self._guard = RestartGuard(settings.max_restarts, settings.restart_window)
         self._slot_table = SlotTable()
         self._root_seed = seeding.fresh_entropy()
         self._restarts: dict[int, int] = {}
@@ -107,7 +107,7 @@ class Exchange(VectorEnv):
         """Block until at least `need` envs in these segments have been stepped."""
 
     @abstractmethod
-    def _report(self, segment: Segment) -> Report:
+    def _report(self, segment: Segment) -> StepReport:
         """The report of a finished segment that has one."""
 
     @abstractmethod
@@ -169,9 +169,9 @@ class Exchange(VectorEnv):
         for segment in segments:
             self._in_flight.pop(segment.index, None)
 
-    def _collect(self, segments: Sequence[Segment], count: int) -> list[Report]:
+    def _collect(self, segments: Sequence[Segment], count: int) -> list[StepReport]:
         """Take the reports of finished segments; waits once more for those whose worker is lost meanwhile."""
-        reports: dict[int, Report] = {}
+        reports: dict[int, StepReport] = {}
         statuses = self.batch.status
         while True:
             for index in self._asked_again:  # their worker was lost: what was taken of them before is void
@@ -185,7 +185,7 @@ class Exchange(VectorEnv):
             self._wait(segments, count)
 
     def _digest(
-        self, segments: Sequence[Segment], reports: list[Report], infos: dict, position: dict[int, int] | None
+        self, segments: Sequence[Segment], reports: list[StepReport], infos: dict, position: dict[int, int] | None
     ) -> None:
         """Merge reports. Acting on a failure may find a worker dead, and its segments on their way once more."""
         while True:
@@ -199,7 +199,7 @@ class Exchange(VectorEnv):
             self._wait(again, count)
             reports = self._collect(again, count)
 
-    def _absorb(self, report: Report, infos: dict[str, Any], position: dict[int, int] | None) -> None:
+    def _absorb(self, report: StepReport, infos: dict[str, Any], position: dict[int, int] | None) -> None:
         """Merge a report into the infos of this step; act on failures."""
         count = self.num_envs if position is None else len(position)
         for k, row, value in report.objects:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gymnasium.vector.utils import batch_space
 
 from rookery.errors import UsageError
-
-if TYPE_CHECKING:
-    from rookery.engine.engine import Engine
 
 
 class Group:
@@ -28,7 +25,7 @@ class Group:
     >>> envs.close()
     """
 
-    def __init__(self, engine: Engine, start: int, stop: int) -> None:
+    def __init__(self, engine: Any, start: int, stop: int) -> None:
         self._engine, self.start, self.stop = engine, start, stop
         self.num_envs = stop - start
         self.rows = slice(start, stop)

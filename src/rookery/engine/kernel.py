@@ -12,19 +12,19 @@ from gymnasium.vector import AutoresetMode
 
 from rookery.engine import seeding
 from rookery.engine.batch import ALL, STEPS, Batch, BatchSpec, private_batch
-from rookery.engine.crew import Facts, Segment
 from rookery.engine.engine import EPISODE, Engine
+from rookery.engine.env_factory import EnvFactory, kernel_of
 from rookery.engine.failure import Failure
-from rookery.engine.kernel_crew import KernelCrew, env_numbers
+from rookery.engine.kernel_envs import KernelEnvs, env_numbers
 from rookery.engine.settings import Settings, positive_int
-from rookery.engine.sharing import Sharing
-from rookery.engine.source import Source, kernel_of
-from rookery.engine.stepper import Report
+from rookery.engine.stepper import StepReport
+from rookery.engine.thread_choice import Sharing
+from rookery.engine.worker_envs import Facts, Segment
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
-from rookery.worlds.arena import Arena
-from rookery.worlds.loop import BAD_ACTION, DISABLED, ENDED, FAULT, NEXT_STEP, SAME_STEP
-from rookery.worlds.runner import Runner
-from rookery.worlds.tables import check_same
+from rookery.kernel.env_arrays import EnvArrays
+from rookery.kernel.env_loop import BAD_ACTION, DISABLED, ENDED, FAULT, NEXT_STEP, SAME_STEP
+from rookery.kernel.runner import Runner
+from rookery.kernel.tables import check_same
 
 MODES = {
     AutoresetMode.NEXT_STEP: NEXT_STEP,
@@ -54,7 +54,7 @@ class KernelEngine(Engine):
 
     backend = "kernel"
 
-    def __init__(self, source: Source, settings: Settings) -> None:
+    def __init__(self, source: EnvFactory, settings: Settings) -> None:
         kernel = kernel_of(source, build=True)
         if kernel is None:
             raise OptionError(f"backend='kernel' needs a kernel world, and {source.name} is not one")
@@ -78,12 +78,12 @@ class KernelEngine(Engine):
         return 1
 
     def _open(self, rows: list[int]) -> Facts:
-        self._crew = KernelCrew(self._kernel)
+        self._crew = KernelEnvs(self._kernel)
         return self._crew.facts()
 
     def _staff(self, spec: BatchSpec, facts: Facts) -> None:
         self.batch: Batch = private_batch(spec)
-        self.arena = Arena(self.world, self.num_worlds, max(self._threads, 1), self._given(spec))
+        self.arena = EnvArrays(self.world, self.num_worlds, max(self._threads, 1), self._given(spec))
         self._runner = self._new_runner(MODES[spec.autoreset_mode])
         self._crew.attach(self.arena, self._runner)
         self.close_extras()
@@ -97,7 +97,7 @@ class KernelEngine(Engine):
         settings = self.settings
         kind = Runner
         if settings.bounds:
-            from rookery.worlds.checked import CheckedRunner as kind
+            from rookery.kernel.bounds_check import CheckedRunner as kind
         return kind(self.arena, mode, settings.bad_values != "allow", timeout=settings.step_timeout)
 
     def _given(self, spec: BatchSpec) -> dict[str, np.ndarray]:
@@ -131,7 +131,7 @@ class KernelEngine(Engine):
                 self._outcome(segment.low // self.agents, segment.high // self.agents)
             count += segment.high - segment.low
 
-    def _report(self, segment: Segment) -> Report:
+    def _report(self, segment: Segment) -> StepReport:
         raise AssertionError("compiled code reports through arrays")
 
     def _ask(self, wanted: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
@@ -152,7 +152,7 @@ class KernelEngine(Engine):
         self._runner.refresh()
 
     def _usage(self) -> list[dict[str, Any]]:
-        from rookery.engine.usage import process_usage
+        from rookery.engine.process_usage import process_usage
 
         self.batch.worker_words[STEPS] = self._earlier_steps + self._runner.steps
         return [process_usage(os.getpid())]

@@ -20,7 +20,7 @@ CACHE_LINE = 64
 
 
 @dataclass(frozen=True)
-class Leaf:
+class SpaceLeaf:
     """One leaf of a space: its place in the tree and, if it is an array, its column's shape and dtype."""
 
     path: tuple[str | int, ...]
@@ -33,7 +33,7 @@ class Leaf:
         return "".join(f"[{key!r}]" for key in self.path)
 
 
-def leaves(space: Space, path: tuple[str | int, ...] = ()) -> list[Leaf]:
+def leaves(space: Space, path: tuple[str | int, ...] = ()) -> list[SpaceLeaf]:
     """The leaves of `space` in a fixed order."""
     if isinstance(space, spaces.Dict):
         return [leaf for key, child in space.spaces.items() for leaf in leaves(child, (*path, key))]
@@ -44,9 +44,9 @@ def leaves(space: Space, path: tuple[str | int, ...] = ()) -> list[Leaf]:
         dtype = np.dtype(np.dtype(space.dtype).str)
         if dtype.hasobject:
             raise SpaceError(f"{space} cannot be laid out in memory: its dtype is {dtype}")
-        return [Leaf(path, space, tuple(space.shape or ()), dtype)]
+        return [SpaceLeaf(path, space, tuple(space.shape or ()), dtype)]
     if isinstance(space, Space):
-        return [Leaf(path, space)]
+        return [SpaceLeaf(path, space)]
     where = "".join(f"[{key!r}]" for key in path)
     raise SpaceError(f"expected a gymnasium Space{' at ' + where if where else ''}, got {space!r}")
 

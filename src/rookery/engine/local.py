@@ -7,11 +7,11 @@ from contextlib import nullcontext
 from typing import Any
 
 from rookery.engine.batch import ROW, WORKER_WORDS, Batch, BatchSpec, private_batch
-from rookery.engine.crew import Crew, Facts, Segment
 from rookery.engine.engine import Engine
 from rookery.engine.failure import Failed
-from rookery.engine.isolation import Borrowed
-from rookery.engine.stepper import Report
+from rookery.engine.global_random import Borrowed
+from rookery.engine.stepper import StepReport
+from rookery.engine.worker_envs import Facts, Segment, WorkerEnvs
 
 _NOTHING_TO_DO = nullcontext()
 
@@ -23,12 +23,12 @@ class LocalEngine(Engine):
 
     def _open(self, rows: list[int]) -> Facts:
         self._crews = [self._new_crew()]
-        self._reports: dict[int, Report] = {}
+        self._reports: dict[int, StepReport] = {}
         with self._unwrapped():
             return self._crews[0].build(rows[:1])
 
-    def _new_crew(self) -> Crew:
-        crew = Crew(self.source, self.settings.strictness, self.settings.isolate_random)
+    def _new_crew(self) -> WorkerEnvs:
+        crew = WorkerEnvs(self.source, self.settings.strictness, self.settings.isolate_random)
         crew.interruptible = True
         return crew
 
@@ -77,7 +77,7 @@ class LocalEngine(Engine):
         if report is not None:
             self._reports[segment.index] = report
 
-    def _report(self, segment: Segment) -> Report:
+    def _report(self, segment: Segment) -> StepReport:
         return self._reports.pop(segment.index)
 
     def _borrowed(self) -> Any:
@@ -88,7 +88,7 @@ class LocalEngine(Engine):
         return _RaiseOriginal()
 
     def _usage(self) -> list[dict[str, Any]]:
-        from rookery.engine.usage import process_usage
+        from rookery.engine.process_usage import process_usage
 
         usage = process_usage(os.getpid())
         return [usage for _ in self._crews]

@@ -66,15 +66,6 @@ def oom_kills() -> int:
     return 0
 
 
-def size_text(count: float) -> str:
-    """Bytes for people."""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
-
-
 def _own_cgroups(root: Path, controller: str = "") -> list[Path]:
     """This process's cgroup and its ancestors, nearest first: any of them may set a limit. Version 1 has a hierarchy
     for each controller, version 2 one without a name."""

@@ -7,15 +7,15 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from rookery.engine.channel import ChannelClosed, ChannelTimeout
-from rookery.engine.crew import Crew, Facts
+from rookery.engine.action_masks import has_masks, legal
+from rookery.engine.env_factory import EnvFactory
 from rookery.engine.failure import Failed
-from rookery.engine.hand import Hand, dismiss
-from rookery.engine.interrupts import Undisturbed
-from rookery.engine.launch import Launcher
-from rookery.engine.legal import has_masks, legal
-from rookery.engine.source import Source
-from rookery.engine.usage import process_usage
+from rookery.engine.process_usage import process_usage
+from rookery.engine.worker_envs import Facts, WorkerEnvs
+from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout
+from rookery.engine.workers.held_interrupts import Undisturbed
+from rookery.engine.workers.launcher import WorkerLauncher
+from rookery.engine.workers.worker_handle import WorkerHandle, dismiss
 from rookery.errors import StepTimeout, WorkerDied
 
 PROBE_SECONDS = 0.4
@@ -38,7 +38,7 @@ class Probe:
 
 
 def probe(
-    source: Source,
+    source: EnvFactory,
     start_method: str | None = None,
     seconds: float = PROBE_SECONDS,
     step_timeout: float | None = None,
@@ -46,11 +46,11 @@ def probe(
     """Measure `source` in a process of its own. Raises what the env raises; StepTimeout if, with a `step_timeout`, it
     takes longer than that many steps could."""
     patience = None if step_timeout is None else START_SECONDS + TIMED_STEPS * step_timeout
-    launcher = Launcher(start_method or "spawn")
-    hand: Hand | None = None
+    launcher = WorkerLauncher(start_method or "spawn")
+    hand: WorkerHandle | None = None
     try:
         with Undisturbed():  # between a process and the name under which it is ended
-            hand = Hand(0, launcher)
+            hand = WorkerHandle(0, launcher)
         hand.response(hand.request("hire", (source, True, None, [], 0.0), timeout=patience), patience)
         return hand.response(hand.request("run", (_measure, seconds)), patience)
     except ChannelTimeout:
@@ -68,7 +68,7 @@ def probe(
         launcher.close()
 
 
-def _measure(crew: Crew, seconds: float) -> Probe:
+def _measure(crew: WorkerEnvs, seconds: float) -> Probe:
     """Runs in the worker."""
     before = time.perf_counter()
     facts = crew.build([0])
@@ -113,7 +113,7 @@ def _cpu_seconds() -> float:
         return time.process_time()
 
 
-def _second_env_memory(crew: Crew) -> int:
+def _second_env_memory(crew: WorkerEnvs) -> int:
     """The first env also pays for imports; what the second adds is the price of an env."""
     before = process_usage(os.getpid())["memory"]
     crew.build([0 if not crew._source.endless else 1])

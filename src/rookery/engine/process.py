@@ -10,23 +10,24 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from rookery.console import size_text
 from rookery.engine.batch import ASLEEP, Batch, BatchSpec
-from rookery.engine.block import map_block
-from rookery.engine.channel import ChannelClosed, ChannelTimeout
-from rookery.engine.contention import Contention
-from rookery.engine.crew import Facts, Segment
-from rookery.engine.death import ending, listed
 from rookery.engine.engine import Engine
+from rookery.engine.env_factory import EnvFactory
 from rookery.engine.failure import Failed, Failure
-from rookery.engine.hand import OVERSLEPT_SECONDS, Hand, Resources, dismiss, kill_silent, ring
-from rookery.engine.interrupts import Undisturbed
-from rookery.engine.launch import Launcher
 from rookery.engine.loops import fence, watch
-from rookery.engine.machine import allowed_cores, oom_kills, size_text, usable_cores
+from rookery.engine.machine import allowed_cores, oom_kills, usable_cores
+from rookery.engine.process_usage import process_usage
 from rookery.engine.settings import Settings
-from rookery.engine.source import Source
-from rookery.engine.stepper import Report
-from rookery.engine.usage import process_usage
+from rookery.engine.stepper import StepReport
+from rookery.engine.worker_envs import Facts, Segment
+from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout
+from rookery.engine.workers.contention import Contention
+from rookery.engine.workers.exit_status import ending, listed
+from rookery.engine.workers.held_interrupts import Undisturbed
+from rookery.engine.workers.launcher import WorkerLauncher
+from rookery.engine.workers.shared_block import map_block
+from rookery.engine.workers.worker_handle import OVERSLEPT_SECONDS, Resources, WorkerHandle, dismiss, kill_silent, ring
 from rookery.errors import MemoryShortage, StepTimeout, WorkerDied
 
 WATCH_SECONDS = 1e-3  # how long parent and workers look for news before they sleep; not at all after longer waits
@@ -42,8 +43,8 @@ class ProcessEngine(Engine):
     backend = "process"
     forkable = False
 
-    def __init__(self, source: Source, settings: Settings) -> None:
-        launcher = Launcher(settings.start_method or default_start_method(settings.workers))
+    def __init__(self, source: EnvFactory, settings: Settings) -> None:
+        launcher = WorkerLauncher(settings.start_method or default_start_method(settings.workers))
         self._held = Resources(launcher)
         self._hands, self._bell = self._held.hands, self._held.bell
         self._oom_kills = oom_kills()
@@ -77,9 +78,9 @@ class ProcessEngine(Engine):
         self._hire(0)
         return self._first_answer(0, "build", (rows[:1],))
 
-    def _hire(self, number: int) -> Hand:
+    def _hire(self, number: int) -> WorkerHandle:
         with Undisturbed():  # between a process and its place among those that are ended
-            hand = Hand(number, self._held.launcher)
+            hand = WorkerHandle(number, self._held.launcher)
             self._hands[number : number + 1] = [hand]
         strict = self.settings.strictness
         isolate = self.settings.isolate_random
@@ -88,7 +89,7 @@ class ProcessEngine(Engine):
             hand.request("hire", hiring, timeout=self._start_patience())
         return hand
 
-    def _hire_late(self, number: int) -> Hand:
+    def _hire_late(self, number: int) -> WorkerHandle:
         """For an engine that was running already, and has no other backend to fall back on."""
         try:
             return self._hire(number)
@@ -271,7 +272,7 @@ class ProcessEngine(Engine):
                 del self._seen[number]
                 self._lose(number, self._kill(number))
 
-    def _report(self, segment: Segment) -> Report:
+    def _report(self, segment: Segment) -> StepReport:
         hand = self._hands[segment.worker]
         try:
             return hand.report(segment.index, segment.low, self.settings.step_timeout)
@@ -279,7 +280,7 @@ class ProcessEngine(Engine):
             self._lose(segment.worker, None)
         except ChannelTimeout:
             self._lose(segment.worker, self._kill(segment.worker))
-        return Report()
+        return StepReport()
 
     # --- asking -------------------------------------------------------------------------------------------------
 

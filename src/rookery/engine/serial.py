@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rookery.engine.crew import Segment
 from rookery.engine.local import LocalEngine
+from rookery.engine.worker_envs import Segment
 
 
 class SerialEngine(LocalEngine):

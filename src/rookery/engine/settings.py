@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rookery.engine.crew import Segment
+from rookery.engine.worker_envs import Segment
 from rookery.errors import OptionError
 
 START_METHODS = ("fork", "spawn", "forkserver")

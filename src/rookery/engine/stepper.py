@@ -20,10 +20,10 @@ from gymnasium.vector import AutoresetMode
 
 from rookery.engine.batch import ROW, STEPS, Batch, scalars
 from rookery.engine.failure import Failure
-from rookery.engine.isolation import GlobalRandom
+from rookery.engine.global_random import GlobalRandom
 from rookery.engine.layout import join
 from rookery.engine.loops import step_each, store
-from rookery.engine.observe import Observer
+from rookery.engine.observation_writer import Observer
 from rookery.errors import BadValue, RookeryError, SpaceError, UsageError
 
 # What a step leaves behind besides arrays, as told to the parent in one word.
@@ -32,7 +32,7 @@ _RUNNING, _RESET_NEXT, _RESTARTED, _OVER = range(4)
 
 
 @dataclass
-class Report:
+class StepReport:
     """What does not fit in arrays: rare, so it may be pickled."""
 
     infos: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
@@ -134,7 +134,7 @@ class Stepper:
 
     # --- stepping -----------------------------------------------------------------------------------------------
 
-    def step(self) -> tuple[int, Report | None]:
+    def step(self) -> tuple[int, StepReport | None]:
         """Step every env once; returns what there is besides the arrays."""
         if self._marked:
             self._used_masks[...] = False
@@ -144,7 +144,7 @@ class Stepper:
         if self.strict and not (sum_of_rewards - sum_of_rewards == 0.0 and self._observer.clean()):
             report = self._accuse(report)
         if self._observer.objects:
-            report = report or Report()
+            report = report or StepReport()
             report.objects, self._observer.objects = self._observer.objects, []
         return (REPORT if report else SLOTS if self._marked else NOTHING), report
 
@@ -158,10 +158,10 @@ class Stepper:
             raise error
         return Raised(error)
 
-    def _store(self, results: list[Any]) -> tuple[float, Report | None]:
+    def _store(self, results: list[Any]) -> tuple[float, StepReport | None]:
         """Write what the envs returned into their rows; returns the sum of rewards, which NaN and infinity spoil."""
         sum_of_rewards, left = self._store_plain(results)
-        report: Report | None = None
+        report: StepReport | None = None
         if not left:
             return sum_of_rewards, report
         ndarray = np.ndarray
@@ -215,7 +215,9 @@ class Stepper:
         parts = [column[low:high].copy() for column in columns.columns]
         return [join(columns.space, iter(values)) for values in zip(*parts, strict=True)]
 
-    def _end(self, i: int, observation: Any, info: dict, report: Report | None) -> tuple[Report | None, Any, dict]:
+    def _end(
+        self, i: int, observation: Any, info: dict, report: StepReport | None
+    ) -> tuple[StepReport | None, Any, dict]:
         """Close the books of an episode; in SAME_STEP mode the next one begins at once."""
         row = self.low + i
         self._close_books(i)
@@ -232,7 +234,7 @@ class Stepper:
             if info and not hasattr(info, "items"):
                 raise _no_dict(info)
             if info or self._final.objects:  # copied before the reset: an env may hand out the same objects again
-                report = report or Report()
+                report = report or StepReport()
                 report.final_infos.append((row, _kept(info)))
                 report.final_objects += self._final.objects
                 self._final.objects = []
@@ -244,7 +246,7 @@ class Stepper:
         self._batch.returns[row], self._batch.lengths[row] = self._returns[i], self._lengths[i]
         self._batch.seconds[row] = time.perf_counter() - self._started[i]
 
-    def _resume(self, i: int, result: Any, report: Report | None) -> Report | None:
+    def _resume(self, i: int, result: Any, report: StepReport | None) -> StepReport | None:
         """A step for an env that is not in an episode: after its end, or after a restart; or one that failed."""
         if type(result) is Raised:
             return self._fail(i, "step", result.error, report)
@@ -261,12 +263,12 @@ class Stepper:
         self._observer.put(i, observation)
         return self._note(i, info, report) if info else report
 
-    def _announce_restart(self, i: int, report: Report | None) -> Report:
+    def _announce_restart(self, i: int, report: StepReport | None) -> StepReport:
         """The lost episode ends as truncated. Its last observation is gone: the new episode's first stands in."""
         self._batch.returns[self.low + i], self._batch.lengths[self.low + i] = self._returns[i], self._lengths[i]
         self._batch.seconds[self.low + i] = 0.0
         self._returns[i], self._lengths[i] = 0.0, 0
-        report = report or Report()
+        report = report or StepReport()
         report.infos.append((self.low + i, {"restarted": True}))
         if self._mode is AutoresetMode.SAME_STEP:
             assert self._final is not None
@@ -275,7 +277,7 @@ class Stepper:
         self._phase[i] = {AutoresetMode.NEXT_STEP: _RESET_NEXT, AutoresetMode.DISABLED: _OVER}.get(self._mode, _RUNNING)
         return report
 
-    def _note(self, i: int, info: dict[str, Any], report: Report | None) -> Report | None:
+    def _note(self, i: int, info: dict[str, Any], report: StepReport | None) -> StepReport | None:
         """Numbers under known keys go to shared memory; the rest goes into the report."""
         slots, rest = self._slots, None
         for key, value in info.items():
@@ -292,11 +294,11 @@ class Stepper:
             else:
                 rest[key] = value
         if rest is not None:
-            report = report or Report()
+            report = report or StepReport()
             report.infos.append((self.low + i, rest))
         return report
 
-    def _accuse(self, report: Report | None) -> Report | None:
+    def _accuse(self, report: StepReport | None) -> StepReport | None:
         """Some value here is one that no learner should see: find out whose."""
         failed = {f.row for f in report.failures} if report else set()
         problems: dict[int, RookeryError] = self._observer.problems()
@@ -308,19 +310,19 @@ class Stepper:
                 report = self._fail(i, "step", problem, report)
         return report
 
-    def _fail(self, i: int, phase: str, failing: BaseException, report: Report | None) -> Report:
+    def _fail(self, i: int, phase: str, failing: BaseException, report: StepReport | None) -> StepReport:
         if isinstance(failing, (BadValue, SpaceError)):
             failing.args = (f"env {self.low + i}, step {self._lengths[i]} of its episode: {failing}",)
-        report = report or Report()
+        report = report or StepReport()
         report.failures.append(Failure(self.low + i, phase, failing))
         self._rewards[i], self._terminated[i], self._truncated[i] = 0.0, False, False
         return report
 
     # --- resetting ----------------------------------------------------------------------------------------------
 
-    def reset(self, positions: Sequence[int], seeds: Sequence[int | None], options: dict | None) -> Report:
+    def reset(self, positions: Sequence[int], seeds: Sequence[int | None], options: dict | None) -> StepReport:
         """Reset the envs at these positions."""
-        report = Report()
+        report = StepReport()
         for i, seed in zip(positions, seeds, strict=True):
             try:
                 observation, info = self._reset_env(i, seed, options)
@@ -339,7 +341,7 @@ class Stepper:
         report.objects, self._observer.objects = self._observer.objects, []
         return report
 
-    def restart(self, i: int, seed: int) -> Report:
+    def restart(self, i: int, seed: int) -> StepReport:
         """Begin anew after a failure; the next step tells so (`truncated`, `info["restarted"]`)."""
         lost_return, lost_length = self._returns[i], self._lengths[i]
         report = self.reset([i], [seed], None)
@@ -347,7 +349,7 @@ class Stepper:
         self._phase[i] = _RESTARTED
         return report
 
-    def announce_restart(self, i: int) -> Report:
+    def announce_restart(self, i: int) -> StepReport:
         """Tell of a restart within the step that caused it."""
         self._rewards[i], self._terminated[i], self._truncated[i] = 0.0, False, True
         return self._announce_restart(i, None)

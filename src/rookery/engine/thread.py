@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rookery.engine.batch import BatchSpec
-from rookery.engine.crew import Facts, Segment
 from rookery.engine.failure import Failure
 from rookery.engine.local import LocalEngine
-from rookery.engine.stepper import REPORT, Report
+from rookery.engine.stepper import REPORT, StepReport
+from rookery.engine.worker_envs import Facts, Segment
 from rookery.errors import OptionError
 
 
@@ -78,7 +78,7 @@ def _serve(work: queue.SimpleQueue, done: queue.SimpleQueue, crew: Any, reports:
         try:
             status, report = crew.steppers[segment.index].step()
         except BaseException as error:  # noqa: BLE001 - a thread that dies in silence would be waited for
-            status, report = REPORT, Report(failures=[Failure(segment.low, "step", error)])
+            status, report = REPORT, StepReport(failures=[Failure(segment.low, "step", error)])
         batch.status[segment.index] = status
         if report is not None:
             reports[segment.index] = report

@@ -17,15 +17,15 @@ from torch import Tensor
 
 from rookery.errors import CheckpointError, OptionError
 from rookery.learners.agent import make_leaves
-from rookery.learners.api import Answer, Tree, seeded
+from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.heads import FORBIDDEN
-from rookery.learners.nets import Encoder, over
+from rookery.learners.learner import StepBatch, Tree, seeded
+from rookery.learners.networks import Encoder, over
 from rookery.learners.observations import mask_of, split
 from rookery.learners.offpolicy import Figures, OffPolicy, OffPolicyPolicy
-from rookery.learners.optimise import FlatAdam
 from rookery.learners.options import DQNOptions
 from rookery.learners.qnet import QNet
-from rookery.learners.replay import Batch
+from rookery.learners.replay import ReplayBatch
 from rookery.learners.sumtree import SumTree
 
 LOOK_EVERY = 8  # updates between two that figures are taken from
@@ -133,12 +133,12 @@ class DQN(OffPolicy):
             return None
         return 1.0 + SPREAD * torch.linspace(0.0, 1.0, self.num_envs, device=self.device).unsqueeze(-1)
 
-    def record(self, rows: slice, answer: Answer) -> None:
+    def record(self, rows: slice, answer: StepBatch) -> None:
         super().record(rows, answer)
         if self.options.epsilon_decay is not None:
             self._fallen *= self.options.epsilon_decay ** int(np.count_nonzero(answer.terminated | answer.truncated))
 
-    def _next_masks(self, answer: Answer) -> Tensor | None:
+    def _next_masks(self, answer: StepBatch) -> Tensor | None:
         """What may be done next. After the last step of an episode that is unknown, and all is allowed, unless the
         last observation itself tells."""
         if not self._masked:
@@ -205,7 +205,7 @@ class DQN(OffPolicy):
         weights = torch.from_numpy(self.tree.weights(places, exponent)).to(self.device)
         return torch.from_numpy(places).to(self.device), weights
 
-    def _wanted(self, batch: Batch, following: Tensor, proposed: Tensor | None) -> Tensor:
+    def _wanted(self, batch: ReplayBatch, following: Tensor, proposed: Tensor | None) -> Tensor:
         """What the net should have said: rewards, then what the target net says of the next action. `proposed` is what
         the net itself says of it, if it is to choose."""
         if self._sees:  # the target sees pictures with slow eyes of its own

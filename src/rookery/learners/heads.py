@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rookery.errors import OptionError
-from rookery.learners.surrogate import Terms, choice_slopes, gaussian_slopes
+from rookery.learners.fast.ppo_loss import Terms, choice_slopes, gaussian_slopes
 
 Loss = tuple[bool, float, float]  # whether advantages are normalised, the clip range, the weight of the entropy
 
@@ -76,7 +76,7 @@ def _choice_slopes(outputs: Tensor, sizes: np.ndarray, part: dict[str, Tensor], 
     return slopes, choice_slopes(outputs.numpy(), sizes, *arrays, *loss, slopes.numpy())
 
 
-class Categorical(Head):
+class CategoricalHead(Head):
     """One choice."""
 
     def __init__(self, space: spaces.Discrete) -> None:
@@ -106,7 +106,7 @@ class Categorical(Head):
         return actions + self.start if self.start else actions
 
 
-class MultiCategorical(Head):
+class MultiCategoricalHead(Head):
     """Several choices at once, independent of each other. Their logits stand side by side."""
 
     starts: Tensor
@@ -144,7 +144,7 @@ class MultiCategorical(Head):
         return actions + self.starts
 
 
-class Switches(Head):
+class BernoulliHead(Head):
     """Any number of yes-or-no decisions (MultiBinary)."""
 
     def __init__(self, space: spaces.MultiBinary) -> None:
@@ -174,7 +174,7 @@ class Switches(Head):
         return actions.to(torch.int8)
 
 
-class Gaussian(Head):
+class GaussianHead(Head):
     """Continuous actions: a mean from the net, a deviation of its own. Cut to the bounds only on the way to the env,
     so that log-probabilities stay those of what was drawn."""
 
@@ -225,11 +225,11 @@ def _categorical_entropy(logits: Tensor) -> Tensor:
 def head_for(space: spaces.Space, log_std: float) -> Head:
     """The head that fits an action space."""
     if isinstance(space, spaces.Discrete):
-        return Categorical(space)
+        return CategoricalHead(space)
     if isinstance(space, spaces.MultiDiscrete):
-        return MultiCategorical(space)
+        return MultiCategoricalHead(space)
     if isinstance(space, spaces.MultiBinary):
-        return Switches(space)
+        return BernoulliHead(space)
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        return Gaussian(space, log_std)
+        return GaussianHead(space, log_std)
     raise OptionError(f"PPO cannot act in {space}; it takes Discrete, MultiDiscrete, MultiBinary and Box of floats")

@@ -11,10 +11,11 @@ from gymnasium import spaces
 from torch import Tensor
 
 from rookery.learners.agent import Policy
-from rookery.learners.api import (
-    Answer,
+from rookery.learners.flat_adam import FlatAdam
+from rookery.learners.learner import (
     Finals,
     Learner,
+    StepBatch,
     Tree,
     generator_state,
     load_generator,
@@ -22,12 +23,11 @@ from rookery.learners.api import (
     means,
     module_state,
 )
-from rookery.learners.nets import Encoder
-from rookery.learners.normalise import ReturnScale
+from rookery.learners.networks import Encoder
+from rookery.learners.normalize import ReturnScale
 from rookery.learners.observations import split, stack
-from rookery.learners.optimise import FlatAdam
 from rookery.learners.options import DQNOptions, SACOptions
-from rookery.learners.replay import Batch, Pending, Replay, check_capacity
+from rookery.learners.replay import Pending, Replay, ReplayBatch, check_capacity
 
 Figures = defaultdict[str, list[Tensor]]
 SHOW_EVERY = 32  # updates averaged in the figures shown: looking at them after each one would cost more than 1 % of it
@@ -74,7 +74,7 @@ class OffPolicy(Learner):
 
     # --- gathering ----------------------------------------------------------------------------------------------
 
-    def record(self, rows: slice, answer: Answer) -> None:
+    def record(self, rows: slice, answer: StepBatch) -> None:
         rewards, terminated, truncated = answer.rewards, answer.terminated, answer.truncated
         leaves = split(self.leaves, answer.observations, self.device)
         self.policy.encoder.observe(leaves)
@@ -101,7 +101,7 @@ class OffPolicy(Learner):
         lasts = stack(self.leaves, finals[1], self.device)
         return [leaf.index_copy(0, places, last) for leaf, last in zip(leaves, lasts, strict=True)]
 
-    def _next_masks(self, answer: Answer) -> Tensor | None:
+    def _next_masks(self, answer: StepBatch) -> Tensor | None:
         """What may be done next, where that is kept."""
         return None
 
@@ -142,7 +142,7 @@ class OffPolicy(Learner):
     def _learn(self, figures: Figures) -> None:
         """One update."""
 
-    def _rewards(self, batch: Batch) -> Tensor:
+    def _rewards(self, batch: ReplayBatch) -> Tensor:
         """Scaled by what is known now, so that old and new transitions agree."""
         return batch.rewards if self.scale is None else self.scale.scale(batch.rewards)
 

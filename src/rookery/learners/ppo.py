@@ -18,10 +18,15 @@ from torch import Tensor, nn
 
 from rookery.errors import CheckpointError
 from rookery.learners.agent import Policy, make_leaves
-from rookery.learners.api import (
-    Answer,
+from rookery.learners.fast.gae import advantages
+from rookery.learners.fast.perceptron import PackedMLP
+from rookery.learners.fast.ppo_loss import Terms, value_slopes
+from rookery.learners.flat_adam import FlatAdam
+from rookery.learners.heads import CategoricalHead, Head, head_for
+from rookery.learners.learner import (
     Finals,
     Learner,
+    StepBatch,
     Tree,
     generator_state,
     load_generator,
@@ -30,16 +35,11 @@ from rookery.learners.api import (
     scheduled,
     seeded,
 )
-from rookery.learners.gae import advantages
-from rookery.learners.heads import Categorical, Head, head_for
-from rookery.learners.nets import MLP, Encoder
-from rookery.learners.normalise import ReturnScale
+from rookery.learners.networks import MLP, Encoder
+from rookery.learners.normalize import ReturnScale
 from rookery.learners.observations import split, stack
-from rookery.learners.optimise import FlatAdam
 from rookery.learners.options import PPOOptions
-from rookery.learners.perceptron import Still
 from rookery.learners.rollout import Rollout
-from rookery.learners.surrogate import Terms, value_slopes
 
 FEW_ROWS = 64  # up to which a single compiled pass acts quicker than a few products
 FIGURES = ("kl", "policy", "value", "entropy", "gradient")
@@ -103,9 +103,9 @@ class PPO(Learner):
         self._by_hand = self._can_be_written_out()
         if self._by_hand:
             self._actor, self._critic = policy.actor.by_hand(), policy.critic.by_hand()
-        plain = policy.encoder.as_they_are and isinstance(self.head, Categorical)
+        plain = policy.encoder.as_they_are and isinstance(self.head, CategoricalHead)
         self.quick = self._by_hand and plain  # whether acting needs no tensors
-        self._still: Still | None = None  # the actor of this rollout
+        self._still: PackedMLP | None = None  # the actor of this rollout
         self.memory = torch.zeros(num_envs, policy.memory_size, device=device)
         self.rollout = self._new_rollout()
 
@@ -141,7 +141,7 @@ class PPO(Learner):
         still = self._still_actor()
         return still.sizes, still.packed, still.kind, self.rollout.noise_array
 
-    def _still_actor(self) -> Still:
+    def _still_actor(self) -> PackedMLP:
         if self._still is None:
             self._still = self.policy.actor.still()
         return self._still
@@ -178,7 +178,7 @@ class PPO(Learner):
         rollout.keep(t, rows, leaves, outputs, actions, features)
         return self.head.to_env(actions).cpu().numpy()
 
-    def record(self, rows: slice, answer: Answer) -> None:
+    def record(self, rows: slice, answer: StepBatch) -> None:
         observations, rewards, terminated, truncated, finals, _ = answer
         self.rollout.answer(rows, rewards, terminated, truncated, self._truncated(finals, terminated))
         if self.policy.core is not None and finals:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from rookery.learners.nets import ACTIVATIONS, SLOPES, Pass, fill, orthogonal
+from rookery.learners.networks import ACTIVATIONS, SLOPES, Pass, fill, orthogonal
 
 
 class QNet(nn.Module):

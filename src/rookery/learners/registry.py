@@ -11,7 +11,7 @@ from rookery.learners.options import Options
 
 if TYPE_CHECKING:
     from rookery.learners.agent import Policy
-    from rookery.learners.api import Learner
+    from rookery.learners.learner import Learner
 
 HOMES = {"ppo": ("PPO", "ActorCritic"), "sac": ("SAC", "SACPolicy"), "dqn": ("DQN", "QPolicy")}
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rookery.errors import CheckpointError, MemoryShortage, OptionError
-from rookery.learners.cached_njit import cached_njit
+from rookery.learners.fast.cached_njit import cached_njit
 from rookery.learners.observations import Leaf
 
 # Transitions: where they began, which of the rows they belong to, and their rewards and discounts side by side.
@@ -20,7 +20,7 @@ Complete = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Batch:
+class ReplayBatch:
     """Some transitions."""
 
     leaves: list[Tensor]  # of the observation in which the first action was chosen
@@ -202,10 +202,10 @@ class Replay:
         """Places of transitions, all equally likely."""
         return torch.randint(self.size, (count,), generator=generator, device=self.device)
 
-    def batch(self, places: Tensor) -> Batch:
+    def batch(self, places: Tensor) -> ReplayBatch:
         """The transitions at some places."""
         chosen = {name: tensor.index_select(0, places) for name, tensor in self._tensors.items()}
-        return Batch(
+        return ReplayBatch(
             leaves=[chosen[f"leaf{k}"] for k in range(self._leaves)],
             actions=chosen["actions"],
             rewards=chosen["outcomes"][:, 0],

@@ -18,14 +18,14 @@ from torch.nn import functional as F
 
 from rookery.errors import OptionError
 from rookery.learners.agent import make_leaves
-from rookery.learners.api import Tree, seeded
-from rookery.learners.nets import MLP, Encoder, Twins, over
+from rookery.learners.flat_adam import FlatAdam
+from rookery.learners.learner import Tree, seeded
+from rookery.learners.networks import MLP, Encoder, Twins, over
 from rookery.learners.noise import Noise
 from rookery.learners.observations import split
 from rookery.learners.offpolicy import Figures, OffPolicy, OffPolicyPolicy
-from rookery.learners.optimise import FlatAdam
 from rookery.learners.options import SACOptions
-from rookery.learners.replay import Batch
+from rookery.learners.replay import ReplayBatch
 
 LOG_STD = (-10.0, 2.0)
 
@@ -192,7 +192,7 @@ class SAC(OffPolicy):
         figures["temperature"].append(self.log_temperature.detach().exp())
 
     @torch.no_grad()
-    def _wanted(self, batch: Batch, noise: Tensor) -> Tensor:
+    def _wanted(self, batch: ReplayBatch, noise: Tensor) -> Tensor:
         """What the critics should have said: rewards, then what the doubtful target says, with the entropy's worth."""
         features = self.policy.encoder(batch.next_leaves)
         actions, logs = self.policy.sample(features, noise)

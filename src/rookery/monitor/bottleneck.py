@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rookery.monitor.figures import PARTS, percent
+from rookery.monitor.formatting import PARTS, percent
 
 MUCH = 0.5  # of the time: this part limits the run
 MOST = 0.35  # of the time: this part leads, if no other comes near

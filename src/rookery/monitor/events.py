@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from time import time as unix_time
 from typing import Any, Protocol
 
-from rookery.say import printable, printable_lines, say
+from rookery.console import printable, printable_lines, say
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from rookery.monitor.appending import append, growing
+from rookery.monitor.append_only import append, growing
 from rookery.monitor.events import Event
 
 METRICS, EVALUATIONS = "metrics.jsonl", "evaluations.jsonl"

@@ -14,7 +14,7 @@ from io import FileIO
 from pathlib import Path
 
 from rookery.files import own_folder
-from rookery.monitor.appending import append, growing
+from rookery.monitor.append_only import append, growing
 from rookery.monitor.events import Event, scalars
 
 DT_STRING = 7

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rookery.standalone.describe import describe
-from rookery.standalone.runtime import Agent
+from rookery.standalone.description import describe
+from rookery.standalone.runtime import NumPyAgent
 
 if TYPE_CHECKING:
     from rookery.learners.agent import Agent as TrainedAgent
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["from_agent", "from_saved"]
 
 
-def from_saved(saved: dict[str, Any], about: dict[str, Any] | None = None, table: np.ndarray | None = None) -> Agent:
+def from_saved(
+    saved: dict[str, Any], about: dict[str, Any] | None = None, table: np.ndarray | None = None
+) -> NumPyAgent:
     """The agent that a checkpoint's part "agent" describes; see `describe`."""
-    return Agent(*describe(saved, about or {"learner": saved["learner"]}, table))
+    return NumPyAgent(*describe(saved, about or {"learner": saved["learner"]}, table))
 
 
-def from_agent(agent: TrainedAgent, about: dict[str, Any] | None = None, table: np.ndarray | None = None) -> Agent:
+def from_agent(agent: TrainedAgent, about: dict[str, Any] | None = None, table: np.ndarray | None = None) -> NumPyAgent:
     """The same agent without torch: `from_agent(rookery.load("latest")).act(observation)`.
 
     Other than torch's, it takes single observations too, and draws its actions only if told to.
@@ -33,10 +35,10 @@ def from_agent(agent: TrainedAgent, about: dict[str, Any] | None = None, table: 
 
 def _saved(agent: TrainedAgent) -> dict[str, Any]:
     """What a checkpoint would hold of an agent."""
-    from rookery.learners.api import module_state
-    from rookery.learners.nets import ACTIVATIONS
+    from rookery.learners.learner import module_state
+    from rookery.learners.networks import ACTIVATIONS
     from rookery.learners.registry import HOMES
-    from rookery.learners.space_tree import to_tree
+    from rookery.learners.space_json import to_tree
 
     policy: Any = agent.policy
     learner = next(name for name, (_, kind) in HOMES.items() if kind == type(policy).__name__)

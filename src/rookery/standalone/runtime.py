@@ -18,7 +18,7 @@ LOG_STD = (-10.0, 2.0)  # bounds of what SAC's net says about deviations
 erf = np.frompyfunc(math.erf, 1, 1)
 
 
-class Agent:
+class NumPyAgent:
     """Plays. `act` takes one observation, or a batch of them, and gives the action, or a batch of them.
 
     An agent that remembers (a recurrent one) begins anew after `reset()`, and when the size of the batch changes.
@@ -118,7 +118,7 @@ class Agent:
         return (1 - keep) * np.tanh(new[2] + let_in * old[2]) + keep * memory
 
 
-class Choices:
+class DiscreteActions:
     """One choice, or several at once: the largest output of each wins. A table may say what a choice means."""
 
     def __init__(self, head: Any, arrays: Any) -> None:
@@ -142,7 +142,7 @@ class Choices:
         return np.where(random.random((len(outputs), 1)) < self.epsilon, random.random(outputs.shape), outputs)
 
 
-class Switches:
+class BinaryActions:
     """Decisions between yes and no."""
 
     def __init__(self, head: Any, arrays: Any) -> None:
@@ -155,7 +155,7 @@ class Switches:
         return (outputs > 0).astype(np.int8).reshape(-1, *self.shape)
 
 
-class Numbers:
+class ContinuousActions:
     """Numbers within bounds: cut to them, or squashed into them by tanh."""
 
     def __init__(self, head: Any, arrays: Any) -> None:
@@ -216,11 +216,18 @@ ACTIVATIONS: dict[str, Any] = {
     "gelu": lambda values: 0.5 * values * (1 + erf(values * math.sqrt(0.5)).astype(np.float32)),
     "silu": lambda values: values * sigmoid(values),
 }
-HEADS: dict[str, Any] = {"choices": Choices, "switches": Switches, "cut": Numbers, "squashed": Numbers}
+HEADS: dict[str, Any] = {
+    "choices": DiscreteActions,
+    "switches": BinaryActions,
+    "cut": ContinuousActions,
+    "squashed": ContinuousActions,
+}
 
 # What the agent is made of, as JSON, and its weights. Exported files have them here.
 DESCRIPTION = ""
 WEIGHTS = ""
+
+Agent = NumPyAgent  # the name under which exported files offer it
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""What the command line does: bench, tune, profile, doctor. One module each; `rookery.cli` turns words into calls."""
+"""What the command line does: bench, tune, profile, doctor. One module each; `rookery.cli` calls them."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rookery import printing
 from rookery.engine.probe import Probe
-from rookery.tools import show
-from rookery.tools.functions import Function, StepProfile
-from rookery.tools.measure import Trial
+from rookery.tools.function_profile import Function, StepProfile
+from rookery.tools.throughput import Trial
 
 TINY_STEP = 30e-6  # below this, handing a step to another process costs about as much as the step
 NO_GAIN = 1.05
@@ -26,19 +26,19 @@ def _about_code(profile: StepProfile, cost: Probe) -> Iterator[str]:
     for name, least, what in _KNOWN_WASTE:
         share = _named(functions, name)
         if share >= least:
-            yield f"{show.percent(share)} of a step is in {name}(): {what}."
+            yield f"{printing.percent(share)} of a step is in {name}(): {what}."
     if profile.reset_share >= 0.25:
         every = profile.steps / max(1, profile.resets)
         yield (
-            f"Resets take {show.percent(profile.reset_share)} of the time "
-            f"({show.duration(profile.reset_seconds)} each, one every {every:.0f} steps): "
+            f"Resets take {printing.percent(profile.reset_share)} of the time "
+            f"({printing.duration(profile.reset_seconds)} each, one every {every:.0f} steps): "
             "build once, in __init__, what does not change between episodes."
         )
     if cost.cpu_share < 0.7:
         return  # what waits does not get faster by better code
     wrappers = _wrappers_own(profile)
     if wrappers >= 0.3:
-        yield f"{show.percent(wrappers)} of a step is in its wrappers: drop those that training does not need."
+        yield f"{printing.percent(wrappers)} of a step is in its wrappers: drop those that training does not need."
     yield from _hottest(functions)
 
 
@@ -46,7 +46,7 @@ def _hottest(functions: list[Function]) -> Iterator[str]:
     hottest = max(functions, key=lambda f: f.own_share, default=None)
     if hottest is None or hottest.own_share < 0.3:
         return
-    share = show.percent(hottest.own_share)
+    share = printing.percent(hottest.own_share)
     if not hottest.where:
         yield f"{share} of a step is in {hottest.name}, which is compiled: ask it to do less, or less often."
     else:
@@ -54,13 +54,13 @@ def _hottest(functions: list[Function]) -> Iterator[str]:
 
 
 def _about_running(profile: StepProfile, cost: Probe, trials: list[Trial]) -> str:
-    step = show.duration(profile.step_seconds)
+    step = printing.duration(profile.step_seconds)
     best = max(trials, key=lambda t: t.steps_per_second)
     serial = next(t for t in trials if t.backend == "serial")
     gain = best.steps_per_second / serial.steps_per_second
-    gained = f"{best.workers} workers are {show.times(gain)} as fast as the serial loop here"
+    gained = f"{best.workers} workers are {printing.times(gain)} as fast as the serial loop here"
     if cost.cpu_share < 0.7:
-        return f"{show.percent(1 - cost.cpu_share)} of a step is waiting: use more workers than cores ({gained})."
+        return f"{printing.percent(1 - cost.cpu_share)} of a step is waiting: use more workers than cores ({gained})."
     if profile.step_seconds < TINY_STEP:
         verdict = gained if gain > NO_GAIN else "workers gain nothing here"
         return f"A step takes {step}, little to share out ({verdict}): give each worker many envs."

@@ -12,17 +12,17 @@ from typing import Any
 
 from rich.text import Text
 
-from rookery.engine.api import BACKENDS
+from rookery import printing
+from rookery.console import meanwhile
+from rookery.engine.autotune import Choice, choose
+from rookery.engine.env_factory import kernel_of, resolve
 from rookery.engine.machine import usable_cores
+from rookery.engine.make_vec import BACKENDS
 from rookery.engine.probe import probe
 from rookery.engine.settings import one_of, positive_int
-from rookery.engine.source import kernel_of, resolve
-from rookery.engine.tune import Choice, choose
-from rookery.say import meanwhile
-from rookery.tools import show
-from rookery.tools.facts import machine_facts
-from rookery.tools.measure import SLICE_SECONDS, Stepping, draw_actions, positive_seconds
-from rookery.tools.sides import OK, Side, Task, peer_sides, rookery_sides
+from rookery.tools.bench_sides import OK, Side, Task, peer_sides, rookery_sides
+from rookery.tools.machine_facts import machine_facts, print_machine
+from rookery.tools.throughput import SLICE_SECONDS, Stepping, draw_actions, positive_seconds
 
 MIN_ROUNDS = 3
 WARM_UP = 0.1  # seconds
@@ -103,7 +103,7 @@ def _check(num_envs: int, seconds: float, backends: tuple[str, ...], workers: in
 def _run(sides: list[Side], task: Task, rounds: int, seconds: float) -> None:
     space = task.probe.facts.action_space
     actions = draw_actions(space, task.num_envs)
-    with show.progress(len(sides) * (rounds + 1)) as advance:
+    with printing.progress(len(sides) * (rounds + 1)) as advance:
         # Sides that fork come first, so that their children inherit nothing of the others'.
         for side in sorted(sides, key=lambda s: not s.process_per_env):
             advance(f"starting {side.name}")
@@ -158,19 +158,19 @@ def _side_json(result: BenchResult, side: Side) -> dict[str, Any]:
 def print_table(result: BenchResult) -> None:
     """The result for people."""
     title = f"{result.env}, {result.num_envs} envs, the same random actions for all, {result.rounds} rounds"
-    table = show.table(title, "", "steps/s>", "slowest - fastest>", f"{result.base.name} is>")
+    table = printing.table(title, "", "steps/s>", "slowest - fastest>", f"{result.base.name} is>")
     for side in result.sides:
         if side.status != OK:
             table.add_row(side.name, Text(side.status, style="dim"), "", "")
             continue
-        spread = f"{show.rate(min(side.rates))} - {show.rate(max(side.rates))}"
-        ratio = "" if side is result.base else f"{show.times(result.ratio(side))} as fast"
-        table.add_row(_label(result, side), show.rate(statistics.median(side.rates)), spread, ratio)
-    out = show.console()
-    show.print_table(out, table)
+        spread = f"{printing.rate(min(side.rates))} - {printing.rate(max(side.rates))}"
+        ratio = "" if side is result.base else f"{printing.times(result.ratio(side))} as fast"
+        table.add_row(_label(result, side), printing.rate(statistics.median(side.rates)), spread, ratio)
+    out = printing.console()
+    printing.print_table(out, table)
     out.print()
     out.print(f"backend='auto' takes {result.auto.backend}: {result.auto.reason.partition(': ')[2]}")
-    show.print_machine(out, result.machine)
+    print_machine(out, result.machine)
 
 
 def _label(result: BenchResult, side: Side) -> Text:

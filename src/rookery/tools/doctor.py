@@ -14,12 +14,13 @@ import numpy as np
 import psutil
 from rich.text import Text
 
+from rookery import printing
+from rookery.console import size_text
 from rookery.engine import loops
-from rookery.engine.machine import allowed_cores, available_memory, cpu_quota, size_text, usable_cores
+from rookery.engine.machine import allowed_cores, available_memory, cpu_quota, usable_cores
 from rookery.engine.settings import START_METHODS
-from rookery.tools import show
-from rookery.tools.facts import extras, machine_facts, package_version
-from rookery.tools.gpu import gpu_state
+from rookery.tools.gpu_check import gpu_state
+from rookery.tools.machine_facts import extras, machine_facts, package_version
 
 GOOD, NOTE, BAD = "ok", "note", "problem"
 _STYLES = {GOOD: "green", NOTE: "yellow", BAD: "bold red"}
@@ -124,9 +125,9 @@ def _start_methods() -> Iterator[Finding]:
 
 def _start_problem(method: str) -> str | None:
     """Really start a worker, and see it step."""
+    from rookery.engine.env_factory import resolve
     from rookery.engine.process import ProcessEngine
     from rookery.engine.settings import Settings
-    from rookery.engine.source import resolve
 
     try:
         envs = ProcessEngine(resolve(TinyEnv), Settings(num_envs=1, start_method=method, step_timeout=20.0))
@@ -176,14 +177,14 @@ def as_json(findings: list[Finding]) -> dict[str, Any]:
 
 def print_findings(findings: list[Finding]) -> None:
     """The findings for people."""
-    table = show.table("", "", "", "")
+    table = printing.table("", "", "", "")
     table.show_header, table.title = False, None
     for f in findings:
         text = Text(f.found)
         if f.remedy:
             text.append(f"\n{f.remedy}", style="italic")
         table.add_row(Text(f.state, style=_STYLES[f.state]), f.subject, text)
-    out = show.console()
+    out = printing.console()
     out.print(table)
     notes = sum(f.state != GOOD for f in findings)
     if not healthy(findings):

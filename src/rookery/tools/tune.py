@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from rookery import printing
+from rookery.console import meanwhile
+from rookery.engine.autotune import Choice, choose
+from rookery.engine.env_factory import resolve
 from rookery.engine.machine import available_memory
 from rookery.engine.probe import Probe, probe
-from rookery.engine.source import resolve
-from rookery.engine.tune import Choice, choose
-from rookery.say import meanwhile
-from rookery.tools import show
-from rookery.tools.facts import machine_facts
-from rookery.tools.measure import Trial, positive_seconds, try_out, worker_counts
+from rookery.tools.machine_facts import machine_facts, print_machine
+from rookery.tools.throughput import Trial, positive_seconds, try_out, worker_counts
 
 SERIAL_ENVS = (1, 8, 32)
 ENVS_PER_WORKER = (1, 2, 8, 32)
@@ -56,7 +56,7 @@ def tune(world: str, seconds: float = 1.0) -> TuneResult:
     auto = choose(cost)
     plans = candidates(cost, auto, seconds)
     trials = []
-    with show.progress(len(plans)) as advance:
+    with printing.progress(len(plans)) as advance:
         for backend, num_envs, workers in plans:
             advance(f"{backend}, {num_envs} envs" + (f" on {workers} workers" if backend == "process" else ""))
             trials.append(try_out(source, cost, backend, num_envs, workers, seconds))
@@ -103,28 +103,28 @@ def as_json(result: TuneResult) -> dict[str, Any]:
 def print_table(result: TuneResult) -> None:
     """The result for people."""
     cost, best = result.cost, result.best
-    waiting = f", {show.percent(1 - cost.cpu_share)} of it waiting" if cost.cpu_share < 0.7 else ""
-    table = show.table(
-        f"{result.env}: a step takes {show.duration(cost.step_seconds)}{waiting}",
+    waiting = f", {printing.percent(1 - cost.cpu_share)} of it waiting" if cost.cpu_share < 0.7 else ""
+    table = printing.table(
+        f"{result.env}: a step takes {printing.duration(cost.step_seconds)}{waiting}",
         "backend", "workers>", "envs>", "steps/s>", "memory>", "of the best>", "",
     )  # fmt: skip
     fastest = max(trial.steps_per_second for trial in result.trials)
     for trial in result.trials:
         workers = "" if trial.backend == "serial" else str(trial.workers)
-        share = show.percent(trial.steps_per_second / fastest)
+        share = printing.percent(trial.steps_per_second / fastest)
         cells = [
             trial.backend,
             workers,
             str(trial.num_envs),
-            show.rate(trial.steps_per_second),
-            show.memory(trial.memory),
+            printing.rate(trial.steps_per_second),
+            printing.memory(trial.memory),
         ]
         table.add_row(*cells, share, _marks(result, trial), style="bold green" if trial is best else "")
-    out = show.console()
-    show.print_table(out, table)
+    out = printing.console()
+    printing.print_table(out, table)
     out.print("\nFewest envs within 5 % of the best rate:")
     out.print(f"    {result.code}", style="bold", soft_wrap=True, markup=False)
-    show.print_machine(out, result.machine)
+    print_machine(out, result.machine)
 
 
 def _marks(result: TuneResult, trial: Trial) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from rookery.worlds.kernel import KernelWorld
-from rookery.worlds.random import uniform
+from rookery.kernel.random import uniform
+from rookery.kernel.world import KernelWorld
 
 
 class Echo(KernelWorld):

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rookery.learners.api import module_state
+from rookery.learners.learner import module_state
 from rookery.learners.options import PPOOptions
 from rookery.learners.registry import make_policy
-from rookery.learners.space_tree import to_tree
+from rookery.learners.space_json import to_tree
 
 VIEW = spaces.Box(-np.inf, np.inf, (18,), np.float32)
 ACTIONS = spaces.Box(-1, 1, (4,), np.float32)

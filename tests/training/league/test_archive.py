@@ -26,7 +26,7 @@ def on_disk(folder):
 
 def test_an_agent_comes_back_as_it_was(tmp_path):
     """Its answers are those of the agent that entered, to the bit."""
-    from rookery.training.load import agent_from
+    from rookery.training.storage.load_agent import agent_from
 
     archive = filled(tmp_path / "league", [100, 200])
     seen = np.random.default_rng(0).normal(size=(5, 18)).astype(np.float32)
@@ -118,7 +118,7 @@ def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("rookery.training.checkpoint.write_file", full)
+    monkeypatch.setattr("rookery.training.storage.checkpoint.write_file", full)
     with pytest.raises(OSError, match="No space"):
         archive.enter(30, agent_tree(), Rating())
     assert archive.state() == before and on_disk(tmp_path) == files

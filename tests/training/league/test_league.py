@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from rookery.config.curriculum import League as Settings
+from rookery.config.curriculum_schema import LeagueOptions as Settings
 from rookery.training.league.archive import Member
-from rookery.training.league.draw import draw, priorities
-from rookery.training.league.league import League
+from rookery.training.league.league import LeagueOptions
+from rookery.training.league.matchmaking import draw, priorities
 from rookery.training.league.ratings import Rating
 from rookery.training.league.standing import Standing
 from training.league.agents import agent_tree
@@ -86,7 +86,7 @@ def test_somebody_is_always_drawn(members, baselines, settings, names):
 
 
 def league(folder, **settings):
-    return League(folder, Settings(**settings), total_steps=2000, scripts=("weak", "strong"))
+    return LeagueOptions(folder, Settings(**settings), total_steps=2000, scripts=("weak", "strong"))
 
 
 def play(made, steps):

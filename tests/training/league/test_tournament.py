@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from rookery.errors import OptionError, WorldError
-from rookery.training.file_player import FilePlayer
-from rookery.training.league.results import Results, spearman
+from rookery.training.league.pair_results import PairResults, spearman
 from rookery.training.league.tournament import play_tournament
-from rookery.training.players import Script, seated
-from rookery.training.seats import Seat, seat_of
-from rookery.training.world import World, duel_of, find
-from rookery.training.world import spaces as spaces_of
+from rookery.training.players.agents import Script, seated
+from rookery.training.players.file_player import FilePlayer
+from rookery.training.resolve.seats import Seat, seat_of
+from rookery.training.resolve.world_choice import World, duel_of, find
+from rookery.training.resolve.world_choice import spaces as spaces_of
 from training.tug import SEAT, TUG, Puller, Scripted, Tug, agent, play_games, write_agent
 
 HOCKEY = duel_of(find("hockey", options={"time_limit": 60}))
@@ -83,7 +83,7 @@ def test_the_order_of_players_does_not_matter():
     order = np.array([3, 0, 4, 2, 1])
     one = play_tournament(TUG, players, 8, seed=9)
     other = play_tournament(TUG, [players[k] for k in order], 8, seed=9)
-    assert same(Results(one.won[np.ix_(order, order)], one.drawn[np.ix_(order, order)]), other)
+    assert same(PairResults(one.won[np.ix_(order, order)], one.drawn[np.ix_(order, order)]), other)
     assert np.allclose([one.rate()[k].mu for k in order], [rating.mu for rating in other.rate()], rtol=1e-6)
 
 
@@ -149,7 +149,7 @@ def drawn_from(skills, games, seed=0):
             chance = 1 / (1 + np.exp(-(skills[a] - skills[b])))
             won[a, b], drawn[a, b], won[b, a] = rng.multinomial(games, [0.8 * chance, 0.2, 0.8 * (1 - chance)])
             drawn[b, a] = drawn[a, b]
-    return Results(won, drawn)
+    return PairResults(won, drawn)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -167,14 +167,14 @@ def test_winning_more_is_rated_higher():
     won, drawn = results.won.copy(), results.drawn.copy()
     won[2, 3] += 1
     won[3, 2] -= 1
-    better = Results(won, drawn)
+    better = PairResults(won, drawn)
     assert better.rate()[2].mu > results.rate()[2].mu and better.rate()[3].mu < results.rate()[3].mu
 
 
 def test_who_wins_or_loses_all_games_is_still_rated():
     """Far above or below the rest, by finite numbers."""
     won = np.array([[0, 50, 50], [0, 0, 25], [0, 25, 0]])
-    top, *rest = Results(won, np.zeros_like(won)).rate()
+    top, *rest = PairResults(won, np.zeros_like(won)).rate()
     assert 5 < top.mu - rest[0].mu < 50 and rest[0].mu == pytest.approx(rest[1].mu, abs=1e-6)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.training import checkpoint
+from rookery.training.storage import checkpoint
 from rookery.worlds.gameboy.env import GameBoyEnv
 from worlds.gameboy.cartridges import rom
 

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from rookery.config.curriculum_json.reading import from_json, is_curriculum
-from rookery.config.curriculum_json.writing import to_json
+from rookery.config.curriculum_json.from_json import from_json, is_curriculum
+from rookery.config.curriculum_json.to_json import to_json
 
 __all__ = ["from_json", "is_curriculum", "to_json"]

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.errors import CheckpointError
 from rookery.files import own_folder
-from rookery.training import checkpoint
 from rookery.training.league.ratings import Rating
 from rookery.training.league.standing import Standing, rating_from, rating_state
-from rookery.training.tree import Tree, check_kinds
+from rookery.training.storage import checkpoint
+from rookery.training.storage.state_tree import Tree, check_kinds
 
 if TYPE_CHECKING:
     from rookery.learners.agent import Agent
@@ -84,7 +84,9 @@ class Archive:
 
     def load_policy(self, member: Member) -> Agent:
         """The agent that a member is."""
-        from rookery.training.load import agent_from  # with torch, which those who only look at ratings do without
+        from rookery.training.storage.load_agent import (
+            agent_from,  # with torch, which those who only look at ratings do without
+        )
 
         return agent_from(self._read(member)["agent"])
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from rookery.engine.seeding import child_seed
 from rookery.errors import OptionError
-from rookery.training.checkpoint import NAME
-from rookery.training.league.report import Entry, Report
-from rookery.training.league.stored import stored_league
+from rookery.training.evaluation.trained_run import TrainedRun, open_run
+from rookery.training.league.league_files import stored_league
 from rookery.training.league.tournament import play_tournament
-from rookery.training.players import Player, Script, find_player, seated
-from rookery.training.rundir import RunDir
-from rookery.training.seats import Seat, seat_of
-from rookery.training.shipped import agent_in
-from rookery.training.trained import Trained, open_run
-from rookery.training.world import duel_of, spaces
+from rookery.training.league.tournament_report import Entry, TournamentReport
+from rookery.training.players.agents import Player, Script, find_player, seated
+from rookery.training.resolve.seats import Seat, seat_of
+from rookery.training.resolve.world_choice import duel_of, spaces
+from rookery.training.storage.checkpoint import NAME
+from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.shipped_agents import agent_in
 
 TOURNAMENT_KEY = 1_000_039  # sets the seeds of its games apart from all others of a run
 
@@ -39,7 +39,7 @@ def hold_tournament(
     seed: int | None = None,
     trust: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Report:
+) -> TournamentReport:
     """Let all agents of some runs, and others by their names (see `find_player`), meet in the first run's world: each
     its likeliest actions, every pair so many games. The report is kept in the first run's folder. `trust` lets the code
     of that world run without a question."""
@@ -60,12 +60,12 @@ def hold_tournament(
     players = [entrant.player for entrant in entrants]
     results = play_tournament(duel, players, games, seed, backend=first.config.backend, progress=progress)
     entries = _distinct([entrant.entry for entrant in entrants])
-    report = Report(duel.name, games, seed, entries, results, results.rate())
+    report = TournamentReport(duel.name, games, seed, entries, results, results.rate())
     report.save(first.run.path)
     return report
 
 
-def _agents_of(trained: Trained, seat: Seat, with_run: bool) -> Iterator[Entrant]:
+def _agents_of(trained: TrainedRun, seat: Seat, with_run: bool) -> Iterator[Entrant]:
     """The members of a run's archive or, if it has none, its checkpoints; and its latest agent."""
     run, prefix = trained.run, f"{trained.run.name}/" if with_run else ""
     league = stored_league(run)

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rookery.config.curriculum import League as Settings
+from rookery.config.curriculum_schema import LeagueOptions
 from rookery.errors import RunError
 from rookery.training.league.archive import Archive, Member
-from rookery.training.league.draw import SELF, Drawn, draw
+from rookery.training.league.matchmaking import SELF, Drawn, draw
 from rookery.training.league.ratings import Rating, model, update
 from rookery.training.league.standing import Standing, rating_from, rating_state
-from rookery.training.tree import Tree
+from rookery.training.storage.state_tree import Tree
 
 if TYPE_CHECKING:
     from rookery.learners.agent import Agent
@@ -30,7 +30,7 @@ class League:
     `league.draw(u1, u2)`; at its end `league.note(name, outcome)`. `state()` goes into checkpoints.
     """
 
-    def __init__(self, folder: Path, settings: Settings, total_steps: int, scripts: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, settings: LeagueOptions, total_steps: int, scripts: Sequence[str] = ()) -> None:
         """`folder` is for the members; `scripts` are the opponents that the world has itself, which are the baselines
         unless the settings name others."""
         model()  # to hear now, not at the end of the first game, if openskill is missing

@@ -7,7 +7,7 @@ from typing import Any
 
 from rookery.errors import CheckpointError
 from rookery.training.league.ratings import Rating
-from rookery.training.tree import Tree, check_kinds
+from rookery.training.storage.state_tree import Tree, check_kinds
 
 MEMORY = 0.99  # what a game counts for after one more: about the last hundred count
 MOST = 1e6  # that a rating can be

@@ -7,12 +7,12 @@ from contextlib import closing
 
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError
-from rookery.training.file_player import FilePlayer
-from rookery.training.games import Games
-from rookery.training.league.results import Results
-from rookery.training.match import Match
-from rookery.training.players import Player, Script
-from rookery.training.world import World
+from rookery.training.evaluation.game_envs import Games
+from rookery.training.evaluation.match import Match
+from rookery.training.league.pair_results import PairResults
+from rookery.training.players.agents import Player, Script
+from rookery.training.players.file_player import FilePlayer
+from rookery.training.resolve.world_choice import World
 
 AT_ONCE = 1024  # games, where steps are cheap: enough that calls do not matter, few enough to stay in caches
 FEW_AT_ONCE = 64  # where they are not, and where a player from a file has an instance in each
@@ -27,7 +27,7 @@ def play_tournament(
     batch: int | None = None,
     backend: str = "serial",
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Results:
+) -> PairResults:
     """Let every two players meet in so many games.
 
     Args:
@@ -46,7 +46,7 @@ def play_tournament(
         match = Match(table, players, games, seed)
         played = match.play(progress=lambda done: progress(done, match.games))
     assert played is not None  # nobody asked it to stop
-    return Results.of(len(players), match.pairs, played.winners)
+    return PairResults.of(len(players), match.pairs, played.winners)
 
 
 def _usual_batch(duel: World, players: Sequence[Player | Script]) -> int:

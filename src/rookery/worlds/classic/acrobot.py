@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from rookery.kernel.random import uniform
+from rookery.kernel.world import KernelWorld
 from rookery.worlds.classic.angles import wrapped
-from rookery.worlds.kernel import KernelWorld
-from rookery.worlds.random import uniform
 
 TIME_STEP = 0.2
 TOP_SPIN_1, TOP_SPIN_2 = 4.0 * math.pi, 9.0 * math.pi

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from rookery.kernel.random import uniform
+from rookery.kernel.world import KernelWorld
 from rookery.worlds.classic.angles import sine_and_cosine
-from rookery.worlds.kernel import KernelWorld
-from rookery.worlds.random import uniform
 
 TIME_STEP = 0.02
 RAIL = 2.4  # the cart may roll this far from the middle

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from rookery.worlds.kernel import KernelWorld
-from rookery.worlds.random import uniform
+from rookery.kernel.random import uniform
+from rookery.kernel.world import KernelWorld
 
 LEFT_END, RIGHT_END = -1.2, 0.6
 TOP_SPEED = 0.07

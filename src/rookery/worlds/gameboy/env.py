@@ -10,8 +10,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from rookery.console import say
 from rookery.errors import OptionError, StateError, WorldError
-from rookery.say import say
 from rookery.worlds.gameboy import states
 from rookery.worlds.gameboy.conditions import any_of
 from rookery.worlds.gameboy.emulator import Emulator

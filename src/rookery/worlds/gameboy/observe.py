@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.worlds.gameboy.emulator import HEIGHT, WIDTH
-from rookery.worlds.gameboy.schema import Observation, Pixels, Place, Seen
+from rookery.worlds.gameboy.schema import MemoryValue, Observation, Pixels, Seen
 from rookery.worlds.gameboy.watch import Values, largest
 
 Look = Callable[[Values], tuple[float, ...]]
@@ -20,7 +20,7 @@ LUMA = np.array([77, 150, 29], np.uint16)  # how bright red, green and blue are,
 class MemorySight:
     """The memory observation of a profile."""
 
-    def __init__(self, observation: Observation, named: Mapping[str, Place], index: Mapping[str, int]) -> None:
+    def __init__(self, observation: Observation, named: Mapping[str, MemoryValue], index: Mapping[str, int]) -> None:
         self._looks = [_look(seen, named, index) for seen in observation.memory]
         widths = [seen.width for seen in observation.memory]
         self._used = sum(widths)
@@ -75,14 +75,14 @@ class PixelSight:
             target[...] = self._screen[:, :, :3].transpose(2, 0, 1)
 
 
-def _negative(seen: Seen, named: Mapping[str, Place]) -> bool:
+def _negative(seen: Seen, named: Mapping[str, MemoryValue]) -> bool:
     """Whether it goes down to -1."""
     if seen.values is not None or seen.equals is not None or seen.low is not None:
         return False
     return seen.minus is not None or named[seen.value].signed
 
 
-def _look(seen: Seen, named: Mapping[str, Place], index: Mapping[str, int]) -> Look:
+def _look(seen: Seen, named: Mapping[str, MemoryValue], index: Mapping[str, int]) -> Look:
     i = index[seen.value]
     if seen.values is not None:
         look = _one_of(seen, i)
@@ -94,7 +94,7 @@ def _look(seen: Seen, named: Mapping[str, Place], index: Mapping[str, int]) -> L
     return look if others else _looked_up(look, seen, named, index)
 
 
-def _looked_up(look: Look, seen: Seen, named: Mapping[str, Place], index: Mapping[str, int]) -> Look:
+def _looked_up(look: Look, seen: Seen, named: Mapping[str, MemoryValue], index: Mapping[str, int]) -> Look:
     """The same by a table of all that it can look like, if it is of bytes: a third of the time."""
     parts = [seen.value] if seen.minus is None else [seen.value, seen.minus]
     if any(largest(named[name]) >= BYTE or named[name].signed for name in parts):
@@ -123,7 +123,7 @@ def _same(seen: Seen, i: int, index: Mapping[str, int]) -> Look:
     return lambda values: (float(values[i] == seen.equals),)
 
 
-def _scaled(seen: Seen, named: Mapping[str, Place], index: Mapping[str, int]) -> Look:
+def _scaled(seen: Seen, named: Mapping[str, MemoryValue], index: Mapping[str, int]) -> Look:
     i = index[seen.value]
     k = None if seen.minus is None else index[seen.minus]
     low = _bound(0 if seen.low is None else seen.low, index)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from rookery import safe_toml
+from rookery import toml_reader
 from rookery.errors import ConfigError, WorldError
 from rookery.files import read_plain
 from rookery.worlds.gameboy.conditions import NAME, Condition
@@ -83,7 +83,7 @@ def _found(path: Path, changed: int) -> Found:
 def read(text: str, file: str = "profile") -> Profile:
     """A profile from its text; all mistakes in it are told at once, in a ConfigError."""
     try:
-        given = safe_toml.loads(text.removeprefix("\ufeff"))  # a mark that some editors put before it
+        given = toml_reader.loads(text.removeprefix("\ufeff"))  # a mark that some editors put before it
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file}: is not valid TOML: {error}") from None
     try:

@@ -17,7 +17,7 @@ from rookery.worlds.gameboy.profile import Found, find, shipped
 
 FOLDER = "ROOKERY_ROM_DIR"
 SUFFIXES = (".gb", ".gbc")
-BUILT_IN = {"meadow": "rookery.worlds.gameboy.meadow"}
+BUILT_IN = {"meadow": "rookery.apps.meadow"}
 HEADER_END, TITLE, COLOUR, CARTRIDGE, SIZE, MEMORY = 0x150, 0x134, 0x143, 0x147, 0x148, 0x149
 CHECK, SUM = 0x14D, 0x14E
 WITH_CLOCK = (0x0F, 0x10)

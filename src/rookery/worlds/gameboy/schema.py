@@ -52,13 +52,13 @@ Action = Annotated[tuple[str, ...], BeforeValidator(_buttons)]
 Bound = int | float | str  # a number, or the name of a value
 
 
-class Part(BaseModel):
+class ProfileTable(BaseModel):
     """A table of a profile."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class Game(Part):
+class Game(ProfileTable):
     """Which game this is about."""
 
     title: str = Field(max_length=16, description="The title in the ROM's header, at address 0134; a few have none.")
@@ -76,7 +76,7 @@ class Game(Part):
         return self
 
 
-class Actions(Part):
+class Actions(ProfileTable):
     """What can be done."""
 
     buttons: list[Action] = Field(min_length=1, description="One action each: nothing, a button, or several as a+up.")
@@ -94,7 +94,7 @@ class Actions(Part):
         return self
 
 
-class Place(Part):
+class MemoryValue(ProfileTable):
     """A value in the game's memory."""
 
     address: Hexadecimal = Field(description='Where it is: 0xC0A0 or "C0A0".')
@@ -105,7 +105,7 @@ class Place(Part):
     big_endian: bool = Field(False, description="Whether the highest byte comes first.")
 
     @model_validator(mode="after")
-    def _readable(self) -> Place:
+    def _readable(self) -> MemoryValue:
         problem = addresses.trouble(self.address, self.size)
         if problem is None and (self.bits is not None) + self.signed + self.bcd > 1:
             problem = "only one of bits, signed and bcd can be"
@@ -116,7 +116,7 @@ class Place(Part):
         return self
 
 
-class Seen(Part):
+class Seen(ProfileTable):
     """One part of the memory observation: a value as a number from 0 to 1 (or -1), or as one of several."""
 
     value: str = Field(description="The name of a value in [memory].")
@@ -146,7 +146,7 @@ class Seen(Part):
         return self
 
 
-class Pixels(Part):
+class Pixels(ProfileTable):
     """The screen as an observation."""
 
     shrink: int = Field(2, description="Every n-th pixel both ways: 2 makes 72 x 80 of 144 x 160.")
@@ -160,7 +160,7 @@ class Pixels(Part):
         return self
 
 
-class Observation(Part):
+class Observation(ProfileTable):
     """What an agent sees."""
 
     kind: Kind = Field("memory", description="What is seen if nobody says otherwise: memory, pixels or both.")
@@ -171,7 +171,7 @@ class Observation(Part):
     pixels: Pixels = Field(Pixels(), description="How the screen is seen.")
 
 
-class Reward(Part):
+class Reward(ProfileTable):
     """One term of the reward; all of them are added up."""
 
     name: str = Field(min_length=1, description="What it is for.")
@@ -206,7 +206,7 @@ class Reward(Part):
         return None
 
 
-class Episode(Part):
+class Episode(ProfileTable):
     """When an episode is over."""
 
     length: int = Field(500, ge=1, description="After so many steps it is cut off.")
@@ -214,7 +214,7 @@ class Episode(Part):
     success: Condition | None = Field(None, description="It was a success if this held at any step of it.")
 
 
-class Press(Part):
+class Press(ProfileTable):
     """Buttons held for a number of frames."""
 
     buttons: Action
@@ -234,7 +234,7 @@ def _press(value: Any) -> Any:
     return {"buttons": words[0], "frames": int(words[1])}
 
 
-class Start(Part):
+class Start(ProfileTable):
     """What an episode starts from; where there are several states, the seed draws one."""
 
     files: list[str] = Field([], description="Save states, by paths from the profile's folder; * stands for any.")
@@ -252,18 +252,18 @@ class Start(Part):
         return self
 
 
-class Info(Part):
+class Info(ProfileTable):
     """What is told beside the observation at every step."""
 
     values: list[str] = Field([], description="Names of values in [memory].")
 
 
-class Profile(Part):
+class Profile(ProfileTable):
     """A game, as an agent meets it."""
 
     game: Game
     actions: Actions
-    memory: dict[str, Place] = Field({}, description="Names for values in the game's memory.")
+    memory: dict[str, MemoryValue] = Field({}, description="Names for values in the game's memory.")
     observation: Observation = Observation()
     reward: list[Reward] = []
     episode: Episode = Episode()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from rookery.worlds.gameboy.schema import Place
+from rookery.worlds.gameboy.schema import MemoryValue
 
 Values = list[int] | tuple[int, ...]
 Decode = Callable[[Sequence[int]], int]
@@ -15,7 +15,7 @@ Decode = Callable[[Sequence[int]], int]
 class Watch:
     """The values of a profile in a fixed order. `index` says which is where in what `read` returns."""
 
-    def __init__(self, memory: Any, named: Mapping[str, Place]) -> None:
+    def __init__(self, memory: Any, named: Mapping[str, MemoryValue]) -> None:
         self._memory = memory
         self.index = {name: k for k, name in enumerate(named)}
         addresses = [place.address for place in named.values()]
@@ -35,7 +35,7 @@ class Watch:
         return values
 
 
-def largest(place: Place) -> int:
+def largest(place: MemoryValue) -> int:
     """The largest number that a value can be."""
     if place.bits is not None:
         return place.bits >> _shift(place.bits)
@@ -44,12 +44,12 @@ def largest(place: Place) -> int:
     return int((1 << (8 * place.size - place.signed)) - 1)
 
 
-def smallest(place: Place) -> int:
+def smallest(place: MemoryValue) -> int:
     """The smallest."""
     return -(1 << (8 * place.size - 1)) if place.signed else 0
 
 
-def _decoders(named: Mapping[str, Place]) -> Iterator[tuple[int, Decode]]:
+def _decoders(named: Mapping[str, MemoryValue]) -> Iterator[tuple[int, Decode]]:
     """For each value that is not simply its byte, where it is and how it is read."""
     at = len(named)
     for k, place in enumerate(named.values()):
@@ -59,7 +59,7 @@ def _decoders(named: Mapping[str, Place]) -> Iterator[tuple[int, Decode]]:
             yield k, _decoder(place, positions)
 
 
-def _decoder(place: Place, positions: Sequence[int]) -> Decode:
+def _decoder(place: MemoryValue, positions: Sequence[int]) -> Decode:
     """A function from all bytes that were read to the value, whose own bytes are at these positions."""
     lowest_first = tuple(reversed(positions)) if place.big_endian else tuple(positions)
     if place.bcd:

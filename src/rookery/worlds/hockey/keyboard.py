@@ -11,7 +11,7 @@ GENERAL_KEYS = "R restart, Esc quit"
 
 
 @dataclass(frozen=True)
-class Hand:
+class KeyboardHand:
     """The keys under one hand, by pygame's names, and what a person calls them."""
 
     left: str
@@ -24,8 +24,8 @@ class Hand:
     text: str
 
 
-LEFT_HAND = Hand("a", "d", "w", "s", "q", "e", "SPACE", "WASD move, Q/E turn, space shoots")
-RIGHT_HAND = Hand(
+LEFT_HAND = KeyboardHand("a", "d", "w", "s", "q", "e", "SPACE", "WASD move, Q/E turn, space shoots")
+RIGHT_HAND = KeyboardHand(
     "LEFT", "RIGHT", "UP", "DOWN", "COMMA", "PERIOD", "RETURN", "arrows move, comma/period turn, Enter shoots"
 )
 
@@ -41,7 +41,7 @@ def key_help(people: int) -> str:
     return "\n".join([*([], alone, together)[people], GENERAL_KEYS])
 
 
-def assign_hands(one_is_human: bool, two_is_human: bool) -> tuple[tuple[Hand, ...], tuple[Hand, ...]]:
+def assign_hands(one_is_human: bool, two_is_human: bool) -> tuple[tuple[KeyboardHand, ...], tuple[KeyboardHand, ...]]:
     """The keys of each player: someone alone may use either hand's."""
     if one_is_human and two_is_human:
         return (LEFT_HAND,), (RIGHT_HAND,)
@@ -70,7 +70,7 @@ class Keyboard:
         self._down = self._held | tapped
         self.restarted, self.left = pygame.K_r in tapped, pygame.K_ESCAPE in tapped
 
-    def wish(self, hands: Iterable[Hand]) -> list[float]:
+    def wish(self, hands: Iterable[KeyboardHand]) -> list[float]:
         """Force x, force y, torque and shoot, as asked for by one or two hands."""
 
         def pressed(way: str) -> float:

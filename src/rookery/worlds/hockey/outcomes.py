@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rookery.worlds.arena import Arena
+from rookery.kernel.env_arrays import EnvArrays
+from rookery.kernel.env_loop import NEXT_STEP
+from rookery.kernel.runner import Runner
 from rookery.worlds.hockey.rules import STEPS
 from rookery.worlds.hockey.world import Hockey
-from rookery.worlds.loop import NEXT_STEP
-from rookery.worlds.runner import Runner
 
 IDLE, WEAK, STRONG = 0, 1, 2
 
@@ -41,7 +41,7 @@ PAIRINGS = (
 def play(mode: int, first: int, second: int, games: int, seed: int = 0) -> Outcome:
     """Plays games between two scripted or idle players; as the original, one step beyond the limit."""
     limit = STEPS[mode] + 1
-    arena = Arena(Hockey(mode=mode, player_one=first, player_two=second, time_limit=limit), games)
+    arena = EnvArrays(Hockey(mode=mode, player_one=first, player_two=second, time_limit=limit), games)
     runner = Runner(arena, NEXT_STEP)
     arena.states["seed"] = seed + np.arange(games)  # odd and even ones start on different sides
     runner.begin(np.arange(games))

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rookery.errors import OptionError
-from rookery.worlds.env import KernelEnv
+from rookery.kernel.kernel_env import KernelEnv
 from rookery.worlds.hockey.gif import Recording
 from rookery.worlds.hockey.keyboard import Keyboard, assign_hands, key_help
 from rookery.worlds.hockey.render import FRAMES_PER_SECOND, Picture
@@ -84,7 +84,7 @@ def play(
     """
     _check(player, opponent, mode, fps, games)
     recording = Recording(record) if record else None
-    match = Match(player, opponent, mode, fps, recording)
+    match = HumanMatch(player, opponent, mode, fps, recording)
     try:
         match.play(seed, games)
     finally:
@@ -94,7 +94,7 @@ def play(
     return match.tally
 
 
-class Match:
+class HumanMatch:
     """Games in a window, one after the other."""
 
     def __init__(self, player: Who, opponent: Who, mode: str, fps: int, recording: Recording | None) -> None:

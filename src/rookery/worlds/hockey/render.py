@@ -32,7 +32,7 @@ class Picture:
     won, `names`, those of the players, and `banner`, large words over the table.
 
     Example:
-        >>> from rookery.worlds.env import KernelEnv
+        >>> from rookery.kernel.kernel_env import KernelEnv
         >>> env = KernelEnv("rookery.worlds.hockey.world:Hockey", render_mode="rgb_array", plain=True)
         >>> observation, info = env.reset(seed=1)
         >>> env.render().shape

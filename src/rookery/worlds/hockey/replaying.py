@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from rookery.worlds.arena import Arena
+from rookery.kernel.env_arrays import EnvArrays
+from rookery.kernel.env_loop import DISABLED, RUNNING
+from rookery.kernel.runner import Runner
 from rookery.worlds.hockey.field import CENTRE_X, CENTRE_Y, PUCK
 from rookery.worlds.hockey.rules import KEPT
 from rookery.worlds.hockey.world import Hockey
-from rookery.worlds.loop import DISABLED, RUNNING
-from rookery.worlds.runner import Runner
 
 COLUMNS = 65
 OBSERVATION = 3
@@ -31,7 +31,7 @@ def replay(rows: Any, plain: bool = False) -> dict[str, np.ndarray]:
     odd = np.flatnonzero(~np.isfinite(rows[:, ACTIONS]).all(axis=1))
     if len(odd):  # of a batch with such an action, no env would be stepped
         raise ValueError(f"row {odd[0]}: the actions must be finite, got {rows[odd[0], ACTIONS].tolist()}")
-    arena = Arena(Hockey(), len(rows))
+    arena = EnvArrays(Hockey(), len(rows))
     arena.spread_params()
     arena.params["mode"] = rows[:, 2]
     arena.actions[:] = rows[:, ACTIONS]

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from rookery.kernel.random import uniform
 from rookery.worlds.hockey.bodies import load_bodies, store_bodies
 from rookery.worlds.hockey.contacts import find_contacts, goal_reached
 from rookery.worlds.hockey.field import CENTRE_X, CENTRE_Y, PIXELS, PUCK, RACKETS
@@ -10,7 +11,6 @@ from rookery.worlds.hockey.forces import PUCK_TOP_SPEED, SHOT_SPEED, drive_puck,
 from rookery.worlds.hockey.free import FREE, play_freely
 from rookery.worlds.hockey.physics import move_bodies
 from rookery.worlds.hockey.scripted import scripted_ask
-from rookery.worlds.random import uniform
 
 NORMAL = 0
 SHOOTING = 1

@@ -3,10 +3,10 @@
 import math
 from typing import Any
 
+from rookery.kernel.random import uniform
 from rookery.worlds.hockey.angles import cos_sin
 from rookery.worlds.hockey.field import CENTRE_X, CENTRE_Y, PIXELS, PUCK
 from rookery.worlds.hockey.forces import MOST_ANGLE, within_one
-from rookery.worlds.random import uniform
 
 STRONG = 2
 GAIN_STRONG = 10.0

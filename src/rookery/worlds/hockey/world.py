@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
+from rookery.console import say
 from rookery.errors import OptionError, UsageError
-from rookery.say import say
+from rookery.kernel.world import KernelWorld
 from rookery.worlds.hockey.free import FREE, RACKET_NEAR_SOMETHING
 from rookery.worlds.hockey.rules import STEPS, discrete_action, judge, observe, play, play_if_free, reset
 from rookery.worlds.hockey.state import INFO, PARAMETERS, SCRATCH, STATE
-from rookery.worlds.kernel import KernelWorld
 
 
 class Mode(enum.IntEnum):

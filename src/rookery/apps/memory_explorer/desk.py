@@ -1,0 +1,164 @@
+"""The controls that a window and a terminal share: keys, pausing, the line for commands, and what stands beside the
+screen. It is told of keys by name, and draws nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rookery.apps.memory_explorer import answers
+from rookery.apps.memory_explorer.commands import Commands, Quit
+from rookery.errors import RookeryError
+
+BUTTONS = {
+    "up": "up", "down": "down", "left": "left", "right": "right", "x": "a", "z": "b", "enter": "start",
+    "space": "select",
+}  # fmt: skip
+SHORT = {
+    "m": "mark", "c": "diff changed", "e": "diff same", "+": "diff up", "-": "diff down", "u": "undo", "s": "save",
+    "l": "load", "?": "help", "q": "quit",
+}  # fmt: skip
+KEYS = (
+    "arrows  x A  z B  Enter START  Space SELECT",
+    "p pause  . one frame  f fast  s save  l load  : command  ? help  q quit",
+    "m mark, play on, keep bytes that:  c changed  e stayed  + rose  - fell  u undo",
+)
+TYPING = "Enter does it, Esc goes back, up brings the last line; `help` lists the words"
+TAP = 10  # frames for which a key counts as held where its release cannot be seen
+FAST = 8  # times as fast
+BRIEF = ("diff", "undo")  # what they found stands beside the screen anyway
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of text, and whether it is a "head", "plain", "dim" or "bright"."""
+
+    text: str
+    tone: str = "plain"
+
+
+class Desk:
+    """Someone at the controls. `advance` is called 60 times a second."""
+
+    def __init__(self, commands: Commands) -> None:
+        self.commands, self.session = commands, commands.session
+        self.paused = self.fast = False
+        self.prompt: str | None = None  # what is being typed; the game waits
+        self.page: list[str] = []  # a long answer, until the next key
+        self.message = f"moments are saved in {commands.store.folder}; ? tells the keys"
+        self._held: set[str] = set()
+        self._tapped: dict[str, int] = {}
+        self._single = 0
+        self._typed: list[str] = []
+        self._back = 0
+
+    # --- keys -------------------------------------------------------------------------------------------------
+
+    def press(self, key: str) -> None:
+        """A key goes down."""
+        if not self._other(key):
+            self._held.add(BUTTONS[key])
+
+    def release(self, key: str) -> None:
+        """It goes up again."""
+        self._held.discard(BUTTONS.get(key, ""))
+
+    def tap(self, key: str) -> None:
+        """A key was pressed where nobody tells when it is released."""
+        if not self._other(key):
+            self._held.clear()
+            self._tapped[BUTTONS[key]] = TAP
+
+    def hold(self, key: str) -> None:
+        """A button stays down until the next one is tapped."""
+        if not self._other(key):
+            self._held = {BUTTONS[key]}
+
+    def _other(self, key: str) -> bool:
+        """Whether a key was for something else than a button."""
+        if self.page:
+            self.page = []
+            return True
+        if self.prompt is not None:
+            self._type(key)
+            return True
+        if key in BUTTONS:
+            return False
+        if key in SHORT:
+            self._do(SHORT[key])
+        elif key == "p":
+            self.paused = not self.paused
+        elif key == "f":
+            self.fast = not self.fast
+        elif key == ".":
+            self.paused, self._single = True, self._single + 1
+        elif key == ":":
+            self.prompt, self._back = "", 0
+            self._held.clear()
+        return True
+
+    def _type(self, key: str) -> None:
+        assert self.prompt is not None
+        if key == "enter":
+            line, self.prompt = self.prompt.strip(), None
+            if line:
+                self._typed.append(line)
+                self._do(line)
+        elif key == "escape" or (key == "backspace" and not self.prompt):
+            self.prompt = None
+        elif key == "backspace":
+            self.prompt = self.prompt[:-1]
+        elif key in ("up", "down"):
+            self._back = max(0, min(len(self._typed), self._back + (1 if key == "up" else -1)))
+            self.prompt = self._typed[-self._back] if self._back else ""
+        else:
+            self.prompt += " " if key == "space" else key if len(key) == 1 else ""
+
+    def _do(self, line: str) -> None:
+        try:
+            answer = self.commands.do(line)
+        except Quit:
+            raise
+        except RookeryError as error:
+            self.message = str(error)
+            return
+        if line == "help":
+            answer = [*KEYS, "", *answer]
+        brief = len(answer) <= 1 or line.split()[0] in BRIEF
+        self.message = answer[0] if answer and brief else ""
+        self.page = [] if brief else answer
+
+    # --- time and what is shown -------------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """A sixtieth of a second goes by."""
+        waiting = self.prompt is not None or bool(self.page)
+        frames = self._single if self.paused else FAST if self.fast else 1
+        self._single = 0
+        if waiting or not frames:
+            return
+        self.session.play(frames, self._held | set(self._tapped))
+        left = {button: left - frames for button, left in self._tapped.items()}
+        self._tapped = {button: frames for button, frames in left.items() if frames > 0}
+
+    def panel(self, height: int) -> list[Line]:
+        """What stands beside the screen, in at most so many lines."""
+        session = self.session
+        state = "paused" if self.paused else "fast" if self.fast else ""
+        lines = [Line(f"{session.emulator.rom.title}  frame {session.frame:,}  {state}".rstrip(), "head"), Line("")]
+        room = max(3, (height - 8) // 3)
+        lines += self._watched(2 * room - min(room, session.search.count if session.search.begun else 0))
+        lines += [Line("changed lately", "head"), *map(Line, answers.lately(session, room)), Line("")]
+        if session.search.begun:
+            head, *rows = answers.candidates(session, room)
+            lines += [Line(head, "head"), *map(Line, rows)]
+        return lines[:height]
+
+    def _watched(self, most: int) -> list[Line]:
+        session = self.session
+        found_first = sorted(session.watched.values(), key=lambda named: named.known)
+        fresh = [(named, answers.is_fresh(named, session.frame)) for named in found_first]
+        rows = [Line(answers.value(named), "bright" if new else "plain") for named, new in fresh]
+        hidden = len(rows) - most
+        if hidden > 0:
+            rows = [*rows[: most - 1], Line(f"  and {hidden + 1} more: `values`", "dim")]
+        return [Line("watched", "head"), *(rows or [Line("  : watch C0A5 hearts", "dim")]), Line("")]

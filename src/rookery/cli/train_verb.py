@@ -1,0 +1,167 @@
+"""The command `train`. What was asked for is checked before anything heavy is imported, so that a mistake is told at
+once; the commands about runs that are there already are in cli_runs.py."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from rookery.cli import run_verbs
+from rookery.cli.run_verbs import Command, Commands, only_json, told
+from rookery.console import meanwhile
+from rookery.errors import OptionError
+from rookery.training import check_installed
+
+Flag = tuple[str, str, str]  # its names, the key that it sets, what stands for its value in the help
+
+TEXTS = {"learner", "name", "device", "runs_dir", "backend", "start_method", "checkpoints.dir"}
+FLAGS: dict[str, list[Flag]] = {
+    "the run": [
+        ("--steps", "steps", "N"),
+        ("--num-episodes --episodes", "episodes", "N"),
+        ("--episode-length", "episode_length", "N"),
+        ("--seed", "seed", "N"),
+    ],
+    "the world": [
+        ("--num-envs --n-envs", "num_envs", "N|auto|adaptive"),
+        ("--opponents --opponent", "opponents", "WHO,..."),
+        ("--backend", "backend", "NAME"),
+        ("--workers", "workers", "N"),
+        ("--start-method --parallel-start-method", "start_method", "HOW"),
+    ],
+    "the learner": [
+        ("--learner", "learner", "auto|ppo|sac|dqn"),
+        ("--learning-rate", "learning_rate", "X"),
+        ("--device", "device", "auto|cpu|cuda|cuda:N|mps"),
+    ],
+    "evaluation": [
+        ("--eval-every --eval-freq-steps", "evaluation.every", "N"),
+        ("--eval-episodes --eval-num-games", "evaluation.episodes", "N"),
+        ("--eval-opponents", "evaluation.opponents", "WHO,..."),
+    ],
+    "where things go": [
+        ("--name", "name", "NAME"),
+        ("--runs-dir", "runs_dir", "DIR"),
+        ("--checkpoint-dir", "checkpoints.dir", "DIR"),
+    ],
+}
+GAME_BOY = (
+    ("profile", "NAME", "which game: meadow, oracle_of_seasons, or a profile of your own, as a .toml file (meadow)"),
+    ("rom", "PATH", "the game's ROM, which you own; left out, one in ROOKERY_ROM_DIR"),
+    ("observation", "WHAT", "memory, pixels or both (as the profile says)"),
+)
+# Flags with a shape of their own.
+SWITCHES = {"gpu", "monitor.video", "monitor.panel", *(f"world_options.{name}" for name, _, _ in GAME_BOY)}
+EXAMPLES = """\
+example: rookery train CartPole-v1
+         rookery train my_file.py:MyEnv --num-envs 8 --steps 1e6
+         rookery train hockey --learner sac --set sac.hidden=[128,128] --set world_options.opponent=strong
+         rookery train hockey --opponents self,strong --steps 1e7
+         rookery train configs/curriculum_base.json --num-envs 8 --name third"""
+
+
+def add_commands(commands: Commands, command: Command) -> None:
+    """Add what there is to do with runs to the parser."""
+    _add_train(commands, command)
+    run_verbs.add_commands(commands, command)
+
+
+def _add_train(commands: Commands, command: Command) -> None:
+    parser = command(
+        commands, "train", _train, "train an agent",
+        "With only a world named, the learner follows from its actions, and worlds that rookery knows get settings "
+        "that are known to work, instead of the defaults in parentheses below. Flags win over --set, and both over the "
+        "config file. Ctrl-C ends a run in good order, and `rookery resume` continues it.",
+        "",
+    )  # fmt: skip
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description, parser.epilog = textwrap.fill(parser.description or "", 100), EXAMPLES
+    parser.add_argument(
+        "world", metavar="WORLD_OR_CONFIG", nargs="?",
+        help="a Gymnasium id, such as CartPole-v1; a class or function in a file, such as my_env.py:MyEnv; hockey; "
+        "gameboy; or a config file (.toml, .json, .yaml)",
+    )  # fmt: skip
+    groups = {title: parser.add_argument_group(title) for title in FLAGS}
+    for title, flags in FLAGS.items():
+        for names, key, metavar in flags:
+            _add_flag(groups[title], names, key, metavar)
+    _add_switches(groups)
+    more = parser.add_argument_group("everything else")
+    more.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE",
+        help="set any key that --help-config lists, such as ppo.clip=0.1; can be repeated",
+    )  # fmt: skip
+    more.add_argument("--help-config", action="store_true", help="print a config file with every key, and exit")
+
+
+def _add_flag(group: argparse._ArgumentGroup, names: str, key: str, metavar: str) -> None:
+    """A flag for a key of the configuration, with the key's own sentence."""
+    from rookery.config import parse_value
+
+    kind: Callable[[str], Any] = str if key in TEXTS else parse_value
+    group.add_argument(*names.split(), dest=key, type=kind, metavar=metavar, help=_sentence(key))
+
+
+def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
+    groups["the learner"].add_argument("--gpu", type=int, metavar="N", help="short for --device cuda:N")
+    for name, metavar, text in GAME_BOY:
+        flag = f"world_options.{name}"
+        groups["the world"].add_argument(f"--{name}", dest=flag, metavar=metavar, help=f"for gameboy: {text}")
+    video, panel = groups["evaluation"], groups["where things go"]
+    video.add_argument(
+        "--video", dest="monitor.video", action="store_const", const=True, help="record a video when the run ends"
+    )
+    panel.add_argument(
+        "--no-panel", dest="monitor.panel", action="store_const", const=False,
+        help="plain lines instead of the live panel",
+    )  # fmt: skip
+
+
+def _sentence(key: str) -> str:
+    """A key's help, with its default behind it."""
+    from rookery.config.fields import default_of, fields
+
+    field = fields()[key]
+    default = default_of(field).strip('"')
+    text = (field.description or "").rstrip(".") + (f" ({default})" if default not in ("", "[]") else "")
+    return (text[0].lower() + text[1:]).replace("%", "%%")
+
+
+def _train(options: argparse.Namespace) -> int:
+    if options.help_config:
+        return _print_config()
+    if options.world is None:
+        raise OptionError("train what? Name a world, such as CartPole-v1 or my_env.py:MyEnv, or a config file")
+    from rookery.config import gather, resolve
+
+    keys = {key for flags in FLAGS.values() for _, key, _ in flags} | SWITCHES
+    flags = {key: value for key, value in vars(options).items() if key in keys and value is not None}
+    given = gather(options.world, options.set, **flags)
+    config = resolve(given)
+    from rookery.training.resolve import world_choice
+
+    world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)
+    check_installed()
+    with meanwhile(run_verbs.LOADING):
+        from rookery.training.run.train import train
+
+    with only_json(options.json):
+        result = train(given)
+    return told(result, options.json)
+
+
+def _print_config() -> int:
+    """Every key as it would stand in a TOML file; those that are left out unless given are comments."""
+    from rookery.config import fields_help
+
+    section = ""
+    for key, valid, default, sentence in fields_help():
+        place, _, name = key.rpartition(".")
+        if place != section:
+            section = place
+            print(f"[{section}]\n")
+        value = f"{name} = {default}" if default else f"# {name} ="
+        print(f"# {sentence}\n# Valid: {valid}.\n{value}\n")
+    return 0

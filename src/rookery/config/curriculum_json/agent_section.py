@@ -1,0 +1,135 @@
+"""The agent of an old file, and how it learns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rookery.config.curriculum_json.names import AGENT_FIELDS, AGENTS, ALSO_KNOWN, HYPERPARAMETERS, LEARNING, OLD_WAYS
+from rookery.config.curriculum_json.table_reader import TableReader
+from rookery.config.fields import in_words
+from rookery.config.layers import MISSING, two_names
+from rookery.learners.options import OPTIONS, DQNOptions
+
+PLACE = "agent.hyperparameters"
+FIXED_TEMPERATURE = 0.2  # where `learn_alpha` is false and there is no `alpha`
+ONLY = {"reward_clip": None, "per_max_beta": 1.0}  # fields that rookery knows with one value only
+NOISES = {"normal": "gaussian", "pink": "pink", "gaussian": "gaussian"}
+
+
+class Learning:
+    """What a file says about the learner, gathered from the three places where it may stand."""
+
+    def __init__(self, reader: TableReader, content: Mapping[str, Any]) -> None:
+        self.reader = reader
+        self.options: dict[str, Any] = {}
+        self.world_options: dict[str, Any] = {}
+        self._said: dict[str, tuple[str, Any]] = {}  # where each option was found, and what stood there
+        agent = reader.table(content.get("agent"), "agent", ("type", "hyperparameters", "checkpoint_path"))
+        self.kind = self._kind(agent)
+        self.learner = AGENTS.get(self.kind)
+        for name, value in reader.table(content.get("hyperparameters"), "hyperparameters", HYPERPARAMETERS).items():
+            self._take("hyperparameters", name, HYPERPARAMETERS[name], value)
+        if self.learner is not None:
+            self._own(agent.get("hyperparameters"))
+
+    def _kind(self, agent: Mapping[str, Any]) -> str:
+        kind = str(agent.get("type", "")).upper()
+        if "checkpoint_path" in agent:
+            self.reader.problems.append(
+                "`agent.checkpoint_path`: weights of other trainers are not read; leave it out to begin anew"
+            )
+        if agent and "type" not in agent:
+            self.reader.problems.append(f"agent: `type` is missing: {', '.join(AGENTS)}")
+        elif agent and kind not in AGENTS:
+            self.reader.problems.append(
+                f"`agent.type` = {agent['type']!r} is none of rookery's: {', '.join(AGENTS)} can be trained"
+            )
+        return kind
+
+    def train_by(self, name: str, value: Any) -> None:
+        """A field of `training` that is the learner's. Old trainers counted rounds of all envs, not their steps."""
+        self._take("training", name, LEARNING[name], value)
+        if name == "updates_per_step":
+            self.options["updates_each"] = "round"
+
+    def sections(self) -> dict[str, Any]:
+        """As today's configuration holds it. Where no agent is named, whoever learns from replay is told."""
+        if self.learner is not None:
+            return {"learner": self.learner, self.learner: OLD_WAYS[self.kind] | self.options}
+        rest = {name: value for name, value in self.options.items() if name != "learning_rate"}
+        rate = {"learning_rate": self.options["learning_rate"]} if "learning_rate" in self.options else {}
+        return rate | ({"sac": rest, "dqn": dict(rest)} if rest else {})
+
+    # --- the agent's own hyperparameters --------------------------------------------------------------------------
+
+    def _own(self, content: Any) -> None:
+        assert self.learner is not None
+        names = AGENT_FIELDS[self.learner]
+        given = self.reader.table(content, PLACE, (*names, *ALSO_KNOWN[self.learner]))
+        if isinstance(content, Mapping) and content.get("eps_decay", 0) is None:
+            given["eps_decay"] = 1.0  # null: it stays as it is
+        for name, value in given.items():
+            if name in names and name != "alpha":
+                self._take(PLACE, name, names[name], value)
+            if name in ONLY and value != ONLY[name]:
+                self.reader.wrong(f"{PLACE}.{name}", "left out, as there is no such choice here", value)
+        if self.learner == "dqn":
+            self._chance_and_targets(given)
+        else:
+            self._temperature(given)
+
+    def _chance_and_targets(self, given: Mapping[str, Any]) -> None:
+        if "target_update_freq" in given:
+            self.options.setdefault("tau", 1.0)
+        end = DQNOptions.model_fields["epsilon_end"].default
+        if "eps_min" not in given and self.options.get("epsilon_start", 1.0) < end:
+            self.options["epsilon_end"] = self.options["epsilon_start"]
+        if "per_beta_increment" in given:
+            self._until_full(given["per_beta_increment"])
+        if "action_fineness" in given:
+            fineness = given["action_fineness"]
+            if type(fineness) is not int or fineness < 2:
+                self.reader.wrong(f"{PLACE}.action_fineness", "a whole number from 2 up", fineness)
+            self.world_options["action_fineness"] = fineness
+
+    def _until_full(self, increment: Any) -> None:
+        """A growth with each update, as the number of steps that it takes with one update a step."""
+        if not isinstance(increment, float) or not 0 < increment <= 1:
+            self.reader.wrong(f"{PLACE}.per_beta_increment", "a number above 0 and up to 1", increment)
+            return
+        start = self.options.get("importance_exponent", DQNOptions.model_fields["importance_exponent"].default)
+        self.options.setdefault("importance_steps", max(1, math.ceil((1.0 - start) / increment)))
+
+    def _temperature(self, given: Mapping[str, Any]) -> None:
+        learned = self.reader.flag(f"{PLACE}.learn_alpha", given.get("learn_alpha", False))
+        if "alpha" in given:
+            self._take(PLACE, "alpha", "temperature_start" if learned is True else "temperature", given["alpha"])
+        elif "learn_alpha" in given and not learned:
+            self.options["temperature"] = FIXED_TEMPERATURE
+
+    # --- one field ------------------------------------------------------------------------------------------------
+
+    def _take(self, section: str, name: str, option: str, value: Any) -> None:
+        """Keep an option; said twice, it must be said alike."""
+        place = f"{section}.{name}"
+        today = self._translated(place, name, option, value)
+        if today is MISSING:
+            return
+        if option in self._said and self.options[option] != today:
+            before, there = self._said[option]
+            self.reader.problems.append(two_names(place, value, before, there))
+        self.options[option] = today
+        self._said[option] = place, value
+
+    def _translated(self, place: str, name: str, option: str, value: Any) -> Any:
+        field = OPTIONS[self.learner or "dqn"].model_fields[option]
+        if name == "noise":
+            return self.reader.one_of(place, value, NOISES)
+        if name == "use_huber_loss":
+            return {True: "huber", False: "squared"}.get(self.reader.flag(place, value), MISSING)
+        if name == "hidden_dim":
+            value = [value, value] if type(value) is int else value
+            return self.reader.checked(place, value, field, f"a whole number from 1 up, or {in_words(field)}")
+        return self.reader.checked(place, value, field)

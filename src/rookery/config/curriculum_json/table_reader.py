@@ -1,0 +1,81 @@
+"""Reading tables of an old file: every mistake in it is found, and told by the names that stand there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from rookery.config.fields import in_words, joined, like
+from rookery.config.layers import MISSING
+
+LONGEST_VALUE = 60
+
+
+class TableReader:
+    """Looks things up in tables, and remembers what was wrong with them."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def table(self, value: Any, place: str, known: Iterable[str]) -> dict[str, Any]:
+        """The known keys of a table that hold something; null is as if it were not there."""
+        if value is MISSING or value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            self.wrong(place, f"a table with the keys {', '.join(known)}", value)
+            return {}
+        names = list(known)
+        for key in value:
+            if key not in names:
+                self.problems.append(unknown(f"{place}: " if place else "", str(key), names))
+        return {str(key): item for key, item in value.items() if key in names and item is not None}
+
+    def wrong(self, place: str, wanted: str, got: Any) -> Any:
+        """Note that a value cannot be used; returns that there is none."""
+        shown = repr(got)
+        shown = shown if len(shown) <= LONGEST_VALUE else f"{shown[:LONGEST_VALUE]}..."
+        self.problems.append(f"`{place}` should be {wanted}, got {shown}")
+        return MISSING
+
+    def checked(self, place: str, value: Any, field: FieldInfo, words: str = "") -> Any:
+        """A value as today's field of the same meaning takes it."""
+        if isinstance(value, float) and value.is_integer() and field.annotation is int:
+            value = int(value)
+        try:
+            kind: Any = Annotated[field.annotation, field]  # type: ignore[valid-type]
+            return TypeAdapter(kind).validate_python(value, strict=True)
+        except ValidationError:
+            return self.wrong(place, words or in_words(field), value)
+
+    def one_of(self, place: str, value: Any, names: Mapping[str, Any]) -> Any:
+        """What a name stands for, in whatever letters."""
+        found = {name.lower(): meaning for name, meaning in names.items()}
+        if isinstance(value, str) and value.lower() in found:
+            return found[value.lower()]
+        return self.wrong(place, joined([f'"{name}"' for name in names]), value)
+
+    def flag(self, place: str, value: Any) -> Any:
+        return value if isinstance(value, bool) else self.wrong(place, "true or false", value)
+
+    def weights(self, items: Iterable[tuple[str, Any, Any]], place: str) -> list[tuple[Any, float]]:
+        """Things with their weights, from (place, thing, weight). Those that weigh nothing are left out."""
+        weighed = []
+        for where, thing, weight in items:
+            if isinstance(weight, bool) or not isinstance(weight, (int, float)) or weight < 0:
+                self.wrong(where, "a number from 0 up", weight)
+            elif weight > 0 and thing is not MISSING:
+                weighed.append((thing, float(weight)))
+        if not weighed and not self.problems:
+            self.problems.append(f"`{place}`: at least one weight should be above 0")
+        return weighed
+
+
+def unknown(beginning: str, key: str, names: list[str]) -> str:
+    """A sentence about a key that does not exist, with those that do."""
+    near = like(key, names)
+    if near:
+        return f"{beginning}unknown key `{key}`; did you mean {joined([f'`{name}`' for name in near])}?"
+    return f"{beginning}unknown key `{key}`; the keys there are {', '.join(names)}"

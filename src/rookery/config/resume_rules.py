@@ -1,0 +1,78 @@
+"""What may be different when a run is resumed: only what its checkpoint does not depend on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rookery.config.fields import fields
+from rookery.config.inputs import gather
+from rookery.config.layers import MISSING, look_up, merge
+from rookery.config.schema import RunConfig
+from rookery.config.validation import resolve
+from rookery.errors import ConfigError
+from rookery.learners.options import OPTIONS
+
+CHANGEABLE = ("steps", "episodes", "workers", "on_failure", "max_restarts", "bad_values")
+CHANGEABLE_SECTIONS = ("evaluation", "checkpoints", "monitor")
+FIXED = "checkpoints.dir"  # where the checkpoints are that the run goes on from
+
+
+def resumed_config(recorded: Mapping[str, Any], changes: Mapping[str, Any]) -> tuple[RunConfig, str]:
+    """The configuration that a run goes on with, and a sentence about what is different in it; "" if nothing is.
+
+    Args:
+        recorded: As it stands in the run's folder.
+        changes: Keys that are to be different, from `gather_changes`. Those that keep their values may be any.
+
+    Raises:
+        ConfigError: What the checkpoint depends on would change; the message names the key and what can change.
+    """
+    given = gather(recorded)
+    before = resolve(given)
+    wish = resolve({"world": before.world, **changes})  # apart from the rest: what fits together is asked below
+    different = [key for key in fields() if look_up(changes, key) is not MISSING and _differs(key, before, wish)]
+    for key in different:
+        if not _changeable(key):
+            raise ConfigError(_refusal(key, before.learner))
+    after = resolve(merge(given, changes))
+    others = tuple(f"{name}." for name in OPTIONS if name != before.learner)
+    told = [_told(key, before, after) for key in different if not key.startswith(others)]
+    return after, f"resumed with {', '.join(told)}" if told else ""
+
+
+def _changeable(key: str) -> bool:
+    section, _, name = key.rpartition(".")
+    if section in OPTIONS:
+        return name in OPTIONS[section].adjustable
+    return key in CHANGEABLE or (section in CHANGEABLE_SECTIONS and key != FIXED)
+
+
+def _differs(key: str, before: RunConfig, wish: RunConfig) -> bool:
+    old, new = _value(before, key), _value(wish, key)
+    return {**old, **new} != old if isinstance(old, dict) else new != old  # a table is laid over the one there
+
+
+def _value(config: RunConfig, key: str) -> Any:
+    value: Any = config
+    for name in key.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def _told(key: str, before: RunConfig, after: RunConfig) -> str:
+    old, new = (json.dumps(_value(config, key)).replace("null", "none") for config in (before, after))
+    return f"{key} = {new} ({old} before)"
+
+
+def _refusal(key: str, learner: str) -> str:
+    section = key.rpartition(".")[0]
+    start = f"`{key}` cannot change when a run is resumed; "
+    if section in OPTIONS:
+        return f"{start}of {section} these can: {', '.join(sorted(OPTIONS[section].adjustable))}"
+    sections = ", ".join(f"{name}.*" for name in CHANGEABLE_SECTIONS)
+    return (
+        f"{start}these can: {', '.join(CHANGEABLE)}, {sections} (but not {FIXED}), and options of the learner such as "
+        f"{learner if learner in OPTIONS else 'ppo'}.learning_rate"
+    )

@@ -1,0 +1,102 @@
+"""How many envs, how many workers, which backend: from what a step costs and what the machine has."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rookery.console import size_text
+from rookery.engine.machine import available_memory, usable_cores
+from rookery.engine.probe import Probe
+
+# Measured on 2 cores with CartPole: what the engine adds to a step, and to a round of all workers.
+ENV_OVERHEAD = 1.5e-6
+SERIAL_ROUND = 8e-6
+PROCESS_ROUND = 30e-6
+MARGIN = 1.1  # processes must promise this much over the serial loop, for all the noise there is
+TARGET_ROUND = 400e-6  # a worker's share of a round: long enough that starting and ending it costs little
+MAX_ENVS_PER_WORKER = 32
+MEMORY_SHARE = 0.5  # of what is free, leaving the rest to the learner
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to use, and why in one line."""
+
+    backend: str
+    num_envs: int
+    workers: int
+    reason: str
+
+
+def choose(
+    probe: Probe,
+    num_envs: int | None = None,
+    workers: int | None = None,
+    backend: str = "auto",
+    cores: int | None = None,
+    memory: int | None = None,
+    at_least: int = 1,
+) -> Choice:
+    """Settle what the caller left open, with `at_least` so many envs if their number is left open too."""
+    cores = usable_cores() if cores is None else cores
+    memory = available_memory() if memory is None else memory
+    staff = workers or useful_workers(probe, cores)
+    count = num_envs or max(_useful_envs(probe, staff, memory), workers or 1, at_least)
+    staff = workers or max(1, min(staff, count, _affordable(probe, memory)))
+    serial, process = serial_rate(probe, count), process_rate(probe, count, staff, cores)
+    cost = f"a step takes {_time_text(probe.step_seconds)}"
+    if backend == "auto":
+        backend = "process" if process > MARGIN * serial and staff > 0 else "serial"
+    if backend == "serial":
+        staff = 1
+        why = f"{cost}, too little to share out" if process <= MARGIN * serial else cost
+    else:
+        why = cost + ("" if probe.cpu_share > 0.5 else f", {1 - probe.cpu_share:.0%} of it waiting")
+    expected = serial if backend == "serial" else process
+    reason = (
+        f"backend={backend!r}, num_envs={count}, workers={staff}: {why}; {cores} cores, "
+        f"{size_text(probe.memory)} an env; about {expected:,.0f} steps/s"
+    )
+    return Choice(backend, count, staff, reason)
+
+
+def useful_workers(probe: Probe, cores: int) -> int:
+    """One per core; more where steps wait, because a waiting worker leaves its core to another."""
+    busy = max(probe.cpu_share, 0.05)
+    return max(1, math.ceil(cores / busy)) if busy < 0.7 else cores
+
+
+def serial_rate(probe: Probe, num_envs: int) -> float:
+    """Expected steps per second of the serial loop."""
+    return num_envs / (num_envs * (probe.step_seconds + ENV_OVERHEAD) + SERIAL_ROUND)
+
+
+def process_rate(probe: Probe, num_envs: int, workers: int, cores: int) -> float:
+    """Expected steps per second of worker processes: limited by the longest share, and by the cores' time."""
+    share = math.ceil(num_envs / workers) * (probe.step_seconds + ENV_OVERHEAD)
+    on_cpu = num_envs * (probe.step_seconds * probe.cpu_share + ENV_OVERHEAD) / cores
+    return num_envs / (max(share, on_cpu) + PROCESS_ROUND)
+
+
+def _useful_envs(probe: Probe, workers: int, memory: int) -> int:
+    """Enough envs per worker to make a round worth starting, at least two so that groups can overlap."""
+    per_worker = math.ceil(TARGET_ROUND / (probe.step_seconds + ENV_OVERHEAD))
+    count = workers * min(max(2, per_worker), MAX_ENVS_PER_WORKER)
+    if probe.memory > 0:
+        count = min(count, int(MEMORY_SHARE * memory / probe.memory))
+    return max(1, count)
+
+
+def _affordable(probe: Probe, memory: int) -> int:
+    return max(1, int(MEMORY_SHARE * memory / max(1, probe.process_memory)))
+
+
+def _time_text(seconds: float) -> str:
+    return (
+        f"{seconds * 1e6:.0f} us"
+        if seconds < 1e-3
+        else f"{seconds * 1e3:.1f} ms"
+        if seconds < 1
+        else f"{seconds:.1f} s"
+    )

@@ -1,0 +1,270 @@
+"""From what a user calls a world to functions that build its envs.
+
+A world is a Gymnasium id or EnvSpec, a class, any callable, `"file.py:MyEnv"`, or a list of callables (one per env).
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import functools
+import importlib.util
+import os
+import re
+import sys
+import sysconfig
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, NoneType
+from typing import Any
+
+import gymnasium as gym
+
+from rookery.errors import OptionError, WorldError
+from rookery.kernel.kernel_env import KernelEnv, find_world, registered_world
+from rookery.kernel.world import KernelWorld
+
+_being_imported: list[str] = []
+STDLIB = sysconfig.get_paths()["stdlib"] + "/"
+KERNEL_ENVS = ("rookery.kernel.kernel_env:KernelEnv", KernelEnv)  # the entry points of registered kernel worlds
+INSTALLED = re.compile(r"/(site-packages|dist-packages)/")
+LIBRARY = re.compile(r"/lib(64)?/python[0-9.]*/")
+
+
+@dataclass(frozen=True)
+class EnvFactory:
+    """Builds env number `index` of a world. It is sent to workers, so it holds no env and no open resource."""
+
+    makers: tuple[Callable[[], Any], ...]
+    name: str
+    endless: bool  # one maker serves any number of envs; otherwise there is one per env
+
+    def make(self, index: int) -> gym.Env:
+        env = self.makers[0 if self.endless else index]()
+        if isinstance(env, KernelWorld):
+            env = KernelEnv(env)
+        if not isinstance(env, gym.Env):
+            hint = " (for a PettingZoo env use rookery.pettingzoo.make_vec)" if hasattr(env, "possible_agents") else ""
+            raise WorldError(f"{self.name} should build a gymnasium.Env, but it returned {_describe(env)}{hint}")
+        return env
+
+
+@dataclass(frozen=True)
+class Registered:
+    """`gymnasium.make` without the two wrappers whose work the engine does itself, and faster: the passive checker
+    (every observation is checked) and the order enforcer (no env is stepped before a reset). 0.5 us a step each."""
+
+    spec: gym.envs.registration.EnvSpec
+    kwargs: dict[str, Any]
+
+    def __call__(self) -> gym.Env:
+        spec = copy.deepcopy(self.spec)
+        spec.order_enforce = False
+        if spec.entry_point in KERNEL_ENVS:  # the name of a world is good where it is registered, which a worker is not
+            spec.kwargs["world"] = registered_world(spec.kwargs["world"])
+        return gym.make(spec, disable_env_checker=True, **self.kwargs)
+
+
+@dataclass(frozen=True)
+class FileWorld:
+    """An env class or function in a Python file that need not be importable by name."""
+
+    path: str
+    attribute: str
+    kwargs: dict[str, Any]
+
+    def __call__(self) -> Any:
+        return world_in(self.path, self.attribute)(**self.kwargs)
+
+
+@dataclass(frozen=True)
+class CallWith:
+    """A callable with its keyword arguments."""
+
+    function: Callable[..., Any]
+    kwargs: dict[str, Any]
+
+    def __call__(self) -> Any:
+        return self.function(**self.kwargs)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A kernel world that is there already; its envs share it, as it holds no state."""
+
+    world: KernelWorld
+
+    def __call__(self) -> KernelWorld:
+        return self.world
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel world, for the backends that compile it."""
+
+    world: KernelWorld
+    render_mode: str | None = None
+    spec: Any = None
+
+
+def kernel_of(source: EnvFactory, build: bool = False) -> Kernel | None:
+    """The kernel world behind a source, if that is what it is. Any function may make one: to find out, `build` it."""
+    maker = source.makers[0]
+    if not source.endless:
+        return None
+    if isinstance(maker, Registered):
+        if maker.spec.entry_point not in KERNEL_ENVS or maker.spec.additional_wrappers:
+            return None
+        kwargs: dict[str, Any] = {**maker.spec.kwargs, **maker.kwargs}
+        limit, mode = kwargs.pop("max_episode_steps", maker.spec.max_episode_steps), kwargs.pop("render_mode", None)
+        if kwargs.pop("plain", False):  # wants to be run as it stands, env by env
+            return None
+        world = find_world(registered_world(kwargs.pop("world")), kwargs)
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise OptionError(f"max_episode_steps should be a positive integer, got {limit!r:.60}")
+        if limit is not None:  # as Gymnasium's TimeLimit, which would come on top of the world's own
+            world.values["time_limit"] = min(limit, world.values["time_limit"] or limit)
+        return Kernel(world, mode, maker.spec)
+    if isinstance(maker, CallWith) and isinstance(maker.function, type) and issubclass(maker.function, KernelWorld):
+        return Kernel(maker())
+    if isinstance(maker, Finished):
+        return Kernel(maker.world)
+    if isinstance(maker, FileWorld):
+        found = world_in(maker.path, maker.attribute)
+        return Kernel(maker()) if isinstance(found, type) and issubclass(found, KernelWorld) else None
+    made = maker() if build else None
+    return Kernel(made) if isinstance(made, KernelWorld) else None
+
+
+def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | None = None) -> EnvFactory:
+    """Check what can be checked without building an env, and return the builder."""
+    if not isinstance(kwargs, (dict, NoneType)):
+        raise OptionError(f"env_kwargs should be a dict of keyword arguments, got {kwargs!r}")
+    kwargs = dict(kwargs or {})
+    if isinstance(world, EnvFactory):
+        return world
+    if isinstance(world, (str, gym.envs.registration.EnvSpec)):
+        return _named(world, kwargs)
+    if isinstance(world, gym.Env):
+        raise WorldError(
+            f"got an env instance, {_describe(world)}: many copies are needed, so give its class, "
+            "or a function that builds one, such as `lambda: MyEnv()`"
+        )
+    if isinstance(world, KernelWorld):
+        if kwargs:
+            raise WorldError(f"env_kwargs {', '.join(kwargs)} were given beside a finished world; give its class")
+        return EnvFactory((Finished(world),), world.name, endless=True)
+    if callable(world):
+        return EnvFactory((CallWith(world, kwargs),), getattr(world, "__name__", repr(world)), endless=True)
+    if isinstance(world, Sequence) and world:
+        return _listed(world, num_envs, kwargs)
+    raise WorldError(
+        f"{world!r} is not a world: give a Gymnasium id, a class, a callable, 'file.py:MyEnv' or a list of callables"
+    )
+
+
+def world_in(path: str, attribute: str) -> Callable[..., Any]:
+    """The class or function `attribute` of a file, if it is a world or a function that was written to make one: not
+    everything that can be called should be."""
+    found = getattr(load_file(path), attribute, None)
+    inner = found.func if isinstance(found, functools.partial) else found
+    is_world = issubclass(inner, (gym.Env, KernelWorld)) if isinstance(inner, type) else written_in(path, inner)
+    if not is_world:
+        raise WorldError(
+            f"{path}:{attribute} is no world: it should be a class derived from gymnasium.Env or KernelWorld, or a "
+            "function in that file that returns one"
+        )
+    return found  # type: ignore[return-value]
+
+
+def written_in(path: str, found: Any) -> bool:
+    """Whether a class or function was written in this file, one of the user's own, and not only imported there."""
+    own = getattr(found, "__module__", None) == module_name(path)
+    return callable(found) and own and not INSTALLED.search(str(Path(path).resolve()))
+
+
+def module_name(path: str) -> str:
+    """What a file is called once it is imported: the same in every process (`hash` is not), since objects of its
+    classes travel between them by it."""
+    file = Path(path).resolve()
+    return f"rookery_file_{file.stem}_{zlib.crc32(str(file).encode()):x}"
+
+
+def load_file(path: str) -> ModuleType:
+    """Import a Python file by path, once per process; its folder becomes importable, as when it is run."""
+    file, name = Path(path).resolve(), module_name(path)
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None or _is_of_python(file):
+        raise WorldError(f"{path}: is not imported: it should be a Python file of yours, whose name ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))
+    sys.modules[name] = module
+    _being_imported.append(str(file))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    finally:
+        _being_imported.pop()
+    return module
+
+
+def _is_of_python(file: Path) -> bool:
+    """Whether a file belongs to Python itself, where there are no worlds, but functions that do anything."""
+    place = str(file)
+    return not INSTALLED.search(place) and (place.startswith(STDLIB) or bool(LIBRARY.search(place)))
+
+
+def being_imported() -> str | None:
+    """The file of a world that is being imported just now: whatever it starts would be started for every worker."""
+    return _being_imported[-1] if _being_imported else None
+
+
+def _named(world: Any, kwargs: dict[str, Any]) -> EnvFactory:
+    if isinstance(world, str) and ".py:" in world:
+        path, _, attribute = world.rpartition(":")
+        if not os.path.isfile(path):
+            raise WorldError(f"{world!r}: there is no file {path!r}")
+        module = load_file(path)
+        if not callable(getattr(module, attribute, None)):
+            envs = [name for name, item in vars(module).items() if isinstance(item, type) and issubclass(item, gym.Env)]
+            raise WorldError(f"{world!r}: {path} has no class or function {attribute!r}; envs in it: {envs or 'none'}")
+        world_in(path, attribute)
+        return EnvFactory((FileWorld(str(Path(path).resolve()), attribute, kwargs),), world, endless=True)
+    spec = _find_spec(world) if isinstance(world, str) else world
+    if "world" in kwargs and spec.entry_point in KERNEL_ENVS:
+        raise WorldError(f"{spec.id}: an option cannot name another world, got world={kwargs['world']!r:.60}")
+    return EnvFactory((Registered(spec, kwargs),), spec.id, endless=True)
+
+
+def _find_spec(world: str) -> gym.envs.registration.EnvSpec:
+    """The spec behind an id, which workers can use even if it was registered by the caller's own script. An unknown
+    id is refused here, before any process starts, with the nearest known ones."""
+    try:
+        return gym.spec(world)
+    except ModuleNotFoundError as error:
+        raise WorldError(f"{world!r}: a module it needs cannot be imported ({error})") from None
+    except gym.error.Error as error:
+        near = difflib.get_close_matches(world, list(gym.registry), n=3, cutoff=0.6)
+        hint = f"; did you mean {' or '.join(near)}?" if near else f" ({error})"
+        raise WorldError(f"{world!r} is not a registered Gymnasium id{hint}") from None
+
+
+def _listed(world: Sequence[Any], num_envs: int | None, kwargs: dict[str, Any]) -> EnvFactory:
+    for k, item in enumerate(world):
+        if not callable(item) or isinstance(item, gym.Env):
+            raise WorldError(f"item {k} of the list of worlds should be a callable, got {_describe(item)}")
+    if num_envs is not None and num_envs != len(world):
+        raise WorldError(f"num_envs={num_envs}, but the list holds {len(world)} worlds; leave num_envs out")
+    makers = tuple(CallWith(item, kwargs) for item in world)
+    return EnvFactory(makers, f"a list of {len(world)} worlds", endless=False)
+
+
+def _describe(item: Any) -> str:
+    return f"{type(item).__module__}.{type(item).__qualname__}"

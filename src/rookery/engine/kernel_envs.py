@@ -1,0 +1,199 @@
+"""What can be asked of a kernel world's envs besides stepping them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from rookery.engine import seeding
+from rookery.engine.env_factory import Kernel
+from rookery.engine.failure import Failure
+from rookery.engine.stepper import StepReport
+from rookery.engine.worker_envs import Facts
+from rookery.errors import OptionError
+from rookery.kernel.env_arrays import EnvArrays
+from rookery.kernel.env_loop import FAULT, NEXT_STEP, OVER, RESET_NEXT, RUNNING, SAME_STEP
+from rookery.kernel.kernel_env import KernelEnv
+from rookery.kernel.runner import Runner, seed_key
+from rookery.kernel.world import KernelWorld
+
+
+class KernelEnvs:
+    """Resets envs, restarts them, and shows each of them as a Gymnasium env where that is asked for."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel, self.world = kernel, kernel.world
+        self._views: dict[int, KernelEnv] = {}
+        self._waiting: dict[int, dict[str, Any]] = {}  # parameters for the next episodes of some envs
+        self._taken_up: dict[int, dict[str, Any]] = {}
+
+    def facts(self) -> Facts:
+        world = self.world
+        return Facts(
+            deepcopy(world.observation_space), deepcopy(world.action_space), dict(world.metadata),
+            self._kernel.render_mode, self._kernel.spec, (False, False),
+        )  # fmt: skip
+
+    def attach(self, arena: EnvArrays, runner: Runner) -> None:
+        self.arena, self._runner = arena, runner
+        self._views.clear()
+
+    # --- episodes -----------------------------------------------------------------------------------------------
+
+    def begin(self, envs: np.ndarray, seeds: Sequence[int | None]) -> int:
+        """Start episodes in these envs. Those with a seed start a new life; so do those that have had none."""
+        self.take_up(envs.tolist())
+        states = self.arena.states
+        for env in envs.tolist():
+            seed = seeds[env]
+            if seed is None and states["seed"][env] == states["episode"][env] == 0:
+                seed = seeding.fresh_entropy()
+            if seed is not None:
+                states[env] = np.zeros((), states.dtype)
+                states["seed"][env] = seed_key(seed)
+        return self._runner.begin(envs)
+
+    def restart(self, row: int, seed: int, announce: bool) -> list[StepReport]:
+        """Begin anew after a fault; the lost episode ends as truncated in the step that broke it."""
+        arena, agents = self.arena, self.world.num_agents
+        env = row // agents
+        rows = range(env * agents, (env + 1) * agents)
+        report = StepReport()
+        if self.begin(np.array([env]), {env: seed}) & FAULT:  # type: ignore[arg-type]
+            report.failures.append(Failure(row, "reset", self._runner.error_of(env)))
+            return [report]
+        if not announce:
+            return [report]
+        arena.truncated[rows] = True
+        mode = self._runner.mode
+        for r in rows:
+            report.infos.append((r, {"restarted": True}))
+            if mode == SAME_STEP:
+                report.final_infos.append((r, {"restarted": True}))
+        if mode == SAME_STEP:
+            arena.finals[rows] = arena.observations[rows]
+        else:
+            arena.states["stage"][env] = RESET_NEXT if mode == NEXT_STEP else OVER
+        return [report]
+
+    def begin_again(self, ended: np.ndarray) -> int:
+        """Begin the episodes that have just begun by themselves once more, where other parameters were waiting for
+        them: to be the same as if these had been there in time."""
+        arena, agents = self.arena, self.world.num_agents
+        envs = [env for env in self._waiting if ended[env * agents]]
+        if not envs:
+            return 0
+        self.take_up(envs)
+        if self._runner.mode != SAME_STEP:
+            return 0
+        rows = (np.array(envs)[:, None] * agents + np.arange(agents)).ravel()
+        told = [(array, array[rows]) for array in (arena.rewards, arena.terminated, arena.truncated)]
+        arena.states["episode"][envs] -= 1
+        outcome = self._runner.begin(envs)
+        for array, values in told:
+            array[rows] = values
+        return outcome
+
+    # --- parameters ---------------------------------------------------------------------------------------------
+
+    def wait_with(self, options: Mapping[int, dict[str, Any]]) -> None:
+        """Keep parameters for the next episodes of some envs."""
+        for env, values in options.items():
+            self.world.encode(values)  # a wrong one is told of now
+            if self._taken_up.get(env) == values:
+                self._waiting.pop(env, None)
+            else:
+                self._waiting[env] = dict(values)
+        between = [env for env in options if self.arena.states["stage"][env] != RUNNING]
+        self.take_up(between)  # no episode is under way there
+
+    def take_up(self, envs: Sequence[int]) -> None:
+        """Set the parameters that were waiting for these envs."""
+        due = [env for env in envs if env in self._waiting] if self._waiting else []
+        for env in due:
+            values = self._waiting.pop(env)
+            self.set_parameters(np.array([env]), values)
+            self._taken_up[env] = values
+
+    def forget_taken_up(self, envs: np.ndarray | None = None) -> None:
+        """Parameters have been set in another way."""
+        for env in list(self._taken_up) if envs is None else envs.tolist():
+            self._taken_up.pop(env, None)
+
+    def set_parameters(self, envs: np.ndarray, values: dict[str, Any]) -> None:
+        arena = self.arena
+        if self._taken_up:
+            self.forget_taken_up(envs)
+        for name, encoded in encode_many(self.world, values, len(envs)).items():
+            if np.ndim(encoded) or len(envs) < arena.num_envs:
+                self.spread_params()
+            arena.params[name][envs if len(arena.params) > 1 else 0] = encoded
+
+    def spread_params(self) -> None:
+        """Give every env parameters of its own, if all share one record."""
+        if len(self.arena.params) < self.arena.num_envs:
+            self.arena.spread_params()
+            self._runner.refresh()
+            self._views.clear()  # they look at the record that all shared
+
+    # --- envs as objects ----------------------------------------------------------------------------------------
+
+    def call(self, rows: Sequence[int], name: str, args: tuple, kwargs: dict) -> dict[int, Any]:
+        def ask(view: KernelEnv) -> Any:
+            found = view.get_wrapper_attr(name)
+            return found(*args, **kwargs) if callable(found) else found
+
+        return self._each(rows, ask)
+
+    def set_attr(self, rows: Sequence[int], name: str, values: Sequence[Any]) -> dict[int, Any]:
+        """Parameters are the attributes that can be set."""
+        for row, value in zip(rows, values, strict=True):
+            self.set_parameters(np.array([row // self.world.num_agents]), {name: value})
+        return dict.fromkeys(rows)
+
+    def is_wrapped(self, rows: Sequence[int], wrapper: type) -> dict[int, bool]:
+        return dict.fromkeys(rows, False)
+
+    def _each(self, rows: Sequence[int], ask: Callable[[KernelEnv], Any]) -> dict[int, Any]:
+        return {row: ask(self._view(row // self.world.num_agents)) for row in rows}
+
+    def _view(self, env: int) -> KernelEnv:
+        """One env of the batch as an object, over the batch's own memory."""
+        if env not in self._views:
+            self._views[env] = KernelEnv.over(self.arena.view(env), self._kernel.render_mode, self._runner)
+        return self._views[env]
+
+
+def encode_many(world: KernelWorld, values: dict[str, Any], count: int) -> dict[str, Any]:
+    """Parameters as numbers, or as arrays of `count` numbers where one was given for each env. What is named counts
+    more than what something else brings along, as a mode its time limit."""
+    shared = {name: value for name, value in values.items() if isinstance(value, str) or np.ndim(value) == 0}
+    encoded: dict[str, Any] = dict(world.encode(shared))
+    for name in values.keys() - shared.keys():
+        if len(values[name]) != count:
+            raise OptionError(f"{name!r} needs one value, or one for each of {count} envs, got {len(values[name])}")
+        each = [world.encode({name: item}) for item in values[name]]
+        own = world.aliases.get(name, name)
+        for key in each[0]:
+            if key == own or key not in shared:
+                encoded[key] = np.array([numbers[key] for numbers in each])
+    return encoded
+
+
+def env_numbers(envs: Any, count: int) -> np.ndarray:
+    """Which envs are meant: all, some by number, or those that are True in a mask."""
+    if envs is None:
+        return np.arange(count)
+    numbers = np.atleast_1d(np.asarray(envs))
+    if not numbers.size:
+        return np.arange(0)
+    if numbers.dtype == np.bool_ and numbers.shape == (count,):
+        return np.flatnonzero(numbers)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or len(np.unique(numbers)) != len(numbers):
+        raise OptionError(f"envs should be distinct numbers, or a mask of {count} bools, got {envs!r}")
+    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < count:
+        raise OptionError(f"envs should be numbers below {count}, got {envs!r}")
+    return numbers

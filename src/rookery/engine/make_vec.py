@@ -1,0 +1,231 @@
+"""`make_vec`: from a world and a few wishes to a running engine."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.vector import AutoresetMode
+
+from rookery.console import say
+from rookery.engine.autotune import Choice, choose
+from rookery.engine.engine import Engine
+from rookery.engine.env_factory import EnvFactory, kernel_of, resolve
+from rookery.engine.machine import usable_cores
+from rookery.engine.probe import probe
+from rookery.engine.settings import Settings, autoreset, one_of, plain_int, positive_int
+from rookery.errors import OptionError, RookeryError, StepTimeout
+
+KERNEL_ENVS = 1024  # if nobody says how many: enough to fill a few cores, few enough to stay in their caches
+
+# Backends are found by name and imported when used.
+BACKENDS = {
+    "serial": "rookery.engine.serial:SerialEngine",
+    "thread": "rookery.engine.thread:ThreadEngine",
+    "process": "rookery.engine.process:ProcessEngine",
+    "kernel": "rookery.engine.kernel:KernelEngine",
+    "cuda": "rookery.engine.cuda:CudaEngine",
+}
+
+
+def make_vec(
+    world: Any,
+    num_envs: int | None = None,
+    backend: str = "auto",
+    workers: int | None = None,
+    *,
+    batch_size: int | None = None,
+    groups: int = 1,
+    start_method: str | None = None,
+    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    copy: bool | None = None,
+    step_timeout: float | None = None,
+    on_failure: str = "raise",
+    max_restarts: int = 3,
+    restart_window: float = 60.0,
+    bad_values: str = "raise",
+    isolate_random: bool | None = None,
+    close_timeout: float = 5.0,
+    pin: bool | None = None,
+    bounds: bool = False,
+    env_kwargs: dict[str, Any] | None = None,
+    n_envs: int | None = None,
+) -> Engine:
+    """Many copies of `world` as one `gymnasium.vector.VectorEnv`.
+
+    Args:
+        world: A Gymnasium id, a class (of an env or a `KernelWorld`), any callable that builds an env (lambdas and
+            closures too), `"file.py:MyEnv"`, or a list of callables, one per env.
+        num_envs: How many envs; None finds out by measuring for a moment. `n_envs` is the same.
+        backend: "serial", "thread", "process"; for kernel worlds also "kernel" (compiled, on CPU threads) and "cuda"
+            (on a GPU, with torch tensors: see `rookery.engine.cuda.CudaEngine`); or "auto": "kernel" for a kernel
+            world, else processes where they are faster than the serial loop.
+        workers: How many workers (threads, for a kernel world) share the envs, in any split; None finds out.
+        batch_size: `recv()` returns the first so many envs to finish, so that one slow env does not hold the others.
+        groups: Divide the envs into groups (`envs.groups`) that are stepped in turns, for overlap with a policy.
+        start_method: "spawn", "forkserver" or "fork"; None chooses. No main guard is needed for any of them.
+        autoreset_mode: Gymnasium's NEXT_STEP, SAME_STEP or DISABLED.
+        copy: False returns views of the observations, valid until the same envs are stepped again. None is False for
+            backend "cuda", and True for the others.
+        step_timeout: Seconds after which a step counts as hung. Backend "process" kills its worker; backend "kernel"
+            stops the world's loops and raises `StepTimeout`.
+        on_failure: "raise", or "restart": a failed env or dead worker is replaced, and its envs come back `truncated`
+            with `info["restarted"]`.
+        max_restarts: How many restarts of one env or worker are allowed within `restart_window` seconds.
+        restart_window: See `max_restarts`.
+        bad_values: What to do about NaN, infinity or values outside the observation space: "raise", "restart", "finite"
+            (raise on NaN and infinity, and accept numbers beyond the space's bounds and other floats) or
+            "allow" (which also lets observations be cast to their space's dtype).
+        isolate_random: Give each env its own `random` and `numpy.random`; None does so where the env's code uses them.
+        close_timeout: Seconds that `close()` may take before workers are killed.
+        pin: Tie workers to cores; None does so where there are as many workers as cores.
+        bounds: For kernel worlds: check every index of compiled code, and name the line of one that is out of bounds.
+            Several times slower; to try a world, not to train on it.
+        env_kwargs: Keyword arguments for the world.
+
+    Example:
+        >>> import rookery
+        >>> envs = rookery.make_vec("CartPole-v1", num_envs=3, backend="serial")
+        >>> observations, infos = envs.reset(seed=42)
+        >>> observations, rewards, terminated, truncated, infos = envs.step([0, 1, 0])
+        >>> rewards
+        array([1., 1., 1.])
+        >>> envs.close()
+    """
+    num_envs, workers = plain_int(_same_thing(num_envs, n_envs)), plain_int(workers)
+    batch_size, groups = plain_int(batch_size), plain_int(groups)
+    mode = autoreset(autoreset_mode)
+    one_of("backend", backend, ("auto", *BACKENDS))
+    for name, value in (("num_envs", num_envs), ("workers", workers)):
+        if value is not None:
+            positive_int(name, value)
+    if step_timeout is not None and backend in ("serial", "thread", "cuda"):
+        raise OptionError(
+            f"step_timeout needs backend='process' or 'kernel': a hung step in {backend!r} cannot be stopped"
+        )
+    source = resolve(world, num_envs, env_kwargs)
+    if bounds:
+        backend = _with_bounds(source, backend)
+    num_envs = num_envs if source.endless else len(source.makers)
+
+    copies = backend != "cuda" if copy is None else copy
+
+    def settings(envs: int, staff: int) -> Settings:
+        return Settings(
+            num_envs=envs, workers=staff, batch_size=batch_size, groups=groups, start_method=start_method,
+            autoreset_mode=mode, copy=copies, step_timeout=step_timeout, on_failure=on_failure,
+            max_restarts=max_restarts, restart_window=restart_window, bad_values=bad_values,
+            isolate_random=isolate_random, close_timeout=close_timeout, pin=pin, bounds=bounds,
+        )  # fmt: skip
+
+    settings(num_envs or 10**9, workers or 1)  # refuse bad options before anything starts
+    if step_timeout is not None and backend == "auto" and kernel_of(source) is None:
+        backend = "process"
+    at_least = max(batch_size or 1, groups)
+    choice = _settle(source, num_envs, workers, backend, start_method, at_least, step_timeout)
+    return _build(source, choice, settings(choice.num_envs, choice.workers))
+
+
+def plan(
+    world: Any,
+    num_envs: int | None = None,
+    backend: str = "auto",
+    workers: int | None = None,
+    start_method: str | None = None,
+    env_kwargs: dict[str, Any] | None = None,
+) -> Choice:
+    """What `make_vec` would take for what is left open, measured where it must be; nothing stays running."""
+    return _settle(resolve(world, num_envs, env_kwargs), num_envs, workers, backend, start_method)
+
+
+def get_recommended_n_envs(world: Any = None) -> int:
+    """How many envs to run: by the cores alone, or measured if a world is given."""
+    return usable_cores() if world is None else choose(probe(resolve(world))).num_envs
+
+
+def _settle(
+    source: EnvFactory,
+    num_envs: int | None,
+    workers: int | None,
+    backend: str,
+    method: str | None,
+    at_least: int = 1,
+    step_timeout: float | None = None,
+) -> Choice:
+    """Measure only what was left open."""
+    if backend in ("kernel", "cuda") or (backend == "auto" and kernel_of(source) is not None):
+        backend, count = "kernel" if backend == "auto" else backend, num_envs or max(KERNEL_ENVS, at_least)
+        return Choice(backend, count, min(workers or usable_cores(), count), "")
+    _hint_at_twin(source.name)
+    if num_envs is not None and backend == "serial":
+        return Choice(backend, num_envs, workers or 1, "")
+    if num_envs is not None and workers is not None and backend != "auto":
+        return Choice(backend, num_envs, workers, "")
+    if num_envs is not None and workers is not None and workers > num_envs:
+        raise OptionError(f"workers={workers} is more than num_envs={num_envs}; a worker needs at least one env")
+    if num_envs == 1 and backend == "auto":
+        return Choice("serial", 1, 1, "")
+    try:
+        cost = probe(source, method, step_timeout=step_timeout)
+    except Exception as error:
+        if isinstance(error, StepTimeout) or getattr(error, "env_phase", "") == "step":
+            return _unmeasured(error, num_envs, workers, backend, at_least)
+        if isinstance(error, OSError):
+            return _cannot_start(error, num_envs or max(usable_cores(), at_least))
+        raise
+    choice = choose(cost, num_envs, workers, backend, at_least=at_least)
+    say(choice.reason)
+    return choice
+
+
+def _with_bounds(source: EnvFactory, backend: str) -> str:
+    """Which backend checks indices; refuses those that cannot."""
+    if backend not in ("auto", "kernel") or kernel_of(source, build=True) is None:
+        raise OptionError("bounds=True checks the compiled code of kernel worlds: it needs one, and backend='kernel'")
+    return "kernel"
+
+
+def _unmeasured(error: Exception, num_envs: int | None, workers: int | None, backend: str, at_least: int) -> Choice:
+    """A worker for each core. Random actions were our idea: an env may refuse them and do well with a policy's."""
+    count = num_envs or max(2 * usable_cores(), workers or 1, at_least)
+    backend = "process" if backend == "auto" else backend
+    staff = 1 if backend == "serial" else workers or min(usable_cores(), count)
+    why = f"not measured, as a step with a random action raised {type(error).__name__}: {error}"
+    choice = Choice(backend, count, staff, f"backend={backend!r}, num_envs={count}, workers={staff}: {why}")
+    say(choice.reason)
+    return choice
+
+
+@cache
+def _hint_at_twin(name: str) -> None:
+    """The engine never swaps the world; it tells that there is a quicker one. Once is enough."""
+    twin = f"rookery/{name}"
+    if twin in gym.registry:
+        say(f"{name} has a twin that is compiled and far quicker: rookery.make_vec({twin!r})")
+
+
+def _build(source: EnvFactory, choice: Choice, settings: Settings) -> Engine:
+    module, _, name = BACKENDS[choice.backend].partition(":")
+    engine = getattr(import_module(module), name)
+    try:
+        return engine(source, settings)
+    except OSError as error:
+        if choice.backend != "process":
+            raise
+        return _build(source, _cannot_start(error, choice.num_envs), settings)
+
+
+def _cannot_start(error: OSError, count: int) -> Choice:
+    """The serial loop instead, unless the error is one of ours or of an env, which carries its number."""
+    if isinstance(error, RookeryError) or hasattr(error, "env_index"):
+        raise error
+    say(f"worker processes cannot be started here ({error}); falling back to the serial backend with {count} envs")
+    return Choice("serial", count, 1, "")
+
+
+def _same_thing(num_envs: int | None, n_envs: int | None) -> int | None:
+    if num_envs is not None and n_envs is not None and num_envs != n_envs:
+        raise OptionError(f"num_envs={num_envs} and n_envs={n_envs} are two names of one option; give one of them")
+    return n_envs if num_envs is None else num_envs

@@ -1,0 +1,163 @@
+"""Writing observations into their columns, and refusing those that do not belong there."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from rookery.engine.batch import Columns
+from rookery.engine.layout import SpaceLeaf, split
+from rookery.engine.loops import COMPILED, inside
+from rookery.errors import BadValue, RookeryError, SpaceError
+
+SPREAD_BYTES = 1 << 16
+QUICK = [np.dtype(kind) for kind in ("f4", "f8", "i8")]  # what `inside` takes
+ADVICE = "mend the space or the env, or accept it with bad_values='allow'"
+
+
+class Observer:
+    """Writes the observations of envs [low, high). `strict` refuses casts and out-of-space values; "finite" refuses NaN
+    and infinity, and choices that do not exist."""
+
+    def __init__(self, columns: Columns, low: int, high: int, strict: bool | str) -> None:
+        self.space, self.leaves, self.strict = columns.space, columns.leaves, strict
+        self.low, self.high = low, high
+        self.columns = columns.columns
+        # One array view per env and leaf: `row[...] = value` costs 0.09 us, `column[i] = value` 0.16 us.
+        self._rows = [
+            None if leaf.dtype is None else [column[r : r + 1].reshape(leaf.shape) for r in range(low, high)]
+            for leaf, column in zip(self.leaves, self.columns, strict=True)
+        ]
+        self._bounds = [
+            Bounds(leaf, column[low:high], finite=strict == "finite")
+            for leaf, column in zip(self.leaves, self.columns, strict=True)
+            if strict and leaf.dtype is not None and Bounds.needed(leaf)
+        ]
+        flat = len(self.leaves) == 1 and not self.leaves[0].path and self.leaves[0].dtype is not None
+        # The common case of a space that is one array, for the stepping loop to inline.
+        self.flat_rows = self._rows[0] if flat else None
+        self.flat_shape, self.flat_dtype = (self.leaves[0].shape, self.leaves[0].dtype) if flat else ((), None)
+        self.objects: list[tuple[int, int, Any]] = []  # (leaf, row, value) written since last taken
+
+    def put(self, i: int, observation: Any) -> None:
+        """Write the observation of the i-th env here."""
+        for k, (leaf, value) in enumerate(zip(self.leaves, split(self.space, observation), strict=True)):
+            if leaf.dtype is None:
+                self._put_object(k, i, leaf, value)
+            else:
+                self._put_array(k, i, leaf, value)
+
+    def _put_array(self, k: int, i: int, leaf: SpaceLeaf, value: Any) -> None:
+        try:
+            array = np.asarray(value)
+        except ValueError:
+            raise SpaceError(f"observation{leaf.name} should be {_expected(leaf)}, got a ragged sequence") from None
+        if array.shape != leaf.shape:
+            raise SpaceError(f"observation{leaf.name} should be {_expected(leaf)}, got shape {array.shape}")
+        # Python numbers carry no dtype of their own, so they only have to be of the right kind.
+        assert leaf.dtype is not None
+        rule: Any = "safe" if self.strict is True and hasattr(value, "dtype") else "same_kind"
+        if array.dtype != leaf.dtype and not np.can_cast(array.dtype, leaf.dtype, rule):
+            raise SpaceError(
+                f"observation{leaf.name} should be {_expected(leaf)}, got dtype {array.dtype}: return "
+                f"observation.astype('{leaf.dtype}'), or accept casts with bad_values='allow'"
+            )
+        self._rows[k][i][...] = array  # type: ignore[index]
+
+    def _put_object(self, k: int, i: int, leaf: SpaceLeaf, value: Any) -> None:
+        if self.strict and not leaf.space.contains(value):
+            raise SpaceError(f"observation{leaf.name} is not in {leaf.space}: got {value!r}")
+        value = copy.deepcopy(value)  # an env may fill the same object again
+        self.columns[k][self.low + i] = value
+        self.objects.append((k, self.low + i, value))
+
+    def clean(self) -> bool:
+        """Whether all observations here lie in their space."""
+        for bounds in self._bounds:  # noqa: SIM110 - a generator would cost as much again as the check
+            if bounds.broken():
+                return False
+        return True
+
+    def problems(self) -> dict[int, RookeryError]:
+        """Envs (by position) whose observation lies outside its space, with the error that says how."""
+        found: dict[int, RookeryError] = {}
+        for bounds in self._bounds:
+            if bounds.broken():
+                for i, error in bounds.diagnose().items():
+                    found.setdefault(i, error)
+        return found
+
+    def problem(self, i: int) -> RookeryError | None:
+        """The same for a single env."""
+        return None if self.clean() else self.problems().get(i)
+
+
+class Bounds:
+    """One column's limits. Without compiled code, the check of a whole worker's rows takes two comparisons and a byte
+    search, 1 us."""
+
+    def __init__(self, leaf: SpaceLeaf, rows: np.ndarray, finite: bool = False) -> None:
+        self.leaf, self.rows = leaf, rows
+        self.low, self.high = _limits(leaf, finite)
+        if rows.nbytes <= SPREAD_BYTES:  # limits of the full shape compare at 0.4 us; broadcasting takes 1.0
+            self.low, self.high = (np.broadcast_to(limit, rows.shape).copy() for limit in (self.low, self.high))
+        self._quick = COMPILED and rows.dtype in QUICK and self.low.shape == rows.shape
+        self._flags = bytearray(2 * rows.size)
+        self._above, self._below = np.frombuffer(self._flags, np.bool_).reshape(2, *rows.shape)
+
+    @staticmethod
+    def needed(leaf: SpaceLeaf) -> bool:
+        """Not where every value the dtype can hold is allowed, such as 8-bit images."""
+        if leaf.dtype is None or leaf.dtype == np.bool_:
+            return False
+        if np.issubdtype(leaf.dtype, np.integer):
+            low, high = _limits(leaf)
+            kind = np.iinfo(leaf.dtype)
+            return bool(np.any(low > kind.min) or np.any(high < kind.max))
+        return True
+
+    def broken(self) -> bool:
+        if self._quick:
+            return not inside(self.rows, self.low, self.high)
+        np.greater_equal(self.rows, self.low, out=self._above)
+        np.less_equal(self.rows, self.high, out=self._below)
+        return 0 in self._flags
+
+    def diagnose(self) -> dict[int, RookeryError]:
+        good = (self.rows >= self.low) & (self.rows <= self.high)
+        return {i: self._error(i, good[i]) for i in range(len(self.rows)) if not np.all(good[i])}
+
+    def _error(self, i: int, good: np.ndarray) -> RookeryError:
+        at = tuple(int(k) for k in np.argwhere(~np.atleast_1d(good))[0]) if self.leaf.shape else ()
+        value = self.rows[i][at]
+        where = f"observation{self.leaf.name}{list(at) if at else ''}"
+        if np.issubdtype(self.leaf.dtype, np.floating) and not np.isfinite(value):
+            return BadValue(f"{where} is {value}")
+        low, high = (np.broadcast_to(limit, self.rows.shape)[i][at] for limit in (self.low, self.high))
+        return SpaceError(f"{where} is {value}, outside its space [{low}, {high}]: {ADVICE}")
+
+
+def _limits(leaf: SpaceLeaf, finite: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest allowed value, in the column's dtype; unbounded floats end at the largest finite one,
+    so that the same comparison finds infinities and NaN. All floats do if only these are looked for (`finite`)."""
+    space = leaf.space
+    if isinstance(space, spaces.Discrete):
+        return np.asarray(space.start), np.asarray(space.start + space.n - 1)
+    if isinstance(space, spaces.MultiDiscrete):
+        return np.asarray(space.start), np.asarray(space.start + space.nvec - 1)
+    if isinstance(space, spaces.MultiBinary):
+        return np.asarray(0, leaf.dtype), np.asarray(1, leaf.dtype)
+    assert isinstance(space, spaces.Box)
+    if not np.issubdtype(leaf.dtype, np.floating):
+        return space.low, space.high
+    kind = np.finfo(leaf.dtype)  # type: ignore[arg-type]
+    if finite:
+        return np.full(leaf.shape, kind.min, leaf.dtype), np.full(leaf.shape, kind.max, leaf.dtype)
+    return np.maximum(space.low, kind.min), np.minimum(space.high, kind.max)
+
+
+def _expected(leaf: SpaceLeaf) -> str:
+    return f"of shape {leaf.shape} and dtype {leaf.dtype} ({leaf.space})"

@@ -1,0 +1,263 @@
+"""The envs of one worker and everything that can be asked of them, in whatever process or thread they live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+
+from rookery.engine import seeding
+from rookery.engine.batch import Batch
+from rookery.engine.env_factory import EnvFactory
+from rookery.engine.env_state import save_load
+from rookery.engine.env_state.wrapper_chain import wrapper_chain
+from rookery.engine.failure import Failed, Failure
+from rookery.engine.global_random import GlobalRandom, uses_global_random
+from rookery.engine.layout import leaves
+from rookery.engine.stepper import Slot, Stepper, StepReport
+from rookery.errors import SpaceError, UsageError
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the parent needs to know about a world, learnt from a worker's first env."""
+
+    observation_space: gym.Space
+    action_space: gym.Space
+    metadata: dict[str, Any]
+    render_mode: str | None
+    spec: Any
+    global_random: tuple[bool, bool]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A run of envs that is stepped as one: envs [low, high), announced in word `index` of go, done and status."""
+
+    index: int
+    worker: int
+    low: int
+    high: int
+
+
+class WorkerEnvs:
+    """Builds envs as told, keeps them, and steps them segment by segment."""
+
+    interruptible = False  # asked in the caller's own thread, a KeyboardInterrupt is the user's, not the env's
+
+    def __init__(self, source: EnvFactory, strict: bool | str = True, isolate: bool | None = None) -> None:
+        self._source, self._strict, self._isolate = source, strict, isolate
+        self.envs: dict[int, gym.Env] = {}
+        self.steppers: dict[int, Stepper] = {}
+        self._batch: Batch | None = None
+        self._private: dict[int, GlobalRandom] | None = None
+        self._facts: Facts | None = None
+        self._slots: list[Slot] = []
+        self._reset_options: dict[int, dict[str, Any]] = {}
+
+    # --- building -----------------------------------------------------------------------------------------------
+
+    def build(self, rows: Sequence[int], expected: tuple[gym.Space, gym.Space] | None = None) -> Facts:
+        """Build these envs; all must have the same spaces, and the `expected` ones if given."""
+        for row in rows:
+            with self.blame(row, "__init__"):
+                env = self._source.make(row)
+                if expected is None:
+                    leaves(env.observation_space), leaves(env.action_space)  # a clear error now if they cannot work
+                    expected = env.observation_space, env.action_space
+                _check_spaces(env, *expected)
+            self.envs[row] = env
+            if self._facts is None:
+                self._facts = self._learn(env)
+            if self._private is not None:
+                python, numpy = self._facts.global_random
+                self._private[row] = GlobalRandom(seeding.fresh_entropy(), python, numpy)
+        assert self._facts is not None
+        return self._facts
+
+    def _learn(self, env: gym.Env) -> Facts:
+        used = uses_global_random(env) if self._isolate is None else (self._isolate, self._isolate)
+        if any(used):
+            self._private = {}
+        mode = getattr(env, "render_mode", None)
+        return Facts(env.observation_space, env.action_space, dict(env.metadata), mode, env.spec, used)
+
+    def attach(self, batch: Batch, row_word: int, segments: Sequence[Segment]) -> None:
+        """Work on these arrays and segments from now on; envs outside them are closed."""
+        books = {s.low + i: s.books(i) for s in self.steppers.values() for i in range(len(s.envs))}
+        wanted = {row for s in segments for row in range(s.low, s.high)}
+        self.close([row for row in self.envs if row not in wanted])
+        self.steppers, self._batch, self._row_word = {}, batch, row_word
+        for segment in segments:
+            rows = range(segment.low, segment.high)
+            private = None if self._private is None else [self._private[row] for row in rows]
+            stepper = Stepper([self.envs[row] for row in rows], segment.low, self._strict, private)
+            stepper.attach(batch, batch.worker_words, row_word)
+            stepper.add_slots(self._slots)
+            stepper.reset_options = self._reset_options
+            stepper.reset_interruptible = self.interruptible
+            for i, row in enumerate(rows):
+                if row in books:
+                    stepper.load_books(i, books[row])
+            self.steppers[segment.index] = stepper
+
+    def take_actions(self, items: Sequence[tuple[int, int, Any]]) -> None:
+        """Actions that have no fixed size, as (leaf, env, value)."""
+        assert self._batch is not None
+        for leaf, row, value in items:
+            self._batch.actions.columns[leaf][row] = value
+
+    def set_slots(self, slots: Sequence[Slot]) -> None:
+        """Let these info keys travel in shared memory from the next step on."""
+        self._slots = list(slots)
+        for stepper in self.steppers.values():
+            stepper.add_slots(slots)
+
+    def reset_with(self, options: Mapping[int, dict[str, Any]]) -> None:
+        """Options for these envs' next resets, by row; those of other workers' envs do no harm."""
+        self._reset_options.update(options)
+
+    @property
+    def isolating(self) -> bool:
+        return self._private is not None
+
+    # --- asking -------------------------------------------------------------------------------------------------
+
+    def reset(self, rows: Sequence[int], seeds: Sequence[int | None], options: dict | None) -> list[StepReport]:
+        seed_of, reports = dict(zip(rows, seeds, strict=True)), []
+        for stepper in self.steppers.values():
+            positions = [row - stepper.low for row in self._rows(stepper) if row in seed_of]
+            if positions:
+                reports.append(stepper.reset(positions, [seed_of[stepper.low + i] for i in positions], options))
+        return reports
+
+    def restart(self, row: int, seed: int, announce: bool) -> list[StepReport]:
+        """Replace a broken env by a new one; `announce` tells of it in the step under way, else in the next."""
+        stepper, i = self._find(row)
+        if row in self.envs:
+            self.close([row])  # it is broken already: how its close() fares does not matter
+        self.build([row], None if self._facts is None else (self._facts.observation_space, self._facts.action_space))
+        if stepper.isolation is not None and self._private is not None:
+            stepper.isolation[i] = self._private[row]
+        stepper.replace(i, self.envs[row])
+        reports = [stepper.restart(i, seed)]
+        if announce and not reports[0].failures:
+            reports.append(stepper.announce_restart(i))
+        return reports
+
+    def revive(self, rows: Sequence[int], seeds: Sequence[int]) -> list[StepReport]:
+        """Start envs that stand in for those of a dead worker; their next step tells so."""
+        seed_of = dict(zip(rows, seeds, strict=True))
+        return [s.restart(row - s.low, seed_of[row]) for s in self.steppers.values() for row in self._rows(s)]
+
+    def call(self, rows: Sequence[int], name: str, args: tuple, kwargs: dict) -> dict[int, Any]:
+        """An attribute of each env or, if it is callable, its result."""
+
+        def ask(row: int) -> Any:
+            found = self._env(row).get_wrapper_attr(name)
+            return found(*args, **kwargs) if callable(found) else found
+
+        return self._each(rows, name, ask)
+
+    def set_attr(self, rows: Sequence[int], name: str, values: Sequence[Any]) -> dict[int, Any]:
+        value_of = dict(zip(rows, values, strict=True))
+        return self._each(rows, f"set_attr:{name}", lambda row: self._env(row).set_wrapper_attr(name, value_of[row]))
+
+    def is_wrapped(self, rows: Sequence[int], wrapper: type) -> dict[int, bool]:
+        return {row: any(isinstance(layer, wrapper) for layer in wrapper_chain(self.envs[row])) for row in rows}
+
+    def save(self, rows: Sequence[int], portable: bool = False) -> dict[int, dict[str, Any]]:
+        def snapshot(row: int) -> dict[str, Any]:
+            stepper, i = self._find(row)
+            private = None if self._private is None else self._private[row].state()
+            return {
+                "env": save_load.save(self._env(row), portable),
+                "books": stepper.books(i),
+                "global_random": private,
+            }
+
+        return self._each(rows, "get_state", snapshot)
+
+    def load(self, rows: Sequence[int], states: Sequence[dict[str, Any]]) -> dict[int, Any]:
+        state_of = dict(zip(rows, states, strict=True))
+
+        def restore(row: int) -> None:
+            stepper, i = self._find(row)
+            saved = state_of[row]
+            self.envs[row] = save_load.load(self.envs[row], saved["env"])
+            stepper.replace(i, self.envs[row])
+            stepper.load_books(i, saved["books"])
+
+        answers = self._each(rows, "set_state", restore)
+        for row, saved in state_of.items():  # only now: each env's call leaves behind the random state it began with
+            if self._private is not None and saved["global_random"] is not None:
+                self._private[row].load(saved["global_random"])
+        return answers
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Run a function in the worker, for measurements."""
+        return function(self, *args)
+
+    def close(self, rows: Sequence[int] | None = None) -> list[Failure]:
+        """Close envs, all of them by default; one that fails does not keep the others open."""
+        failures = []
+        for row in list(self.envs) if rows is None else rows:
+            try:
+                self.envs.pop(row).close()
+            except BaseException as error:  # noqa: BLE001
+                failures.append(Failure(row, "close", error))
+        return failures
+
+    # --- helpers ------------------------------------------------------------------------------------------------
+
+    def _rows(self, stepper: Stepper) -> range:
+        return range(stepper.low, stepper.low + len(stepper.envs))
+
+    def _env(self, row: int) -> gym.Env:
+        if row not in self.envs:
+            raise UsageError(f"env {row} failed and could not be built again")
+        return self.envs[row]
+
+    def _find(self, row: int) -> tuple[Stepper, int]:
+        for stepper in self.steppers.values():
+            if row in self._rows(stepper):
+                return stepper, row - stepper.low
+        raise KeyError(row)
+
+    def _each(self, rows: Sequence[int], phase: str, ask: Callable[[int], Any]) -> dict[int, Any]:
+        results = {}
+        for row in rows:
+            if self._batch is not None:  # say where we are: a time limit is for each env
+                self._batch.worker_words[self._row_word] = row
+            with self.blame(row, phase):
+                if self._private is None:
+                    results[row] = ask(row)
+                    continue
+                self._private[row].enter()
+                try:
+                    results[row] = ask(row)
+                finally:
+                    self._private[row].leave()
+        return results
+
+    @contextmanager
+    def blame(self, row: int, phase: str) -> Iterator[None]:
+        """Have what is raised here told as a failure of one env."""
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and self.interruptible:
+                raise
+            raise Failed(Failure(row, phase, error)) from error
+
+
+def _check_spaces(env: gym.Env, observation_space: gym.Space, action_space: gym.Space) -> None:
+    for kind, mine, first in (
+        ("observation", env.observation_space, observation_space),
+        ("action", env.action_space, action_space),
+    ):
+        if mine != first:
+            raise SpaceError(f"all envs of a batch need the same {kind} space: the first has {first}, this one {mine}")

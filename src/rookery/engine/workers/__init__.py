@@ -1,0 +1,1 @@
+"""Worker processes: starting them, talking to them, noticing that they died."""

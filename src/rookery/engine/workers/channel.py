@@ -1,0 +1,144 @@
+"""Messages between parent and worker: a socket that also carries file descriptors. For everything that is not hot."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import pickle
+import select
+import socket
+import struct
+import time
+from typing import Any
+
+import cloudpickle
+
+from rookery.engine.workers.held_interrupts import Undisturbed
+
+_HEADER = struct.Struct("<QB")  # length, number of descriptors
+_MAX_FDS = 8
+
+UNANSWERED = 0  # the number of a message that wants no answer
+
+
+class ChannelClosed(Exception):
+    """The other side is gone."""
+
+
+class ChannelTimeout(Exception):
+    """The other side did not answer in time."""
+
+
+class Channel:
+    """A pickled object at a time. `peer` is a descriptor that becomes readable when the other process dies."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.socket = sock
+        self.peer: int | None = None
+        # What has come of the next message. Kept here: Ctrl-C may fall in the middle of a long one.
+        self._header, self._fds = bytearray(), list[int]()
+        self._data: bytearray | None = None
+        self._filled = list[int]()
+
+    def send(self, message: Any, fds: tuple[int, ...] = (), timeout: float | None = None) -> None:
+        data = dumps(message)
+        self.socket.settimeout(timeout)
+        try:
+            self._send_header(_HEADER.pack(len(data), len(fds)), fds)
+            self.socket.sendall(data, socket.MSG_NOSIGNAL)
+        except TimeoutError:
+            self.break_off()
+            raise ChannelTimeout from None
+        except OSError as error:
+            raise ChannelClosed(str(error)) from None
+        except BaseException:  # from a signal's handler
+            self.break_off()
+            raise
+        finally:
+            self.socket.settimeout(None)
+
+    def _send_header(self, header: bytes, fds: tuple[int, ...]) -> None:
+        """As `socket.send_fds`, which takes no flags: a program may let SIGPIPE end it, but not for a dead worker."""
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        self.socket.sendmsg([header], rights, socket.MSG_NOSIGNAL)
+
+    def break_off(self) -> None:
+        """Let the other side see an end: of half a message it would wait for the rest for ever."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+    def receive(self, timeout: float | None = None) -> tuple[Any, list[int]]:
+        """The next message and the descriptors that came with it."""
+        data, fds = self.gather(timeout), self._fds
+        self._header, self._fds, self._data = bytearray(), [], None
+        return pickle.loads(data), fds  # noqa: S301 - from our own live process
+
+    def gather(self, timeout: float | None = None) -> bytearray:
+        """Wait until the next message is here as a whole; `receive` then has it at once."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while len(self._header) < _HEADER.size:
+            self._await(deadline)
+            with Undisturbed():  # between what was read and its place
+                self._read_header()
+        if self._data is None:
+            self._filled = []  # first: with new data and old counts, it would look as if it were here
+            self._data = bytearray(_HEADER.unpack(self._header)[0])
+        self._fill(memoryview(self._data), deadline)
+        return self._data
+
+    def _read_header(self) -> None:
+        try:
+            part, new, _, _ = socket.recv_fds(self.socket, _HEADER.size - len(self._header), _MAX_FDS)
+        except OSError as error:
+            raise ChannelClosed(str(error)) from None
+        if not part:
+            raise ChannelClosed("end of file")
+        self._header += part
+        self._fds += new
+
+    def _fill(self, view: memoryview, deadline: float | None) -> None:
+        while sum(self._filled) < len(view):
+            self._await(deadline)
+            try:
+                # One call in C, so that Ctrl-C cannot part what was read from its count.
+                self._filled.extend(map(self.socket.recv_into, (view[sum(self._filled) :],)))
+            except OSError as error:  # a killed process leaves a reset behind, not an end of file
+                raise ChannelClosed(str(error)) from None
+            if not self._filled[-1]:
+                raise ChannelClosed("end of file")
+
+    def _await(self, deadline: float | None) -> None:
+        """Wait for bytes, for the peer's death (whose last words are still read), or for the deadline."""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        if self.peer is not None:
+            poll.register(self.peer, select.POLLIN)
+        left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+        try:
+            ready = {fd for fd, _ in poll.poll(left)}
+        except OSError as error:
+            raise ChannelClosed(str(error)) from None
+        if not ready:
+            raise ChannelTimeout
+        if self.socket.fileno() not in ready:
+            raise ChannelClosed("the process died")
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def dumps(message: Any) -> bytes:
+    """By reference where possible, by value for what lives in a script or notebook."""
+    try:
+        return pickle.dumps(message, protocol=5)
+    except Exception:  # noqa: BLE001 - pickle fails in many ways; cloudpickle's own error is the one to show
+        return cloudpickle.dumps(message, protocol=5)
+
+
+def pair() -> tuple[Channel, socket.socket]:
+    """Our end as a channel, and the other end as a socket to give away."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    return Channel(ours), theirs

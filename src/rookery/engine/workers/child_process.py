@@ -1,0 +1,93 @@
+"""Child processes: fresh interpreters that run one of our modules, and that end when their parent does."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import cache
+from queue import SimpleQueue
+from typing import Any
+
+ONE_THREAD = {
+    name: "1"
+    for name in (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+    )
+}
+_BOOT = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[2])
+from rookery.engine.workers.{module} import main
+main(int(sys.argv[1]), {parent})
+"""
+
+
+def interpreter(module: str, theirs: socket.socket) -> subprocess.Popen:
+    """A fresh Python that runs `main` of one of our modules with this socket."""
+    fd = theirs.fileno()
+    code = _BOOT.format(module=module, parent=os.getpid())
+    path = [entry for entry in sys.path if isinstance(entry, str)]  # others, such as a Path, Python itself passes over
+    command = [sys.executable, "-c", code, str(fd), json.dumps(path)]
+    return from_lasting_thread(
+        lambda: subprocess.Popen(command, pass_fds=[fd], stdin=subprocess.DEVNULL, env={**os.environ, **ONE_THREAD})
+    )
+
+
+def settle_in(parent: int) -> None:
+    """What a child of ours does first: it dies with its parent (`parent` is the pid it should have), leaves Ctrl-C to
+    it, and takes over none of the program's own ways with signals."""
+    die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would keep us from learning how a child ended
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent dies."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os._exit(1)  # it died before we asked
+
+
+def from_lasting_thread(call: Callable[[], Any]) -> Any:
+    """Run `call` in a thread that lives as long as this process. The kernel ties "die with your parent" to the thread
+    that started the child: from a short-lived thread, the child would be killed when that thread ends."""
+    if threading.current_thread() is threading.main_thread():
+        return call()
+    future: Future[Any] = Future()
+    _lasting_thread().put((call, future))
+    return future.result()
+
+
+@cache
+def _lasting_thread() -> SimpleQueue[tuple[Callable[[], Any], Future[Any]]]:
+    """Where to leave work for it."""
+    calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+
+    def serve() -> None:
+        while True:  # a daemon thread ends with the process
+            call, future = calls.get()
+            try:
+                future.set_result(call())
+            except BaseException as error:  # noqa: BLE001 - handed to the caller
+                future.set_exception(error)
+
+    threading.Thread(target=serve, name="rookery-launcher", daemon=True).start()
+    return calls
+
+
+if hasattr(os, "register_at_fork"):  # threads are not forked
+    os.register_at_fork(after_in_child=_lasting_thread.cache_clear)

@@ -1,0 +1,32 @@
+"""The fork server: a fresh interpreter with everything imported, which forks one worker per request."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from rookery.engine.workers import worker
+from rookery.engine.workers.channel import Channel, ChannelClosed
+from rookery.engine.workers.child_process import settle_in
+from rookery.engine.workers.launcher import collect
+
+
+def main(fd: int, parent: int) -> None:
+    """Serve until the parent closes the channel."""
+    settle_in(parent)
+    channel = Channel(socket.socket(fileno=fd))
+    me = os.getpid()
+    while True:
+        try:
+            message, fds = channel.receive()
+        except ChannelClosed:
+            os._exit(0)
+        if message[0] == "fork":
+            pid = os.fork()
+            if pid == 0:
+                channel.close()
+                worker.main(fds[0], me)
+            os.close(fds[0])
+            channel.send(pid)
+        else:
+            channel.send(collect(message[1]))

@@ -1,0 +1,173 @@
+"""Compiled worlds on disk, found again by everything that went into them.
+
+The key is a hash over the code of every function the world calls, in whatever file it stands, over the constants they
+use, and over the compiler and the processor. So an edit anywhere is noticed, and nothing else compiles again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from enum import Enum
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from rookery import forks
+from rookery.files import open_plain
+from rookery.kernel.translate import closed_over, codes, used_globals
+from rookery.user_dirs import cache_folder, read_own, write_own
+
+PATIENCE = 120.0  # seconds to wait for who compiles the same: no world takes as long
+STDLIB = sysconfig.get_paths()["stdlib"]
+
+
+def fingerprint(function: Any, circumstances: Any) -> str:
+    """A name for what compiling `function` under these circumstances gives."""
+    digest = hashlib.sha256(repr(circumstances).encode())
+    _add(digest, function, set(), set())
+    return digest.hexdigest()
+
+
+def _add(digest: Any, value: Any, seen: set[Any], names: set[str]) -> None:
+    """Count a value in, as code reads it that mentions these names."""
+    inner = getattr(value, "py_func", value)  # of a function that its author compiled
+    inner = getattr(inner, "_defn", inner)  # of a function that writes code, one of Numba's intrinsics
+    if isinstance(inner, FunctionType):
+        _add_function(digest, inner, seen)
+    elif isinstance(inner, ModuleType):
+        _add_module(digest, inner, seen, names)
+    elif isinstance(inner, type):
+        _add_class(digest, inner, seen)
+    elif hasattr(inner, "tobytes") and hasattr(inner, "dtype"):
+        digest.update(f"{inner.dtype}{inner.shape}".encode() + inner.tobytes())
+    elif isinstance(inner, tuple):
+        digest.update(type(inner).__name__.encode())
+        for part in inner:
+            _add(digest, part, seen, names)
+    else:
+        digest.update(repr(inner).encode())
+
+
+def _add_function(digest: Any, function: FunctionType, seen: set[Any]) -> None:
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    _add_code(digest, function.__code__)
+    digest.update(repr((function.__defaults__, function.__kwdefaults__)).encode())
+    mentioned = {name for code in codes(function.__code__) for name in code.co_names}
+    for name, part in sorted({**used_globals(function), **closed_over(function)}.items()):
+        digest.update(name.encode())
+        _add(digest, part, seen, mentioned)
+
+
+def _add_module(digest: Any, module: ModuleType, seen: set[Any], names: set[str]) -> None:
+    """What code takes out of a module. Of installed libraries, only the name: their code does not change between two
+    starts, or their version does."""
+    digest.update(module.__name__.encode())
+    path = getattr(module, "__file__", None) or ""
+    if not path or "site-packages" in path or path.startswith(STDLIB):
+        return
+    for name in sorted(names & vars(module).keys()):
+        if (id(module), name) not in seen:
+            seen.add((id(module), name))
+            digest.update(name.encode())
+            _add(digest, vars(module)[name], seen, names)
+
+
+def _add_class(digest: Any, space: type, seen: set[Any]) -> None:
+    """What a class (an enum, say) has to offer: its functions and constants."""
+    digest.update(space.__name__.encode())
+    if id(space) in seen:
+        return
+    seen.add(id(space))
+    for name, part in sorted(vars(space).items()):
+        simple = isinstance(part, (bool, int, float, str, tuple, Enum)) or hasattr(part, "tobytes")
+        if not name.startswith("__") and (simple or isinstance(getattr(part, "py_func", part), FunctionType)):
+            digest.update(name.encode())
+            _add(digest, part, seen, set())
+
+
+def _add_code(digest: Any, code: CodeType) -> None:
+    digest.update(code.co_code)
+    counts = code.co_argcount, code.co_kwonlyargcount, code.co_posonlyargcount
+    digest.update(repr((code.co_names, code.co_varnames, code.co_freevars, counts)).encode())
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            _add_code(digest, constant)
+        else:
+            digest.update(repr(constant).encode())
+
+
+def find(world: str, key: str, make: Callable[[], tuple[str, bytes]]) -> tuple[str, bytes]:
+    """The entry point's name and the object code: from disk or, if they are not there, made and kept. Of processes that
+    want the same at once, one makes it and the others wait for that."""
+    found = read(world, key)
+    if found is not None:
+        return found
+    with _alone(_path(world, key)):
+        found = read(world, key)
+        if found is None:
+            found = make()
+            write(world, key, *found)
+    return found
+
+
+def read(world: str, key: str) -> tuple[str, bytes] | None:
+    """The entry point's name and the object code, if they are there and whole."""
+    try:
+        path = _path(world, key)
+        head, _, code = read_own(path).partition(b"\n") if path else (b"", b"", b"")
+        facts = json.loads(head)
+        if facts["sha256"] == hashlib.sha256(code).hexdigest():
+            return facts["entry"], code
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        pass
+    return None
+
+
+def write(world: str, key: str, entry: str, code: bytes) -> None:
+    """Keep compiled code for the next start; where that is impossible, the next start compiles again."""
+    facts = {"world": world, "entry": entry, "sha256": hashlib.sha256(code).hexdigest()}
+    path = _path(world, key)
+    with suppress(OSError):
+        if path is not None:
+            write_own(path, json.dumps(facts).encode() + b"\n" + code)
+
+
+@contextmanager
+def _alone(path: Path | None) -> Iterator[None]:
+    """Only one process at a time is in here for this path, as far as that can be had: who waits too long goes on, and
+    so does everyone where files cannot be locked. The lock of a process that died is free."""
+    fd = -1
+    with suppress(OSError):
+        if path is not None:
+            fd = open_plain(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
+            forks.keep_from_children(fd)
+            _wait_for(fd, time.monotonic() + PATIENCE)
+    try:
+        yield
+    finally:
+        forks.close(fd)
+
+
+def _wait_for(fd: int, deadline: float) -> None:
+    while time.monotonic() < deadline:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _path(world: str, key: str) -> Path | None:
+    folder = cache_folder("kernels")
+    return None if folder is None else folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '-', world)[:80]}-{key[:24]}.kernel"

@@ -1,0 +1,164 @@
+"""The arrays that a batch of kernel envs lives in, and the plan by which compiled code finds them."""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from collections.abc import Mapping
+from copy import copy
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from gymnasium import Space
+
+from rookery.kernel.batch_loop import EPISODES_KEPT
+from rookery.kernel.env_loop import COLUMNS, OVER
+from rookery.kernel.space_limits import limits
+from rookery.kernel.world import KernelWorld
+from rookery.kernel.world_calls import mask_size
+
+EPISODE = np.dtype(
+    [("turn", "i8"), ("row", "i8"), ("total", "f8"), ("length", "i8"), ("nanoseconds", "i8")], align=True
+)
+BOOKS = ("started", "episodes", "counts")  # kept by the CPU loop beside the columns
+Books: Any = namedtuple("Books", BOOKS)  # type: ignore[misc]
+# Numbers at the start of a plan: those that the loop gets, and those by which it is stopped (see interrupt.py).
+HEADER = ("num_envs", "per_env", "mode", "strict", "turn", "clock")
+PLAN_WORDS = (*HEADER, "timeout", "next_look", "stop")
+GO_ON, TIMED_OUT, INTERRUPTED = 0, 1, 2  # what `stop` says
+
+PER_ENV = ("states", "params", "spoke", "wanted", "actions", "flat_actions", "faults", "started")
+PER_ROW = (
+    "infos", "final_infos", "observations", "flat", "finals", "flat_finals", "rewards", "terminated", "truncated",
+    "masks", "final_masks", "last_returns", "last_lengths",
+)  # fmt: skip
+NO_TABLES = {"nothing": np.zeros(1)}
+
+
+class EnvArrays:
+    """State, actions, results and books of `num_envs` envs of a world. `given` arrays are used instead of new ones."""
+
+    def __init__(
+        self, world: KernelWorld, num_envs: int, slots: int = 1, given: Mapping[str, np.ndarray] | None = None
+    ) -> None:
+        self.world, self.num_envs, self.slots = world, num_envs, slots
+        self.rows = num_envs * world.num_agents
+        self.arrays: dict[str, np.ndarray] = {**self._new_arrays(), **(given or {})}
+        self._flatten()
+        self.tables = {name: read_only(table) for name, table in world.tables.items()} or NO_TABLES
+        self.tables_type = _tables_type(tuple(self.tables))
+        self.states["stage"] = OVER
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        try:
+            return self.__dict__["arrays"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def _flatten(self) -> None:
+        for name, flat in (("observations", "flat"), ("finals", "flat_finals"), ("actions", "flat_actions")):
+            array = self.arrays[name]
+            self.arrays[flat] = array.reshape(len(array), math.prod(array.shape[1:]))
+
+    def _new_arrays(self) -> dict[str, np.ndarray]:
+        world, n, rows = self.world, self.num_envs, self.rows
+        low, high = limits(world.observation_space)
+        action_low, action_high = limits(world.action_space, any_number=world.clips_actions)
+        shape, dtype = array_form(world.observation_space)
+        action_shape, action_dtype = array_form(world.action_space)
+        together = () if world.num_agents == 1 else (world.num_agents,)
+        return {
+            "states": np.zeros(n, world.state_dtype),
+            "params": world.params_record(),
+            "scratch": np.zeros(self.slots, world.scratch_dtype),
+            "infos": np.zeros(rows, world.info_dtype),
+            "final_infos": np.zeros(rows, world.info_dtype),
+            "spoke": np.zeros(n, np.bool_),
+            "wanted": np.zeros(n, np.bool_),
+            "actions": np.zeros((n, *together, *action_shape), action_dtype),
+            "observations": np.zeros((rows, *(shape or (1,))), dtype),
+            "finals": np.zeros((rows, *(shape or (1,))), dtype),
+            "low": low,
+            "high": high,
+            "action_low": np.tile(action_low, world.num_agents),
+            "action_high": np.tile(action_high, world.num_agents),
+            "rewards": np.zeros(rows),
+            "terminated": np.zeros(rows, np.bool_),
+            "truncated": np.zeros(rows, np.bool_),
+            "masks": np.zeros((rows, mask_size(world)), np.int8),
+            "final_masks": np.zeros((rows, mask_size(world)), np.int8),
+            "last_returns": np.zeros(rows),
+            "last_lengths": np.zeros(rows, np.int64),
+            "faults": np.zeros(n, np.uint8),
+            "started": np.zeros(n, np.int64),
+            "episodes": np.zeros((self.slots, EPISODES_KEPT), EPISODE),
+            "counts": np.zeros(self.slots, np.int64),
+        }
+
+    def spread_params(self) -> None:
+        """Give every env parameters of its own, to begin with those it has."""
+        if len(self.params) != self.num_envs:
+            self.arrays["params"] = np.repeat(self.params, self.num_envs)
+
+    @property
+    def per_env(self) -> int:
+        return int(len(self.params) == self.num_envs > 1)
+
+    def view(self, env: int) -> EnvArrays:
+        """An arena of one env, over this one's memory."""
+        part = EnvArrays.__new__(EnvArrays)
+        part.world, part.num_envs, part.slots, part.rows = self.world, 1, self.slots, self.world.num_agents
+        part.tables, part.tables_type = self.tables, self.tables_type
+        per_row, agents = self.rows, self.world.num_agents
+        part.arrays = {}
+        for name, array in self.arrays.items():
+            if name in PER_ENV and len(array) == self.num_envs:
+                array = array[env : env + 1]
+            elif name in PER_ROW and len(array) == per_row:
+                array = array[env * agents : (env + 1) * agents]
+            part.arrays[name] = array
+        return part
+
+    def copy(self) -> EnvArrays:
+        """An arena in memory of its own, which is as this one is now."""
+        other = copy(self)
+        other.arrays = {name: array.copy() for name, array in self.arrays.items()}
+        other._flatten()
+        return other
+
+    def parts(self) -> list[np.ndarray]:
+        """All arrays in the order in which a plan lists them."""
+        return [*(self.arrays[name] for name in (*COLUMNS, *BOOKS)), *self.tables.values()]
+
+    def plan(self) -> np.ndarray:
+        """Where everything is: the header's numbers, then an address and a shape for each array. Valid as long as the
+        arrays are."""
+        numbers = [self.num_envs, self.per_env] + [0] * (len(PLAN_WORDS) - 2)
+        for part in self.parts():
+            assert part.flags.c_contiguous
+            numbers += [part.ctypes.data, *part.shape]
+        return np.array(numbers, np.int64)
+
+    def take_episodes(self) -> np.ndarray:
+        """Episodes that ended since the last call, oldest first."""
+        taken = [ring[: min(count, EPISODES_KEPT)] for ring, count in zip(self.episodes, self.counts, strict=True)]
+        episodes = np.concatenate(taken)
+        self.counts[:] = 0
+        return episodes[np.lexsort((episodes["row"], episodes["turn"]))]
+
+
+def read_only(array: Any) -> np.ndarray:
+    """A view that cannot be written to."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+@lru_cache
+def _tables_type(names: tuple[str, ...]) -> Any:
+    return namedtuple("Tables", names)  # type: ignore[misc]
+
+
+def array_form(space: Space) -> tuple[tuple[int, ...], np.dtype]:
+    return tuple(space.shape or ()), np.dtype(space.dtype)

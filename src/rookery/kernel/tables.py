@@ -1,0 +1,113 @@
+"""Tables of kernel worlds: what is large and only read, such as prices, maps or levels."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rookery.console import printable
+from rookery.errors import StateError, WorldError
+
+
+@dataclass(frozen=True)
+class Table:
+    """Declares a table whose numbers are given when the world is made.
+
+    Args:
+        shape: Its shape; None stands for any length.
+        dtype: Its NumPy type. What is given must be of this type, or fit into it without loss.
+
+    Example:
+        >>> Table((None, 2), "f4").filled("Market", "prices", [[1, 2], [3, 4], [5, 6]]).shape
+        (3, 2)
+        >>> Table((None, 2), "f4").filled("Market", "prices", [1, 2])
+        Traceback (most recent call last):
+        rookery.errors.WorldError: Market: the table 'prices' should have the shape (any, 2), got (2,)
+    """
+
+    shape: tuple[int | None, ...]
+    dtype: Any = "f8"
+
+    def filled(self, world: str, name: str, numbers: Any) -> np.ndarray:
+        """The numbers as an array of this shape and type; a WorldError if they are not."""
+        array, dtype = _array(world, name, numbers), np.dtype(self.dtype)
+        casting = "same_kind" if isinstance(numbers, (list, tuple)) else "safe"
+        if not np.can_cast(array.dtype, dtype, casting):  # type: ignore[arg-type]
+            raise WorldError(
+                f"{world}: the table {name!r} should hold {dtype}, got {array.dtype}; convert it, if what is lost does "
+                f"not matter: {name}.astype({dtype.name!r})"
+            )
+        fits = len(array.shape) == len(self.shape) and all(
+            wanted in (None, found) for wanted, found in zip(self.shape, array.shape, strict=True)
+        )
+        if not fits:
+            raise WorldError(f"{world}: the table {name!r} should have the shape {self._shown()}, got {array.shape}")
+        if 0 in array.shape:
+            raise WorldError(f"{world}: the table {name!r} is empty; its shape is {array.shape}")
+        return np.ascontiguousarray(array, dtype)
+
+    def _shown(self) -> str:
+        sizes = ["any" if size is None else str(size) for size in self.shape]
+        return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+
+
+def fill(world: str, declared: Any, tables: Any, given: dict[str, Any]) -> Any:
+    """The tables of a world, with those that are only `declared` taken out of what is `given`, unless they are among
+    its `tables` already: a subclass may have put them there."""
+    if not isinstance(declared, Mapping) or not isinstance(tables, Mapping):
+        return tables  # of another kind, which is refused later
+    filled = dict(tables)
+    for name, table in declared.items():
+        if isinstance(table, Table):
+            numbers = tables.get(name, table)
+            if isinstance(numbers, Table):
+                numbers = given.pop(name, None)
+            if numbers is None:
+                raise WorldError(f"{world} needs the table {name!r}, of shape {table._shown()}: {world}({name}=...)")
+            filled[name] = table.filled(world, name, numbers)
+    return filled
+
+
+def describe(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Shape, type and hash of each table, by which a saved state knows the tables it was saved with."""
+    arrays = {name: np.ascontiguousarray(table) for name, table in tables.items()}
+    return {
+        name: {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": _hash(array)}
+        for name, array in arrays.items()
+    }
+
+
+def check_same(world: str, saved: Any, here: Mapping[str, Any]) -> None:
+    """Refuse a state that was saved with other tables than are here. Its envs would read where there is nothing."""
+    saved = saved if isinstance(saved, dict) else {}
+    if saved == here:
+        return
+    for name in sorted({*saved, *here}):
+        before, now = saved.get(name), here.get(name)
+        if before != now:
+            raise StateError(
+                f"the state of {printable(world)} was saved with other data: its table {name!r} {_told(before)} then, "
+                f"and {_told(now)} now; envs go on only with the same tables (an agent may play on any)"
+            )
+
+
+def _told(facts: Any) -> str:
+    if not isinstance(facts, dict):
+        return "was not there" if facts is None else "is not known"
+    shape = "x".join(map(str, facts["shape"])) if isinstance(facts.get("shape"), list) else "?"
+    return printable(f"was {shape} {facts.get('dtype')} with the hash {str(facts.get('sha256'))[:12]}")
+
+
+def _array(world: str, name: str, numbers: Any) -> np.ndarray:
+    try:
+        return np.asarray(numbers)
+    except ValueError as error:
+        raise WorldError(f"{world}: the table {name!r} cannot be an array: {error}") from None
+
+
+def _hash(array: np.ndarray) -> str:
+    return hashlib.sha256(array.reshape(-1).view(np.uint8)).hexdigest()  # type: ignore[arg-type]

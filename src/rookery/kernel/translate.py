@@ -1,0 +1,112 @@
+"""From functions written for one env in plain Python to functions that a compiler accepts.
+
+A world's functions call helpers, in their own file or imported by name. A compiler wants each of those compiled
+before it meets a call to it; here they are found and compiled, so that a world's author never has to think of it.
+"""
+
+from __future__ import annotations
+
+import dis
+import linecache
+from collections.abc import Callable, Iterator
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from rookery.errors import WorldError
+from rookery.kernel import random
+
+Function = Callable[..., Any]
+Jit = Callable[[FunctionType], Any]
+
+
+def as_double(number: Any) -> Any:
+    """`float` as Python means it. To Numba, `float` of a single-precision number is that number."""
+    return np.float64(number)
+
+
+# What compiled code calls instead of what is written.
+REPLACED: dict[Any, FunctionType] = {float: as_double, random.refuse_empty_range: random.note_empty_range}  # type: ignore[dict-item]
+
+
+def translate(function: Function, jit: Jit, done: dict[Function, Any] | None = None) -> Any:
+    """`jit(function)`, after the same was done to every plain function it calls by name.
+
+    >>> def double(x): return 2 * x
+    >>> def four_times(x): return double(double(x))
+    >>> names = []
+    >>> translate(four_times, lambda f: names.append(f.__name__) or f)(3), names
+    (12, ['double', 'four_times'])
+    """
+    done = {} if done is None else done
+    if function not in done:
+        assert isinstance(function, FunctionType)
+        done[function] = None  # being translated
+        own = {name: _ready(value, jit, done) for name, value in used_globals(function).items()}
+        cells = {name: _ready(value, jit, done) for name, value in closed_over(function).items()}
+        done[function] = jit(rebound(function, own, cells))
+    if done[function] is None:
+        raise WorldError(f"{function.__qualname__} calls itself, which compiled code cannot do{line_of(function)}")
+    return done[function]
+
+
+def rebound(function: Any, names: dict[str, Any], cells: dict[str, Any]) -> FunctionType:
+    """The same code, with these global names and outer variables."""
+    scope = {**names, "__name__": function.__module__, "__builtins__": __builtins__}
+    closure = tuple(map(CellType, cells.values()))
+    copy = FunctionType(function.__code__, scope, function.__name__, function.__defaults__, closure)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+    return copy
+
+
+def reachable(function: Any, seen: set[FunctionType] | None = None) -> set[FunctionType]:
+    """`function` and all plain functions it calls by name, and those that they call."""
+    seen = set() if seen is None else seen
+    if function not in seen:
+        seen.add(function)
+        for value in (*used_globals(function).values(), *closed_over(function).values()):
+            if isinstance(value, FunctionType):
+                reachable(value, seen)
+    return seen
+
+
+def used_globals(function: Any) -> dict[str, Any]:
+    """The global names that a function's code reads, with what they stand for in compiled code."""
+    known = {"float": float, **function.__globals__}
+    return {name: _compiled_instead(known[name]) for name in read_names(function) if name in known}
+
+
+def _compiled_instead(value: Any) -> Any:
+    return REPLACED.get(value, value) if isinstance(value, (FunctionType, type)) else value
+
+
+def read_names(function: Any) -> list[str]:
+    """The global names that a function's code reads."""
+    reads = (step for code in codes(function.__code__) for step in dis.get_instructions(code))
+    return sorted({step.argval for step in reads if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")})
+
+
+def closed_over(function: Any) -> dict[str, Any]:
+    """The outer variables that a function's code mentions, with their values."""
+    cells = function.__closure__ or ()
+    return {name: cell.cell_contents for name, cell in zip(function.__code__.co_freevars, cells, strict=True)}
+
+
+def line_of(function: Any, line: int | None = None) -> str:
+    """A line of a function's file, the first of the function unless told, as tracebacks show it."""
+    file, line = function.__code__.co_filename, line or function.__code__.co_firstlineno
+    return f'\n  File "{file}", line {line}\n    {linecache.getline(file, line).strip()}'
+
+
+def _ready(value: Any, jit: Jit, done: dict[Function, Any]) -> Any:
+    return translate(value, jit, done) if isinstance(value, FunctionType) else value
+
+
+def codes(code: CodeType) -> Iterator[CodeType]:
+    """A function's code, and that of functions defined within it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from codes(constant)

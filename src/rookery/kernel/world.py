@@ -1,0 +1,284 @@
+"""The contract of kernel worlds: one env, as plain functions over its state.
+
+The functions are written once, in ordinary Python, and run three ways: as they stand (to debug), compiled for CPU
+threads, and compiled for a GPU. docs/kernel-worlds.md shows how to write one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from keyword import iskeyword
+from types import FunctionType
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from rookery.errors import OptionError, WorldError
+from rookery.kernel.tables import Table, describe, fill
+
+# What the engine keeps in every env's record, before the world's own fields. `seed`, `episode` and `draws` are the key
+# of the next random number; `steps` counts since the reset; `returns` sums rewards, one per agent.
+ENGINE_FIELDS = (("seed", "u4"), ("episode", "u4"), ("draws", "u4"), ("steps", "i4"), ("stage", "i4"))
+RESERVED = (*(name for name, _ in ENGINE_FIELDS), "returns")
+RESERVED_INFOS = ("action_mask", "final_obs", "final_info", "restarted")  # what the engine itself puts into infos
+COMPILED_TYPES = "?bhilqBHILQfd"  # NumPy's characters for types that compiled code knows
+
+# What each function may ask for, by the names of its arguments, in any order.
+ARGUMENTS = {
+    "reset": ("state", "params", "tables", "scratch", "info"),
+    "step": ("state", "action", "params", "tables", "scratch", "info", "rewards"),
+    "easy": ("state", "action", "params", "tables", "info", "rewards"),
+    "observe": ("state", "out", "agent", "params", "tables"),
+    "action_mask": ("state", "out", "agent", "params", "tables"),
+}
+NUMBER = (bool, int, float, np.integer, np.floating, np.bool_)
+SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+
+
+class KernelWorld:
+    """Subclass it, declare what follows, and write `reset`, `step` and `observe` as static methods for ONE env.
+
+    - `reset(state)` starts an episode; every field of `state` is 0 when it is called.
+    - `step(state, action)` returns the reward and whether the episode terminated.
+    - `observe(state, out)` writes the observation into `out`.
+    - `action_mask(state, out)`, optional, writes 1 for each action that is allowed now, and 0 for the others.
+    - `easy(state, action)`, optional, for worlds whose steps are sometimes simple and sometimes long: takes the step if
+      it is a simple one, and returns 0 and what `step` would; else returns what makes it long, as a number from 1 to
+      `hard_kinds`, having changed nothing. A GPU takes all simple steps first, and gathers the others by what makes
+      them long, so that they do not hold up their neighbours.
+
+    Each may also take `params` (the parameters, as attributes), `tables` (read-only arrays, as attributes) and, but for
+    `observe`, `scratch` (working memory, as attributes; what it holds on entry is undefined). `step` may take `info`,
+    whose attributes are the env's info columns; if `reset` takes it too, there are infos at a reset.
+
+    With `num_agents` above 1, `step` gets one action per agent, writes `rewards[agent]`, and returns only whether the
+    episode terminated; `info` holds one record per agent, and `observe` takes the number of the `agent` that looks.
+    """
+
+    observation_space: Space
+    action_space: Space
+    state: ClassVar[Mapping[str, Any]] = {}  # field -> dtype, or (dtype, shape)
+    scratch: ClassVar[Mapping[str, Any]] = {}
+    info: ClassVar[Mapping[str, Any]] = {}
+    parameters: ClassVar[Mapping[str, float | int | bool]] = {}  # name -> default
+    aliases: ClassVar[Mapping[str, str]] = {}  # other names for parameters
+    tables: Mapping[str, np.ndarray | Table] = {}  # an array, or a Table that is filled when the world is made
+    time_limit: int = 0  # steps after which an episode is truncated; 0 for never
+    num_agents: int = 1
+    hard_kinds: int = 1  # how many kinds of long steps `easy` tells apart
+    clips_actions = False  # True: actions outside a Box are the world's to clip; False: they are refused
+    metadata: dict[str, Any] = {"render_modes": [], "render_fps": 50}
+
+    reset: Callable[..., Any]
+    step: Callable[..., Any]
+    observe: Callable[..., Any]
+    action_mask: Callable[..., Any] | None = None
+    easy: Callable[..., Any] | None = None
+
+    def __init__(self, **parameters: Any) -> None:
+        """Takes values for parameters, and the arrays of tables that are only declared."""
+        self.tables = fill(self.name, type(self).tables, self.tables, parameters)
+        _check(self)
+        self.values: dict[str, Any] = {"time_limit": self.time_limit, **self.parameters}
+        self._types = {name: _number_type(value) for name, value in self.values.items()}
+        self.values.update(self.encode(parameters))
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    # --- record types -------------------------------------------------------------------------------------------
+
+    @property
+    def state_dtype(self) -> np.dtype:
+        engine = [*ENGINE_FIELDS, ("returns", "f8", (self.num_agents,))]
+        return np.dtype([*engine, *_fields(self.state)], align=True)
+
+    @property
+    def scratch_dtype(self) -> np.dtype:
+        return np.dtype(_fields(self.scratch) or [("nothing", "u1")], align=True)
+
+    @property
+    def info_dtype(self) -> np.dtype:
+        return np.dtype(_fields(self.info) or [("nothing", "u1")], align=True)
+
+    @property
+    def params_dtype(self) -> np.dtype:
+        return np.dtype(list(self._types.items()), align=True)
+
+    def params_record(self) -> np.ndarray:
+        """The parameters as an array of one record."""
+        record = np.zeros(1, self.params_dtype)
+        for name, value in self.values.items():
+            record[name] = value
+        return record
+
+    @cached_property
+    def table_facts(self) -> dict[str, Any]:
+        """Shape, type and hash of each table; worked out once, as tables do not change."""
+        return describe(self.tables)
+
+    @property
+    def informs_at_reset(self) -> bool:
+        """Whether info columns hold something after a reset."""
+        return bool(self.info) and "info" in inspect.signature(self.reset).parameters
+
+    def encode(self, values: Mapping[str, Any]) -> dict[str, float | int | bool]:
+        """Parameters as numbers. A world that gives some of them names for people translates those here."""
+        values = {self.aliases.get(name, name): value for name, value in values.items()}
+        check_names(self.name, values, self.values)
+        for name, value in values.items():
+            if not isinstance(value, NUMBER):
+                raise OptionError(f"{self.name}: the parameter {name!r} should be a number, got {value!r}")
+            if self._types[name] == "i8" and not _is_whole(value):
+                raise OptionError(f"{self.name}: the parameter {name!r} should be a whole number, got {value!r}")
+        return dict(values)
+
+    def render(self, state: Any, params: Any, mode: str) -> Any:
+        """A picture of one env: an array (height, width, 3) of bytes for mode "rgb_array"."""
+        raise NotImplementedError(f"{self.name} cannot be rendered")
+
+
+def check_names(world: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Refuse parameters that do not exist, with the nearest that does."""
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise OptionError(f"{world} has no parameter {name!r}{hint} (it has {', '.join(known)})")
+
+
+def own_codes(world: KernelWorld) -> set[Any]:
+    """The code of the functions that make up a world, without that of what they call."""
+    functions = (getattr(world, role, None) for role in ARGUMENTS)
+    return {function.__code__ for function in functions if isinstance(function, FunctionType)}
+
+
+def adapt(function: Callable[..., Any], role: str) -> Callable[..., Any]:
+    """`function` under its role's full list of arguments, whichever of them it asks for.
+
+    >>> adapt(lambda out, state: (state, out), "observe")("the state", "the array", 0, None, None)
+    ('the state', 'the array')
+    """
+    wanted = ", ".join(inspect.signature(function).parameters)
+    everything = ", ".join(ARGUMENTS[role])
+    return eval(f"lambda {everything}: function({wanted})", {"function": function, "__name__": __name__})  # noqa: S307 - names checked before
+
+
+def _fields(declared: Mapping[str, Any]) -> list[tuple]:
+    return [(name, *kind) if isinstance(kind, tuple) else (name, kind) for name, kind in declared.items()]
+
+
+def _number_type(value: Any) -> str:
+    return "i8" if isinstance(value, (bool, int, np.integer, np.bool_)) else "f8"
+
+
+def _is_whole(value: Any) -> bool:
+    return -(2**63) <= value < 2**63 and value == int(value)  # neither for NaN nor for infinity
+
+
+def _check(world: KernelWorld) -> None:
+    """Refuse a world that cannot work, in words about the world."""
+    _check_spaces(world)
+    _check_functions(world)
+    for kind in ("num_agents", "hard_kinds"):
+        number = getattr(world, kind)
+        if not isinstance(number, int) or number < 1:
+            raise WorldError(f"{world.name}.{kind} should be a whole number from 1 up, got {number!r}")
+    _check_names(world)
+    _check_parameters(world)
+    for kind in ("state", "scratch", "info"):
+        _check_fields(world, kind)
+    _check_tables(world)
+
+
+def _check_spaces(world: KernelWorld) -> None:
+    for kind in ("observation_space", "action_space"):
+        space = getattr(world, kind, None)
+        if not isinstance(space, SPACES):
+            known = ", ".join(s.__name__ for s in SPACES)
+            raise WorldError(f"{world.name}.{kind} should be one of {known}, got {space!r}")
+        if np.dtype(space.dtype).char not in COMPILED_TYPES:
+            raise WorldError(f"{world.name}.{kind} has the type {space.dtype}, which cannot be compiled")
+
+
+def _check_functions(world: KernelWorld) -> None:
+    for role, arguments in ARGUMENTS.items():
+        function = getattr(world, role, None)
+        if function is None and role in ("action_mask", "easy"):
+            continue
+        if not isinstance(function, FunctionType):
+            raise WorldError(f"{world.name}.{role} should be a static method: put @staticmethod above `def {role}`")
+        asked = inspect.signature(function).parameters
+        unknown = [name for name in asked if name not in arguments]
+        if unknown:
+            raise WorldError(f"{world.name}.{role} asks for {unknown[0]!r}; it may ask for {', '.join(arguments)}")
+        if "rewards" in asked and world.num_agents == 1:
+            raise WorldError(f"{world.name}.{role} asks for 'rewards', with one agent: return the reward instead")
+    if world.action_mask is not None and not isinstance(world.action_space, spaces.Discrete):
+        raise WorldError(f"{world.name}.action_mask is for Discrete actions, got {world.action_space}")
+
+
+def _check_names(world: KernelWorld) -> None:
+    for kind in ("state", "scratch", "info", "parameters", "tables"):
+        declared = getattr(world, kind)
+        if not isinstance(declared, Mapping):
+            raise WorldError(f"{world.name}.{kind} should be a dictionary by name, got {declared!r}")
+        odd = [name for name in declared if not _is_attribute(name)]
+        if odd:
+            raise WorldError(f"{world.name}.{kind}: {odd[0]!r} cannot be the name of an attribute")
+    for kind, names in (("state", RESERVED), ("info", RESERVED_INFOS)):
+        taken = [name for name in getattr(world, kind) if name in names]
+        if taken:
+            raise WorldError(
+                f"{world.name}.{kind} may not have a field {taken[0]!r}: the engine keeps one of that name"
+            )
+    both = [name for name in world.tables if name in world.parameters]
+    if both:
+        raise WorldError(f"{world.name}: {both[0]!r} is the name of a table and of a parameter")
+    unknown = [name for name, meant in world.aliases.items() if meant not in ("time_limit", *world.parameters)]
+    if unknown:
+        raise WorldError(f"{world.name}.aliases: {unknown[0]!r} is for a parameter that does not exist")
+
+
+def _check_parameters(world: KernelWorld) -> None:
+    if not isinstance(world.time_limit, (int, np.integer)):
+        raise WorldError(
+            f"{world.name}.time_limit should be a number of steps, or 0 for never, got {world.time_limit!r}"
+        )
+    for name, value in world.parameters.items():
+        if not isinstance(value, NUMBER):
+            raise WorldError(f"{world.name}.parameters: {name!r} should be a number, got {value!r}")
+
+
+def _is_attribute(name: Any) -> bool:
+    return isinstance(name, str) and name.isidentifier() and not iskeyword(name) and not name.startswith("_")
+
+
+def _check_fields(world: KernelWorld, kind: str) -> None:
+    try:
+        record = np.dtype(_fields(getattr(world, kind)), align=True)
+    except (TypeError, ValueError) as error:
+        raise WorldError(f"{world.name}.{kind} should map names to NumPy types: {error}") from None
+    for name in record.names or ():
+        if record[name].base.char not in COMPILED_TYPES or not record[name].base.isnative:
+            raise WorldError(
+                f"{world.name}.{kind}: {name!r} has the type {record[name].base}, which cannot be compiled; "
+                "take a type of numbers, such as 'f8', 'i8' or 'u1'"
+            )
+        if record[name].shape and record[name].base == np.bool_:
+            raise WorldError(f"{world.name}.{kind}: {name!r} is an array of bools, which cannot be compiled; take 'u1'")
+
+
+def _check_tables(world: KernelWorld) -> None:
+    for name, table in world.tables.items():
+        try:
+            kind = np.asarray(table).dtype
+        except ValueError as error:
+            raise WorldError(f"{world.name}.tables: {name!r} cannot be an array: {error}") from None
+        if kind.names is None and kind.char not in COMPILED_TYPES:
+            raise WorldError(f"{world.name}.tables: {name!r} should hold numbers, got the type {kind}")

@@ -1,0 +1,1 @@
+"""Accelerators: the same numbers as the plain learners, sooner."""

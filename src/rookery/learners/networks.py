@@ -1,0 +1,244 @@
+"""The nets all learners share: an encoder that reads any observation, and perceptrons on top."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.functional import linear
+
+from rookery.learners.fast.perceptron import KINDS, FusedMLP, PackedMLP
+from rookery.learners.normalize import RunningNorm
+from rookery.learners.observations import Leaf
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "elu": functional.elu,
+    "gelu": functional.gelu,
+    "silu": functional.silu,
+}
+aten = torch.ops.aten
+# The slope at what went into an activation, from the slope at what came out, what went in, and what came out.
+SLOPES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "tanh": lambda slope, before, after: aten.tanh_backward(slope, after),
+    "relu": lambda slope, before, after: aten.threshold_backward(slope, after, 0.0),
+    "elu": lambda slope, before, after: aten.elu_backward(slope, 1.0, 1.0, 1.0, True, after),
+    "gelu": lambda slope, before, after: aten.gelu_backward(slope, before),
+    "silu": lambda slope, before, after: aten.silu_backward(slope, before),
+}
+Pass = tuple[Tensor, Tensor, Tensor]  # of one layer: what came in, what it made of it, and that activated
+
+
+class ImagePlan(NamedTuple):
+    """How to look at images whose shorter side is so long at least: width, kernel and stride of each convolution, and
+    how many features they come to."""
+
+    side: int
+    convolutions: tuple[tuple[int, int, int], ...]
+    features: int
+
+
+# Large images shrink as in the classic net for Atari. That net would leave a single place of an image of 36 x 40, and
+# where things are could hardly be told: gentler strides keep 5 x 6 of them, and half the width pays for that.
+IMAGE_PLANS = (
+    ImagePlan(56, ((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
+    ImagePlan(24, ((16, 4, 2), (32, 4, 2), (32, 3, 1)), 256),
+    ImagePlan(12, ((32, 3, 2), (64, 3, 1), (64, 3, 1)), 512),
+    ImagePlan(0, ((32, 3, 1), (64, 3, 1), (64, 3, 1)), 512),
+)
+IMAGE_FLOOR = 0.01  # of a pixel's variance, black being 0 and white 1
+IMAGES_AT_ONCE = 256  # for statistics, in double precision: 58 MB of 84 x 84 x 4
+Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
+
+
+def orthogonal(layer: Layer, gain: float = math.sqrt(2)) -> Layer:
+    """Orthogonal weights and zero biases, which start policy gradients well."""
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class MLP(nn.Module):
+    """A perceptron; `gain` scales the first guesses of its last layer.
+
+    It calls the layers' operations itself: for batches of 64 rows, `nn.Sequential` spends half its time on calling
+    modules.
+    """
+
+    def __init__(self, inputs: int, hidden: Sequence[int], outputs: int, activation: str, gain: float = 1.0) -> None:
+        super().__init__()
+        widths = [inputs, *hidden, outputs]
+        gains = [math.sqrt(2)] * len(hidden) + [gain]
+        layers = [orthogonal(nn.Linear(a, b), gain) for a, b, gain in zip(widths[:-1], widths[1:], gains, strict=True)]
+        self.layers = nn.ModuleList(layers)
+        self.kind, self.activation = activation, ACTIVATIONS[activation]
+        self._parameters_of_layers = [(layer.weight, layer.bias) for layer in layers]
+
+    def forward(self, features: Tensor) -> Tensor:
+        """[batch, outputs]"""
+        *hidden, (weight, bias) = self._parameters_of_layers
+        for inner_weight, inner_bias in hidden:
+            features = self.activation(linear(features, inner_weight, inner_bias))
+        return linear(features, weight, bias)
+
+    @property
+    def compiled_kind(self) -> int | None:
+        """What `perceptron` calls its activation, if it knows it."""
+        return KINDS.get(self.kind)
+
+    def by_hand(self) -> FusedMLP:
+        """Its gradient written out, for a CPU. To be asked for once its parameters lie where they will stay."""
+        return FusedMLP(self._parameters_of_layers, KINDS[self.kind])
+
+    def still(self) -> PackedMLP:
+        """As it is now, to act with on a CPU."""
+        return PackedMLP(self._parameters_of_layers, KINDS[self.kind])
+
+
+def fill(weight: Tensor, bias: Tensor, inputs: Tensor, slope: Tensor) -> None:
+    """The gradients of a linear layer."""
+    torch.mm(slope.t(), inputs, out=weight.grad)
+    torch.sum(slope, 0, out=bias.grad)
+
+
+class Encoder(nn.Module):
+    """Leaves of an observation to one row of features: vectors as they are, choices as one-hot, images through
+    convolutions. Vectors and images are normalised if asked for."""
+
+    def __init__(self, leaves: Sequence[Leaf], normalise: bool) -> None:
+        super().__init__()
+        self.vectors = [k for k, leaf in enumerate(leaves) if leaf.kind == "vector"]
+        self.choices = [(k, leaf) for k, leaf in enumerate(leaves) if leaf.kind == "choice"]
+        images = {str(k): ImageNet(leaf, normalise) for k, leaf in enumerate(leaves) if leaf.kind == "image"}
+        self.images = nn.ModuleDict(images)
+        width = sum(leaves[k].width for k in self.vectors)
+        self.norm = RunningNorm(width) if normalise and width else None
+        self.as_they_are = len(leaves) == 1 and leaves[0].shape == (width,) and self.norm is None
+        self.width = width + sum(leaf.width for _, leaf in self.choices) + sum(net.features for net in images.values())
+
+    def forward(self, leaves: Sequence[Tensor]) -> Tensor:
+        """Features [batch, width]."""
+        if self.as_they_are:
+            return leaves[0]
+        parts = []
+        if self.vectors:
+            vector = self.vector(leaves)
+            parts.append(vector if self.norm is None else self.norm(vector))
+        parts += [one_hot(leaves[k], leaf) for k, leaf in self.choices]
+        parts += [net(leaves[int(k)]) for k, net in self.images.items()]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+
+    def vector(self, leaves: Sequence[Tensor]) -> Tensor:
+        """All vectors side by side."""
+        flat = [leaves[k].flatten(1) if leaves[k].ndim > 1 else leaves[k].unsqueeze(1) for k in self.vectors]
+        return flat[0] if len(flat) == 1 else torch.cat(flat, -1)
+
+    def observe(self, leaves: Sequence[Tensor]) -> None:
+        """Let the normalisers see a batch."""
+        if self.norm is not None:
+            self.norm.update(self.vector(leaves))
+        for k, net in self.images.items():
+            net.observe(leaves[int(k)])  # type: ignore[operator]
+
+    def normalise_like(self, other: Encoder) -> None:
+        """Use the statistics of another encoder of the same leaves, now and as they go on."""
+        self.norm = other.norm
+        for mine, its in zip(self.images.values(), other.images.values(), strict=True):
+            mine.norm = its.norm
+
+
+def one_hot(values: Tensor, leaf: Leaf) -> Tensor:
+    """
+    >>> one_hot(torch.tensor([2, 0]), Leaf((), (), "choice", (3,), (0,)))
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
+    columns = values.reshape(len(values), -1)
+    parts = [
+        functional.one_hot(columns[:, k] - start, size)
+        for k, (size, start) in enumerate(zip(leaf.sizes, leaf.starts, strict=True))
+    ]
+    return torch.cat(parts, -1).float()
+
+
+class ImageNet(nn.Module):
+    """Convolutions for one image: three layers, with strides that fit its size.
+
+    Normalised, each pixel is seen against what it usually shows. On a screen that is mostly scenery, hardly anything
+    differs between two situations: an agent on a Game Boy began to look at it after 60,000 steps, without after 300,000
+    or never.
+    """
+
+    def __init__(self, leaf: Leaf, normalise: bool = False) -> None:
+        super().__init__()
+        self.leaf = leaf
+        shape = self.planes(torch.zeros(1, *leaf.shape)).shape
+        self.norm = RunningNorm(shape[1:].numel(), IMAGE_FLOOR) if normalise else None
+        plan = next(plan for plan in IMAGE_PLANS if min(shape[2:]) >= plan.side)
+        self.features = plan.features
+        channels, layers = shape[1], list[nn.Module]()
+        for width, kernel, stride in plan.convolutions:
+            layers += [orthogonal(nn.Conv2d(channels, width, kernel, stride)), nn.ReLU()]
+            channels = width
+        self.convolutions = nn.Sequential(*layers, nn.Flatten())
+        flat = self.convolutions(torch.zeros(1, *shape[1:])).shape[1]
+        self.project = nn.Sequential(orthogonal(nn.Linear(flat, self.features)), nn.ReLU())
+
+    def planes(self, image: Tensor) -> Tensor:
+        """[batch, channels, height, width], as numbers near 0 to 1."""
+        if len(self.leaf.shape) == 2:
+            image = image.unsqueeze(1)
+        elif self.leaf.channels_last:
+            image = image.movedim(-1, 1)
+        return image.float() / 255.0 if self.leaf.byte else image
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Features of a batch of images."""
+        planes = self.planes(image)
+        if self.norm is not None:
+            planes = self.norm(planes.flatten(1)).view(planes.shape)
+        return self.project(self.convolutions(planes))
+
+    def observe(self, images: Tensor) -> None:
+        """Let the normaliser see a batch."""
+        if self.norm is not None:
+            for some in images.split(IMAGES_AT_ONCE):
+                self.norm.update(self.planes(some).flatten(1))
+
+
+class Twins(nn.Module):
+    """Two perceptrons with one output each as a single net: weights [2, inputs, outputs], one product a layer."""
+
+    def __init__(self, inputs: int, hidden: Sequence[int], activation: str) -> None:
+        super().__init__()
+        pair = [MLP(inputs, hidden, 1, activation).layers for _ in range(2)]
+        weights = [torch.stack([layer.weight.detach().T for layer in both]) for both in zip(*pair, strict=True)]
+        self.weights = nn.ParameterList(weights)
+        self.biases = nn.ParameterList([torch.zeros(2, 1, weight.shape[2]) for weight in weights])
+        self.activation = ACTIVATIONS[activation]
+        self._layers = list(zip(self.weights, self.biases, strict=True))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """What each of the two says to features [batch, inputs], as [2, batch]."""
+        *hidden, (weight, bias) = self._layers
+        values = features.expand(2, *features.shape)
+        for inner_weight, inner_bias in hidden:
+            values = self.activation(torch.baddbmm(inner_bias, values, inner_weight))
+        return torch.baddbmm(bias, values, weight).squeeze(-1)
+
+
+def over(module: nn.Module, flat: Tensor) -> nn.Module:
+    """A copy of a module that takes its parameters, without gradients, from one vector: the very vector that trains the
+    module, to look through it, or a clone of that, to follow it slowly."""
+    twin, start = copy.deepcopy(module), 0
+    for p in twin.parameters():
+        p.requires_grad_(False)
+        p.data = flat[start : start + p.numel()].view(p.shape)
+        start += p.numel()
+    return twin

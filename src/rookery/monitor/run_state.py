@@ -1,0 +1,129 @@
+"""What the events so far add up to: the state that the panel and the lines show."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from rookery.monitor.events import Event
+from rookery.monitor.formatting import PARTS
+
+HALF_LIFE_SECONDS = 5.0  # of the time shares: rollouts and updates alternate faster than a person reads
+
+
+class Trace:
+    """A curve of bounded length: when it is full, neighbours are averaged and later points count for more.
+
+    >>> trace = Trace(room=4)
+    >>> for value in (1, 3, 5, 7, 9, 11):
+    ...     trace.add(value)
+    >>> trace.points
+    [2.0, 6.0, 10.0]
+    """
+
+    def __init__(self, room: int = 256) -> None:
+        self._room, self._per_point = room, 1
+        self._done: list[float] = []
+        self._open: list[float] = []
+
+    @property
+    def points(self) -> list[float]:
+        """From the first to the latest."""
+        return self._done + ([_mean(self._open)] if self._open else [])
+
+    def add(self, value: float) -> None:
+        self._open.append(value)
+        if len(self._open) < self._per_point:
+            return
+        self._done.append(_mean(self._open))
+        self._open.clear()
+        if len(self._done) == self._room:
+            self._done = [_mean(self._done[i : i + 2]) for i in range(0, self._room, 2)]
+            self._per_point *= 2
+
+
+class RunState:
+    """Takes events in with `add`; its attributes are what is known."""
+
+    def __init__(self, total_steps: int | None = None) -> None:
+        self.facts: dict[str, Any] = {"steps": total_steps}
+        self.step = 0
+        self.seconds = 0.0
+        self.values: dict[str, Any] = {}
+        self.shares: dict[str, float] = {}
+        self.returns = Trace()
+        self.evaluation: Event | None = None
+        self.best: Event | None = None
+        self.checkpoint: Event | None = None
+        self.notes: deque[str] = deque(maxlen=3)
+        self.doing = ""
+        self.end: Mapping[str, Any] | None = None
+        self._began = self._progressed = math.nan
+
+    @property
+    def total(self) -> int:
+        """How many steps are wanted; 0 if that is not known."""
+        return int(self.facts.get("steps") or 0)
+
+    @property
+    def done(self) -> float | None:
+        """The share of the run that is done, from 0 to 1; None if its length is not known. A run may know it better
+        than by its steps."""
+        if "share" in self.values:
+            return min(1.0, self.values["share"])
+        return min(1.0, self.step / self.total) if self.total else None
+
+    def add(self, event: Event) -> None:
+        if event.kind == "start":
+            self._began = event.time
+        self.step = max(self.step, event.step) if event.kind != "start" else event.step
+        self.seconds = event.time - self._began if math.isfinite(self._began) else 0.0
+        if event.kind != "note":
+            self.doing = ""
+        if event.values.get("num_envs"):
+            self.facts["num_envs"] = event.values["num_envs"]
+        take = getattr(self, f"_take_{event.kind}", None)
+        if take is not None:
+            take(event)
+
+    def _take_start(self, event: Event) -> None:
+        self.facts.update((name, value) for name, value in event.values.items() if value is not None)
+
+    def _take_progress(self, event: Event) -> None:
+        self.values.update(event.values)
+        latest = event.values.get("episode/return")
+        if latest is not None and math.isfinite(latest):
+            self.returns.add(latest)
+        self._take_shares(event)
+
+    def _take_shares(self, event: Event) -> None:
+        elapsed = event.time - self._progressed
+        self._progressed = event.time
+        fresh = {part: event.values.get(f"time/{part}") or 0.0 for part in PARTS}
+        if not any(fresh.values()):
+            return
+        keep = 0.5 ** (elapsed / HALF_LIFE_SECONDS) if self.shares else 0.0
+        self.shares = {part: keep * self.shares.get(part, 0.0) + (1 - keep) * fresh[part] for part in PARTS}
+
+    def _take_evaluation(self, event: Event) -> None:
+        self.evaluation = event
+        if event.values.get("eval/best") or self.best is None:
+            self.best = event
+
+    def _take_checkpoint(self, event: Event) -> None:
+        self.checkpoint = event
+
+    def _take_note(self, event: Event) -> None:
+        self.notes.append(" ".join(str(event.values.get("text", "")).split()))
+
+    def _take_doing(self, event: Event) -> None:
+        self.doing = str(event.values.get("text", ""))
+
+    def _take_end(self, event: Event) -> None:
+        self.end = event.values
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values)

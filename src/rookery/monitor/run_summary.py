@@ -1,0 +1,112 @@
+"""The last word of a run: what was reached, at what cost, and how to go on."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from rookery.monitor.formatting import count, duration, number, rate
+
+
+def rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the end event says, as names and figures; what is not known is left out.
+
+    >>> rows({"steps": 100000, "episodes": 812, "return_last_100": 487.25})
+    [('final step', '100,000'), ('episodes', '812'), ('average reward, last 100', '487.2')]
+    """
+    outcomes = [key for key in values if key.endswith("_last_10") and key != "return_last_10"]
+    shown: list[tuple[str, str, Callable[[Any], str]]] = [
+        ("final step", "steps", count),
+        ("episodes", "episodes", count),
+        ("time", "seconds", duration),
+        ("average reward, last 10", "return_last_10", number),
+        ("average reward, last 100", "return_last_100", number),
+        *((f"{key.removesuffix('_last_10').replace('_', ' ')}, last 10", key, number) for key in outcomes),
+        ("last evaluation", "eval/return", number),
+        ("best evaluation", "eval/best_return", number),
+        ("envs used", "num_envs", count),
+        ("steps/s", "steps_per_second", rate),
+        ("run", "path", str),
+        ("plot", "plot", str),
+        ("video", "video", str),
+    ]
+    return [(name, text(values[key])) for name, key, text in shown if values.get(key) is not None]
+
+
+def commands(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What one would type next; a run that was cut short is resumed first.
+
+    >>> commands({"run": "CartPole-v1_ppo", "reason": "finished"})[0]
+    ('evaluate it', 'rookery eval CartPole-v1_ppo')
+    """
+    if not values.get("run"):
+        return []
+    words = [("evaluate it", "eval"), ("watch it", "watch"), ("go on", "resume")]
+    if is_cut_short(values):
+        words.insert(0, words.pop())
+    elif values.get("phases_done"):  # there is nothing to go on with
+        words.pop()
+    if values.get("league"):
+        words.append(("its league", "league"))
+    more = "" if is_cut_short(values) else f" --steps {2 * int(values.get('steps') or 0)}"
+    name = shlex.quote(_where(values))
+    return [(what, f"rookery {word} {name}{more if word == 'resume' else ''}") for what, word in words]
+
+
+def _where(values: Mapping[str, Any]) -> str:
+    """The run's name where the commands look for it by themselves, else its path."""
+    path = values.get("path")
+    usual = path is None or Path(str(path)).absolute().parent == Path("runs").absolute()
+    return str(values["run"] if usual else path)
+
+
+def title(values: Mapping[str, Any]) -> str:
+    """
+    >>> title({"run": "walker", "reason": "goal reached"})
+    'walker: goal reached'
+    """
+    reason = str(values.get("reason") or "finished").splitlines()[0]  # a failure may have brought its traceback
+    return f"{values.get('run') or 'the run'}: {reason}"
+
+
+def is_cut_short(values: Mapping[str, Any]) -> bool:
+    """Whether the run ended before it had done what was asked."""
+    return str(values.get("reason", "")).startswith(("interrupted", "failed"))
+
+
+def lines(values: Mapping[str, Any]) -> list[str]:
+    """The summary as plain lines, aligned."""
+    pairs = rows(values) + commands(values)
+    width = max((len(name) for name, _ in pairs), default=0)
+    return [title(values), *(f"  {name:<{width}}  {text}" for name, text in pairs)]
+
+
+def show(values: Mapping[str, Any], stream: TextIO | None = None) -> None:
+    """Print the summary to `stream` (standard output): as a table on a terminal, else as plain lines."""
+    stream = stream or sys.stdout
+    if stream.isatty():
+        _print_table(values, stream)
+    else:
+        stream.write("\n".join(lines(values)) + "\n")
+        stream.flush()
+
+
+def _print_table(values: Mapping[str, Any], stream: TextIO) -> None:
+    """The summary as a table, for a terminal."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    colour = "yellow" if is_cut_short(values) else "green"
+    table = Table(box=None, show_header=False, pad_edge=False, title_justify="left")
+    table.title = Text(title(values), f"bold {colour}")
+    for name, text in rows(values):
+        table.add_row(name, Text(text, overflow="fold"))
+    for what, command in commands(values):
+        table.add_row(what, Text(command, "cyan", overflow="fold"))
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    console.print()
+    console.print(table)

@@ -1,0 +1,157 @@
+"""Who takes part in `rookery bench`: our backends and the vector envs of other libraries, behind one interface."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+from rookery.console import size_text
+from rookery.engine.env_factory import EnvFactory
+from rookery.engine.machine import available_memory
+from rookery.engine.probe import Probe
+from rookery.errors import OptionError
+
+FAMILIES = ("gymnasium", "sb3", "envpool")
+OK = "ok"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What every side has to run."""
+
+    source: EnvFactory
+    num_envs: int
+    probe: Probe
+
+    @property
+    def makers(self) -> list[Callable[[], Any]]:
+        return [self.source.makers[0]] * self.num_envs
+
+
+@dataclass
+class Side:
+    """One contender. `status` says why it has no figures, where it has none."""
+
+    name: str
+    build: Callable[[Task], Any]
+    package: str | None = None  # what must be installed
+    process_per_env: bool = False
+    ours: bool = False
+    status: str = OK
+    rates: list[float] = field(default_factory=list)
+    envs: Any = None
+    first: Any = None  # what its reset returned
+    stepping: Any = None  # see measure.Stepping
+
+    def open(self, task: Task) -> None:
+        """Build and reset its envs. A peer that cannot is marked, and the others go on."""
+        self.status = self._obstacle(task) or OK
+        if self.status != OK:
+            return
+        try:
+            self.envs = self.build(task)
+            self.first = self.envs.reset()
+        except Exception as error:  # noqa: BLE001 - as they like
+            self.fail(error)
+
+    def _obstacle(self, task: Task) -> str | None:
+        if self.package is not None and find_spec(self.package) is None:
+            return "not installed"
+        need = task.num_envs * task.probe.process_memory
+        if self.process_per_env and need > available_memory() / 2:
+            return f"skipped: {task.num_envs} processes need {size_text(need)} of memory"
+        return None
+
+    def fail(self, error: Exception) -> None:
+        """Give up on this side; what goes wrong in our own is the user's to see."""
+        self.kill()
+        if self.ours:
+            raise error
+        lines = str(error).strip().splitlines()
+        self.status = (
+            lines[0] if isinstance(error, LookupError) else f"failed: {type(error).__name__}: {' '.join(lines[:1])}"
+        )
+
+    def close(self) -> None:
+        envs, self.envs = self.envs, None
+        if envs is not None:
+            envs.close()
+
+    def kill(self) -> None:
+        """End it in whatever state it is: a peer's own close() waits for workers that may never answer."""
+        for process in getattr(self.envs, "processes", ()):
+            process.kill()
+        if not hasattr(self.envs, "processes"):
+            with contextlib.suppress(Exception):
+                self.close()
+        self.envs = None
+
+
+def rookery_sides(backends: list[str], workers: dict[str, int]) -> list[Side]:
+    """Our own backends, each with the number of workers given for it."""
+
+    def builder(backend: str) -> Callable[[Task], Any]:
+        from rookery.engine.make_vec import make_vec
+
+        return lambda task: make_vec(task.source, task.num_envs, backend, workers[backend])
+
+    return [Side(f"rookery {backend}", builder(backend), ours=True) for backend in backends]
+
+
+def peer_sides(families: list[str]) -> list[Side]:
+    unknown = [name for name in families if name not in FAMILIES]
+    if unknown:
+        raise OptionError(f"against should be some of {', '.join(FAMILIES)}, got {unknown[0]!r}")
+    all_sides = {
+        "gymnasium": [
+            Side("Gymnasium SyncVectorEnv", _gymnasium_sync),
+            Side("Gymnasium AsyncVectorEnv", _gymnasium_async, process_per_env=True),
+        ],
+        "sb3": [
+            Side("SB3 DummyVecEnv", _sb3_dummy, package="stable_baselines3"),
+            Side("SB3 SubprocVecEnv", _sb3_subproc, package="stable_baselines3", process_per_env=True),
+        ],
+        "envpool": [Side("EnvPool", _envpool, package="envpool")],
+    }
+    return [side for family in FAMILIES if family in families for side in all_sides[family]]
+
+
+def _gymnasium_sync(task: Task) -> Any:
+    from gymnasium.vector import SyncVectorEnv
+
+    return SyncVectorEnv(task.makers)
+
+
+def _gymnasium_async(task: Task) -> Any:
+    from gymnasium.vector import AsyncVectorEnv
+
+    return AsyncVectorEnv(task.makers)
+
+
+def _sb3_dummy(task: Task) -> Any:
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    return DummyVecEnv(task.makers)
+
+
+def _sb3_subproc(task: Task) -> Any:
+    """Forked where that is possible, as Gymnasium's are: by SB3's default, every worker would import torch anew."""
+    from stable_baselines3.common.vec_env import SubprocVecEnv
+
+    forks = "fork" in multiprocessing.get_all_start_methods()
+    return SubprocVecEnv(task.makers, start_method="fork" if forks else None)
+
+
+def _envpool(task: Task) -> Any:
+    """EnvPool has its own C++ versions of some worlds, under the same ids."""
+    with warnings.catch_warnings():  # its import brings a page of other libraries' warnings
+        warnings.simplefilter("ignore")
+        import envpool
+    if task.source.name not in envpool.list_all_envs():
+        raise LookupError("does not have this env")
+    return envpool.make(task.source.name, env_type="gymnasium", num_envs=task.num_envs)

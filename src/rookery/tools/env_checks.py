@@ -1,0 +1,218 @@
+"""The checks behind `rookery.testing.check_world`, in the order in which they make sense."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import cloudpickle
+import gymnasium as gym
+
+from rookery import printing
+from rookery.engine.action_masks import legal
+from rookery.engine.env_factory import EnvFactory
+from rookery.engine.env_state import save_load
+from rookery.engine.global_random import Borrowed, uses_global_random
+from rookery.engine.layout import leaves
+from rookery.errors import SpaceError, StateError
+from rookery.kernel.kernel_env import KernelEnv
+from rookery.kernel.world import KernelWorld
+from rookery.tools.kernel_checks import first_mistake, plain_difference
+from rookery.tools.trajectory import Stop, first_difference, same, walk
+from rookery.tools.world_report import WorldReport
+
+SPEED_SECONDS = 0.3
+STATE_STEPS = 20
+TINY_STEP = 30e-6  # seconds
+DEAR_RESET = 200  # steps
+_ADVICE = {"reuse", "action"}
+
+
+class Checkup:
+    """One examination of one world; what it finds goes into the report."""
+
+    def __init__(self, source: EnvFactory, single: bool, report: WorldReport, steps: int, seed: int) -> None:
+        self._source, self._single, self._report = source, single, report
+        self._steps, self._seed = steps, seed
+        self._seen: set[str] = set()
+        self._open: list[gym.Env] = []
+
+    def run(self) -> None:
+        with Borrowed(), suppress(Stop):
+            self._examine()
+        self._close()
+
+    def _examine(self) -> None:
+        env = self._build()
+        world = env.unwrapped.world if isinstance(env.unwrapped, KernelEnv) else None
+        if world is not None:
+            self._indices(world)  # before its code is run unchecked, which might end this process
+        self._random = uses_global_random(env)
+        self._spaces(env)
+        env.action_space.seed(self._seed)
+        self._actions = [env.action_space.sample() for _ in range(self._steps)]
+        frames = walk(env, self._actions, self._seed, self._random, self._note)
+        self._determinism(env, frames)
+        if world is not None:
+            self._plain(world)
+        self._global_random()
+        self._pickling()
+        self._state(env)
+        self._speed(env)
+        if getattr(env, "render_mode", None) == "human":
+            self._report.advice.append("render_mode is 'human': do not render while training")
+
+    # --- parts --------------------------------------------------------------------------------------------------
+
+    def _indices(self, world: KernelWorld) -> None:
+        mistake = first_mistake(world, self._steps, self._seed)
+        if mistake is not None:
+            self._note("indices", mistake)
+            raise Stop
+
+    def _plain(self, world: KernelWorld) -> None:
+        difference = plain_difference(world, self._steps, self._seed)
+        if difference is not None:
+            self._note("plain", f"compiled code does not do what plain Python does: {difference}")
+
+    def _build(self) -> gym.Env:
+        try:
+            env = self._source.make(0)
+        except Exception as error:
+            self._note("build", f"it cannot be built: {type(error).__name__}: {error}")
+            raise Stop from error
+        self._open.append(env)
+        return env
+
+    def _spaces(self, env: gym.Env) -> None:
+        for name in ("observation_space", "action_space"):
+            space = getattr(env, name, None)
+            if not isinstance(space, gym.Space):
+                self._note(name, f"{name} should be a gymnasium Space, got {space!r}")
+                continue
+            try:
+                leaves(space)
+            except SpaceError as error:
+                self._note(name, f"{name}: {error}")
+        if self._seen & {"observation_space", "action_space"}:
+            raise Stop
+
+    def _determinism(self, env: gym.Env, frames: list[Any]) -> None:
+        again = walk(env, self._actions, self._seed, self._random, self._note)
+        difference = first_difference(frames, again)
+        if difference:
+            self._note(
+                "again", f"reset(seed={self._seed}) again on the same env gives another trajectory: {difference}"
+            )
+        if self._single:
+            self._report.advice.append(
+                "an instance was given: give its class, or a function that builds one, to have fresh envs compared"
+            )
+            return
+        fresh = walk(self._build(), self._actions, self._seed, self._random, self._note)
+        difference = first_difference(frames, fresh)
+        if difference:
+            self._note(
+                "fresh",
+                f"two fresh envs with the same seed and actions differ: {difference}. Draw from self.np_random, which "
+                "super().reset(seed=seed) seeds, and keep nothing outside the env",
+            )
+
+    def _global_random(self) -> None:
+        names = [name for name, used in zip(("random", "numpy.random"), self._random, strict=True) if used]
+        if names:
+            self._report.advice.append(
+                f"its code draws from the global {' and '.join(names)}; rookery gives each env its own, at a cost, but "
+                "elsewhere its seed will not rule it: use self.np_random"
+            )
+
+    def _pickling(self) -> None:
+        if self._single:
+            return
+        try:
+            pickle.loads(cloudpickle.dumps(self._source))  # noqa: S301 - what we have just written
+        except Exception as error:  # noqa: BLE001 - objects resist pickling in their own ways
+            text = " ".join(str(error).split())
+            self._note(
+                "pickle", f"it cannot be sent to worker processes: {text}. Open files, locks and the like inside"
+            )
+
+    def _state(self, env: gym.Env) -> None:
+        """Save in mid-episode, go on, and see whether the restored env goes the same way."""
+        try:
+            last = env.reset(seed=self._seed)
+            saved = save_load.save(env)
+        except StateError as error:
+            self._report.advice.append(f"its state cannot be saved, so a run on it cannot be resumed exactly: {error}")
+            return
+        if self._single or any(self._random):
+            return  # nowhere to restore it, or the generators would have to be saved too
+        on = _onward(env, self._actions[:STATE_STEPS], last)
+        restored = save_load.load(self._build(), saved)
+        if not same(on, _onward(restored, self._actions[:STATE_STEPS], last)):
+            self._note(
+                "state", "an env restored from its saved state goes another way: something is missing in the state"
+            )
+
+    def _speed(self, env: gym.Env) -> None:
+        took, last = _timed(env.reset)
+        steps, resets, count = 0.0, [took], 0
+        while steps + sum(resets) < SPEED_SECONDS or count == 0:
+            action = legal(env.action_space, self._actions[count % self._steps], last)
+            start = time.perf_counter()
+            last = env.step(action)
+            steps += time.perf_counter() - start
+            count += 1
+            if last[2] or last[3]:
+                took, last = _timed(env.reset)
+                resets.append(took)
+        self._report.reset_seconds = statistics.median(resets)
+        self._report.steps_per_second = count / (steps + sum(resets[1:]))
+        self._speed_advice(steps / count, self._report.reset_seconds)
+
+    def _speed_advice(self, step: float, reset: float) -> None:
+        if step < TINY_STEP:
+            self._report.advice.append(
+                f"a step takes {printing.duration(step)}, little to share out: give each worker many envs"
+            )
+        if reset > DEAR_RESET * step:
+            self._report.advice.append(
+                f"a reset costs as much as {reset / step:,.0f} steps: build once, in __init__, what does not change"
+            )
+
+    # --- helpers ------------------------------------------------------------------------------------------------
+
+    def _note(self, kind: str, text: str) -> None:
+        """Keep the first finding of each kind."""
+        if kind not in self._seen:
+            self._seen.add(kind)
+            (self._report.advice if kind in _ADVICE else self._report.problems).append(text)
+
+    def _close(self) -> None:
+        for env in [] if self._single else self._open:
+            try:
+                env.close()
+            except Exception as error:  # noqa: BLE001
+                self._note("close", f"close() raised {type(error).__name__}: {error}")
+
+
+def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = call()
+    return time.perf_counter() - start, result
+
+
+def _onward(env: gym.Env, actions: list[Any], last: Any) -> list[Any]:
+    """What an env does from where it returned `last`, up to the end of the episode."""
+    results: list[Any] = []
+    for action in actions:
+        last = env.step(legal(env.action_space, action, last))
+        results.append(copy.deepcopy(last[:2]))
+        if last[2] or last[3]:
+            break
+    return results

@@ -1,0 +1,54 @@
+"""What `rookery check` looks at in a kernel world besides: its indices, and whether compiled code computes what plain
+Python does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rookery.engine.action_masks import legal, legal_batch
+from rookery.engine.make_vec import make_vec
+from rookery.errors import RookeryError
+from rookery.kernel.kernel_env import KernelEnv
+from rookery.kernel.world import KernelWorld
+
+ENVS = 16
+LEAST_STEPS = 4000  # of all envs together, in checked code
+PLAIN_STEPS = 300
+STEP_TIMEOUT = 10.0
+CLOSE = {"rtol": 1e-6, "atol": 1e-9}  # a compiler may round differently, but no more than that
+
+
+def first_mistake(world: KernelWorld, steps: int, seed: int) -> str | None:
+    """What goes wrong in thousands of steps with every index checked; None if nothing does."""
+    try:
+        envs = make_vec(world, ENVS, backend="kernel", bounds=True, bad_values="allow", step_timeout=STEP_TIMEOUT)
+        envs.single_action_space.seed(seed)
+        last: Any = envs.reset(seed=seed)
+        for _ in range(max(steps, LEAST_STEPS) // ENVS):
+            actions = [envs.single_action_space.sample() for _ in range(envs.num_envs)]
+            last = envs.step(np.array(legal_batch(envs.single_action_space, actions, last)))
+    except RookeryError as error:
+        return str(error)
+    return None
+
+
+def plain_difference(world: KernelWorld, steps: int, seed: int) -> str | None:
+    """Where a compiled env and one in plain Python part ways; None if they do not."""
+    compiled, plain = KernelEnv(world), KernelEnv(world, plain=True)
+    compiled.action_space.seed(seed)
+    last: Any = compiled.reset(seed=seed)
+    plain.reset(seed=seed)
+    for step in range(min(steps, PLAIN_STEPS)):
+        action = legal(compiled.action_space, compiled.action_space.sample(), last)
+        last = compiled.step(action)
+        try:
+            there = plain.step(action)
+        except ArithmeticError as error:
+            return f"step {step} raises {type(error).__name__} in plain Python ({error}), and not in compiled code"
+        if not all(np.allclose(a, b, **CLOSE, equal_nan=True) for a, b in zip(last[:4], there[:4], strict=True)):
+            return f"step {step} gives {last[:4]} in compiled code, and {there[:4]} in plain Python"
+        if last[2] or last[3]:
+            last, _ = compiled.reset(), plain.reset()
+    return None

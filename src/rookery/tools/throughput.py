@@ -1,0 +1,102 @@
+"""Steps per second of a running vector env, in short slices, with actions drawn beforehand."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.vector.utils import batch_space
+
+from rookery.engine.action_masks import has_masks, legal_batch
+from rookery.engine.autotune import useful_workers
+from rookery.engine.engine import Engine
+from rookery.engine.env_factory import EnvFactory
+from rookery.engine.machine import usable_cores
+from rookery.engine.probe import Probe
+from rookery.errors import OptionError
+
+ACTION_ROUNDS = 256
+SLICE_SECONDS = 0.4
+SLICES = 4
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One way to run a world, and what it gave."""
+
+    backend: str
+    num_envs: int
+    workers: int
+    steps_per_second: float
+    memory: int  # bytes: of the worker processes, or of the envs where they live in this process
+
+
+def draw_actions(space: gym.Space, num_envs: int, seed: int = 0) -> list[Any]:
+    """Batches of random actions, the same for the same arguments."""
+    batched = batch_space(space, num_envs)
+    batched.seed(seed)
+    return [batched.sample() for _ in range(ACTION_ROUNDS)]
+
+
+class Stepping:
+    """Steps a vector env with actions that were drawn beforehand or, where its envs say which are legal, with those.
+    `last` is what its `reset` returned; `space`, the action space of one env."""
+
+    def __init__(self, step: Callable[[Any], Any], space: gym.Space, actions: list[Any], last: Any) -> None:
+        self._step, self._space, self._actions, self._last = step, space, actions, last
+        self._chooses = has_masks(space, last)
+
+    def rate(self, num_envs: int, seconds: float) -> float:
+        """Step for about `seconds`; returns steps per second, counting every env."""
+        step = self._legal_step if self._chooses else self._step
+        clock, actions, count = time.perf_counter, self._actions, 0
+        start = now = clock()
+        while now - start < seconds:
+            step(actions[count % len(actions)])
+            count += 1
+            now = clock()
+        return num_envs * count / (now - start)
+
+    def _legal_step(self, actions: Any) -> None:
+        self._last = self._step(legal_batch(self._space, actions, self._last))
+
+
+def try_out(source: EnvFactory, probe: Probe, backend: str, num_envs: int, workers: int, seconds: float) -> Trial:
+    """Build this engine, step it for `seconds`, close it. The median of slices forgives one disturbance."""
+    from rookery.engine.make_vec import make_vec
+
+    envs = make_vec(source, num_envs, backend, workers)
+    try:
+        actions = draw_actions(envs.single_action_space, num_envs)
+        stepping = Stepping(envs.step, envs.single_action_space, actions, envs.reset(seed=0))
+        stepping.rate(num_envs, seconds / 10)
+        rates = [stepping.rate(num_envs, seconds / SLICES) for _ in range(SLICES)]
+        return Trial(envs.backend, num_envs, workers, statistics.median(rates), _memory(envs, probe))
+    finally:
+        envs.close()
+
+
+def worker_counts(probe: Probe) -> list[int]:
+    """Numbers of workers worth trying: doublings up to the cores, and beyond them where steps wait."""
+    cores = usable_cores()
+    most = max(cores, min(useful_workers(probe, cores), 16 * cores))
+    doublings = [1]
+    while doublings[-1] * 2 < most:
+        doublings.append(doublings[-1] * 2)
+    return sorted({*doublings, cores, most})
+
+
+def positive_seconds(value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise OptionError(f"seconds should be a positive number, got {value}")
+    return value
+
+
+def _memory(envs: Engine, probe: Probe) -> int:
+    if envs.backend != "process":
+        return envs.num_envs * probe.memory
+    return sum(worker["memory"] for worker in envs.stats())

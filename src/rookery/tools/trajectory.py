@@ -1,0 +1,179 @@
+"""One env's trajectory: what it returned, step by step, and what about that is not as it should be."""
+
+from __future__ import annotations
+
+import copy
+import math
+import numbers
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import gymnasium as gym
+import numpy as np
+
+from rookery.engine.action_masks import legal
+from rookery.engine.batch import Columns
+from rookery.engine.global_random import GlobalRandom
+from rookery.engine.layout import leaves, split
+from rookery.engine.observation_writer import Observer
+from rookery.errors import RookeryError
+
+Frame = tuple[Any, ...]  # (observation,) of a reset, or a step's first four values
+Report = Callable[[str, str], None]  # (kind, text): the first of a kind is the one to show
+
+
+class Stop(Exception):
+    """The env cannot be taken further; the reason has been reported."""
+
+
+def walk(env: gym.Env, actions: list[Any], seed: int, random: tuple[bool, bool], report: Report) -> list[Frame]:
+    """Reset with `seed`, then take `actions`, resetting at ends. Global generators that it uses are seeded too, as
+    the engine does; the caller restores them."""
+    GlobalRandom(seed, *random).enter()
+    return list(_frames(env, actions, seed, report))
+
+
+def _frames(env: gym.Env, actions: list[Any], seed: int, report: Report) -> Iterator[Frame]:
+    judge = Judge(env, report)
+    last = _attempt(report, "reset(seed=...)", lambda: env.reset(seed=seed))
+    yield judge.reset(last)
+    for number, drawn in enumerate(actions):
+        action = legal(env.action_space, drawn, last)
+        given = copy.deepcopy(action)
+        last = _attempt(report, f"step() number {number}", lambda: env.step(action))  # noqa: B023 - called at once
+        frame = judge.step(number, last)
+        if not same(given, action):
+            report("action", "step() changes the action it is given, which belongs to the caller: copy it first")
+        yield frame
+        if frame[2] or frame[3]:
+            last = _attempt(report, "reset()", env.reset)
+            yield judge.reset(last)
+
+
+def _attempt(report: Report, what: str, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except (Exception, SystemExit) as error:
+        report("raised", f"{what} raised {type(error).__name__}: {error}{_place(error)}")
+        raise Stop from error
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if len(frames) > 1 else ""
+
+
+class Judge:
+    """Looks at what an env returns, by the engine's own rules for observations."""
+
+    def __init__(self, env: gym.Env, report: Report) -> None:
+        self._space, self._report = env.observation_space, report
+        arrays = {
+            f"observation/{k}": np.zeros((1, *leaf.shape), leaf.dtype)
+            for k, leaf in enumerate(leaves(self._space))
+            if leaf.dtype is not None
+        }
+        self._observer = Observer(Columns(self._space, arrays, "observation", 1), 0, 1, strict=True)
+        self._last: tuple[Any, Any] | None = None  # the observation as returned, and a copy of it
+
+    def reset(self, result: Any) -> Frame:
+        if not isinstance(result, tuple) or len(result) != 2:
+            self._report("reset shape", f"reset() should return (observation, info), got {_shape_of(result)}")
+            raise Stop
+        self._info("reset()", result[1])
+        return (self._observation("reset()", result[0]),)
+
+    def step(self, number: int, result: Any) -> Frame:
+        if not isinstance(result, tuple) or len(result) != 5:
+            old = (
+                "; four values are the old gym's, before 0.26" if isinstance(result, tuple) and len(result) == 4 else ""
+            )
+            wanted = "(observation, reward, terminated, truncated, info)"
+            self._report("step shape", f"step() should return {wanted}, got {_shape_of(result)}{old}")
+            raise Stop
+        observation, reward, terminated, truncated, info = result
+        where = f"step() number {number}"
+        self._info(where, info)
+        self._reward(where, reward)
+        for name, value in (("terminated", terminated), ("truncated", truncated)):
+            if not isinstance(value, (bool, np.bool_)):
+                self._report(name, f"{where}: {name} should be a bool, got {value!r} ({type(value).__name__})")
+        return self._observation(where, observation), reward, bool(terminated), bool(truncated)
+
+    def _observation(self, where: str, observation: Any) -> Any:
+        try:
+            self._observer.put(0, observation)
+            problem = self._observer.problem(0)
+        except RookeryError as error:
+            problem = error
+        if problem is not None:
+            self._report("observation", f"{where}: {str(problem).partition(': mend the space')[0]}")
+        self._reuse(observation)
+        kept = copy.deepcopy(observation)
+        self._last = observation, kept
+        return kept
+
+    def _reuse(self, observation: Any) -> None:
+        if self._last is None:
+            return
+        before, as_it_was = self._last
+        if not same(before, as_it_was) or self._shared(before, observation):
+            self._report(
+                "reuse",
+                "observations share one buffer, so an earlier one changes with the next step; rookery copies in time, "
+                "but code that keeps observations would see them change: return a copy",
+            )
+
+    def _shared(self, before: Any, now: Any) -> bool:
+        try:
+            pairs = zip(split(self._space, before), split(self._space, now), strict=True)
+        except RookeryError:
+            return False
+        return any(isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.shares_memory(a, b) for a, b in pairs)
+
+    def _reward(self, where: str, reward: Any) -> None:
+        if not isinstance(reward, (numbers.Real, np.number)) or isinstance(reward, np.complexfloating):
+            self._report("reward", f"{where}: reward should be a number, got {_shape_of(reward)}")
+        elif not math.isfinite(reward):
+            self._report("reward", f"{where}: reward is {reward}")
+
+    def _info(self, where: str, info: Any) -> None:
+        if not isinstance(info, dict):
+            self._report("info", f"{where}: info should be a dict, got {type(info).__name__}")
+            return
+        try:
+            cloudpickle.dumps(info)
+        except Exception as error:  # noqa: BLE001 - objects resist pickling in their own ways
+            self._report("info", f"{where}: info cannot be sent between processes ({error})")
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal to the bit, also for nested and NaN values."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        x, y = np.asarray(a), np.asarray(b)
+        return np.array_equal(x, y, equal_nan=x.dtype.kind == "f" and y.dtype.kind == "f")
+    return bool(a == b) or (a != a and b != b)
+
+
+def first_difference(a: list[Frame], b: list[Frame]) -> str | None:
+    """Where two trajectories part, in words."""
+    names = ("observation", "reward", "terminated", "truncated")
+    for number, (x, y) in enumerate(zip(a, b, strict=False)):
+        for name, left, right in zip(names, x, y, strict=False):
+            if not same(left, right):
+                return f"the {name} {'of the first reset' if number == 0 else f'{number} calls after the first reset'}"
+    return None if len(a) == len(b) else "how many episodes there are"
+
+
+def _shape_of(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    shape = getattr(value, "shape", None)
+    return f"{type(value).__name__} of shape {shape}" if shape is not None else f"{value!r} ({type(value).__name__})"

@@ -1,0 +1,44 @@
+"""What checking an environment found."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from rookery import printing
+from rookery.errors import WorldError
+
+
+@dataclass
+class WorldReport:
+    """What `check_world` found. `problems` will break training; `advice` would make it better."""
+
+    world: str
+    steps: int
+    problems: list[str] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
+    steps_per_second: float = 0.0  # one env, resets included; 0 if it could not be stepped
+    reset_seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
+
+    def raise_if_bad(self) -> None:
+        """Raise a WorldError that lists all problems, if there are any."""
+        if self.problems:
+            raise WorldError(str(self))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "ok": self.ok}
+
+    def __str__(self) -> str:
+        count = len(self.problems)
+        verdict = "no problems" if not count else "1 problem" if count == 1 else f"{count} problems"
+        lines = [f"{self.world}: {verdict} in {self.steps} steps"]
+        if self.steps_per_second:
+            rate, reset = printing.rate(self.steps_per_second), printing.duration(self.reset_seconds)
+            lines[0] += f"; {rate} steps/s, a reset takes {reset}"
+        lines += [f"  problem: {problem}" for problem in self.problems]
+        lines += [f"  advice: {advice}" for advice in self.advice]
+        return "\n".join(lines)

@@ -1,0 +1,87 @@
+"""An agent against others, by name, on a single env."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rookery.errors import OptionError
+from rookery.learners.agent import Agent
+from rookery.training.evaluation.game_envs import Games
+from rookery.training.evaluation.match import Match
+from rookery.training.evaluation.win_record import GameResults
+from rookery.training.players.agents import Player, Script, find_player, seated
+from rookery.training.resolve.seats import seat_of
+from rookery.training.resolve.world_choice import DUELS, World, duel_of, spaces
+
+
+class Against:
+    """The opponents, looked up, and the env where they are met, which is kept between evaluations."""
+
+    def __init__(
+        self,
+        world: World,
+        backend: str,
+        opponents: Sequence[str],
+        runs_dir: str | Path = "runs",
+        deterministic: bool = True,
+        **guard: Any,
+    ) -> None:
+        self.world, self.deterministic = duel_of(world), deterministic
+        seat = seat_of(*spaces(self.world))
+        assert seat is not None  # or it would be no duel
+        self.seat = seat
+        self.opponents = _by_name([find_player(who, seat, runs_dir, deterministic=deterministic) for who in opponents])
+        self._make = lambda: Games(self.world, 1, backend, **guard)
+        self._games: Games | None = None
+        if self.world.source not in DUELS.values() and any(isinstance(x, Script) for x in self.opponents.values()):
+            self._look_for_scripts()
+
+    def _look_for_scripts(self) -> None:
+        """Find out now if the world has those that are named, not after hours."""
+        self._games = self._make()
+        try:
+            self._games.check(*self.opponents.values())
+        except OptionError:
+            self.close()
+            raise
+
+    def play(
+        self,
+        agent: Agent | Player | Script,
+        games: int,
+        seed: int,
+        stop: Callable[[], bool] = lambda: False,
+        progress: Callable[[str, int], None] = lambda name, done: None,
+    ) -> dict[str, GameResults] | None:
+        """So many games against each; None if it was asked to stop before the end."""
+        if isinstance(agent, Agent):
+            agent = seated(agent, "agent", self.seat, deterministic=self.deterministic)
+        table = self._games = self._games or self._make()
+        results: dict[str, GameResults] = {}
+        for name, opponent in self.opponents.items():
+            played = Match(table, (agent, opponent), games, seed).play(stop, partial(progress, name))
+            if played is None:
+                return None
+            results[name] = played
+        return results
+
+    def close(self) -> None:
+        """End the env."""
+        if self._games is not None:
+            self._games.close()
+            self._games = None
+
+
+def _by_name(players: Sequence[Player | Script]) -> dict[str, Player | Script]:
+    """Players with names to tell them apart by."""
+    named: dict[str, Player | Script] = {}
+    for player in players:
+        name, number = player.name, 1
+        while name in named:
+            number += 1
+            name = f"{player.name}-{number}"
+        named[name] = player
+    return named

@@ -1,0 +1,64 @@
+"""The envs of games between two players, on any world for two (see `training.resolve.seats`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rookery.engine.engine import Engine
+from rookery.engine.make_vec import make_vec
+from rookery.engine.settings import positive_int
+from rookery.errors import OptionError, WorldError
+from rookery.training.players.agents import Player, Script
+from rookery.training.resolve.seats import seat_of
+from rookery.training.resolve.world_choice import World
+
+
+class Games:
+    """Keeps the envs of a duel between matches."""
+
+    def __init__(self, duel: World, batch: int = 1, backend: str = "serial", **guard: Any) -> None:
+        """`duel` is a world as `duel_of` gives it, `batch` how many games are played at once. `backend` is that of the
+        envs that train: games are as dangerous. `guard` holds options of `make_vec` about failures."""
+        positive_int("batch", batch)
+        backend = "kernel" if duel.kernel else "process" if backend == "process" else "serial"
+        workers = None if duel.kernel else 1
+        self.duel = duel
+        self.envs: Engine = make_vec(
+            duel.source,
+            batch,
+            backend,
+            workers,
+            autoreset_mode="Disabled",
+            copy=False,
+            env_kwargs=duel.env_kwargs,
+            **guard,
+        )
+        seat = seat_of(self.envs.single_observation_space, self.envs.single_action_space)
+        if seat is None:
+            self.envs.close()
+            raise WorldError(
+                f"{duel.name} is no game for two: its actions, {self.envs.single_action_space}, have no halves"
+            )
+        self.seat = seat
+        self.scripted = _knows(self.envs, "player_one") and _knows(self.envs, "player_two")
+
+    def check(self, *players: Player | Script) -> None:
+        """Refuse scripts that the world does not have."""
+        for player in players:
+            if isinstance(player, Script) and player.parameter != "free" and not self.scripted:
+                raise OptionError(
+                    f"{self.duel.name} has no script {player.name!r}: it takes parameters player_one and player_two"
+                )
+
+    def close(self) -> None:
+        """End the envs."""
+        self.envs.close()
+
+
+def _knows(envs: Engine, parameter: str) -> bool:
+    """Whether the envs have a parameter of this name."""
+    try:
+        envs.call_some([0], parameter)
+    except AttributeError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Trained agents as files for other programs."""

@@ -1,0 +1,199 @@
+"""Who can sit at a game for two: agents, agents in files of their own, and the scripts of a world."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from rookery.engine.seeding import child_seed
+from rookery.errors import OptionError, RunError
+from rookery.learners.agent import Agent
+from rookery.learners.frozen_policy import freeze
+from rookery.training.players.file_player import FilePlayer
+from rookery.training.resolve.seats import Seat
+from rookery.training.storage.checkpoint_files import MANIFEST
+from rookery.training.storage.load_agent import load_agent
+from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.shipped_agents import SHIPPED, agent_in, shipped_agent
+
+BLOCK = 256  # steps for which noise is drawn at once: about as long as a game
+SCRIPTS = {"none": "none", "weak": "weak", "basic_weak": "weak", "strong": "strong", "basic_strong": "strong"}
+
+
+@dataclass(frozen=True)
+class Script:
+    """A player that is no `Player`: the world plays it, if it is not "none", who stands still."""
+
+    name: str
+
+    @property
+    def parameter(self) -> str:
+        """What the world's parameter `player_one` or `player_two` should be."""
+        return "free" if self.name == "none" else self.name
+
+
+class Player(Protocol):
+    """Acts for one seat in any number of envs, which it knows by their numbers."""
+
+    name: str
+
+    def begin(self, envs: np.ndarray, seeds: Sequence[int] | None = None) -> None:
+        """Games start in these envs: forget what belongs to them. With `seeds`, one for each, what is random in a game
+        follows from its seed alone."""
+
+    def act(self, observations: np.ndarray, envs: np.ndarray) -> np.ndarray:
+        """Actions [k, ...] of the seat, for observations [k, ...] of these k envs."""
+
+
+class AgentPlayer:
+    """An agent, as it is now or at the last `refresh()`.
+
+    Where it is a perceptron on vectors, what it does in a game depends on the game's seed and observations alone, bit
+    by bit, not on the games beside it; of other nets that is true to within rounding.
+    """
+
+    def __init__(
+        self, agent: Agent, name: str, *, deterministic: bool = True, seed: int = 0, actions: np.ndarray | None = None
+    ) -> None:
+        """`actions` translates an agent's choices: row k is what the seat does for choice k."""
+        self.name, self.deterministic, self.seed = name, deterministic, seed
+        self._agent, self._actions = agent, actions
+        self._generator = torch.Generator()
+        self._begun = 0
+        self._seeds, self._clock = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._noise: np.ndarray | None = None
+        self._memory = np.zeros((0, agent.policy.memory_size), np.float32)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Play as the agent does now; games go on."""
+        self._frozen = freeze(self._agent.policy)
+
+    def begin(self, envs: np.ndarray, seeds: Sequence[int] | None = None) -> None:
+        envs = np.asarray(envs)
+        self._make_room(int(envs.max(initial=-1)) + 1)
+        if seeds is None:
+            seeds = [child_seed(self.seed, self._begun + k) for k in range(len(envs))]
+        self._begun += len(envs)
+        self._seeds[envs], self._clock[envs], self._memory[envs] = seeds, 0, 0.0
+
+    def act(self, observations: np.ndarray, envs: np.ndarray) -> np.ndarray:
+        noise = None if self.deterministic else self._noise_for(envs)
+        memory = self._memory[envs] if self._memory.shape[1] else None
+        actions, remembered = self._frozen(observations, noise, memory)
+        if remembered is not None:
+            self._memory[envs] = remembered
+        return actions if self._actions is None else self._actions[actions]
+
+    def state(self) -> dict[str, Any]:
+        """What decides how its games go on, the agent itself apart."""
+        return {"begun": self._begun, "seeds": self._seeds, "clock": self._clock, "memory": self._memory}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from `state()`."""
+        self._begun = state["begun"]
+        self._seeds, self._clock, self._memory = (np.array(state[key]) for key in ("seeds", "clock", "memory"))
+        self._noise = None
+        for env in range(0 if self.deterministic else len(self._seeds)):
+            self._draw(env)
+
+    def _make_room(self, count: int) -> None:
+        missing = count - len(self._seeds)
+        if missing > 0:
+            self._seeds, self._clock = (np.pad(x, (0, missing)) for x in (self._seeds, self._clock))
+            self._memory = np.pad(self._memory, ((0, missing), (0, 0)))
+
+    def _noise_for(self, envs: np.ndarray) -> np.ndarray:
+        """The next noise of each game."""
+        at = self._clock[envs] % BLOCK
+        if not at.all():
+            for env in envs[at == 0].tolist():
+                self._draw(env)
+        self._clock[envs] += 1
+        assert self._noise is not None
+        return self._noise[envs, at]
+
+    def _draw(self, env: int) -> None:
+        """The block of noise that this env's game is in, by the game's seed and the block's number."""
+        self._generator.manual_seed(child_seed(int(self._seeds[env]), int(self._clock[env]) // BLOCK))
+        block = self._agent.policy.draw(BLOCK, self._generator).numpy()
+        if self._noise is None or len(self._noise) < len(self._seeds):
+            grown = np.zeros((len(self._seeds), *block.shape), block.dtype)
+            if self._noise is not None:
+                grown[: len(self._noise)] = self._noise
+            self._noise = grown
+        self._noise[env] = block
+
+
+def find_player(who: str, seat: Seat, runs_dir: str | Path = "runs", *, deterministic: bool = True) -> Player | Script:
+    """Look a player up: a script of the world (none, weak, strong), the agent that comes with rookery (hockey), a run
+    by its name or path, the folder of a checkpoint, or `file.py:Agent`."""
+    if who.lower() in SCRIPTS:
+        return Script(SCRIPTS[who.lower()])
+    if ".py:" in who:
+        return FilePlayer(who, seat)
+    agent, name = _find_agent(who, Path(runs_dir))
+    return seated(agent, name, seat, deterministic=deterministic)
+
+
+def check_player(who: str, runs_dir: str | Path = "runs") -> None:
+    """Refuse a player that is not there. Nothing is loaded, so whether it fits is seen later."""
+    path = who.rpartition(":")[0]
+    if path.endswith(".py"):
+        if not os.path.isfile(path):
+            raise OptionError(f"{who!r}: there is no file {path!r}")
+    elif who.lower() not in SCRIPTS and who not in SHIPPED and not os.path.isfile(os.path.join(who, MANIFEST)):
+        _find_run(who, Path(runs_dir))
+
+
+def seated(agent: Agent, name: str, seat: Seat, *, deterministic: bool = True, seed: int = 0) -> AgentPlayer:
+    """An agent as a player, if it fits the seat. One that chooses among hockey's discrete actions fits where four
+    numbers are wanted."""
+    actions = None
+    if agent.action_space != seat.action_space:
+        actions = seat.in_numbers(agent.action_space)
+        if actions is None:
+            raise _misfit(name, "acts in", agent.action_space, seat.action_space)
+    if agent.observation_space != seat.observation_space:
+        raise _misfit(name, "observes", agent.observation_space, seat.observation_space)
+    return AgentPlayer(agent, name, deterministic=deterministic, seed=seed, actions=actions)
+
+
+def _misfit(name: str, does: str, mine: spaces.Space, theirs: spaces.Space) -> OptionError:
+    return OptionError(f"{name} cannot play here: its agent {does} {mine}, and a player of this game has {theirs}")
+
+
+def _find_agent(who: str, runs_dir: Path) -> tuple[Agent, str]:
+    if who in SHIPPED:
+        return shipped_agent(who), SHIPPED[who]
+    if os.path.isfile(os.path.join(who, MANIFEST)):
+        return agent_in(Path(who)), _folder_name(Path(who))
+    run = _find_run(who, runs_dir)
+    return load_agent(run), run.name
+
+
+def _find_run(who: str, runs_dir: Path) -> RunDir:
+    try:
+        return RunDir.find(who, runs_dir)
+    except RunError as error:
+        raise OptionError(
+            f"there is no player {who!r}: give none, weak or strong (scripts), {' or '.join(SHIPPED)} (comes with "
+            f"rookery), a run, a checkpoint's folder, or file.py:Agent; {error}"
+        ) from error
+
+
+def _folder_name(folder: Path) -> str:
+    """A short name for the agent in a folder.
+
+    >>> _folder_name(Path("runs/first/checkpoints/step-000000001024")), _folder_name(Path("agents/hockey"))
+    ('first-step-000000001024', 'hockey')
+    """
+    folder = folder.absolute()
+    return f"{folder.parent.parent.name}-{folder.name}" if folder.parent.name == "checkpoints" else folder.name

@@ -1,0 +1,83 @@
+"""Players in files of their own, as people bring them to a tournament."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from rookery.engine.env_factory import load_file, written_in
+from rookery.errors import OptionError, SpaceError
+from rookery.training.resolve.seats import Seat
+
+
+class FilePlayer:
+    """`file.py:Agent`: made without arguments, one for each env, with `act(obs)` for a single observation and, if it
+    likes, `reset()` at the start of a game."""
+
+    def __init__(self, place: str, seat: Seat) -> None:
+        path, _, attribute = place.rpartition(":")
+        self.name, self._place, self._seat = f"{Path(path).stem}.{attribute}", place, seat
+        self._make = _found(place)
+        self._instances: dict[int, Any] = {}
+
+    def begin(self, envs: np.ndarray, seeds: Sequence[int] | None = None) -> None:
+        for env in envs.tolist():
+            if env not in self._instances:
+                self._instances[env] = self._new()
+            reset = getattr(self._instances[env], "reset", None)
+            if callable(reset):
+                reset()
+
+    def act(self, observations: np.ndarray, envs: np.ndarray) -> np.ndarray:
+        return np.stack(
+            [
+                self._checked(self._instances[env].act(observation.copy()))
+                for env, observation in zip(envs.tolist(), observations, strict=True)
+            ]
+        )
+
+    def _new(self) -> Any:
+        try:
+            made = self._make()
+        except TypeError as error:
+            raise OptionError(f"{self._place} should be made without arguments: {error}") from error
+        if not callable(getattr(made, "act", None)):
+            raise OptionError(f"{self._place} should have a method act(obs)")
+        return made
+
+    def _checked(self, action: Any) -> np.ndarray:
+        """As the seat wants it; cut to its bounds, as the games of others do."""
+        space = self._seat.action_space
+        try:
+            numbers = np.asarray(action, np.float64)
+        except (TypeError, ValueError):
+            raise SpaceError(f"{self._place}: act(obs) should return numbers for {space}, got {action!r}") from None
+        if numbers.shape != space.shape:
+            raise SpaceError(f"{self._place}: act(obs) should return numbers of shape {space.shape}, got {action!r}")
+        if not np.isfinite(numbers).all():
+            raise SpaceError(f"{self._place}: act(obs) should return finite numbers, got {action!r}")
+        if isinstance(space, spaces.Box):
+            return np.clip(numbers, space.low, space.high).astype(space.dtype)
+        if not space.contains(chosen := numbers.astype(space.dtype)) or (chosen != numbers).any():
+            raise SpaceError(f"{self._place}: act(obs) should return a choice in {space}, got {action!r}")
+        return chosen
+
+
+def _found(place: str) -> Callable[[], Any]:
+    """The class or function at `file.py:Agent`."""
+    path, _, attribute = place.rpartition(":")
+    if not os.path.isfile(path):
+        raise OptionError(f"{place!r}: there is no file {path!r}")
+    module = load_file(path)
+    found = getattr(module, attribute, None)
+    if not callable(getattr(found, "act", None)) and not written_in(path, found):
+        known = [name for name, item in vars(module).items() if callable(getattr(item, "act", None))]
+        raise OptionError(
+            f"{place!r}: {path} has no class {attribute!r}; with a method act there are: {known or 'none'}"
+        )
+    return found  # type: ignore[return-value]

@@ -1,0 +1,345 @@
+"""From a world's name in a configuration to what is stepped, and to who can learn there. No torch here."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+from gymnasium import spaces as gs
+
+from rookery.config import RunConfig
+from rookery.console import printable
+from rookery.engine.env_factory import EnvFactory, kernel_of, resolve
+from rookery.errors import OptionError, RookeryError, WorldError
+from rookery.training.resolve.seats import seat_of
+
+GAME_BOY = "rookery/GameBoy-v0"
+SHORT_NAMES = {"hockey": "rookery/HockeyOne-v0", "gameboy": GAME_BOY}
+DUELS = {"rookery/HockeyOne-v0": "rookery/Hockey-v0"}  # worlds for one player, and their form for two
+FILES = ("profile", "rom")  # options of a Game Boy world that may name one
+# Keywords of Gymnasium's and of rookery's own for how an env is made: options are the env's, and never among them.
+NOT_OPTIONS = (
+    "id", "world", "plain", "entry_point", "vector_entry_point", "vectorization_mode", "vector_kwargs", "wrappers",
+    "additional_wrappers", "apply_api_compatibility", "autoreset", "disable_env_checker", "order_enforce", "kwargs",
+)  # fmt: skip
+VERSION = re.compile(r"-v(\d+)$")
+
+
+@dataclass(frozen=True)
+class World:
+    """A world that was found: `make_vec(world.source, env_kwargs=world.env_kwargs)` steps it."""
+
+    name: str  # for run names
+    source: Any  # an id, "file.py:MyEnv", or the class or function itself
+    kernel: bool
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
+    note: str = ""  # a choice made on the way, for the user to know
+
+
+def find(world: str, twin: bool = True, learner: str | None = None, options: Mapping[str, Any] | None = None) -> World:
+    """Look a world up by its id, its short name or its place in a file.
+
+    Args:
+        world: As the user wrote it.
+        twin: Take rookery's compiled twin of one of Gymnasium's worlds, where there is one that takes the options.
+        learner: If it is known already; "dqn" gets the discrete actions of a world that has both kinds.
+        options: Keyword arguments for the world.
+
+    Example:
+        >>> find("CartPole-v1").source, find("CartPole-v1", twin=False).source
+        ('rookery/CartPole-v1', 'CartPole-v1')
+    """
+    kwargs = dict(options or {})
+    if ".py" not in world:
+        _refuse_keywords(world, kwargs)
+    short = world.lower()
+    if short == "gameboy":
+        parts = ["gameboy", _title(kwargs.get("profile", "meadow")), kwargs.get("observation")]
+        return World("-".join(map(str, filter(None, parts))), GAME_BOY, kernel=False, env_kwargs=kwargs)
+    if short in SHORT_NAMES:
+        if learner == "dqn":
+            kwargs.setdefault("discrete", True)
+        return World(short, SHORT_NAMES[short], kernel=True, env_kwargs=kwargs)
+    if world.endswith(".py") or ".py:" in world:
+        return _in_file(world, kwargs)
+    if ":" not in world and world not in gym.registry:
+        raise WorldError(_unknown(world))
+    other = f"rookery/{world}"
+    if twin and other in gym.registry:
+        return _twin(world, other, kwargs)
+    return _plain(world, kwargs)
+
+
+def find_again(config: RunConfig) -> World:
+    """The world of a run's config. One that does not take the options there is told of as such."""
+    world = find(config.world, config.takes_twin, config.learner, config.world_options)
+    if config.world_options and not world.kernel:
+        spaces(world)
+    return world
+
+
+def _refuse_keywords(world: str, options: Mapping[str, Any]) -> None:
+    for key in NOT_OPTIONS:
+        if key in options:
+            raise OptionError(f"{world!r}: `{key}` is no option of a world, but says how it is made; leave it out")
+
+
+def _title(profile: Any) -> str:
+    """A profile's name within a run's name: of one in a file, that of the file."""
+    return re.sub(r"[^\w.+=-]+", "-", Path(str(profile)).stem)
+
+
+def lasting_options(world: World, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a world as a run should remember them: files by their whole paths, so that it can be resumed from
+    anywhere."""
+    if world.source != GAME_BOY:
+        return dict(options)
+    return {key: _whole_path(value) if key in FILES else value for key, value in options.items()}
+
+
+def _whole_path(value: Any) -> Any:
+    path = Path(str(value)).expanduser()
+    return str(path.resolve()) if path.suffix and os.path.isfile(path) else value  # else it is a profile's name
+
+
+def episode_option(world: World) -> str:
+    """The option by which a world is told how many steps an episode has at most."""
+    if world.source == GAME_BOY:
+        return "episode_length"
+    if isinstance(world.source, str) and world.source in gym.registry:
+        return "max_episode_steps"
+    raise OptionError(
+        f"{world.name} decides itself how long its episodes are: leave out `episode_length`, and give the world an "
+        "option for it, as in --set world_options.length=500"
+    )
+
+
+def spell(world: Any) -> str:
+    """The name by which a config can hold a class or function: "file.py:MyEnv". Texts stay as they are."""
+    if isinstance(world, str):
+        return world
+    name = getattr(world, "__qualname__", "")
+    try:
+        file = inspect.getsourcefile(world)
+    except TypeError:
+        file = None
+    if not file or not name.isidentifier() or not Path(file).is_file():
+        raise WorldError(
+            f"{world!r} has no name that a run could remember, and a run must find its world again to be resumed: "
+            "give a class or function at the top of a file, 'file.py:MyEnv', or a registered id"
+        )
+    return f"{file}:{name}"
+
+
+def given_world(world: Any, spelled: str, options: Mapping[str, Any]) -> World:
+    """A class or function that is at hand: taken as it is, not from its file, which may be the running script."""
+    path, _, attribute = spelled.rpartition(":")
+    kernel = kernel_of(resolve(world, kwargs=dict(options))) is not None
+    return World(printable(f"{Path(path).stem}-{attribute}"), world, kernel, dict(options))
+
+
+def spaces(world: World) -> tuple[gs.Space, gs.Space]:
+    """The spaces of observations and actions of one env. A world that is no kernel world is built for it, and closed:
+    where an engine is there already, ask that instead."""
+    source = resolve(world.source, kwargs=world.env_kwargs)
+    kernel = kernel_of(source)
+    if kernel is not None:
+        return kernel.world.observation_space, kernel.world.action_space
+    env = _build(source, world)
+    try:
+        return env.observation_space, env.action_space
+    finally:
+        env.close()
+
+
+def _build(source: EnvFactory, world: World) -> gym.Env:
+    """An env; a world that does not take its options is told of as such."""
+    try:
+        return source.make(0)
+    except RookeryError:
+        raise
+    except Exception as error:
+        what = str(error).partition(" was raised from the environment creator")[0]
+        misfit = re.search(r"\(\) (got an unexpected keyword|missing \d+ required)", what)
+        if not (isinstance(error, TypeError) and misfit) and not _is_a_librarys(world, error):
+            raise
+        raise OptionError(
+            f"{world.name} cannot be built: {type(error).__name__}: {printable(what)}; its options are given as "
+            "world_options, as in --set world_options.size=5"
+        ) from error
+
+
+def _is_a_librarys(world: World, error: Exception) -> bool:
+    """Whether it is a library's world that fails, of its options or of what is not installed: the message says all."""
+    named = isinstance(world.source, str) and ".py:" not in world.source
+    return named and (bool(world.env_kwargs) or isinstance(error, (ImportError, gym.error.DependencyNotInstalled)))
+
+
+def duel_of(world: World, *, keep_actions: bool = False) -> World:
+    """The two-player form of a world: one row holds both players (see `training.resolve.seats`).
+
+    The options go with it; the opponent becomes `player_two`. Players act in numbers there, so that all kinds can meet;
+    `keep_actions` leaves choices as they are.
+
+    Example:
+        >>> duel_of(find("hockey", options={"opponent": "strong", "mode": "shooting"})).env_kwargs
+        {'mode': 'shooting', 'player_two': 'strong'}
+    """
+    if world.source in DUELS:
+        options = dict(world.env_kwargs)
+        options["player_two"] = options.pop("player_two", options.pop("opponent", "weak"))
+        world = replace(world, source=DUELS[world.source], env_kwargs=options)
+    if world.source in DUELS.values():
+        left_out = ("rows",) if keep_actions else ("rows", "discrete", "action_fineness")
+        kept = {key: value for key, value in world.env_kwargs.items() if key not in left_out}
+        return replace(world, env_kwargs=kept)
+    if seat_of(*spaces(world)) is None:
+        raise WorldError(
+            f"{world.name} is no game for two: there one row holds both players' actions, one after the other, and the "
+            f"info obs_agent_two is what the second sees; of those that come with rookery it is {' or '.join(_games())}"
+        )
+    return world
+
+
+def _games() -> list[str]:
+    return [short for short, name in SHORT_NAMES.items() if name in DUELS]
+
+
+def choose_learner(action_space: gs.Space, kernel: bool = False) -> str:
+    """PPO where steps are cheap or actions are choices; SAC, which learns from fewer steps, where they cost more."""
+    able = able_learners(action_space)
+    return "sac" if "sac" in able and not kernel else _able_or_refuse(action_space)[0]
+
+
+def check_learner(learner: str, action_space: gs.Space, observation_space: gs.Space | None = None) -> None:
+    """Refuse a learner that cannot serve these spaces, and say who can."""
+    able = _able_or_refuse(action_space)
+    if learner not in able:
+        raise OptionError(
+            f"learner {learner!r} cannot act in {action_space}: {NEEDS[learner]}; here it can be {' or '.join(able)}"
+        )
+    odd = next((part for part in _leaves(observation_space) if not isinstance(part, LEARNABLE)), None)
+    if odd is not None:
+        raise OptionError(
+            f"no learner can take observations in {odd}: turn them into a Box, Discrete, MultiDiscrete, MultiBinary, "
+            "or a Dict or Tuple of these, with a wrapper such as gymnasium.wrappers.TransformObservation"
+        )
+
+
+def able_learners(action_space: gs.Space) -> list[str]:
+    """Who can act there, the first being the usual choice."""
+    return [name for name, can in ABLE.items() if can(action_space)]
+
+
+def _able_or_refuse(action_space: gs.Space) -> list[str]:
+    able = able_learners(action_space)
+    if not able:
+        raise OptionError(
+            f"no learner can act in {action_space}: it should be a Discrete, MultiDiscrete, MultiBinary or a Box of "
+            "floats; gymnasium.wrappers.TransformAction can make it one"
+        )
+    return able
+
+
+def _bounded(space: gs.Space) -> bool:
+    return _continuous(space) and isinstance(space, gs.Box) and bool(space.is_bounded())
+
+
+def _continuous(space: gs.Space) -> bool:
+    return isinstance(space, gs.Box) and space.dtype is not None and space.dtype.kind == "f"
+
+
+CHOICES = (gs.Discrete, gs.MultiDiscrete, gs.MultiBinary)
+LEARNABLE = (gs.Box, *CHOICES)
+ABLE: dict[str, Callable[[gs.Space], bool]] = {
+    "ppo": lambda space: isinstance(space, CHOICES) or _continuous(space),
+    "sac": _bounded,
+    "dqn": lambda space: isinstance(space, gs.Discrete),
+}
+NEEDS = {
+    "ppo": "ppo needs a Discrete, MultiDiscrete, MultiBinary or Box of floats",
+    "sac": "sac needs a Box of floats with finite bounds",
+    "dqn": "dqn needs a Discrete",
+}
+
+
+def _leaves(space: gs.Space | None) -> list[gs.Space]:
+    if isinstance(space, gs.Dict):
+        return [leaf for part in space.spaces.values() for leaf in _leaves(part)]
+    if isinstance(space, gs.Tuple):
+        return [leaf for part in space.spaces for leaf in _leaves(part)]
+    return [] if space is None else [space]
+
+
+def _plain(world: str, kwargs: dict[str, Any], note: str = "") -> World:
+    source = resolve(world, kwargs=kwargs)
+    name = re.sub(r"[^\w.+=-]+", "-", source.name.removeprefix("rookery/"))
+    return World(name, world, kernel_of(source) is not None, kwargs, note)
+
+
+def _in_file(world: str, kwargs: dict[str, Any]) -> World:
+    path, _, attribute = world.rpartition(":") if not world.endswith(".py") else (world, "", "")
+    if not attribute and os.path.isfile(path):
+        raise WorldError(f"{world!r}: name the class in the file as well, such as {path}:MyEnv")
+    if not attribute:
+        raise WorldError(f"{world!r}: there is no file {path!r}")
+    source = resolve(world, kwargs=kwargs)
+    place = f"{Path(path).resolve()}:{attribute}"  # to be found again from anywhere, when the run is resumed
+    return World(printable(f"{Path(path).stem}-{attribute}"), place, kernel_of(source) is not None, kwargs)
+
+
+def _twin(world: str, other: str, kwargs: dict[str, Any]) -> World:
+    """The twin, unless it cannot be compiled here or does not know the options."""
+    if find_spec("numba") is None:
+        return _plain(world, kwargs, f"{world}: pip install 'rookery[kernel]' brings a compiled twin, far quicker")
+    try:
+        kernel_of(resolve(other, kwargs=kwargs))
+    except RookeryError as error:
+        return _plain(world, kwargs, f"{world}: staying with Gymnasium's, as rookery's compiled twin refuses: {error}")
+    note = f"{world}: taking rookery's compiled twin {other}; --set twin=false keeps Gymnasium's"
+    return World(world, other, kernel=True, env_kwargs=kwargs, note=note)
+
+
+def _unknown(world: str) -> str:
+    if os.path.isdir(world):
+        return f"{world!r} is a folder: name a config file, or a class in a file, such as my_file.py:MyEnv"
+    near = _near(world)
+    if near:
+        return f"{world!r} is not a world that is known here; did you mean {' or '.join(near)}?"
+    return (
+        f"{world!r} is not a world that is known here: give a registered Gymnasium id such as CartPole-v1, "
+        f"my_file.py:MyEnv, a config file, or {' or '.join(SHORT_NAMES)}"
+    )
+
+
+def _near(world: str) -> list[str]:
+    """The nearest names, each by its newest version."""
+    newest: dict[str, str] = {}
+    for name in sorted(gym.registry, key=_version):
+        newest[VERSION.sub("", name)] = name
+    titles: dict[str, list[str]] = {}
+    for name, full in [*newest.items(), *((short, short) for short in SHORT_NAMES)]:
+        titles.setdefault(name.rpartition("/")[2].lower(), []).append(full)
+    asked = VERSION.sub("", world).lower().rpartition("/")[2]
+    close = difflib.get_close_matches(asked, titles, n=3, cutoff=0.6)
+    if asked in close:
+        close = [asked]
+    return [name for title in close for name in _without_namesakes(titles[title])]
+
+
+def _without_namesakes(names: list[str]) -> list[str]:
+    """Of worlds with one title, those that need no prefix, if there are any: a twin is taken without being named."""
+    return [name for name in names if "/" not in name] or names
+
+
+def _version(name: str) -> int:
+    found = VERSION.search(name)
+    return int(found[1]) if found else 0

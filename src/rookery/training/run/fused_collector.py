@@ -1,0 +1,86 @@
+"""Rollouts without leaving arrays: a perceptron and a kernel world, step after step in one compiled loop.
+
+For 8 envs of CartPole a step by way of Python takes 45 us, of which policy and world need 10. The loop does what
+`Collector` does with `PPO.explore` and `PPO.record`, to the bit; it hands back to them whatever is not plain: the last
+step of a rollout, episodes that were truncated, and faults.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rookery.engine.kernel import KernelEngine
+from rookery.kernel.batch_loop import STEP
+from rookery.kernel.env_loop import ENDED, FAULT
+from rookery.kernel.native import call_entry
+from rookery.kernel.runner import TURN
+from rookery.learners.fast.cached_njit import cached_njit
+from rookery.learners.fast.perceptron import forward
+from rookery.learners.learner import Learner
+from rookery.learners.ppo import FEW_ROWS, PPO
+
+
+@cached_njit(nogil=True, error_model="numpy")
+def _roll(
+    entry: int, plan: np.ndarray, plan_address: int, first: int, until: int, world: Any, net: Any, kept: Any, start: int
+) -> tuple[int, int]:
+    """Steps `first` to `until` of a rollout; returns how many were recorded, and what came of one more that was made
+    and is still to be recorded (or -1)."""
+    observations, env_actions, env_rewards, terminated, truncated = world
+    sizes, packed, kind, noise = net
+    kept_observations, kept_outputs, kept_actions, kept_rewards, kept_terminated, kept_ended, kept_starts = kept
+    envs = len(observations)
+    for t in range(first, until):
+        kept_observations[t] = observations
+        outputs = kept_outputs[t]
+        forward(observations, sizes, packed, kind, outputs)
+        for i in range(envs):
+            best = 0
+            for k in range(1, outputs.shape[1]):
+                if outputs[i, k] + noise[t, i, k] > outputs[i, best] + noise[t, i, best]:
+                    best = k
+            kept_actions[t, i] = best
+            env_actions[i] = best + start
+        plan[TURN] += 1
+        outcome = call_entry(entry, plan_address, STEP, 0, envs, 0)
+        if outcome & FAULT or (outcome & ENDED and truncated.any()):
+            return t - first, outcome
+        kept_rewards[t] = env_rewards
+        if outcome & ENDED:
+            kept_terminated[t] = terminated
+            kept_ended[t] = terminated
+            kept_starts[t + 1] = terminated
+    return until - first, -1
+
+
+class FusedCollector:
+    """Fills a learner's rollouts from an engine's envs."""
+
+    def __init__(self, envs: KernelEngine, learner: PPO) -> None:
+        self.envs, self.learner = envs, learner
+
+    def roll(self, rounds: int) -> tuple[int, int]:
+        """Make up to so many steps of all envs, short of the last one of the rollout; returns as `_roll` does."""
+        learner, envs = self.learner, self.envs
+        first = learner.begin_rollout()
+        until = min(first + rounds, learner.rollout.length - 1)
+        if until <= first:
+            return 0, -1
+        made, outcome = _roll(
+            *envs.compiled_step(), first, until, envs.plain_arrays(), learner.net_arrays(), learner.rollout.arrays(),
+            learner.head.start,
+        )  # fmt: skip
+        learner.rollout.advance(slice(0, envs.num_envs), made)
+        return made, outcome
+
+
+def roller_for(envs: Any, learner: Learner) -> FusedCollector | None:
+    """A roller, if the engine and the learner are of the kinds it knows. Decided by kinds and counts alone, so that the
+    same run is rolled in the same way anywhere."""
+    if not isinstance(envs, KernelEngine) or not isinstance(learner, PPO) or len(envs.groups) > 1:
+        return None
+    if not (envs.plain and learner.quick and envs.num_envs <= FEW_ROWS):
+        return None
+    return FusedCollector(envs, learner)

@@ -1,0 +1,1 @@
+"""Watching an agent: windows, videos, many envs at once."""

@@ -1,0 +1,88 @@
+"""`rookery.load`: an agent from a run's checkpoint, without its world, learner or replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from gymnasium import spaces
+
+from rookery.errors import CheckpointError, RunError
+from rookery.learners.agent import Agent
+from rookery.learners.learner import load_module
+from rookery.learners.options import OPTIONS, Options
+from rookery.learners.registry import make_policy
+from rookery.learners.space_json import from_tree
+from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.malformed import MALFORMED, told
+from rookery.training.storage.run_dir import RunDir
+
+
+def load(
+    run: str | Path = "latest", runs_dir: str | Path = "runs", *, best: bool = False, device: str = "cpu"
+) -> Agent:
+    """The agent of a run, by its name, its path or as "latest": of its last checkpoint, or of its best.
+
+    Its `act(observations, deterministic=True)` takes batches, and plays Gymnasium's own envs too.
+    """
+    return load_agent(RunDir.find(run, Path(runs_dir)), best, device)
+
+
+def load_agent(run: RunDir, best: bool = False, device: str = "cpu") -> Agent:
+    """As `load`, from a run that was found."""
+    _, tree = load_checkpoint(run, best)
+    return agent_from(tree["agent"], device)
+
+
+def load_checkpoint(run: RunDir, best: bool, parts: Sequence[str] = ("agent",)) -> tuple[int, dict[str, Any]]:
+    """Step and parts of a run's last checkpoint, or of its best. One that describes no agent is passed over like one
+    that is damaged."""
+    checkpoints, check = Checkpoints(run.checkpoints), lambda tree: check_agent(tree["agent"])
+    return checkpoints.load_best(parts, check) if best else checkpoints.load_latest(parts, check)
+
+
+def agent_from(saved: dict[str, Any], device: str = "cpu") -> Agent:
+    """The agent that a checkpoint's part "agent" describes."""
+    check_agent(saved)
+    observation_space, action_space, options = _described(saved)
+    policy = make_policy(saved["learner"], observation_space, action_space, options)
+    load_module(policy, saved["policy"])
+    return Agent(policy.to(device).eval(), observation_space, action_space, torch.device(device))
+
+
+def check_agent(saved: Any) -> None:
+    """Refuse what describes no agent, or another one than the arrays beside it are of, before memory is taken for its
+    nets: they are made without any, and then compared."""
+    try:
+        with torch.device("meta"):
+            nets = make_policy(saved["learner"], *_described(saved)).state_dict()
+        wanted = {name: (*part.shape, str(part.dtype).removeprefix("torch.")) for name, part in nets.items()}
+        given = {name: (*part.shape, part.dtype.name) for name, part in saved["policy"].items()}
+    except MALFORMED as error:
+        raise CheckpointError(f"a checkpoint describes no agent: {told(error)}") from error
+    for name in sorted(wanted.keys() | given.keys()):
+        if wanted.get(name) != given.get(name):
+            raise CheckpointError(
+                f"a checkpoint describes another agent than it holds: {name!r:.80} should be {wanted.get(name)}, and "
+                f"is {given.get(name)}"
+            )
+
+
+def _described(saved: dict[str, Any]) -> tuple[spaces.Space, spaces.Space, Options]:
+    """Both spaces, and the learner's options."""
+    options = OPTIONS[saved["learner"]].model_validate(saved["options"])
+    return from_tree(saved["observation_space"]), from_tree(saved["action_space"]), options
+
+
+def check_fits(saved: dict[str, Any], agent: Agent) -> None:
+    """Refuse to go on with a world whose observations or actions are others than when the checkpoint was written."""
+    for name in ("observation_space", "action_space"):
+        then, now = from_tree(saved[name]), getattr(agent, name)
+        if then != now:
+            what = name.replace("_", " ")
+            raise RunError(
+                f"the world has changed since the run was last at work: its {what} was {then}, and is {now} now. "
+                "Change it back, or train anew"
+            )

@@ -1,0 +1,103 @@
+"""One process at a time in a run's folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psutil
+
+from rookery import forks
+from rookery.console import printable, say
+from rookery.errors import RunBusy
+from rookery.files import open_plain
+
+# A flock belongs to the opened file, not to the process: the kernel drops it when the last descriptor closes, so a
+# killed holder leaves nothing stale, and a second attempt by this very process is refused as well. A POSIX record lock
+# (lockf) would allow that one, and be lost whenever anything here opens and closes the same file, such as a copy of the
+# folder. In return a forked worker shares the flock, and would hold it after our death: so it closes its copy at once,
+# and whoever finds the holder dead waits for workers that have not come to that yet.
+PATIENCE = 3.0  # seconds
+
+
+class Lock:
+    """Holds `path` from the moment it is made until `release()`, the end of a `with` block, or of the process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = open_plain(path, os.O_RDWR | os.O_CREAT)
+        forks.keep_from_children(self._fd)
+        try:
+            self._take(time.monotonic() + PATIENCE)
+        except BlockingIOError:
+            holder = self._describe()
+            self.release()
+            raise RunBusy(
+                f"{printable(path.parent)} is in use by {holder}; wait for it, or start a run of another name"
+            ) from None
+        except OSError as error:
+            say(f"{path.parent} cannot be locked ({error.strerror}): take care that no second process works in it")
+        self._sign()
+
+    def release(self) -> None:
+        """Let others in. The file stays: whoever removed it might remove the next holder's."""
+        forks.close(self._fd)
+
+    def __enter__(self) -> Lock:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _take(self, deadline: float) -> None:
+        while True:
+            try:
+                return fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline or not self._holder_is_dead():
+                    raise
+            time.sleep(0.02)
+
+    def _sign(self) -> None:
+        """For the message that others get; a full disk is no reason not to begin. A file that has a second name is not
+        written to: it may be anything."""
+        if os.fstat(self._fd).st_nlink > 1:
+            return
+        about = {"pid": os.getpid(), "host": socket.gethostname(), "started": time.time()}
+        with suppress(OSError):
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, json.dumps(about).encode(), 0)
+
+    def _signed(self) -> dict[str, Any]:
+        """What the holder has written of itself; nothing if that cannot be read."""
+        with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
+            about = json.loads(os.pread(self._fd, 4096, 0))
+            if type(about["pid"]) is int and 0 < about["pid"] < 2**31 and 0 <= about["started"] < 1e11:
+                return about
+        return {}
+
+    def _holder_is_dead(self) -> bool:
+        about = self._signed()
+        if about.get("host") != socket.gethostname():
+            return False
+        try:
+            return psutil.Process(about["pid"]).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    def _describe(self) -> str:
+        about = self._signed()
+        if not about:
+            return "another process"
+        since = datetime.fromtimestamp(about["started"]).isoformat(" ", "seconds")
+        return f"process {about['pid']} on {printable(about.get('host'))}, since {since}"

@@ -1,0 +1,175 @@
+"""The runs of a folder as rows of a table, from the files that each run leaves. A broken one does not hide the rest."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rookery.console import printable
+from rookery.files import open_plain, read_plain
+from rookery.training.storage.run_dir import LARGEST, RunDir
+
+LARGEST_NUMBER, LONGEST_NAME = 1e300, 200
+TAIL = 1 << 16  # bytes from the end of the metrics, which may have grown for days
+COLUMNS = {
+    "run": "name", "world": "world", "learner": "learner", "steps>": "steps", "episodes>": "episodes",
+    "last eval>": "last_eval", "best eval>": "best_eval", "steps/s>": "steps_per_second", "state": "state",
+    "when": "when",
+}  # fmt: skip
+LEAST = ("when", "learner", "world", "episodes>", "steps/s>")  # what a narrow terminal does without, in this order
+
+
+def table(runs_dir: str | Path = "runs") -> list[dict[str, Any]]:
+    """One row for each run, the one that was started last first; what is not known is None.
+
+    Keys: name, world, learner, steps, episodes, last_eval, best_eval, state ("running", "finished", "interrupted",
+    "failed" or "unreadable"), when (its last sign of life), steps_per_second, path.
+    """
+    folder = Path(runs_dir)
+    runs = [RunDir(path) for path in folder.iterdir() if _is_run(path)] if folder.is_dir() else []
+    return [row(run) for run in sorted(runs, key=_age)]
+
+
+def row(run: RunDir) -> dict[str, Any]:
+    """What is known of one run."""
+    config, summary, metrics = _object(run.config), _object(run.summary), _lines(run.metrics)
+    start = _last(metrics[:1], "start")
+    progress = _last(metrics, "progress")
+    last = metrics[-1] if metrics else summary
+    returns = [found for line in _lines(run.evaluations) if (found := _number(line.get("eval/return"))) is not None]
+    best = [_number(summary.get("eval/best_return")), *returns]
+    return {
+        "name": run.name,
+        "world": _name(_first(start.get("world"), config.get("world"))),
+        "learner": _name(_first(start.get("learner"), config.get("learner"))),
+        "steps": _first(_number(last.get("step")), _number(summary.get("steps"))),
+        "episodes": _first(_number(last.get("episodes")), _number(progress.get("episodes"))),
+        "last_eval": _first(*returns[-1:], _number(summary.get("eval/return"))),
+        "best_eval": max((value for value in best if value is not None), default=None),
+        "state": _state(run, last, bool(config or summary or metrics)),
+        "when": _when(run, last.get("time")),
+        "steps_per_second": _first(_number(last.get("steps_per_second")), _number(progress.get("steps_per_second"))),
+        "path": str(run.path),
+    }
+
+
+def print_table(rows: list[dict[str, Any]]) -> None:
+    """The rows for a person."""
+    from rookery import printing
+
+    out, headings = printing.console(), list(COLUMNS)
+    shown = _table(headings, rows)
+    for least in LEAST if out.is_terminal else ():
+        if printing.width(out, shown) <= out.width:
+            break
+        headings.remove(least)
+        shown = _table(headings, rows)
+    printing.print_table(out, shown)
+
+
+def _table(headings: list[str], rows: list[dict[str, Any]]) -> Any:
+    from rookery import printing
+
+    shown = printing.table("", *headings)
+    for found in rows:
+        cells = [(found[COLUMNS[heading]], heading.endswith(">")) for heading in headings]
+        shown.add_row(*(_figure(value) if is_figure else str(value or "-") for value, is_figure in cells))
+    return shown
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        return any((folder / name).is_file() for name in ("run.json", "config.json", "metrics.jsonl"))
+    except OSError:
+        return True  # something is there that cannot be looked at: tell of it
+
+
+def _age(run: RunDir) -> tuple[float, str]:
+    try:
+        return -run.created, run.name
+    except OSError:
+        return 0.0, run.name
+
+
+def _state(run: RunDir, last: dict[str, Any], readable: bool) -> str:
+    if not readable:
+        return "unreadable"
+    reason = last.get("reason")
+    if reason is None:
+        return "running" if _busy(run.path / "run.lock") else "interrupted"
+    return next((word for word in ("interrupted", "failed") if str(reason).startswith(word)), "finished")
+
+
+def _busy(lock: Path) -> bool:
+    """Whether a process holds the run's lock. It is only asked for: to take it would sign it."""
+    try:
+        with os.fdopen(open_plain(lock, os.O_RDONLY), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _when(run: RunDir, seconds: Any) -> str | None:
+    try:
+        moment = datetime.fromtimestamp(_number(seconds) or run.path.stat().st_mtime)
+    except (OSError, OverflowError, ValueError):
+        return None
+    return moment.isoformat(sep=" ", timespec="seconds")
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        return _as_object(read_plain(path, LARGEST).decode())
+    except (OSError, ValueError):
+        return {}
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """The first line and the last ones; those that are torn or broken are passed over."""
+    try:
+        with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
+            lines = [file.readline(TAIL)]
+            rest = max(file.tell(), file.seek(0, os.SEEK_END) - TAIL)
+            file.seek(rest)
+            lines += file.read(TAIL).splitlines()
+    except OSError:
+        return []
+    return [found for line in lines if (found := _as_object(line.decode("utf-8", "replace")))]
+
+
+def _as_object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _last(lines: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    return next((line for line in reversed(lines) if line.get("kind") == kind), {})
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _name(value: Any) -> str | None:
+    return None if value is None else printable(value)[:LONGEST_NAME]
+
+
+def _number(value: Any) -> int | float | None:
+    """A number that can be shown and compared."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if abs(value) < LARGEST_NUMBER else None

@@ -1,0 +1,139 @@
+"""Which code a run may have imported, and where it may write: what this user has trained with on this machine.
+
+A run's folder is data, and may be somebody else's. What its config names as code is imported without a question only if
+three agree: the file as it is, what the run recorded when it was made, and a note that `train` left in this user's own
+folder for states. The note is not in the run's folder, so that no run can bring its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rookery.config import RunConfig
+from rookery.console import confirmed, printable, say
+from rookery.engine.env_factory import module_name
+from rookery.errors import FileError, RunError
+from rookery.files import read_plain
+from rookery.training.storage.run_dir import RunDir
+from rookery.user_dirs import read_own, state_folder, write_own
+
+LARGEST = 64 << 20  # bytes of a Python file
+TRUST = "if you trust that, --trust (trust=True in Python) goes on"
+
+
+def code_in(config: RunConfig) -> list[str]:
+    """All that a config names as code: "file.py:Name"."""
+    opponents = [opponent.who for phase in config.all_phases for opponent in phase.opponents]
+    named = (config.world, *opponents, *config.evaluation.opponents, *config.league.baselines)
+    return [name for name in dict.fromkeys(named) if ".py:" in name]
+
+
+def remember(run: RunDir, config: RunConfig) -> None:
+    """Note the code that a run is made with, in its folder and for this user, and where it keeps its checkpoints."""
+    files = {str(file): _sha256(file) for file in map(_file_of, code_in(config)) if file.is_file()}
+    run.remember(code=files)
+    notes = dict(files)
+    if run.keeps_checkpoints_outside:
+        notes[_outside(run)] = str(run.id)
+    for path, fact in notes.items():
+        _write_note(path, fact)
+
+
+def check_code(run: RunDir, names: Sequence[str], trust: bool) -> bool:
+    """Ask before code that a run names, as "file.py:Name", is imported; refuse where nobody can be asked. Returns
+    whether there was something to ask about."""
+    return _settle(run, list(_doubts(run, names)), trust)
+
+
+def check_run(run: RunDir, config: RunConfig, trust: bool) -> bool:
+    """The same for all that going on with a run would import, and for where it would write."""
+    doubts = list(_doubts(run, code_in(config)))
+    if run.keeps_checkpoints_outside and run.id not in _notes(_outside(run)):
+        doubts.append(f"it keeps checkpoints in {_outside(run)}, outside of its own folder, and was not started here")
+    return _settle(run, doubts, trust)
+
+
+def _doubts(run: RunDir, names: Sequence[str]) -> Iterator[str]:
+    recorded = run.birth().get("code")
+    known = recorded if isinstance(recorded, dict) else {}
+    for name in names:
+        file = _file_of(name)
+        is_loaded = module_name(str(file)) in sys.modules  # its code has run in this process already
+        if not is_loaded and (why := _doubt(run, file, known)):
+            yield f"it would run code, {name}: {why}"
+
+
+def _doubt(run: RunDir, file: Path, recorded: dict[str, object]) -> str:
+    """Why a file should not be run without a question; "" if nothing speaks against it. One that is not there will be
+    missed elsewhere."""
+    if file.is_relative_to(run.path.resolve()):
+        return "the file lies in the run's own folder"
+    if not file.is_file():
+        return ""
+    now, notes = _sha256(file), _notes(str(file))
+    if str(file) not in recorded:
+        return "the run has no record of the file that it was made with"
+    if recorded[str(file)] != now:
+        return "the file is not the one that the run was made with"
+    return "" if now in notes else "you have not trained with this file on this machine"
+
+
+def _settle(run: RunDir, doubts: list[str], trust: bool) -> bool:
+    """Go on if there are no doubts, if that is trusted, or if somebody at the terminal says so."""
+    if not doubts:
+        return False
+    what = f"{run.name} is not opened without a question: {'; '.join(doubts)}"
+    answer = True if trust else confirmed(f"{what}. Go on?")
+    if answer is None:
+        raise RunError(f"{printable(what)}; {TRUST}")
+    if not answer:
+        raise RunError("not opened, as you did not say yes")
+    return True
+
+
+# --- files and notes --------------------------------------------------------------------------------------------------
+
+
+def _file_of(name: str) -> Path:
+    """The file in which the code is that "file.py:Name" stands for."""
+    return Path(name.rpartition(":")[0]).resolve()
+
+
+def _outside(run: RunDir) -> str:
+    return str(run.checkpoints.resolve())
+
+
+def _sha256(file: Path) -> str:
+    try:
+        return hashlib.sha256(read_plain(file, LARGEST)).hexdigest()
+    except OSError as error:
+        raise FileError(f"{printable(file)} cannot be read: {error.strerror or error}") from None
+
+
+def _note_file(path: str) -> Path | None:
+    folder = state_folder("trust")
+    return None if folder is None else folder / hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _notes(path: str) -> list[str]:
+    """What was noted about a file or folder: its hashes, or the runs that write there."""
+    file = _note_file(path)
+    try:
+        return read_own(file).decode("utf-8", "replace").split("\n")[1:] if file else []
+    except OSError:
+        return []
+
+
+def _write_note(path: str, fact: str) -> None:
+    file, known = _note_file(path), _notes(path)
+    if fact in known:
+        return
+    try:
+        if file is None:
+            raise FileError("there is no folder for states that is yours alone")
+        write_own(file, "\n".join([path, *filter(None, known), fact]).encode("utf-8", "surrogateescape"))
+    except OSError as error:
+        say(f"{path} could not be noted as yours ({error.strerror or error}): to open this run again takes --trust")

@@ -1,0 +1,77 @@
+"""Where rookery keeps what is found again later: caches, which it can do without, and what this user trusts.
+
+What lies there is run or believed, so nobody else may have put it there: the folders are ours and only we can write to
+them, and so are the files. There is no place in a folder that all users share, such as /tmp.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from rookery.console import printable, say
+from rookery.errors import FileError
+from rookery.files import open_plain
+
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def cache_folder(kind: str) -> Path | None:
+    """`$ROOKERY_CACHE`, or rookery/KIND in the user's cache folder; None where there is none that is safe."""
+    return _private(os.environ.get("ROOKERY_CACHE"), "XDG_CACHE_HOME", ".cache", kind)
+
+
+def state_folder(kind: str) -> Path | None:
+    """`$ROOKERY_STATE`, or rookery/KIND in the user's folder for states; None where there is none that is safe."""
+    return _private(os.environ.get("ROOKERY_STATE"), "XDG_STATE_HOME", ".local/state", kind)
+
+
+def read_own(path: Path) -> bytes:
+    """What a file of ours holds; an OSError if it is not there, or not ours alone to write."""
+    with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
+        if not _is_ours(os.fstat(file.fileno())):
+            raise FileError(f"{printable(path)} is not ours, or others can write to it: it is not read")
+        return file.read()
+
+
+def write_own(path: Path, data: bytes) -> None:
+    """Write a file, at once: a second process never sees half of it."""
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(beside, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+def _private(named: str | None, variable: str, usual: str, kind: str) -> Path | None:
+    try:
+        base = os.environ.get(variable) or Path.home() / usual
+    except RuntimeError:  # nobody's home, as in some containers
+        base = None
+    path = Path(named) if named else base and Path(base) / "rookery" / kind
+    if path is None or (not path.is_absolute() and not named):
+        return None
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        is_ours = _is_ours(path.lstat()) and not path.is_symlink()
+    except OSError:
+        return None
+    return path if is_ours else _passed_over(path)
+
+
+def _is_ours(facts: os.stat_result) -> bool:
+    return facts.st_uid == os.geteuid() and not facts.st_mode & OTHERS_WRITE
+
+
+@cache
+def _passed_over(path: Path) -> None:
+    """Told once."""
+    say(f"{path} is not used: it should be a folder of yours that nobody else can write to (chmod go-w)")

@@ -1,0 +1,359 @@
+"""Exploring by hand: the controls, a real terminal, a window, and the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from rookery.apps.memory_explorer import library, terminal, window
+from rookery.apps.memory_explorer.commands import Commands, Quit
+from rookery.apps.memory_explorer.desk import FAST, TAP, Desk
+from rookery.apps.memory_explorer.half_blocks import half_blocks
+from rookery.apps.memory_explorer.store import Store
+from rookery.cli import gameboy_verbs, main
+from rookery.errors import OptionError
+
+X = 0xC0A0
+
+
+@pytest.fixture
+def desk(tmp_path):
+    with library.open_session(library.choose()) as session:
+        yield Desk(Commands(session, Store(tmp_path / "states")))
+
+
+def type_line(desk, line):
+    for key in [":", *("space" if letter == " " else letter for letter in line), "enter"]:
+        desk.press(key)
+
+
+# --- controls -----------------------------------------------------------------------------------------------------
+
+
+def test_buttons_are_held_as_long_as_their_keys_are_down(desk):
+    desk.session.begin(0)
+    before = desk.session.peek(X)[0]
+    desk.press("right")
+    for _ in range(20):
+        desk.advance()
+    desk.release("right")
+    for _ in range(20):
+        desk.advance()
+    assert desk.session.peek(X)[0] - before == 20
+
+
+def test_a_tapped_key_is_held_for_a_moment_and_one_with_shift_until_the_next(desk):
+    before = desk.session.peek(X)[0]
+    desk.tap("right")
+    for _ in range(30):
+        desk.advance()
+    assert desk.session.peek(X)[0] - before == TAP
+    desk.hold("left")
+    for _ in range(30):
+        desk.advance()
+    assert desk.session.peek(X)[0] - before == TAP - 30
+    desk.tap("down")
+    for _ in range(30):
+        desk.advance()
+    assert desk.session.peek(X)[0] - before == TAP - 30
+
+
+def test_pausing_single_frames_and_fast_forward(desk):
+    desk.press("p")
+    desk.advance()
+    assert desk.session.frame == 0 and "paused" in desk.panel(30)[0].text
+    desk.press(".")
+    desk.advance()
+    desk.advance()
+    assert desk.session.frame == 1
+    desk.press("p")
+    desk.press("f")
+    desk.advance()
+    assert desk.session.frame == 1 + FAST and "fast" in desk.panel(30)[0].text
+
+
+def test_the_line_for_commands(desk):
+    type_line(desk, "watch C0A5 hears")
+    assert desk.message == "hears is C0A5, now 3"
+    type_line(desk, "wtach")
+    assert "did you mean watch?" in desk.message
+    for key in (":", "up", "up", "backspace", "t", "s", "enter"):  # the line before, put right
+        desk.press(key)
+    assert desk.session.findings[0].name == "hearts"
+    frame = desk.session.frame
+    desk.press(":")
+    desk.advance()
+    assert desk.session.frame == frame, "the game waits"
+    desk.press("escape")
+    assert desk.prompt is None
+
+
+def test_keys_for_searching(desk):
+    desk.press("m")
+    desk.tap("right")
+    for _ in range(12):
+        desk.advance()
+    desk.press("+")
+    left = desk.session.search.count
+    assert desk.message == f"{left:,} of 8,319 bytes left" and not desk.page
+    assert any("->" in line.text for line in desk.panel(30))
+    desk.press("u")
+    assert desk.session.search.count > left
+
+
+def test_a_long_answer_is_a_page_until_the_next_key(desk):
+    desk.press("?")
+    assert any("FILTER" in line for line in desk.page)
+    desk.press("q")
+    assert not desk.page
+    with pytest.raises(Quit):
+        desk.press("q")
+
+
+def test_what_was_found_comes_first(desk):
+    type_line(desk, "watch C0AE frames")
+    texts = [line.text for line in desk.panel(20)]
+    assert texts[3].startswith("  frames")
+    assert any(re.fullmatch(r"  and \d+ more: `values`", text) for text in texts)
+    assert len(texts) <= 20
+
+
+# --- terminals ----------------------------------------------------------------------------------------------------
+
+
+def test_half_blocks_show_two_dots_each():
+    picture = np.zeros((144, 160, 3), np.uint8)
+    picture[0] = 255
+    rows = half_blocks(picture, 1)
+    assert len(rows) == 72
+    assert rows[0] == f"\x1b[38;5;255;48;5;232m{'▀' * 160}\x1b[0m"
+    assert rows[1] == f"\x1b[38;5;232;48;5;232m{'▀' * 160}\x1b[0m"
+
+
+@pytest.mark.parametrize("size", [(200, 80), (124, 40), (80, 24), (40, 12), (3, 2)])
+@pytest.mark.parametrize("doing", ["playing", "typing", "reading"])
+def test_everything_fits_on_terminals_of_any_size(desk, size, doing):
+    desk.press({"playing": "m", "typing": ":", "reading": "?"}[doing])
+    rows = terminal.rows(desk, *size)
+    assert len(rows) <= max(size[1], terminal.BELOW)
+    if size[0] >= 40:
+        assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", row)) for row in rows) <= size[0]
+
+
+@contextmanager
+def in_terminal(code: str, *arguments: str):
+    """A process on a terminal of its own; gives it, the terminal's two ends, and what was there before."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (40, 124))
+    before = termios.tcgetattr(theirs)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    )
+    try:
+        yield process, ours, theirs, before
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+        os.close(theirs)
+
+
+def seen_until(ours: int, text: str, seconds: float = 60.0) -> str:
+    """What appears on a terminal, up to a text."""
+    seen, end = "", time.monotonic() + seconds
+    while text not in seen:
+        ready, _, _ = select.select([ours], [], [], max(0.0, end - time.monotonic()))
+        assert ready, f"{text!r} did not appear in {seen[-2000:]!r}"
+        seen += os.read(ours, 65536).decode("utf-8", "replace")
+    return seen
+
+
+EXPLORE = """
+import sys
+from pathlib import Path
+from rookery.apps.memory_explorer import library, terminal
+from rookery.apps.memory_explorer.commands import Commands
+from rookery.apps.memory_explorer.store import Store
+with library.open_session(library.choose()) as session:
+    commands = Commands(session, Store(Path(sys.argv[1])))
+    if sys.argv[2] == "failing":
+        commands.do = lambda line: 1 / 0
+    terminal.explore(commands)
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "status"), [("quit", 0), ("interrupt", -signal.SIGINT), ("end", 128 + signal.SIGTERM), ("failing", 1)]
+)
+def test_a_terminal_is_left_as_it_was(tmp_path, way, status):
+    with in_terminal(EXPLORE, str(tmp_path), way) as (process, ours, theirs, before):
+        seen_until(ours, "MEADOW")
+        assert termios.tcgetattr(theirs) != before
+        if way == "interrupt":
+            process.send_signal(signal.SIGINT)
+        elif way == "end":
+            process.terminate()
+        else:
+            os.write(ours, b"m" if way == "failing" else b"q")
+        seen = seen_until(ours, "\x1b[?1049l")
+        assert "\x1b[?25h" in seen, "the cursor is back"
+        assert process.wait(30) == status
+        assert termios.tcgetattr(theirs) == before
+
+
+def test_keys_and_commands_on_a_terminal(tmp_path):
+    with in_terminal(EXPLORE, str(tmp_path), "") as (process, ours, _, _):
+        seen_until(ours, "MEADOW")
+        os.write(ours, b":watch C0A5 lives\r")
+        seen_until(ours, "lives is C0A5, now 3")
+        os.write(ours, b"s")
+        seen_until(ours, "moment-1.state")
+        os.write(ours, b"\x1b[C\x1b[1;2Bq")
+        assert process.wait(30) == 0
+    assert [file.name for file in tmp_path.iterdir()] == ["moment-1.state"]
+
+
+# --- windows ------------------------------------------------------------------------------------------------------
+
+
+def test_a_window(desk, monkeypatch):
+    pygame = window.load_pygame()
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    shown = window.Window(desk)
+    try:
+        before = desk.session.peek(X)[0]
+        pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_RIGHT, unicode=""))
+        for _ in range(5):
+            assert shown.look()
+            desk.advance()
+            shown.draw()
+        assert desk.session.peek(X)[0] - before == 5
+        picture = pygame.surfarray.array3d(shown.surface).swapaxes(0, 1)
+        assert (picture[: 144 * 4 : 4, : 160 * 4 : 4] == desk.session.screen).all()
+        assert (picture[:, 160 * 4 :] != window.GROUND).any(), "values beside it"
+        for letter in ":help\r":
+            key = pygame.K_RETURN if letter == "\r" else ord(letter)
+            pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=key, unicode=letter))
+        pygame.event.post(pygame.event.Event(pygame.KEYUP, key=pygame.K_RIGHT))
+        assert shown.look()
+        assert desk.page
+        shown.draw()
+        pygame.event.post(pygame.event.Event(pygame.QUIT))
+        assert not shown.look()
+    finally:
+        shown.close()
+
+
+def test_exploring_in_a_window_until_it_is_closed(desk, monkeypatch):
+    pygame = window.load_pygame()
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    pygame.display.init()
+    pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_q, unicode="q"))
+    window.explore(desk.commands)
+    assert not pygame.display.get_init()
+
+
+def test_where_no_window_can_be_the_terminal_is_named(desk, monkeypatch):
+    window.load_pygame().display.quit()
+    monkeypatch.setenv("SDL_VIDEODRIVER", "nonsense")
+    with pytest.raises(OptionError, match=r"no window can be opened here .*--terminal needs none"):
+        window.explore(desk.commands)
+    for name in window.SCREENS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(window.sys, "platform", "linux")
+    with pytest.raises(OptionError, match=r"there is no screen .*--terminal needs none"):
+        window.explore(desk.commands)
+
+
+# --- the command line ---------------------------------------------------------------------------------------------
+
+
+def run(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    gameboy_verbs.add_commands(parser.add_subparsers(), main._command)
+    options = parser.parse_args(["gameboy", *words])
+    return options.run(options)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ROOKERY_ROM_DIR", raising=False)
+
+
+def test_a_script_on_the_command_line(capsys, tmp_path):
+    script = "right*20; mark; a*4; diff changed; watch C0A5 hearts2; save start.state; write profile.toml"
+    assert run("explore", "--script", script) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert "hearts2 is C0A5, now 3" in told
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["profile.toml", "states"]
+    assert (tmp_path / "states" / "start.state").is_file()
+
+
+def test_a_script_s_result_as_json(capsys):
+    assert run("explore", "--json", "--profile", "none", "--script", "wait*150; diff = 3; watch C0A5 hearts") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["found"] == {"hearts": "C0A5"} and result["values"] == {"hearts": 3}
+    assert {"address": "C0A5", "was": 0, "now": 3} in result["candidates"]
+    assert result["left"] == len(result["candidates"])
+
+
+def test_commands_from_a_pipe(capsys, monkeypatch):
+    with open("commands", "w") as stream:
+        stream.write("mark\nright*4; peek C0A5\nquit\n")
+    with open("commands") as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        assert run("explore") == 0
+    assert "  C0A5  03" in capsys.readouterr().out.splitlines()
+
+
+def test_about_roms(capsys, tmp_path):
+    assert run("rom", "mine.gb") == 0
+    assert run("info", "--rom", "mine.gb", "--json") == 0
+    told = json.loads(capsys.readouterr().out.split("\n", 1)[1])
+    assert (told["title"], told["size"], told["profiles"]) == ("MEADOW", 32768, ["meadow"])
+    assert run("info", "--rom", "mine.gb") == 0
+    assert re.search(r"profile\s+meadow", capsys.readouterr().out)
+    assert run("info") == 0
+    told = capsys.readouterr().out
+    assert re.search(r"meadow\s+MEADOW\s+comes with rookery", told) and "ROOKERY_ROM_DIR" in told
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.gb"]
+
+
+def test_how_to_give_a_rom_is_told(capsys):
+    """Of the one game that rookery knows and cannot bring along."""
+    assert run("info") == 0
+    told = capsys.readouterr().out
+    assert re.search(r"oracle_of_seasons\s+ZELDA DIN\s+no ROM yet", told)
+    assert "needs your own ROM of 'ZELDA DIN'" in told and "--rom PATH" in told
+
+
+def test_where_no_rom_can_be_written(tmp_path):
+    (tmp_path / "folder.gb").mkdir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OptionError, match="is there already, and is something else"):
+        run("rom", "folder.gb")
+    with pytest.raises(OptionError, match=r"cannot be written \("):
+        run("rom", "file/mine.gb")
+
+
+def test_a_rom_is_not_written_over_something_else(tmp_path):
+    (tmp_path / "mine.gb").write_bytes(b"precious")
+    with pytest.raises(OptionError, match="something else"):
+        run("rom", "mine.gb")
+    with pytest.raises(OptionError, match=r"end in \.gb"):
+        run("rom", "mine.txt")
+    assert (tmp_path / "mine.gb").read_bytes() == b"precious"

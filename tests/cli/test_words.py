@@ -1,0 +1,134 @@
+"""What the command line says while something takes its time, and about places that cannot be used."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from rookery.cli.main import main
+from rookery.console import meanwhile, say
+
+ENV = """
+import gymnasium as gym
+import numpy as np
+
+
+class Needy(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, size):
+        self.size = size
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 1.0, bool(self.np_random.integers(self.size) == 0), False, {}
+"""
+SHORT = ["--steps", "64", "--num-envs", "2", "--set", "ppo.rollout_length=16", "--eval-episodes", "1"]
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> str:
+    path = tmp_path / "мой env.py"
+    path.write_text(ENV, encoding="utf-8")
+    return f"{path}:Needy"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_what_is_being_done_is_shown_on_a_terminal_until_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream, shown in ((Terminal(), "loading ...\r\x1b[K"), (io.StringIO(), "")):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with meanwhile("loading"):
+            pass
+        assert stream.getvalue() == shown
+
+
+def test_it_makes_way_for_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    with meanwhile("measuring"):
+        say("found")
+        assert stream.getvalue().startswith("measuring ...\r\x1b[K")
+    assert stream.getvalue().count("\x1b[K") == 1
+
+
+def test_a_slow_check_says_that_it_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    assert main(["check", "CartPole-v1", "--steps", "20"]) == 0
+    assert stream.getvalue().startswith("checking CartPole-v1 by 20 steps")
+
+
+def test_the_panel_says_what_the_first_steps_wait_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rookery.training.run.loop import Loop
+
+    told: list[tuple[str, str]] = []
+    tell = Loop._event
+
+    def listen(loop: Loop, kind: str, **values: object) -> None:
+        told.append((kind, str(values.get("text"))))
+        tell(loop, kind, **values)
+
+    monkeypatch.setattr(Loop, "_event", listen)
+    assert main(["train", "CartPole-v1", *SHORT, "--runs-dir", str(tmp_path)]) == 0
+    assert told[0] == ("doing", "making the first steps (a machine's first run compiles)")
+
+
+def test_a_world_may_be_in_a_file_of_any_name(env: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """The run gets a name that it can have."""
+    assert main(["train", env, *SHORT, "--set", "world_options.size=5", "--runs-dir", str(tmp_path / "runs")]) == 0
+    assert [run.name for run in (tmp_path / "runs").iterdir()] == ["env-Needy-ppo-s0_vec2"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [([], "missing 1 required positional argument: 'size'"),
+     (["world_options.size=5", "world_options.colour=1"], "unexpected keyword argument 'colour'")],
+)  # fmt: skip
+def test_options_that_a_world_does_not_take_are_one_line(
+    options: list[str], message: str, env: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    words = [word for option in options for word in ("--set", option)]
+    assert main(["train", env, *SHORT, *words, "--runs-dir", str(tmp_path)]) == 2
+    err = capsys.readouterr().err
+    assert message in err and "its options are given as world_options" in err and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("flag", ["--runs-dir", "--checkpoint-dir"])
+def test_a_file_is_no_folder_for_runs(flag: str, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """Which is told before anything is trained."""
+    (tmp_path / "file").write_text("")
+    places = {"--runs-dir": tmp_path / "runs", flag: tmp_path / "file"}
+    words = [str(word) for place in places.items() for word in place]
+    assert main(["train", "CartPole-v1", "--steps", "1024", *words]) == 2
+    assert "file cannot be the folder for runs or checkpoints: it is a file" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists() or not any((tmp_path / "runs").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("flag", "who", "message"),
+    [("--opponents", "self,nobody", "there is no player 'nobody': give none, weak or strong"),
+     ("--opponents", "agents.py:Agent", "agents.py:Agent': there is no file"),
+     ("--eval-opponents", "nobody", "there is no player 'nobody'")],
+)  # fmt: skip
+def test_an_opponent_that_is_not_there_leaves_no_run(
+    flag: str, who: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    """It is looked for before the game is compiled."""
+    monkeypatch.setattr("rookery.training.run.train.open_engine", lambda *_: pytest.fail("too late"))
+    assert main(["train", "hockey", flag, who, "--runs-dir", str(tmp_path / "runs")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_file_that_is_no_configuration_is_named_once(capsys: pytest.CaptureFixture) -> None:
+    assert main(["convert", __file__]) == 2
+    assert capsys.readouterr().err.startswith(f"rookery: {__file__}: cannot be read as a configuration")

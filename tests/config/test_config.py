@@ -1,0 +1,309 @@
+"""The configuration: files, layers, names old and new, and what is said about mistakes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rookery.config import (
+    RunConfig,
+    check,
+    fields_help,
+    gather,
+    is_config,
+    legacy,
+    merge,
+    parse_override,
+    read_config,
+    resolve,
+)
+from rookery.errors import ConfigError, OptionError
+from rookery.learners.options import PPOOptions
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.*"))
+
+
+def refusal(call, *args, **kwargs) -> str:
+    """The message of the ConfigError that a call must raise."""
+    with pytest.raises(ConfigError) as caught:
+        call(*args, **kwargs)
+    return str(caught.value)
+
+
+# --- layers -------------------------------------------------------------------------------------------------------
+
+
+def test_given_beats_recipe_beats_default():
+    """Each layer decides only the keys that it holds."""
+    config = resolve({"world": "a", "ppo": {"clip": 0.1}}, {"steps": 7, "ppo": {"clip": 0.3, "epochs": 9}})
+    assert (config.steps, config.ppo.clip, config.ppo.epochs, config.ppo.minibatches) == (7, 0.1, 9, 4)
+
+
+def test_file_then_set_then_keywords(tmp_path):
+    """The later layer wins."""
+    file = tmp_path / "run.toml"
+    file.write_text('world = "a"\nsteps = 1\nseed = 1\nname = "file"')
+    given = gather(file, ["steps=2", "seed=2"], seed=3)
+    assert given == {"world": "a", "steps": 2, "seed": 3, "name": "file"}
+
+
+def test_the_layers_are_left_as_they_were():
+    """Merging changes neither its arguments nor the defaults."""
+    below, above = {"ppo": {"hidden": [1]}}, {"ppo": {"clip": 0.1}}
+    merged = merge(below, above)
+    merged["ppo"]["hidden"].append(2)
+    assert (below, above) == ({"ppo": {"hidden": [1]}}, {"ppo": {"clip": 0.1}})
+    assert RunConfig(world="a").ppo is not RunConfig(world="a").ppo
+
+
+@pytest.mark.parametrize(
+    ("layers", "rate"),
+    [
+        ([{"learning_rate": 1e-3}], 1e-3),
+        ([{"ppo": {"learning_rate": 1e-4}}, {"learning_rate": 1e-3}], 1e-3),
+        ([{"learning_rate": 1e-3}, {"ppo": {"learning_rate": 1e-4}}], 1e-4),
+        ([{"learning_rate": 1e-3}, {"sac": {"learning_rate": 1e-4}}], 1e-3),
+        ([{"ppo": {"learning_rate": 1e-4}}, {"learning_rate": None}], 1e-4),
+    ],
+)
+def test_the_later_learning_rate_wins_by_either_name(layers, rate):
+    """`learning_rate` is short for the chosen learner's."""
+    assert resolve(merge({"world": "a"}, *layers)).ppo.learning_rate == rate
+
+
+def test_a_resolved_config_survives_being_written_and_read():
+    """What a run records is a configuration again."""
+    config = resolve({"world": "a", "learning_rate": 1e-3, "num_envs": 8, "groups": 2})
+    assert resolve(config.model_dump(mode="json")) == config
+
+
+# --- values -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "nested"),
+    [
+        ("steps=1e5", {"steps": 1e5}),
+        ("steps=100_000", {"steps": 100_000}),
+        ("ppo.hidden=[64,64]", {"ppo": {"hidden": [64, 64]}}),
+        ("ppo.clip=.5", {"ppo": {"clip": 0.5}}),
+        ("ppo.clip = 0.5", {"ppo": {"clip": 0.5}}),
+        ("twin=False", {"twin": False}),
+        ("name=2024-01-01", {"name": "2024-01-01"}),
+        ("world=my env.py:A=B", {"world": "my env.py:A=B"}),
+        ("world_options.mode='shooting'", {"world_options": {"mode": "shooting"}}),
+        ("name=", {"name": ""}),
+    ],
+)
+def test_overrides_are_toml_or_text(text, nested):
+    """A value is read as TOML; what is none of TOML's is text."""
+    assert parse_override(text) == nested
+
+
+@pytest.mark.parametrize("text", ["steps", "=3", "ppo.=3", ".clip=3", ""])
+def test_an_override_without_key_or_value_is_refused(text):
+    """The message shows how one looks."""
+    assert "should be KEY=VALUE" in refusal(parse_override, text)
+
+
+@pytest.mark.parametrize("number", [100_000, 1e5, np.int64(100_000), np.float32(1e5)])
+def test_whole_numbers_may_be_written_as_any_number(number):
+    """1e5 steps are 100,000 steps, and NumPy's numbers are numbers."""
+    assert gather("a", steps=number)["steps"] == 100_000
+    assert type(gather("a", steps=number)["steps"]) is int
+
+
+def test_none_undoes_what_a_recipe_says():
+    """TOML has no word for nothing, so that "none" is one, except where text is wanted."""
+    config = resolve(gather("a", ["ppo.target_kl=none", "world_options.opponent=none"]), {"ppo": {"target_kl": 0.1}})
+    assert config.ppo.target_kl is None
+    assert config.world_options == {"opponent": "none"}
+
+
+def test_python_values_of_other_types_are_taken(tmp_path):
+    """Paths, tuples, option objects and devices are what they look like."""
+    device = type("device", (), {"__str__": lambda self: "cuda:1"})()  # as torch.device
+    given = gather("a", runs_dir=tmp_path, device=device, ppo=PPOOptions(hidden=[8]), sac={"hidden": (8, 8)})
+    assert given["runs_dir"] == str(tmp_path)
+    assert given["device"] == "cuda:1"
+    assert given["ppo"] == {"hidden": [8]}
+    assert given["sac"] == {"hidden": [8, 8]}
+
+
+# --- names --------------------------------------------------------------------------------------------------------
+
+
+def test_old_names_live_on():
+    """What older trainers called things works as keywords and in files."""
+    old = {
+        "n_envs": 4, "total_timesteps": 10, "num_episodes": 3, "gpu": 1, "parallel_start_method": "fork",
+        "base_output_dir": "out", "checkpoint_path": "kept", "eval_freq_steps": 5, "eval_num_games": 6,
+    }  # fmt: skip
+    config = resolve(gather({"world": "a", **old}))
+    assert config == resolve(gather("a", **old))
+    assert (config.num_envs, config.steps, config.episodes, config.device) == (4, 10, 3, "cuda:1")
+    assert (config.start_method, config.runs_dir, config.checkpoints.dir) == ("fork", "out", "kept")
+    assert (config.evaluation.every, config.evaluation.episodes) == (5, 6)
+
+
+def test_old_words_about_evaluation():
+    """Opponents as a list or with commas; the flag for the weak one adds it."""
+    assert legacy({"eval_opponents": "weak, strong"}) == {"evaluation": {"opponents": ["weak", "strong"]}}
+    assert legacy({"eval_weak_opponent": True}) == {"evaluation": {"opponents": ["weak"]}}
+    assert legacy({"eval_weak_opponent": False}) == {"evaluation": {"opponents": ["strong"]}}
+    both = {"eval_weak_opponent": True, "eval_opponents": ["strong", "a.py:A"]}
+    assert legacy(both) == {"evaluation": {"opponents": ["strong", "a.py:A", "weak"]}}
+    assert resolve(gather("a", ["evaluation.opponents=weak,strong"])).evaluation.opponents == ["weak", "strong"]
+    assert "`eval_weak_opponent` should be true or false, got 'yes'" in refusal(gather, "a", eval_weak_opponent="yes")
+    assert gather("a", run_name="mine", verbose=False) == {"world": "a", "name": "mine", "monitor": {"panel": False}}
+    assert gather("a", verbose=True)["monitor"] == {"panel": "auto"}
+
+
+def test_two_names_of_one_option_must_agree():
+    """Both names are in the message, whichever they are."""
+    assert legacy({"num_envs": 4, "n_envs": 4}) == {"num_envs": 4}
+    assert "`n_envs` = 4 and `num_envs` = 8 are two names" in refusal(legacy, {"num_envs": 8, "n_envs": 4})
+    assert "`total_steps` = 2 and `total_timesteps` = 1" in refusal(legacy, {"total_timesteps": 1, "total_steps": 2})
+    assert "`gpu` = 0 and `device` = 'cpu'" in refusal(gather, "a", gpu=0, device="cpu")
+    message = refusal(gather, "a", learning_rate=1e-3, ppo={"learning_rate": 1e-4})
+    assert "`learning_rate` = 0.001 and `ppo.learning_rate` = 0.0001" in message
+    assert gather("a", learner="sac", learning_rate=1e-3, ppo={"learning_rate": 1e-4})
+
+
+def test_none_envs_means_find_out():
+    """`n_envs=None` asks for measuring, over what a file says; None elsewhere is as if not given."""
+    assert gather({"world": "a", "num_envs": 8, "device": "cpu"}, n_envs=None, device=None) == {
+        "world": "a", "num_envs": "auto", "device": "cpu",
+    }  # fmt: skip
+
+
+def test_keys_may_be_written_with_dots():
+    """{"ppo.clip": 0.1} is the same as {"ppo": {"clip": 0.1}}."""
+    assert gather({"world": "a", "ppo.clip": 0.1, "ppo": {"epochs": 2}})["ppo"] == {"clip": 0.1, "epochs": 2}
+
+
+def test_a_twin_is_taken_only_where_it_can_serve():
+    """Who asks for processes gets the world that they would step."""
+    assert resolve({"world": "a"}).takes_twin
+    for wish in ({"twin": False}, {"backend": "process"}, {"num_envs": "adaptive"}, {"step_timeout": 3}):
+        assert not resolve({"world": "a", **wish}).takes_twin
+
+
+# --- files --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.toml", 'world = "a"\nsteps = 1e5\n[ppo]\nlearning_rate = 3e-4\nhidden = [8]'),
+        ("a.json", '{"world": "a", "steps": 1e5, "ppo": {"learning_rate": 3e-4, "hidden": [8]}}'),
+        ("a.yaml", "world: a\nsteps: 1e5\nppo:\n  learning_rate: 3e-4\n  hidden: [8]"),
+        ("A.YML", "\ufeffworld: a\nsteps: 1e5\nppo: {learning_rate: 3e-4, hidden: [8]}"),
+    ],
+)
+def test_the_same_in_every_language(tmp_path, name, text):
+    """TOML, JSON and YAML hold the same configuration; 1e5 is a number in all of them."""
+    file = tmp_path / name
+    file.write_text(text)
+    assert resolve(gather(file)) == resolve(
+        {"world": "a", "steps": 10**5, "ppo": {"learning_rate": 3e-4, "hidden": [8]}}
+    )
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_the_examples_are_valid(path):
+    """Every file in configs/ can be used."""
+    assert resolve(gather(path)).world
+
+
+def test_what_is_a_config_and_what_a_world(tmp_path):
+    """By the suffix, or because there is such a file; never a Python file."""
+    (tmp_path / "x.ini").write_text("")
+    (tmp_path / "x.py").write_text("")
+    assert is_config("nowhere.toml") and is_config("UPPER.JSON") and is_config(str(tmp_path / "x.ini"))
+    assert not any(map(is_config, ("CartPole-v1", "x.py:A", str(tmp_path / "x.py"), str(tmp_path), "x.ini")))
+
+
+def test_an_empty_section_is_none(tmp_path):
+    """As it is left when all of its keys are made comments."""
+    file = tmp_path / "a.yaml"
+    file.write_text("world: a\nlearning_rate: 1e-3\nppo:\n#  clip: 0.1")
+    assert resolve(gather(file)).ppo == PPOOptions(learning_rate=1e-3)
+
+
+def test_values_in_yaml_cannot_run_anything(tmp_path):
+    """Tags that would build Python objects are refused."""
+    file = tmp_path / "a.yaml"
+    file.write_text("world: !!python/object/apply:os.system [true]")
+    assert "a.yaml: is not valid YAML" in refusal(read_config, file)
+
+
+# --- mistakes -----------------------------------------------------------------------------------------------------
+
+
+def test_all_mistakes_are_told_at_once():
+    """One error, a line for each wrong key; it is also a ValueError and an OptionError."""
+    with pytest.raises(ValueError) as caught:
+        check({"num_envs": 0, "ppo": {"clip": -1, "epoch": 3}}, where="run.toml")
+    assert isinstance(caught.value, OptionError)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "run.toml: 4 things are wrong"
+    assert sorted(line.split("`")[1] for line in lines[1:]) == ["num_envs", "ppo.clip", "ppo.epoch", "world"]
+
+
+def test_a_part_needs_no_world():
+    """What is given is checked as it will be, but for what is missing."""
+    check({"steps": 5}, whole=False)
+    assert "`steps`" in refusal(check, {"steps": -5}, whole=False)
+    assert "`world` is missing" in refusal(check, {"steps": 5})
+
+
+def test_the_mistake_is_told_with_the_layer_it_came_from(tmp_path):
+    """A file by its name, an override as it was typed."""
+    file = tmp_path / "run.toml"
+    file.write_text('world = "a"\nstep = 1')
+    assert refusal(gather, file) == f"{file}: unknown key `step`; did you mean `steps`?"
+    assert refusal(gather, "a", ["ppo.clip=-1"]).startswith("--set ppo.clip=-1: `ppo.clip` should be")
+
+
+def test_suggestions_search_all_sections():
+    """With the full path, and of the learners' sections the chosen one's."""
+    assert "did you mean `sac.gamma`?" in refusal(check, {"world": "a", "learner": "sac", "gama": 0.9})
+    everywhere = refusal(check, {"world": "a", "lerning_rate": 0.9})
+    assert "`learning_rate`, `ppo.learning_rate`" in everywhere
+    assert "did you mean `ppo.clip`?" in refusal(check, {"world": "a", "clip": 0.9})
+    assert "did you mean `evaluation`" in refusal(check, {"world": "a", "eval": {"every": 3}})
+    assert "did you mean `evaluation.every`?" in refusal(check, {"world": "a", "eval_freq_step": 3})
+    assert "did you mean `checkpoints.every`?" in refusal(check, {"world": "a", "checkpoints": {"evry": 3}})
+
+
+def test_a_long_value_is_cut():
+    """A mistake is told in a line, not a page."""
+    assert len(refusal(check, {"world": "a", "seed": "x" * 10_000})) < 200
+
+
+def test_sections_of_other_learners_may_stay():
+    """To switch learners is to change one key."""
+    check({"world": "a", "learner": "sac", "ppo": {"clip": 0.1}, "dqn": {"n_step": 1}})
+
+
+# --- help ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_key_has_a_sentence():
+    """Which is its help on the command line."""
+    rows = fields_help()
+    assert {"world", "ppo.clip", "sac.noise", "dqn.double", "evaluation.stop_at"} <= {key for key, *_ in rows}
+    for key, valid, _, sentence in rows:
+        assert sentence.endswith(".") and sentence[0].isupper(), key
+        assert valid, key
+
+
+def test_importing_it_loads_nothing_heavy():
+    """Neither torch nor any compiler nor a YAML reader."""
+    code = "import sys, rookery.config; print({'torch', 'numba', 'yaml', 'rich', 'matplotlib'} & set(sys.modules))"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"

@@ -1,0 +1,59 @@
+"""`make test` runs all its parts, and fails if one of them does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ("ruff", "mypy", "lint-imports", "python")
+STAND_IN = """#!/bin/sh
+echo "ROOKERY_PLAIN=$ROOKERY_PLAIN $(basename $0) $*" >> {log}
+case "$*" in {failing}) exit 1;; esac
+"""
+
+
+def run(folder, target, failing="nothing"):
+    """What a target calls, with programs that do nothing in place of the real ones, and how it ends."""
+    log, programs = folder / "log", folder / "bin"
+    programs.mkdir()
+    for name in PROGRAMS:
+        (programs / name).write_text(STAND_IN.format(log=log, failing=failing))
+        (programs / name).chmod(0o755)
+    for made in (".made", ".ready"):
+        (folder / made).touch()
+    quiet = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "ROOKERY_PLAIN")}
+    done = subprocess.run(["make", target, f"VENV={folder}"], cwd=ROOT, capture_output=True, check=False, env=quiet)
+    return done.returncode, [line for line in log.read_text().splitlines() if "pytest" in line]
+
+
+@pytest.mark.parametrize("failing", ["*not?alone*", "*-m?alone*", "*test_loops*"])
+def test_every_part_runs_whatever_fails(tmp_path, failing):
+    """And the whole has failed."""
+    status, parts = run(tmp_path, "test", failing)
+    assert status != 0 and len(parts) == 3
+
+
+def test_the_last_part_is_without_compiled_loops(tmp_path):
+    """Only that one; and slow tests are left out of all."""
+    status, parts = run(tmp_path, "test")
+    assert status == 0
+    assert [part.split()[0] for part in parts] == ["ROOKERY_PLAIN=", "ROOKERY_PLAIN=", "ROOKERY_PLAIN=1"]
+    assert all("and not slow" in part for part in parts)
+
+
+def test_slow_ones_are_in_test_all(tmp_path):
+    """In each part."""
+    status, parts = run(tmp_path, "test-all")
+    assert status == 0 and len(parts) == 3 and not any("slow" in part for part in parts)
+
+
+def test_nothing_runs_on_code_that_fails_the_checks(tmp_path):
+    """They are first, and quick."""
+    status, parts = run(tmp_path, "test", "check?src*")
+    assert status != 0 and parts == []

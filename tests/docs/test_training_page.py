@@ -1,0 +1,127 @@
+"""docs/training.md, docs/learners.md, docs/configuration.md and the README's commands say what is true."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from rookery.cli.main import build_parser
+from rookery.config import check, docs_page, gather, read_config
+from rookery.training.resolve.recipes import RECIPES
+
+ROOT = Path(__file__).parents[2]
+PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/training.md", "docs/learners.md")}
+PAGES["docs/migrating.md"] = (ROOT / "docs/migrating.md").read_text()
+LINES = [
+    pytest.param(line, id=f"{Path(name).stem}: {line.split('#')[0].strip()}")
+    for name, page in PAGES.items()
+    for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    for line in block.splitlines()
+    if line.startswith("rookery ")
+]
+
+
+def blocks(name):
+    return re.findall(r"```python\n(.*?)```", PAGES[name], re.DOTALL)
+
+
+def shortened(code):
+    """The same for a few steps only."""
+    return re.sub(r"\bsteps=[\d_]+", "steps=512", code)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_commands_are_understood(line, monkeypatch):
+    """Flags exist, and keys after `--set` too."""
+    monkeypatch.chdir(ROOT)
+    options = build_parser().parse_args(shlex.split(line, comments=True)[1:])
+    if line.startswith("rookery train"):
+        gather(options.world, options.set)
+
+
+def test_the_tour_in_python(tmp_path, monkeypatch):
+    """Train, resume, load and play, then a world of one's own, as the page goes on."""
+    monkeypatch.chdir(tmp_path)
+    first, second, world, own = blocks("docs/training.md")
+    assert world.startswith("# my_env.py\n")
+    Path("my_env.py").write_text(world)
+    scope = {}
+    exec(shortened(first), scope)
+    assert scope["actions"].shape == (1,) and scope["result"].num_envs == 8
+    exec(shortened(second).replace("steps=512", "steps=2_048"), scope)
+    assert scope["result"].total_steps == 2_048 and scope["total"] >= 8
+    exec(shortened(own), scope)
+    assert scope["result"].run_name.startswith("my_env-Corridor-ppo") and scope["result"].episodes > 0
+
+
+@pytest.mark.parametrize("code", blocks("docs/learners.md"))
+def test_learners_in_python(code, tmp_path, monkeypatch):
+    """Each example runs."""
+    monkeypatch.chdir(tmp_path)
+    scope = {}
+    exec(shortened(code), scope)
+    if "learner" in scope:
+        assert scope["learner"].updates > 100
+    else:
+        assert scope["result"].total_steps >= 512
+
+
+def test_the_run_folder_is_as_shown(tmp_path, monkeypatch):
+    """What the page says a run leaves is there."""
+    monkeypatch.chdir(tmp_path)
+    scope = {}
+    exec(shortened(blocks("docs/training.md")[0]), scope)
+    (shown,) = re.findall(r"    runs/\S+\n((?:      .*\n)+)", PAGES["docs/training.md"])
+    names = re.findall(r"^      ([\w./]+)", shown, re.MULTILINE)
+    left_out = {"videos/"}  # made when asked for
+    assert len(names) > 6
+    assert not [name for name in names if name not in left_out and not (scope["result"].path / name).exists()]
+
+
+def test_configs_are_valid():
+    """Those in `configs/`, and the one on the page."""
+    import tomllib
+
+    for path in (ROOT / "configs").iterdir():
+        gather(read_config(path))
+    (shown,) = re.findall(r"```toml\n(.*?)```", PAGES["docs/training.md"], re.DOTALL)
+    check(tomllib.loads(shown))
+
+
+def test_every_key_is_listed():
+    """`python -m rookery.config.docs_page > docs/configuration.md` brings the page up to date."""
+    assert (ROOT / "docs/configuration.md").read_text() == docs_page.page()
+
+
+def test_recipes_are_listed():
+    """The table of recipes is the code's."""
+    table = re.search(r"<!-- recipes: begin -->\n(.*?)<!-- recipes: end -->", PAGES["docs/learners.md"], re.DOTALL)
+    assert table.group(1) == recipes()
+
+
+def recipes():
+    """The table, to be pasted."""
+    rows = ["| world | learner | envs | steps | options |\n|---|---|---|---|---|\n"]
+    for world, learners in RECIPES.items():
+        for learner, recipe in learners.items():
+            sections = {key: value for key, value in recipe.items() if isinstance(value, dict)}
+            options = [f"`{s}.{k}={json.dumps(v)}`" for s, keys in sections.items() for k, v in keys.items()]
+            envs, steps = (f"{recipe[key]:,}" if key in recipe else "" for key in ("num_envs", "steps"))
+            rows.append(f"| {world} | {learner} | {envs} | {steps} | {', '.join(options)} |\n")
+    return "".join(rows)
+
+
+@pytest.mark.parametrize("name", ["docs/training.md", "docs/learners.md", "docs/migrating.md"])
+def test_links_lead_somewhere(name):
+    """Pages, and headings on them."""
+    for link in re.findall(r"\]\((?!http)([^)]+)\)", PAGES[name]):
+        path, _, heading = link.partition("#")
+        target = (ROOT / name).parent / path
+        assert target.is_file(), link
+        if heading:
+            titles = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
+            assert heading in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles], link

@@ -1,0 +1,166 @@
+"""Threads that share out a kernel world's loop: nothing is lost, nobody is waited for in vain, all go when told."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import rookery
+from kernel.samples import Walker
+from rookery.engine.thread_choice import TRIAL_ROUNDS, Sharing
+
+
+def shared(num_envs, threads, **options):
+    """An engine whose rounds are shared out from the first one on."""
+    envs = rookery.make_vec(Walker, num_envs, backend="kernel", workers=threads, **options)
+    envs._sharing.share()
+    return envs
+
+
+def threads_at_work():
+    return sum(thread.name.startswith("rookery-kernel") for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_no_env_is_left_out_or_stepped_twice(threads):
+    """More threads than cores, sizes that do not divide, pauses in which they fall asleep: as one thread has it."""
+    alone, team = rookery.make_vec(Walker, 29, backend="kernel", workers=1), shared(29, threads)
+    alone.reset(seed=3), team.reset(seed=3)
+    rng = np.random.default_rng(0)
+    for k in range(1500):
+        actions = rng.integers(0, 3, 29)
+        for mine, theirs in zip(team.step(actions)[:4], alone.step(actions)[:4], strict=True):
+            assert np.array_equal(mine, theirs)
+        if k % 300 == 0:
+            time.sleep(0.005)
+    mine, theirs = (np.sort(envs.finished_episodes()[["env", "return", "length"]]) for envs in (team, alone))
+    assert np.array_equal(mine, theirs)
+    team.close(), alone.close()
+
+
+def test_fewer_envs_than_threads():
+    """Some have nothing to do."""
+    alone, envs = rookery.make_vec(Walker, 3, backend="kernel", workers=1), shared(8, 8)
+    envs.resize(3)
+    envs._sharing.share()
+    alone.reset(seed=1), envs.reset(seed=1)
+    for _ in range(50):
+        actions = np.ones(3, int)
+        assert np.array_equal(envs.step(actions)[0], alone.step(actions)[0])
+    envs.close(), alone.close()
+
+
+def test_threads_go_with_their_engine():
+    """When it is closed, resized, or just dropped."""
+    before = threads_at_work()
+    envs = shared(16, 3)
+    envs.reset(seed=1), envs.step(np.ones(16, int))
+    assert threads_at_work() == before + 2
+    envs.resize(20)
+    assert threads_at_work() == before
+    envs._sharing.share()
+    envs.close(), envs.close()
+    assert threads_at_work() == before
+    dropped = shared(16, 3)
+    dropped.reset(seed=1), dropped.step(np.ones(16, int))
+    del dropped
+    gc.collect()
+    assert threads_at_work() == before
+
+
+def test_a_forked_child_steps_on_alone():
+    """The other threads are not there: their part is done by the caller."""
+    envs = shared(64, 2)
+    envs.reset(seed=1)
+    actions = np.ones(64, int)
+    envs.step(actions)
+    child = os.fork()
+    if child == 0:
+        for _ in range(20):
+            envs.step(actions)
+        os._exit(7)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 7
+    envs.step(actions)
+    envs.close()
+
+
+@pytest.mark.alone
+def test_threads_that_have_nothing_to_do_sleep():
+    """A moment after the last round they use no time: three that looked for work would use 1.5 s."""
+    envs = shared(64, 4)
+    envs.reset(seed=1), envs.step(np.ones(64, int))
+    time.sleep(0.05)
+    before = time.process_time()
+    time.sleep(0.5)
+    assert time.process_time() - before < 0.25
+    envs.close()
+
+
+def test_a_bad_action_moves_nothing():
+    """Not even the envs whose actions are good."""
+    envs = shared(16, 2)
+    envs.reset(seed=1)
+    state = envs.arena.states.copy()
+    actions = np.ones(16, int)
+    actions[13] = 9
+    with pytest.raises(rookery.errors.SpaceError, match="env 13"):
+        envs.step(actions)
+    assert np.array_equal(envs.arena.states, state)
+    envs.close()
+
+
+class Rounds:
+    """Stands in for a runner whose rounds take as long as told."""
+
+    def __init__(self, seconds):
+        self.seconds, self.arena, self.addresses = seconds, self, (0, 0)
+        self.num_envs = 100
+
+    def tick(self):
+        """Nothing to note."""
+
+    def step(self, low, high):
+        until = time.perf_counter() + self.seconds
+        while time.perf_counter() < until:
+            pass
+        return 0
+
+    def check(self, low, high):
+        return 0
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize(("faster", "kept"), [(0.1, True), (5.0, False)])
+def test_several_threads_are_kept_if_they_are_faster(monkeypatch, faster, kept):
+    """Some rounds with one thread, some with all; then it is decided. The difference is larger than any delay."""
+    rounds = Rounds(2e-3)
+    sharing = Sharing(rounds, 4)
+
+    class Others:
+        def run(self, entry, plan, size):
+            time.sleep(faster * rounds.seconds)
+            return 0
+
+        def close(self):
+            """Nobody to send home."""
+
+    monkeypatch.setattr("rookery.kernel.thread_team.ThreadTeam", lambda threads: Others())
+    for _ in range(2 * TRIAL_ROUNDS + 3):
+        sharing.step()
+    assert sharing.alone is not kept
+    assert (sharing._team is not None) is kept
+
+
+@pytest.mark.alone
+def test_short_rounds_are_not_shared():
+    """No thread is started for them."""
+    sharing = Sharing(Rounds(0.0), 4)
+    for _ in range(TRIAL_ROUNDS + 1):
+        sharing.step()
+    assert sharing.alone and sharing._team is None

@@ -1,0 +1,144 @@
+"""The agents of finished runs, measured again."""
+
+from __future__ import annotations
+
+import pytest
+
+from rookery.errors import OptionError, RunError, WorldError
+from rookery.training.evaluation.evaluate_run import evaluate_games, evaluate_run
+from rookery.training.storage.checkpoint import Checkpoints
+from training.finished import STEP, make_run
+from training.tug import write_agent
+
+
+def test_figures_of_a_run(tmp_path):
+    make_run(tmp_path)
+    figures = evaluate_run("finished", tmp_path, episodes=3)
+    assert list(figures) == [
+        "run", "step", "world", "episodes", "return_mean", "return_std", "return_min", "return_max", "length_mean",
+        "seconds",
+    ]  # fmt: skip
+    assert (figures["run"], figures["step"], figures["world"]) == ("finished", STEP, "CartPole-v1")
+    assert figures["episodes"] == 3
+    assert figures["return_min"] <= figures["return_mean"] == figures["length_mean"] <= figures["return_max"]
+
+
+def test_the_seed_decides(tmp_path):
+    make_run(tmp_path)
+
+    def returns(**wish):
+        figures = evaluate_run("finished", tmp_path, episodes=4, **wish)
+        return figures["return_mean"], figures["return_std"]
+
+    assert returns() == returns()
+    assert returns(seed=1) == returns(seed=1) != returns(seed=2)
+    drawn = {"deterministic": False, "seed": 1}
+    assert returns(**drawn) == returns(**drawn) != returns(seed=1)
+
+
+def test_games_have_a_win_rate(tmp_path):
+    make_run(tmp_path, "hockey", "sac", world_options={"time_limit": 10})
+    figures = evaluate_run("finished", tmp_path, episodes=2)
+    assert figures["win_rate"] == 0.0
+    assert figures["length_mean"] == 10
+
+
+def test_another_world_with_the_same_spaces(tmp_path):
+    make_run(tmp_path)
+    figures = evaluate_run("finished", tmp_path, episodes=2, world="CartPole-v0")
+    assert figures["world"] == "CartPole-v0"
+    other = evaluate_run("finished", tmp_path, episodes=2, world_options={"gravity": 1.0})
+    own = evaluate_run("finished", tmp_path, episodes=2)
+    assert other["world"] == own["world"] and other["length_mean"] != own["length_mean"]
+
+
+@pytest.mark.parametrize(
+    ("world", "words"),
+    [
+        (
+            "Acrobot-v1",
+            r"finished cannot play Acrobot-v1: its agent observes Box\(.*\(4,\), float32\), and that has Box",
+        ),
+        ("hockey", r"finished cannot play hockey: its agent observes"),
+    ],
+)
+def test_a_world_with_other_spaces_is_refused(tmp_path, world, words):
+    make_run(tmp_path)
+    with pytest.raises(OptionError, match=words):
+        evaluate_run("finished", tmp_path, world=world)
+
+
+def test_other_actions_are_refused_too(tmp_path):
+    make_run(tmp_path, "MountainCar-v0")
+    with pytest.raises(OptionError, match=r"its agent acts in Discrete\(3\), and that has Box"):
+        evaluate_run("finished", tmp_path, world="MountainCarContinuous-v0")
+
+
+def test_mistakes(tmp_path):
+    with pytest.raises(OptionError, match="episodes"):
+        evaluate_run("finished", tmp_path, episodes=0)
+    with pytest.raises(RunError, match="no run 'finished'"):
+        evaluate_run("finished", tmp_path)
+
+
+# --- against others -----------------------------------------------------------------------------------------------
+
+SHORT = {"time_limit": 40}
+FIGURES = [
+    "games", "won", "drawn", "lost", "win_rate", "draw_rate", "loss_rate", "win_rate_interval", "loss_rate_interval",
+    "return_mean", "length_mean",
+]  # fmt: skip
+
+
+def test_a_run_against_one_opponent(tmp_path):
+    make_run(tmp_path, "hockey", "sac", world_options=SHORT)
+    figures = evaluate_games("finished", ["strong"], tmp_path, games=4, seed=7)
+    assert list(figures) == ["agent", "run", "step", "world", "opponent", *FIGURES, "seed", "seconds"]
+    assert (figures["agent"], figures["run"], figures["step"]) == ("finished", "finished", STEP)
+    assert (figures["opponent"], figures["games"], figures["seed"]) == ("strong", 4, 7)
+    assert figures["won"] + figures["drawn"] + figures["lost"] == 4
+    assert figures["length_mean"] <= 40  # the options that it was trained with hold
+    longer = evaluate_games("finished", ["none"], tmp_path, games=2, world_options={"time_limit": 50})
+    assert longer["length_mean"] == 50
+
+
+def test_several_opponents_are_a_list(tmp_path):
+    make_run(tmp_path, "hockey", "dqn", world_options=SHORT)
+    told: list[tuple[str, int]] = []
+    figures = evaluate_games(
+        "finished", ["weak", "hockey"], tmp_path, games=2, progress=lambda who, done: told.append((who, done))
+    )
+    assert [row["opponent"] for row in figures["opponents"]] == ["weak", "hockey"]
+    assert all(list(row) == ["opponent", *FIGURES] for row in figures["opponents"])
+    assert told == [("weak", 1), ("weak", 2), ("hockey", 1), ("hockey", 2)]
+
+
+def test_agents_without_a_run(tmp_path):
+    """The shipped one, a file's, a checkpoint's: against both scripts, if nobody is named."""
+    place = write_agent(tmp_path, "def act(self, obs):\n    return np.zeros(4)")
+    for who, name in (("hockey", "hockey"), (place, "agent.Agent"), ("weak", "weak")):
+        figures = evaluate_games(who, runs_dir=tmp_path, games=2, world_options=SHORT)
+        assert list(figures) == ["agent", "world", "opponents", "seed", "seconds"]
+        assert figures["agent"] == name
+        assert [row["opponent"] for row in figures["opponents"]] == ["weak", "strong"]
+    folder = Checkpoints(make_run(tmp_path, "hockey").checkpoints).latest()
+    figures = evaluate_games(str(folder), ["none"], tmp_path, games=2, world_options=SHORT)
+    assert figures["agent"] == f"finished-{folder.name}"
+
+
+def test_a_run_named_hockey_comes_before_the_shipped_agent(tmp_path):
+    make_run(tmp_path, "hockey", world_options=SHORT).path.rename(tmp_path / "hockey")
+    figures = evaluate_games("hockey", ["none"], tmp_path, games=1)
+    assert figures["run"] == "hockey"
+
+
+def test_mistakes_about_games(tmp_path):
+    make_run(tmp_path)
+    with pytest.raises(OptionError, match="games should be a positive integer"):
+        evaluate_games("finished", ["weak"], tmp_path, games=0)
+    with pytest.raises(WorldError, match="CartPole-v1 is no game for two"):
+        evaluate_games("finished", ["weak"], tmp_path)
+    with pytest.raises(OptionError, match="finished cannot play here: its agent acts in"):
+        evaluate_games("finished", ["weak"], tmp_path, world="hockey")
+    with pytest.raises(RunError, match="no run 'nobody'"):
+        evaluate_games("nobody", ["weak"], tmp_path)

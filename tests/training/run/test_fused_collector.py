@@ -1,0 +1,78 @@
+"""Rollouts in one compiled loop: the same as those made step by step, to the bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rookery
+from rookery.learners.options import PPOOptions
+from rookery.learners.ppo import PPO
+from rookery.training.run import collector, fused_collector
+from rookery.training.run.collector import Collector
+from rookery.training.run.stopwatch import Stopwatch
+from training.runs import differences, last_state, train
+
+
+def gatherer(world: str = "rookery/CartPole-v1", envs: int = 6, **options: Any) -> Collector:
+    engine = rookery.make_vec(world, envs, "kernel", autoreset_mode="SameStep", copy=False)
+    spaces = engine.single_observation_space, engine.single_action_space
+    learner = PPO(*spaces, PPOOptions(hidden=[16], rollout_length=40, **options), envs, seed=1)
+    made = Collector(engine, learner, Stopwatch(), lambda steps: steps / 10_000)
+    made.begin(*engine.reset(seed=3))
+    return made
+
+
+@pytest.mark.parametrize("world", ["CartPole-v1", "MountainCar-v0", "Acrobot-v1"])
+def test_rolled_rollouts_are_those_made_step_by_step(
+    world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights, random numbers and episodes, over terminated and truncated ones."""
+    options: dict[str, Any] = {"world": world, "steps": 6_000, "ppo": {"rollout_length": 50}}
+    rolled = train("ppo", tmp_path / "rolled", **options)
+    monkeypatch.setattr(collector, "roller_for", lambda *_: None)
+    stepped = train("ppo", tmp_path / "stepped", **options)
+    assert rolled.episodes == stepped.episodes > 0
+    assert not differences(last_state(rolled.path), last_state(stepped.path))
+
+
+def test_most_steps_are_rolled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the last one of a rollout, unless an episode is truncated."""
+    made = gatherer()
+    alone: list[int] = []
+    land = made._land
+    monkeypatch.setattr(made, "_land", lambda part: (alone.append(1), land(part)))
+    for _ in range(3):
+        made.gather(made.learner.horizon, lambda: False)
+        assert made.learner.ready()
+        made.learn()
+    assert len(alone) == 3 and made.steps == 3 * 40 * 6
+    made.envs.close()
+
+
+def test_fewer_rounds_than_a_rollout() -> None:
+    """Stop where they end, and the rollout is filled up later."""
+    made = gatherer()
+    for rounds in (1, 7, 0, 31):
+        made.gather(rounds, lambda: False)
+    assert made.steps == 39 * 6 and made.learner.horizon == 1 and not made.learner.ready()
+    made.gather(1, lambda: False)
+    assert made.learner.ready()
+    made.envs.close()
+
+
+def test_what_is_not_plain_is_not_rolled() -> None:
+    """Continuous actions, many rows, recurrent policies, normalised observations and worlds with infos."""
+    refused = [
+        gatherer("rookery/Pendulum-v1"),
+        gatherer(envs=65),
+        gatherer(recurrent=4),
+        gatherer(normalise_observations=True),
+        gatherer("rookery/HockeyOne-v0"),
+    ]
+    assert all(made._roller is None for made in refused)
+    assert isinstance(gatherer()._roller, fused_collector.FusedCollector)
+    for made in refused:
+        made.envs.close()
