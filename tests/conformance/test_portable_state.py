@@ -267,7 +267,7 @@ def test_counts_of_restarts_go_along(tmp_path):
     """They decide the seeds of the next ones."""
     envs = rookery.make_vec("CartPole-v1", 3, "serial")
     envs.reset(seed=1)
-    envs._restart_seed(2)
+    envs._restarts.next_seed(2)
     other = rookery.make_vec("CartPole-v1", 3, "serial")
     other.load_state_dict(through_a_file(envs.state_dict(portable=True), tmp_path / "state"))
-    assert other._restart_seed(2) == envs._restart_seed(2)
+    assert other._restarts.next_seed(2) == envs._restarts.next_seed(2)

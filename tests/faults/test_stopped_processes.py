@@ -189,7 +189,7 @@ def test_a_stopped_worker_is_found_though_it_reads_no_long_message(make: Make) -
 def test_a_worker_that_is_stopped_while_it_starts_is_found(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a `step_timeout`, make_vec does not wait for ever for a worker's first words."""
     monkeypatch.setattr(process, "START_SECONDS", 0.5)
-    with at_most(SOON), pytest.raises(StepTimeout, match=r"worker 0 did not start its envs 0-1 within 0\.5 s an env"):
+    with at_most(SOON), pytest.raises(StepTimeout, match=r"worker 0 did not start its envs 0-1 within 0\.5 s per env"):
         make(StopsItself, N, "process", 2, step_timeout=0.5)
 
 

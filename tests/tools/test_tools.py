@@ -16,7 +16,7 @@ from rookery.engine.autotune import Choice
 from rookery.engine.env_factory import resolve
 from rookery.engine.machine import usable_cores
 from rookery.engine.probe import Probe
-from rookery.engine.worker_envs import Facts
+from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import OptionError
 from rookery.tools import bench, bench_plot, bench_sides, doctor, machine_facts, throughput, tune
 from rookery.tools.advice import advise
@@ -55,7 +55,7 @@ def spin(seconds: float) -> None:
 
 
 def cost(step: float = 1e-4, cpu_share: float = 1.0, memory: int = 2**20) -> Probe:
-    known = Facts(Spin.observation_space, Spin.action_space, {}, None, None, (False, False))
+    known = EnvDescription(Spin.observation_space, Spin.action_space, {}, None, None, (False, False))
     return Probe(step, cpu_share, 1e-5, 1e-3, memory, 50 * 2**20, known)
 
 

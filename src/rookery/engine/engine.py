@@ -1,30 +1,96 @@
-"""The engine: many envs as one `gymnasium.vector.VectorEnv`. Backends fill in how work reaches the envs."""
+"""The engine: many envs as one `gymnasium.vector.VectorEnv`. A backend adds how the envs are stepped.
+
+`step(actions)` writes the actions into the batch, has the backend step the segments of all workers, waits for them,
+and returns what the workers wrote into the batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import weakref
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.vector import VectorEnv
+from gymnasium.vector.utils import batch_space
 
 from rookery.engine import seeding
-from rookery.engine.batch import ALL, STEPS, WORKER_WORDS, check_memory
+from rookery.engine.batch import ALL, STEPS, WORKER_WORDS, Batch, BatchSpec, check_count, check_memory
+from rookery.engine.env_factory import EnvFactory
 from rookery.engine.env_state.save_load import load_columns, load_options, save_columns, save_options
-from rookery.engine.exchange import Exchange
-from rookery.engine.settings import plain_int, positive_int, redivide
-from rookery.errors import OptionError, StateError, UsageError
+from rookery.engine.failure import Failed, Failure
+from rookery.engine.groups import Group
+from rookery.engine.infos import SlotTable, add_final_observations, merge_report, positions_of
+from rookery.engine.restarts import Restarts
+from rookery.engine.segments import Segment, complete_segments, divide, group_ranges, redivide, rows_by_worker, rows_of
+from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int
+from rookery.engine.step_report import NOTHING, REPORT, StepReport
+from rookery.engine.worker_envs import EnvDescription
+from rookery.errors import OptionError, RestartLimit, StateError, UsageError
 
 EPISODE = np.dtype([("env", "i8"), ("return", "f8"), ("length", "i8"), ("seconds", "f8")])
+EPISODES_KEPT = 10_000  # steps with finished episodes that are kept until `finished_episodes` is called
+INHERITED = UsageError("the engine belongs to another process")
 
 
-class Engine(Exchange):
-    """What users call, the same on all backends: Gymnasium's interface and what goes beyond it.
+class Engine(VectorEnv):
+    """The same on all backends: Gymnasium's interface, and methods beyond it.
 
-    With `copy=False` the arrays returned by `reset`, `step` and `recv` are views that the next `step` or `send` of
-    the same envs overwrites; rewards and flags are always copies.
+    With `copy=False` the observations returned by `reset`, `step` and `recv` are views that the next `step` or `send`
+    of the same envs overwrites; rewards, terminated and truncated are always copies.
     """
 
     backend = ""
+    forkable = True  # whether a forked child can use its copy of the engine: workers and threads stay with the parent
+    batch: Batch
+
+    def __init__(self, source: EnvFactory, settings: Settings) -> None:
+        self.source, self.settings = source, settings
+        self.num_envs, self._copy = settings.num_envs, settings.copy
+        check_count(self.num_envs)
+        self._restarts = Restarts(settings)
+        self._slot_table = SlotTable()
+        self._reset_options: dict[int, dict[str, Any]] = {}  # see reset_with
+        self._in_flight: dict[int, Segment] = {}  # sent and not yet returned to the caller
+        self._resent: set[int] = set()  # segments sent again, as their worker died while they were in flight
+        self._broken: BaseException | None = None
+        self._last_ids: np.ndarray | None = None
+        self._episodes: deque[tuple[np.ndarray, ...]] = deque(maxlen=EPISODES_KEPT)
+        if not self.forkable:
+            _unforkable.add(self)
+        self._set_segments(divide(self.num_envs, settings.workers, settings.groups, settings.per_env))
+        description = self._build_first_env(rows_of(self.segments, 0))
+        check_memory(description.observation_space, description.action_space, self.num_envs)
+        self._set_description(description)
+        self._start_workers(self._batch_spec(), description)
+
+    def _set_segments(self, segments: list[Segment]) -> None:
+        self.segments = segments
+        self._segment_of_row = {row: segment for segment in segments for row in segment.rows}
+
+    def _set_description(self, description: EnvDescription) -> None:
+        self.description, self.spec, self.render_mode = description, description.spec, description.render_mode
+        self.single_observation_space, self.single_action_space = (
+            description.observation_space,
+            description.action_space,
+        )
+        self.metadata = {**description.metadata, "autoreset_mode": self.settings.autoreset_mode}
+        self._set_batched_spaces()
+
+    def _set_batched_spaces(self) -> None:
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        ranges = group_ranges(self.num_envs, self.settings.groups)
+        me = weakref.proxy(self)  # a plain reference would be a cycle, and keep workers alive until a full collection
+        self.groups = tuple(Group(me, rows.start, rows.stop) for rows in ranges)
+
+    def _batch_spec(self) -> BatchSpec:
+        return BatchSpec(
+            self.single_observation_space, self.single_action_space, self.num_envs, self.settings.autoreset_mode
+        )
 
     # --- Gymnasium's interface ----------------------------------------------------------------------------------
 
@@ -36,72 +102,27 @@ class Engine(Exchange):
         self._require_idle("reset")
         options = dict(options or {})
         mask = options.pop("reset_mask", None)
-        rows = list(range(self.num_envs)) if mask is None else self._masked_rows(mask)
+        rows = list(range(self.num_envs)) if mask is None else masked_rows(mask, self.num_envs)
         seeds = seeding.env_seeds(seed, self.num_envs)
         if isinstance(seed, (int, np.integer)):
-            self._root_seed = int(seed)
+            self._restarts.root_seed = int(seed)
         infos: dict[str, Any] = {}
-        asks = self._split_rows(rows, lambda mine: ("reset", (mine, [seeds[r] for r in mine], options or None)))
-        for reports in self._ask(asks).values():
+        calls = {
+            worker: ("reset", (part, [seeds[row] for row in part], options or None))
+            for worker, part in rows_by_worker(rows, self._segment_of_row).items()
+        }
+        for reports in self._call_workers(calls).values():
             for report in reports:
-                self._absorb(report, infos, None)
+                self._merge_report(report, infos, None)
         self._last_ids = None
         return self.batch.observations.take(ALL, self.settings.copy), infos
-
-    def reset_with(self, options: Mapping[int, dict[str, Any]]) -> None:
-        """Begin the next episodes of some envs, by their numbers, with these options: as if `reset` had them, also when
-        envs reset themselves. They hold for all later episodes, until others are given. An episode that is under way
-        goes on as it is."""
-        self._require_idle("reset_with")
-        count = getattr(self, "num_worlds", self.num_envs)
-        unknown = [env for env in options if not 0 <= env < count]
-        if unknown:
-            raise OptionError(f"there is no env {unknown[0]}: there are {count}")
-        self._reset_options.update(options)
-        self._tell("reset_with", (dict(options),))
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Step all envs once."""
         if self.closed or self._in_flight or self._broken:
             self._require_idle("step")
-        self._send(self.segments, actions, ALL, self.num_envs)
-        return self._receive(self.segments, ALL, self.num_envs)
-
-    def send(self, actions: Any, env_ids: Sequence[int] | np.ndarray | None = None) -> None:
-        """Start stepping some envs: `env_ids`, or those of the last `recv` (all of them after a reset)."""
-        env_ids = self._last_ids if env_ids is None else env_ids
-        if env_ids is None and not self._in_flight:
-            self._require_usable("send")
-            return self._send(self.segments, actions, ALL, self.num_envs)
-        ids = np.asarray(range(self.num_envs) if env_ids is None else env_ids)
-        if ids.ndim != 1 or ids.dtype.kind not in "iu":  # nor a mask, which would pass for envs 0 and 1
-            raise OptionError(f"env_ids should be a list of env numbers, got {env_ids!r}")
-        return self._send(self._whole_segments(ids), actions, ids, len(ids))
-
-    def recv(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Results of the first `batch_size` envs to finish, in ascending order; `infos["env_id"]` names them."""
-        self._require_usable("recv")
-        flying = list(self._in_flight.values())
-        if not flying:
-            raise UsageError("recv() was called, but no env is being stepped; call send(actions) first")
-        size = sum(s.high - s.low for s in flying)
-        need = min(self.settings.batch_size or size, size)
-        if need == self.num_envs:
-            self._last_ids = None
-            result = self._receive(self.segments, ALL, need)
-            result[4]["env_id"] = np.arange(need)
-            return result
-        self._wait(flying, need)
-        go, done, chosen, count = self.batch.go, self.batch.done, [], 0
-        for segment in flying:  # in the order they were sent, so that none waits for ever
-            if done[segment.index] == go[segment.index] and count < need:
-                chosen.append(segment)
-                count += segment.high - segment.low
-        ids = np.sort(np.concatenate([np.arange(s.low, s.high) for s in chosen]))
-        self._last_ids = ids
-        result = self._receive(chosen, ids, len(ids))
-        result[4]["env_id"] = ids
-        return result
+        self.send_segments(self.segments, actions, ALL, self.num_envs)
+        return self.receive_segments(self.segments, ALL, self.num_envs)
 
     def render(self) -> tuple[Any, ...]:
         """Each env's rendering."""
@@ -113,7 +134,7 @@ class Engine(Exchange):
 
     def call_some(self, rows: Sequence[int], name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """`call` for some envs only."""
-        return self._ask_rows(rows, lambda mine: ("call", (mine, name, args, kwargs)))
+        return self._call_rows(rows, lambda part: ("call", (part, name, args, kwargs)))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Each env's attribute `name`."""
@@ -130,31 +151,79 @@ class Engine(Exchange):
     def set_some(self, rows: Sequence[int], name: str, values: Sequence[Any]) -> None:
         """`set_attr` for some envs only."""
         value_of = dict(zip(rows, values, strict=True))
-        self._ask_rows(rows, lambda mine: ("set_attr", (mine, name, [value_of[r] for r in mine])))
+        self._call_rows(rows, lambda part: ("set_attr", (part, name, [value_of[row] for row in part])))
 
     def is_wrapped(self, wrapper: type, rows: Sequence[int] | None = None) -> tuple[bool, ...]:
         """Whether each env has a wrapper of this class around it."""
         rows = range(self.num_envs) if rows is None else rows
-        return self._ask_rows(rows, lambda mine: ("is_wrapped", (mine, wrapper)))
+        return self._call_rows(rows, lambda part: ("is_wrapped", (part, wrapper)))
 
     # --- beyond Gymnasium ---------------------------------------------------------------------------------------
+
+    def send(self, actions: Any, env_ids: Sequence[int] | np.ndarray | None = None) -> None:
+        """Start stepping some envs: `env_ids`, or those of the last `recv` (all of them after a reset)."""
+        self.require_usable("send")
+        env_ids = self._last_ids if env_ids is None else env_ids
+        if env_ids is None and not self._in_flight:
+            return self.send_segments(self.segments, actions, ALL, self.num_envs)
+        ids = np.asarray(range(self.num_envs) if env_ids is None else env_ids)
+        if ids.ndim != 1 or ids.dtype.kind not in "iu":  # nor a mask, which would pass for envs 0 and 1
+            raise OptionError(f"env_ids should be a list of env numbers, got {env_ids!r}")
+        segments = complete_segments(ids, self._segment_of_row, self._in_flight)
+        return self.send_segments(segments, actions, ids, len(ids))
+
+    def recv(self) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Results of the first `batch_size` envs to finish, in ascending order; `infos["env_id"]` names them."""
+        self.require_usable("recv")
+        waiting = list(self._in_flight.values())
+        if not waiting:
+            raise UsageError("recv() was called, but no env is being stepped; call send(actions) first")
+        size = sum(s.high - s.low for s in waiting)
+        need = min(self.settings.batch_size or size, size)
+        if need == self.num_envs:
+            self._last_ids = None
+            result = self.receive_segments(self.segments, ALL, need)
+            result[4]["env_id"] = np.arange(need)
+            return result
+        self._wait(waiting, need)
+        go, done, chosen, count = self.batch.go, self.batch.done, [], 0
+        for segment in waiting:  # in the order they were sent, so that none waits for ever
+            if done[segment.index] == go[segment.index] and count < need:
+                chosen.append(segment)
+                count += segment.high - segment.low
+        ids = np.sort(np.concatenate([np.arange(s.low, s.high) for s in chosen]))
+        self._last_ids = ids
+        result = self.receive_segments(chosen, ids, len(ids))
+        result[4]["env_id"] = ids
+        return result
+
+    def reset_with(self, options: Mapping[int, dict[str, Any]]) -> None:
+        """Start the next episodes of some envs with these reset options, by env number, also where envs reset
+        themselves. They hold for all later episodes, until others are given. A running episode is not changed."""
+        self._require_idle("reset_with")
+        count = getattr(self, "num_worlds", self.num_envs)
+        unknown = [env for env in options if not 0 <= env < count]
+        if unknown:
+            raise OptionError(f"there is no env {unknown[0]}: there are {count}")
+        self._reset_options.update(options)
+        self._notify_workers("reset_with", (dict(options),))
 
     def finished_episodes(self) -> np.ndarray:
         """Episodes that ended since the last call, as records of env, return, length and seconds, oldest first."""
         episodes = np.zeros(sum(len(ids) for ids, *_ in self._episodes), EPISODE)
         for name, parts in zip(EPISODE.names or (), zip(*self._episodes, strict=True), strict=False):
             episodes[name] = np.concatenate(parts)
-        episodes = episodes[episodes["length"] > 0]  # of an episode lost with its worker, nothing is known
+        episodes = episodes[episodes["length"] > 0]  # an episode lost with its worker has no known length
         self._episodes.clear()
         return episodes
 
     @property
     def restarts(self) -> int:
         """How many times an env or a worker was restarted so far."""
-        return self._guard.total
+        return self._restarts.total
 
     def resize(self, num_envs: int) -> None:
-        """Change the number of envs. Those that stay keep their worker, state and seed; new ones must be reset
+        """Change the number of envs. Envs that stay keep their worker, state and seed; new ones must be reset
         (`reset(options={"reset_mask": ...})`) before they are stepped."""
         self._require_idle("resize")
         num_envs = plain_int(num_envs)
@@ -163,75 +232,22 @@ class Engine(Exchange):
             raise OptionError(f"cannot grow to {num_envs} envs: the list holds {len(self.source.makers)} worlds")
         if self.settings.groups > 1:
             raise UsageError("an engine with groups cannot be resized; make a new one")
-        if num_envs != self.num_envs:
-            check_memory(self.single_observation_space, self.single_action_space, num_envs)
-            self._muster()
-            staff = max(self.workers, min(self.settings.workers, num_envs))
-            self.segments = redivide(self.segments, num_envs, staff, self.settings.per_env)
-            self.num_envs = num_envs
-            self._segment_of_row = {row: s for s in self.segments for row in range(s.low, s.high)}
-            self._batch_spaces()
-            self._last_ids = None
-            old = self.batch.worker_words
-            try:
-                self._grow(self._batch_spec())
-            except BaseException as error:
-                self._fail(error)  # some envs have moved and others have not
-                raise
-            for k in range(STEPS, min(len(old), len(self.batch.worker_words)), WORKER_WORDS):
-                self.batch.worker_words[k] = old[k]
-
-    def state_dict(self, portable: bool = False) -> dict[str, Any]:
-        """Everything needed to continue exactly from here; see `load_state_dict`. It may hold pickles of envs, for this
-        run's live memory only. If `portable`, it is nested dicts of arrays and plain values, fit for a file; a
-        StateError then names what an env has that cannot be written so."""
-        self._require_idle("state_dict")
-        rows = range(self.num_envs)
-        envs = self._ask_rows(rows, lambda mine: ("save", (mine, portable)))
-        return {
-            **self._header(portable),
-            "reset_options": save_options(self._reset_options, portable),
-            "observations": save_columns(self.batch.observations) if portable else self.batch.observations.take(ALL),
-            "envs": {str(row): saved for row, saved in zip(rows, envs, strict=True)},
-        }
-
-    def _header(self, portable: bool) -> dict[str, Any]:
-        return {
-            "format": 1,
-            "portable": portable,
-            "num_envs": self.num_envs,
-            "autoreset_mode": self.settings.autoreset_mode.name,
-            "root_seed": self._root_seed,
-            "restarts": {str(row): count for row, count in self._restarts.items()},
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> Any:
-        """Continue from a `state_dict()`, of any backend and number of workers; returns the observations held then."""
-        self._require_idle("load_state_dict")
-        self._check_saved(state, "envs")
-        saved = state["envs"]
-        self._ask_rows(range(self.num_envs), lambda mine: ("load", (mine, [saved[str(r)] for r in mine])))
-        self._load_header(state)
-        options = load_options(state.get("reset_options"), state["portable"])
-        self.reset_with({row: options.get(row, {}) for row in {*self._reset_options, *options}})
-        if state["portable"]:
-            load_columns(self.batch.observations, state["observations"])
-        else:
-            self.batch.observations.put(ALL, state["observations"], self.num_envs)
-        return self.batch.observations.take(ALL, self.settings.copy)
-
-    def _load_header(self, state: dict[str, Any]) -> None:
-        self._root_seed = state["root_seed"]
-        self._restarts = {int(row): count for row, count in state["restarts"].items()}
-
-    def _check_saved(self, state: dict[str, Any], contents: str) -> None:
-        for name, mine in (("num_envs", self.num_envs), ("autoreset_mode", self.settings.autoreset_mode.name)):
-            if state.get(name) != mine:
-                raise StateError(f"the state was saved with {name}={state.get(name)!r}, this engine has {mine!r}")
-        if contents not in state:
-            raise StateError(
-                f"the state was saved by another kind of backend than {self.backend!r}: it has no {contents!r}"
-            )
+        if num_envs == self.num_envs:
+            return
+        check_memory(self.single_observation_space, self.single_action_space, num_envs)
+        self._check_workers()
+        workers = max(self.workers, min(self.settings.workers, num_envs))
+        self._set_segments(redivide(self.segments, num_envs, workers, self.settings.per_env))
+        self.num_envs, self._last_ids = num_envs, None
+        self._set_batched_spaces()
+        old = self.batch.worker_words
+        try:
+            self._resize_workers(self._batch_spec())
+        except BaseException as error:
+            self._fail(error)  # some envs have moved to the new batch and others have not
+            raise
+        for k in range(STEPS, min(len(old), len(self.batch.worker_words)), WORKER_WORDS):
+            self.batch.worker_words[k] = old[k]
 
     def stats(self) -> list[dict[str, Any]]:
         """Per worker: `pid`, `envs`, `steps` so far, `cpu_seconds`, `memory` in bytes. Differences between two calls
@@ -240,6 +256,271 @@ class Engine(Exchange):
             raise UsageError("stats() was called on a closed engine")
         words = self.batch.worker_words
         return [
-            {**usage, "worker": k, "envs": len(self._rows_of(k)), "steps": words[k * WORKER_WORDS + STEPS]}
+            {**usage, "worker": k, "envs": len(rows_of(self.segments, k)), "steps": words[k * WORKER_WORDS + STEPS]}
             for k, usage in enumerate(self._usage())
         ]
+
+    def state_dict(self, portable: bool = False) -> dict[str, Any]:
+        """Everything needed to continue exactly from here; see `load_state_dict`. It may hold pickles of envs, for this
+        run's live memory only. If `portable`, it is nested dicts of arrays and plain values, fit for a file; a
+        StateError then names what an env has that cannot be written so."""
+        self._require_idle("state_dict")
+        rows = range(self.num_envs)
+        envs = self._call_rows(rows, lambda part: ("save", (part, portable)))
+        return {
+            **self._state_header(portable),
+            "reset_options": save_options(self._reset_options, portable),
+            "observations": save_columns(self.batch.observations) if portable else self.batch.observations.take(ALL),
+            "envs": {str(row): saved for row, saved in zip(rows, envs, strict=True)},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> Any:
+        """Continue from a `state_dict()`, of any backend and number of workers; returns the observations held then."""
+        self._require_idle("load_state_dict")
+        self._check_state(state, "envs")
+        saved = state["envs"]
+        self._call_rows(range(self.num_envs), lambda part: ("load", (part, [saved[str(row)] for row in part])))
+        self._restarts.load_state_dict(state)
+        options = load_options(state.get("reset_options"), state["portable"])
+        self.reset_with({row: options.get(row, {}) for row in {*self._reset_options, *options}})
+        if state["portable"]:
+            load_columns(self.batch.observations, state["observations"])
+        else:
+            self.batch.observations.put(ALL, state["observations"], self.num_envs)
+        return self.batch.observations.take(ALL, self.settings.copy)
+
+    def _state_header(self, portable: bool) -> dict[str, Any]:
+        mode = self.settings.autoreset_mode.name
+        header = {"format": 1, "portable": portable, "num_envs": self.num_envs, "autoreset_mode": mode}
+        return {**header, **self._restarts.state_dict()}
+
+    def _check_state(self, state: dict[str, Any], contents: str) -> None:
+        for name, mine in (("num_envs", self.num_envs), ("autoreset_mode", self.settings.autoreset_mode.name)):
+            if state.get(name) != mine:
+                raise StateError(f"the state was saved with {name}={state.get(name)!r}, this engine has {mine!r}")
+        if contents not in state:
+            raise StateError(
+                f"the state was saved by another kind of backend than {self.backend!r}: it has no {contents!r}"
+            )
+
+    # --- what a backend provides --------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def workers(self) -> int:
+        """How many workers there are now."""
+
+    @abstractmethod
+    def _build_first_env(self, rows: list[int]) -> EnvDescription:
+        """Build the first env of the first worker and describe it."""
+
+    @abstractmethod
+    def _start_workers(self, spec: BatchSpec, description: EnvDescription) -> None:
+        """Set `self.batch` and build all the other envs."""
+
+    @abstractmethod
+    def _start_step(self, segments: Sequence[Segment]) -> None:
+        """Start stepping these segments."""
+
+    @abstractmethod
+    def _wait(self, segments: Sequence[Segment], need: int) -> None:
+        """Block until at least `need` envs in these segments have been stepped."""
+
+    @abstractmethod
+    def _read_report(self, segment: Segment) -> StepReport:
+        """The report of a finished segment that has one."""
+
+    @abstractmethod
+    def _call_workers(self, calls: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
+        """Call a method of `WorkerEnvs`, given with its arguments, in each worker named, in parallel. Raises what the
+        first env to fail raised or, if `raw`, the Failed that carries it."""
+
+    @abstractmethod
+    def _notify_workers(self, method: str, args: tuple) -> None:
+        """Call a method of `WorkerEnvs` in every worker before its next step, without waiting."""
+
+    def _check_workers(self) -> None:
+        """Find out now which workers have died, while they can be replaced."""
+
+    @abstractmethod
+    def _resize_workers(self, spec: BatchSpec) -> None:
+        """Move to a batch of `self.num_envs` and the new `self.segments`."""
+
+    @abstractmethod
+    def _usage(self) -> list[dict[str, Any]]:
+        """Per worker: pid, CPU seconds used so far, bytes of memory."""
+
+    def _release(self) -> None:
+        """Return to the system what an engine that has failed no longer needs."""
+
+    # --- sending and receiving ----------------------------------------------------------------------------------
+
+    def is_in_flight(self, segment: Segment) -> bool:
+        """Whether a segment was sent and not yet received."""
+        return segment.index in self._in_flight
+
+    def send_segments(self, segments: Sequence[Segment], actions: Any, rows: slice | np.ndarray, count: int) -> None:
+        """Start stepping segments, which hold `count` envs: `rows` of the batch."""
+        self.batch.actions.put(rows, actions, count)
+        self._start_step(segments)
+        for segment in segments:  # only now: what failed to start is not in flight
+            self._in_flight[segment.index] = segment
+
+    def receive_segments(self, segments: Sequence[Segment], rows: slice | np.ndarray, count: int) -> tuple:
+        """Wait for segments that were sent; returns what Gymnasium's `step` returns, for these rows."""
+        infos: dict[str, Any] = {}
+        batch, status = self.batch, NOTHING
+        try:
+            self._wait(segments, count)
+            for segment in segments:
+                status |= batch.status[segment.index]
+            if status & REPORT or self._resent:  # something besides arrays, or a worker was lost
+                reports = self._collect_reports(segments, count)
+                self._merge_reports(segments, reports, infos, positions_of(rows, self.num_envs))
+            if status:
+                self._slot_table.read(infos, batch.info_values, batch.info_masks, rows)
+        except Exception:
+            self._forget_in_flight(segments)
+            raise  # after Ctrl-C they stay in flight: the workers are still stepping, and recv() returns their results
+        self._forget_in_flight(segments)
+        if rows is not ALL or batch.any_end():
+            self._record_episodes(infos, rows, count)
+        rewards, terminated, truncated = batch.rewards, batch.terminated, batch.truncated
+        if rows is not ALL:
+            rewards, terminated, truncated = rewards[rows], terminated[rows], truncated[rows]
+        observations = batch.observations.take(rows, self._copy)
+        return observations, rewards.copy(), terminated.copy(), truncated.copy(), infos
+
+    def _forget_in_flight(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            self._in_flight.pop(segment.index, None)
+
+    def _collect_reports(self, segments: Sequence[Segment], count: int) -> list[StepReport]:
+        """The reports of finished segments; waits again for segments whose worker is lost meanwhile."""
+        reports: dict[int, StepReport] = {}
+        statuses = self.batch.status
+        while True:
+            for index in self._resent:  # their worker was lost: what it had reported is void
+                reports.pop(index, None)
+            self._resent.clear()
+            for segment in segments:
+                if statuses[segment.index] == REPORT and segment.index not in reports:
+                    reports[segment.index] = self._read_report(segment)
+            if not self._resent:
+                return list(reports.values())
+            self._wait(segments, count)
+
+    def _merge_reports(
+        self, segments: Sequence[Segment], reports: list[StepReport], infos: dict, position: dict[int, int] | None
+    ) -> None:
+        """Merge reports. Recovering from a failure may find a worker dead, and send its segments again."""
+        while True:
+            for report in reports:
+                self._merge_report(report, infos, position)
+            if not self._resent:
+                return
+            again = [segment for segment in segments if segment.index in self._resent]
+            self._resent.clear()
+            count = sum(len(segment.rows) for segment in again)
+            self._wait(again, count)
+            reports = self._collect_reports(again, count)
+
+    def _merge_report(self, report: StepReport, infos: dict[str, Any], position: dict[int, int] | None) -> None:
+        if merge_report(report, infos, self._slot_table, self.batch, position):
+            self._share_slots()
+        for failure in report.failures:
+            self._recover(failure, infos, position)
+
+    def _share_slots(self) -> None:
+        self._notify_workers("set_slots", (list(self._slot_table.slots.values()),))
+
+    def _record_episodes(self, infos: dict[str, Any], rows: slice | np.ndarray, count: int) -> None:
+        """Record finished episodes and, in SAME_STEP mode, add their last observations to the infos."""
+        batch = self.batch
+        ended = (batch.terminated[rows] | batch.truncated[rows]).nonzero()[0]
+        if not len(ended):
+            return
+        ids = ended if rows is ALL else np.arange(self.num_envs)[rows][ended]
+        self._episodes.append((ids, batch.returns[ids], batch.lengths[ids], batch.seconds[ids]))
+        if batch.finals is not None:
+            add_final_observations(infos, batch.finals, ended, ids, count)
+
+    def _call_rows(self, rows: Sequence[int], call: Callable[[list[int]], tuple[str, tuple]]) -> tuple[Any, ...]:
+        """One answer per row; `call` gives the method and arguments for the rows of one worker."""
+        self._require_idle("call")
+        split = rows_by_worker(rows, self._segment_of_row)
+        answers: dict[int, Any] = {}
+        for part in self._call_workers({worker: call(part) for worker, part in split.items()}).values():
+            answers.update(part)
+        return tuple(answers[row] for row in rows)
+
+    # --- failures -----------------------------------------------------------------------------------------------
+
+    def _recover(self, failure: Failure, infos: dict[str, Any], position: dict[int, int] | None) -> None:
+        """Restart a failed env if that is allowed, else raise what it raised."""
+        while True:
+            if not self._restarts.allowed_after(failure.error):
+                raise failure.exception()
+            self._count_restart("env", failure.row, failure.trace)
+            announce = failure.phase == "step"
+            worker = self._segment_of_row[failure.row].worker
+            restart = ("restart", (failure.row, self._restarts.next_seed(failure.row), announce))
+            try:
+                (reports,) = self._call_workers({worker: restart}, raw=True).values()
+            except Failed as again:  # while being built
+                failure = Failure(failure.row, failure.phase, again.failure.error)
+                continue
+            again_failed = [f for report in reports for f in report.failures]
+            for report in reports:
+                report.failures = []
+                self._merge_report(report, infos, position)
+            if not again_failed:
+                return
+            failure = Failure(failure.row, failure.phase, again_failed[0].error)
+
+    def _count_restart(self, kind: str, number: int, cause: str) -> None:
+        """Count a restart; one too many ends the engine."""
+        try:
+            self._restarts.count(kind, number, cause)
+        except RestartLimit as limit:
+            self._fail(limit)
+            raise
+
+    def _fail(self, error: BaseException) -> None:
+        """End the engine after this error. The caller may keep the engine for long, so it releases what it holds."""
+        self._broken = error
+        self._in_flight.clear()
+        self._release()
+
+    def require_usable(self, what: str) -> None:
+        """Raise UsageError if the engine is closed, has failed, or belongs to another process."""
+        if self._broken is INHERITED:
+            raise UsageError(
+                f"{what}() was called in a forked process, but the engine and its workers belong to the process that "
+                "made it; make an engine of its own here"
+            )
+        if self.closed:
+            raise UsageError(f"{what}() was called on a closed engine")
+        if self._broken is not None:
+            cause = str(self._broken) or type(self._broken).__name__
+            raise UsageError(f"{what}() was called, but this engine has failed: {cause}") from self._broken
+
+    def _require_idle(self, what: str) -> None:
+        self.require_usable(what)
+        if self._in_flight:
+            raise UsageError(f"{what}() was called while envs are being stepped; call recv() for all of them first")
+
+
+_unforkable: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+def _mark_inherited() -> None:
+    """In a forked child, mark the parent's engines as unusable: a step here would take the parent's replies, and a
+    close would end its workers. `step` finds the mark at no extra cost."""
+    for engine in list(_unforkable):
+        engine._broken, engine.closed = INHERITED, True
+        engine._in_flight.clear()
+
+
+if hasattr(os, "register_at_fork"):  # only where processes can fork
+    os.register_at_fork(after_in_child=_mark_inherited)

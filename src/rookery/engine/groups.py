@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
+import gymnasium as gym
+import numpy as np
 from gymnasium.vector.utils import batch_space
 
+from rookery.engine.segments import Segment
 from rookery.errors import UsageError
+
+
+class SegmentedEngine(Protocol):
+    """What a group needs of its engine."""
+
+    segments: list[Segment]
+    single_observation_space: gym.Space
+    single_action_space: gym.Space
+
+    def require_usable(self, what: str) -> None: ...
+
+    def is_in_flight(self, segment: Segment) -> bool: ...
+
+    def send_segments(
+        self, segments: Sequence[Segment], actions: Any, rows: slice | np.ndarray, count: int
+    ) -> None: ...
+
+    def receive_segments(self, segments: Sequence[Segment], rows: slice | np.ndarray, count: int) -> tuple: ...
 
 
 class Group:
@@ -17,7 +39,7 @@ class Group:
     >>> observations, _ = envs.reset(seed=1)
     >>> first, second = envs.groups
     >>> first.send(np.zeros(2, int))
-    >>> second.send(np.ones(2, int))  # while these step, a policy could think about the first group
+    >>> second.send(np.ones(2, int))  # while these step, a policy could compute actions for the first group
     >>> observations, rewards, terminated, truncated, infos = first.recv()
     >>> observations.shape
     (2, 4)
@@ -25,7 +47,7 @@ class Group:
     >>> envs.close()
     """
 
-    def __init__(self, engine: Any, start: int, stop: int) -> None:
+    def __init__(self, engine: SegmentedEngine, start: int, stop: int) -> None:
         self._engine, self.start, self.stop = engine, start, stop
         self.num_envs = stop - start
         self.rows = slice(start, stop)
@@ -35,16 +57,16 @@ class Group:
 
     def send(self, actions: Any) -> None:
         """Start stepping this group."""
-        self._engine._require_usable("send")
-        if any(s.index in self._engine._in_flight for s in self.segments):
+        self._engine.require_usable("send")
+        if any(self._engine.is_in_flight(segment) for segment in self.segments):
             raise UsageError(f"envs {self.start} to {self.stop - 1} are being stepped already; call recv() first")
-        self._engine._send(self.segments, actions, self.rows, self.num_envs)
+        self._engine.send_segments(self.segments, actions, self.rows, self.num_envs)
 
     def recv(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Wait for this group's results."""
-        if not all(s.index in self._engine._in_flight for s in self.segments):
+        if not all(self._engine.is_in_flight(segment) for segment in self.segments):
             raise UsageError(f"envs {self.start} to {self.stop - 1} are not being stepped; call send(actions) first")
-        return self._engine._receive(self.segments, self.rows, self.num_envs)
+        return self._engine.receive_segments(self.segments, self.rows, self.num_envs)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """`send` and `recv` in one."""

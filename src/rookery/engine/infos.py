@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rookery.engine.batch import ALL, INFO_SLOTS
+from rookery.engine.batch import ALL, INFO_SLOTS, Batch, Columns
 from rookery.engine.loops import read_slots
-from rookery.engine.stepper import Slot
+from rookery.engine.step_report import Slot, StepReport
 
 _NUMBERS = (bool, int, float)
 
@@ -29,6 +29,18 @@ def add_info(infos: dict[str, Any], info: dict[str, Any], at: int, count: int) -
 
 def mark(infos: dict[str, Any], key: str, at: int, count: int) -> None:
     infos.setdefault(f"_{key}", np.zeros(count, np.bool_))[at] = True
+
+
+def add_final_observations(
+    infos: dict[str, Any], finals: Columns, positions: np.ndarray, rows: np.ndarray, count: int
+) -> None:
+    """Add the last observations of the episodes that ended, which are those of `rows`, at `positions` of the batch."""
+    infos.setdefault("final_info", {})
+    infos["final_obs"] = np.full(count, None, dtype=object)
+    for at, row in zip(positions.tolist(), rows.tolist(), strict=True):
+        infos["final_obs"][at] = finals.row(row)
+        mark(infos, "final_obs", at, count)
+        mark(infos, "final_info", at, count)
 
 
 def _as_objects(nested: dict[str, Any], mask: np.ndarray) -> np.ndarray:
@@ -84,9 +96,9 @@ class SlotTable:
         self._names: list[tuple[str, str, np.dtype]] = []
         self._refused: set[str] = set()
 
-    def learn(self, info: dict[str, Any]) -> list[Slot]:
-        """New slots for the numeric keys of an info that came the slow way."""
-        fresh = []
+    def add_keys(self, info: dict[str, Any]) -> bool:
+        """Make slots for the numeric keys of an info that came in a report; returns whether there are new ones."""
+        before = len(self.slots)
         for key, value in info.items():
             if key in self.slots or key in self._refused:
                 continue
@@ -95,11 +107,9 @@ class SlotTable:
                 self._refused.add(key)
                 continue
             types = (type(value), int) if dtype.kind == "f" else (type(value),)
-            slot = Slot(len(self.slots), key, dtype, types)
-            self.slots[key] = slot
+            self.slots[key] = Slot(len(self.slots), key, dtype, types)
             self._names.append((key, f"_{key}", dtype))
-            fresh.append(slot)
-        return fresh
+        return len(self.slots) > before
 
     def read(self, infos: dict[str, Any], values: np.ndarray, masks: np.ndarray, rows: slice | np.ndarray) -> None:
         """Add what the envs wrote into their slots."""
@@ -144,3 +154,28 @@ def _slot_dtype(value: Any) -> np.dtype | None:
         dtype = np.asarray(value).dtype
         return dtype if dtype.kind in "biuf" and dtype.itemsize <= 8 else None
     return None
+
+
+def merge_report(
+    report: StepReport, infos: dict[str, Any], slots: SlotTable, batch: Batch, position: dict[int, int] | None
+) -> bool:
+    """Merge a report into the batch and the infos of a step. `position` says where each row of the batch is in the
+    infos, None if they hold all rows. Returns whether there are new slots."""
+    count = batch.spec.num_envs if position is None else len(position)
+    for k, row, value in report.objects:
+        batch.observations.columns[k][row] = value
+    for k, row, value in report.final_objects:
+        assert batch.finals is not None
+        batch.finals.columns[k][row] = value
+    new_slots = False
+    for row, info in report.infos:
+        add_info(infos, info, row if position is None else position[row], count)
+        new_slots |= slots.add_keys(info)
+    for row, info in report.final_infos:
+        add_info(infos.setdefault("final_info", {}), info, row if position is None else position[row], count)
+    return new_slots
+
+
+def positions_of(rows: slice | np.ndarray, num_envs: int) -> dict[int, int] | None:
+    """Where each row of the batch is in the infos of these rows; None if these are all rows."""
+    return None if rows is ALL else {row: at for at, row in enumerate(np.arange(num_envs)[rows].tolist())}

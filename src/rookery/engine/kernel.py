@@ -15,11 +15,13 @@ from rookery.engine.batch import ALL, STEPS, Batch, BatchSpec, private_batch
 from rookery.engine.engine import EPISODE, Engine
 from rookery.engine.env_factory import EnvFactory, kernel_of
 from rookery.engine.failure import Failure
+from rookery.engine.infos import positions_of
 from rookery.engine.kernel_envs import KernelEnvs, env_numbers
-from rookery.engine.settings import Settings, positive_int
-from rookery.engine.stepper import StepReport
+from rookery.engine.segments import Segment
+from rookery.engine.settings import Settings, masked_rows, positive_int
+from rookery.engine.step_report import StepReport
 from rookery.engine.thread_choice import Sharing
-from rookery.engine.worker_envs import Facts, Segment
+from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
 from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.env_loop import BAD_ACTION, DISABLED, ENDED, FAULT, NEXT_STEP, SAME_STEP
@@ -77,11 +79,11 @@ class KernelEngine(Engine):
     def workers(self) -> int:
         return 1
 
-    def _open(self, rows: list[int]) -> Facts:
+    def _build_first_env(self, rows: list[int]) -> EnvDescription:
         self._crew = KernelEnvs(self._kernel)
-        return self._crew.facts()
+        return self._crew.description()
 
-    def _staff(self, spec: BatchSpec, facts: Facts) -> None:
+    def _start_workers(self, spec: BatchSpec, description: EnvDescription) -> None:
         self.batch: Batch = private_batch(spec)
         self.arena = EnvArrays(self.world, self.num_worlds, max(self._threads, 1), self._given(spec))
         self._runner = self._new_runner(MODES[spec.autoreset_mode])
@@ -117,7 +119,7 @@ class KernelEngine(Engine):
             given["finals"] = batch.finals.only_array.reshape(given["observations"].shape)
         return given
 
-    def _post(self, segments: Sequence[Segment]) -> None:
+    def _start_step(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
             self.batch.go[segment.index] += 1
 
@@ -131,19 +133,19 @@ class KernelEngine(Engine):
                 self._outcome(segment.low // self.agents, segment.high // self.agents)
             count += segment.high - segment.low
 
-    def _report(self, segment: Segment) -> StepReport:
+    def _read_report(self, segment: Segment) -> StepReport:
         raise AssertionError("compiled code reports through arrays")
 
-    def _ask(self, wanted: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
+    def _call_workers(self, wanted: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
         return {k: getattr(self._crew, method)(*args) for k, (method, args) in wanted.items()}
 
-    def _tell(self, method: str, args: tuple) -> None:
+    def _notify_workers(self, method: str, args: tuple) -> None:
         """Nobody to tell: info columns have their places already."""
 
-    def _grow(self, spec: BatchSpec) -> None:
+    def _resize_workers(self, spec: BatchSpec) -> None:
         old, kept = self.arena, min(self.arena.num_envs, self.num_worlds)
         self._earlier_steps += self._runner.steps
-        self._staff(spec, self.facts)
+        self._start_workers(spec, self.description)
         if old.per_env or len(old.params) > 1:
             self.arena.spread_params()
         for name in (*SAVED, "observations", "last_returns", "last_lengths", "started"):
@@ -178,7 +180,7 @@ class KernelEngine(Engine):
         if outcome & ENDED and self._reset_options:
             outcome |= self._crew.begin_again(batch.terminated | batch.truncated)
         if outcome & FAULT:
-            self._mend_all(infos, None)
+            self._recover_all(infos, None)
         if not self._silent:
             self._read_infos(infos, ALL)
         if self._same_step and (outcome & ENDED or "restarted" in infos):
@@ -206,20 +208,19 @@ class KernelEngine(Engine):
         self._require_idle("step")
         return self._runner.compiled()
 
-    def _receive(self, segments: Sequence[Segment], rows: slice | np.ndarray, count: int) -> tuple:
+    def receive_segments(self, segments: Sequence[Segment], rows: slice | np.ndarray, count: int) -> tuple:
         try:
             self._wait(segments, count)
         finally:
-            self._land(segments)
+            self._forget_in_flight(segments)
         infos: dict[str, Any] = {}
         batch = self.batch
-        ids = np.arange(self.num_envs)[rows]
         if self._reset_options:
             ended = np.zeros(self.num_envs, np.bool_)
             ended[rows] = batch.terminated[rows] | batch.truncated[rows]
             self._crew.begin_again(ended)
         if self.arena.faults.any():
-            self._mend_all(infos, {row: at for at, row in enumerate(ids.tolist())})
+            self._recover_all(infos, positions_of(rows, self.num_envs))
         if not self._silent:
             self._read_infos(infos, rows)
         terminated, truncated = batch.terminated[rows].copy(), batch.truncated[rows].copy()
@@ -262,7 +263,7 @@ class KernelEngine(Engine):
         for at in ended.nonzero()[0].tolist():
             infos["final_obs"][at] = finals.row(int(ids[at]))
 
-    def _mend_all(self, infos: dict[str, Any], position: dict[int, int] | None, phase: str = "step") -> None:
+    def _recover_all(self, infos: dict[str, Any], position: dict[int, int] | None, phase: str = "step") -> None:
         """Raise the first fault, or restart the envs that may be."""
         arena = self.arena
         try:
@@ -274,7 +275,7 @@ class KernelEngine(Engine):
                     error.args = (f"env {env}{when}: {error}",)
                 if fault == BAD_ACTION or isinstance(error, UsageError):
                     raise error
-                self._mend(Failure(env * self.agents, phase, error), infos, position)
+                self._recover(Failure(env * self.agents, phase, error), infos, position)
         finally:
             arena.faults[:] = 0  # the others' too, if the first was raised
 
@@ -299,21 +300,21 @@ class KernelEngine(Engine):
         envs = np.arange(self.num_worlds) if mask is None else self._masked_envs(mask)
         seeds = seeding.env_seeds(seed, self.num_worlds)
         if isinstance(seed, (int, np.integer)):
-            self._root_seed = int(seed)
+            self._restarts.root_seed = int(seed)
         if options:
             self._crew.take_up(envs.tolist())
             self.set_parameters(envs=envs, **options)
         infos: dict[str, Any] = {}
         self.arena.spoke[:] = False  # envs that are not reset have nothing to say
         if self._crew.begin(envs, seeds) & FAULT:
-            self._mend_all(infos, None, "reset")
+            self._recover_all(infos, None, "reset")
         if not self._silent:
             self._read_infos(infos, ALL)
         self._last_ids = None
         return self.batch.observations.take(ALL, self.settings.copy), infos
 
     def _masked_envs(self, mask: Any) -> np.ndarray:
-        rows = np.array(self._masked_rows(mask))
+        rows = np.array(masked_rows(mask, self.num_envs))
         envs = np.unique(rows // self.agents)
         if len(envs) * self.agents != len(rows):
             raise OptionError("options['reset_mask'] should hold whole worlds: all rows of a world, or none of them")
@@ -339,7 +340,7 @@ class KernelEngine(Engine):
         """Everything needed to continue exactly from here; always arrays and plain values. See `load_state_dict`."""
         self._require_idle("state_dict")
         return {
-            **self._header(portable=True),
+            **self._state_header(portable=True),
             "observations": self.batch.observations.take(ALL),
             "world": self.world.name,
             "layout": repr(self.world.state_dtype),
@@ -351,7 +352,7 @@ class KernelEngine(Engine):
     def load_state_dict(self, state: dict[str, Any]) -> Any:
         """Continue from a `state_dict()` of this world; returns the observations held then."""
         self._require_idle("load_state_dict")
-        self._check_saved(state, "arrays")
+        self._check_state(state, "arrays")
         if state["world"] != self.world.name:
             raise StateError(f"the state was saved with world={state['world']!r}, this engine has {self.world.name!r}")
         if state["layout"] != repr(self.world.state_dtype):
@@ -364,7 +365,7 @@ class KernelEngine(Engine):
         self._crew.forget_taken_up()
         for name in SAVED[1:]:
             _restore(self.arena.arrays[name], state["arrays"][name], name)
-        self._load_header(state)
+        self._restarts.load_state_dict(state)
         self.batch.observations.only_array[...] = state["observations"]
         return self.batch.observations.take(ALL, self.settings.copy)
 

@@ -11,8 +11,8 @@ import numpy as np
 from rookery.engine import seeding
 from rookery.engine.env_factory import Kernel
 from rookery.engine.failure import Failure
-from rookery.engine.stepper import StepReport
-from rookery.engine.worker_envs import Facts
+from rookery.engine.step_report import StepReport
+from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import OptionError
 from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.env_loop import FAULT, NEXT_STEP, OVER, RESET_NEXT, RUNNING, SAME_STEP
@@ -30,9 +30,9 @@ class KernelEnvs:
         self._waiting: dict[int, dict[str, Any]] = {}  # parameters for the next episodes of some envs
         self._taken_up: dict[int, dict[str, Any]] = {}
 
-    def facts(self) -> Facts:
+    def description(self) -> EnvDescription:
         world = self.world
-        return Facts(
+        return EnvDescription(
             deepcopy(world.observation_space), deepcopy(world.action_space), dict(world.metadata),
             self._kernel.render_mode, self._kernel.spec, (False, False),
         )  # fmt: skip

@@ -10,8 +10,9 @@ from rookery.engine.batch import ROW, WORKER_WORDS, Batch, BatchSpec, private_ba
 from rookery.engine.engine import Engine
 from rookery.engine.failure import Failed
 from rookery.engine.global_random import Borrowed
-from rookery.engine.stepper import StepReport
-from rookery.engine.worker_envs import Facts, Segment, WorkerEnvs
+from rookery.engine.segments import Segment, rows_of
+from rookery.engine.step_report import StepReport
+from rookery.engine.worker_envs import EnvDescription, WorkerEnvs
 
 _NOTHING_TO_DO = nullcontext()
 
@@ -21,7 +22,7 @@ class LocalEngine(Engine):
 
     interruptible = False
 
-    def _open(self, rows: list[int]) -> Facts:
+    def _build_first_env(self, rows: list[int]) -> EnvDescription:
         self._crews = [self._new_crew()]
         self._reports: dict[int, StepReport] = {}
         with self._unwrapped():
@@ -36,9 +37,9 @@ class LocalEngine(Engine):
     def workers(self) -> int:
         return len(self._crews)
 
-    def _staff(self, spec: BatchSpec, facts: Facts) -> None:
+    def _start_workers(self, spec: BatchSpec, description: EnvDescription) -> None:
         self.batch: Batch = private_batch(spec)
-        spaces = facts.observation_space, facts.action_space
+        spaces = description.observation_space, description.action_space
         staff = max(s.worker for s in self.segments) + 1
         for crew in self._crews[staff:]:
             crew.close()
@@ -46,7 +47,7 @@ class LocalEngine(Engine):
         try:
             with self._unwrapped():
                 for k, crew in enumerate(self._crews):
-                    crew.build([row for row in self._rows_of(k) if row not in crew.envs], spaces)
+                    crew.build([row for row in rows_of(self.segments, k) if row not in crew.envs], spaces)
                     mine = [s for s in self.segments if s.worker == k]
                     crew.attach(self.batch, k * WORKER_WORDS + ROW, mine)
                     for stepper in crew.steppers.values():
@@ -57,18 +58,18 @@ class LocalEngine(Engine):
                 crew.close()
             raise
 
-    def _grow(self, spec: BatchSpec) -> None:
+    def _resize_workers(self, spec: BatchSpec) -> None:
         old = self.batch
-        self._staff(spec, self.facts)
+        self._start_workers(spec, self.description)
         keep = slice(0, min(old.spec.num_envs, spec.num_envs))
         self.batch.observations.put(keep, old.observations.take(keep), keep.stop)
 
-    def _ask(self, wanted: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
+    def _call_workers(self, wanted: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
         with self._borrowed(), _NOTHING_TO_DO if raw else self._unwrapped():
             return {k: getattr(self._crews[k], method)(*args) for k, (method, args) in wanted.items()}
 
-    def _tell(self, method: str, args: tuple) -> None:
-        self._ask({k: (method, args) for k in range(self.workers)})
+    def _notify_workers(self, method: str, args: tuple) -> None:
+        self._call_workers({k: (method, args) for k in range(self.workers)})
 
     def _step(self, segment: Segment) -> None:
         """Step one segment now; keeps its report for later."""
@@ -77,7 +78,7 @@ class LocalEngine(Engine):
         if report is not None:
             self._reports[segment.index] = report
 
-    def _report(self, segment: Segment) -> StepReport:
+    def _read_report(self, segment: Segment) -> StepReport:
         return self._reports.pop(segment.index)
 
     def _borrowed(self) -> Any:

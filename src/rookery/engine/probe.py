@@ -11,7 +11,7 @@ from rookery.engine.action_masks import has_masks, legal
 from rookery.engine.env_factory import EnvFactory
 from rookery.engine.failure import Failed
 from rookery.engine.process_usage import process_usage
-from rookery.engine.worker_envs import Facts, WorkerEnvs
+from rookery.engine.worker_envs import EnvDescription, WorkerEnvs
 from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout
 from rookery.engine.workers.held_interrupts import Undisturbed
 from rookery.engine.workers.launcher import WorkerLauncher
@@ -34,7 +34,7 @@ class Probe:
     build_seconds: float
     memory: int  # bytes that one more env takes
     process_memory: int  # bytes of a worker process with one env
-    facts: Facts
+    description: EnvDescription
 
 
 def probe(
@@ -71,7 +71,7 @@ def probe(
 def _measure(crew: WorkerEnvs, seconds: float) -> Probe:
     """Runs in the worker."""
     before = time.perf_counter()
-    facts = crew.build([0])
+    description = crew.build([0])
     build_seconds = time.perf_counter() - before
     process_memory = process_usage(os.getpid())["memory"]
     env = crew.envs[0]
@@ -100,7 +100,7 @@ def _measure(crew: WorkerEnvs, seconds: float) -> Probe:
     memory = _second_env_memory(crew) if build_seconds < 2.0 else process_memory
     share = min(1.0, cpu / wall) if wall > 0 else 1.0
     reset_seconds = min(first_reset, second_reset)
-    return Probe(wall / steps, share, reset_seconds, build_seconds, memory, process_memory, facts)
+    return Probe(wall / steps, share, reset_seconds, build_seconds, memory, process_memory, description)
 
 
 def _cpu_seconds() -> float:

@@ -18,9 +18,10 @@ from rookery.engine.failure import Failed, Failure
 from rookery.engine.loops import fence, watch
 from rookery.engine.machine import allowed_cores, oom_kills, usable_cores
 from rookery.engine.process_usage import process_usage
+from rookery.engine.segments import Segment, rows_of
 from rookery.engine.settings import Settings
-from rookery.engine.stepper import StepReport
-from rookery.engine.worker_envs import Facts, Segment
+from rookery.engine.step_report import StepReport
+from rookery.engine.worker_envs import EnvDescription
 from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout
 from rookery.engine.workers.contention import Contention
 from rookery.engine.workers.exit_status import ending, listed
@@ -73,7 +74,7 @@ class ProcessEngine(Engine):
 
     # --- bringing workers up ------------------------------------------------------------------------------------
 
-    def _open(self, rows: list[int]) -> Facts:
+    def _build_first_env(self, rows: list[int]) -> EnvDescription:
         """The first worker alone: bad input and too little memory are found before there is a second one."""
         self._hire(0)
         return self._first_answer(0, "build", (rows[:1],))
@@ -109,11 +110,11 @@ class ProcessEngine(Engine):
         except (ChannelClosed, ChannelTimeout) as lost:
             raise self._lost_at_start(number, lost) from None
 
-    def _staff(self, spec: BatchSpec, facts: Facts) -> None:
+    def _start_workers(self, spec: BatchSpec, description: EnvDescription) -> None:
         self._allocate(spec)
         while len(self._hands) <= max(s.worker for s in self.segments):
             self._hire(len(self._hands))
-        self._attach(range(len(self._hands)), built={0: {self._rows_of(0)[0]}})
+        self._attach(range(len(self._hands)), built={0: {rows_of(self.segments, 0)[0]}})
         self._watch_deaths()
 
     def _allocate(self, spec: BatchSpec) -> None:
@@ -131,7 +132,7 @@ class ProcessEngine(Engine):
         for number in numbers:
             hand = self._hands[number]
             mine = [s for s in self.segments if s.worker == number]
-            missing = [row for row in self._rows_of(number) if row not in built.get(number, ())]
+            missing = [row for row in rows_of(self.segments, number) if row not in built.get(number, ())]
             fds = (block, *(() if hand.batch is not None else (*hand.bell.fds, *self._bell.fds)))
             patience = self._start_patience(len(missing))
             try:
@@ -152,10 +153,10 @@ class ProcessEngine(Engine):
         if problems:  # only now, when all others know where to look for their next message
             raise problems[0]
 
-    def _muster(self) -> None:
-        self._ask({hand.number: ("rest", ()) for hand in self._hands})
+    def _check_workers(self) -> None:
+        self._call_workers({hand.number: ("rest", ()) for hand in self._hands})
 
-    def _grow(self, spec: BatchSpec) -> None:
+    def _resize_workers(self, spec: BatchSpec) -> None:
         old, kept = self.batch, min(self.batch.spec.num_envs, spec.num_envs)
         self._allocate(spec)
         staff = max(s.worker for s in self.segments) + 1
@@ -167,7 +168,7 @@ class ProcessEngine(Engine):
         self.batch.observations.put(slice(0, kept), old.observations.take(slice(0, kept)), kept)
         self._attach(range(staff), built)
         self._watch_deaths()
-        self._spread_slots()
+        self._share_slots()
 
     def _watch_deaths(self) -> None:
         self._poll = select.poll()
@@ -179,7 +180,7 @@ class ProcessEngine(Engine):
 
     # --- stepping -----------------------------------------------------------------------------------------------
 
-    def _post(self, segments: Sequence[Segment]) -> None:
+    def _start_step(self, segments: Sequence[Segment]) -> None:
         if self.batch.actions.object_leaves:
             self._send_objects(segments)
         go = self.batch.go
@@ -195,7 +196,7 @@ class ProcessEngine(Engine):
         for s in segments:
             mine = items.setdefault(s.worker, [])
             mine += [(k, row, actions.columns[k][row]) for k in actions.object_leaves for row in range(s.low, s.high)]
-        self._ask({worker: ("take_actions", (mine,)) for worker, mine in items.items()})
+        self._call_workers({worker: ("take_actions", (mine,)) for worker, mine in items.items()})
 
     def _wait(self, segments: Sequence[Segment], need: int) -> None:
         some = self.settings.per_env and need < len(segments)
@@ -272,7 +273,7 @@ class ProcessEngine(Engine):
                 del self._seen[number]
                 self._lose(number, self._kill(number))
 
-    def _report(self, segment: Segment) -> StepReport:
+    def _read_report(self, segment: Segment) -> StepReport:
         hand = self._hands[segment.worker]
         try:
             return hand.report(segment.index, segment.low, self.settings.step_timeout)
@@ -284,7 +285,7 @@ class ProcessEngine(Engine):
 
     # --- asking -------------------------------------------------------------------------------------------------
 
-    def _ask(self, wanted: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
+    def _call_workers(self, wanted: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
         answers: dict[int, Any] = {}
         first: Failed | None = None
         while left := [k for k in wanted if k not in answers]:
@@ -304,7 +305,7 @@ class ProcessEngine(Engine):
             raise first if raw else first.failure.exception()
         return answers
 
-    def _tell(self, method: str, args: tuple) -> None:
+    def _notify_workers(self, method: str, args: tuple) -> None:
         for hand in self._hands:
             hand.tell(method, args, self._start_patience())
 
@@ -326,9 +327,9 @@ class ProcessEngine(Engine):
             raise error
         story = f"{type(error).__name__}: {error}"
         lost = [s for s in self.segments if s.worker == number and s.index in self._in_flight]
-        self._asked_again |= {s.index for s in lost}
+        self._resent |= {s.index for s in lost}
         while True:
-            self._grant_restart("worker", number, story)
+            self._count_restart("worker", number, story)
             try:
                 failure = self._replace(number, lost)
             except Failed as failed:
@@ -354,7 +355,7 @@ class ProcessEngine(Engine):
         """A new worker with the same envs, started on seeds of their own. Segments that were on their way are asked
         for again, also if the dead worker had finished them: their observations are no longer there."""
         self._bury(number)
-        batch, rows = self.batch, self._rows_of(number)
+        batch, rows = self.batch, rows_of(self.segments, number)
         for segment in lost:  # nothing to do yet for the new worker
             batch.done[segment.index] = batch.go[segment.index]
         hand, patience = self._hire_late(number), self._start_patience(len(rows))
@@ -369,7 +370,7 @@ class ProcessEngine(Engine):
         slots = list(self._slot_table.slots.values())
         hand.response(hand.request("set_slots", (slots,)), patience)
         hand.response(hand.request("reset_with", (self._reset_options,), timeout=patience), patience)
-        seeds = [self._restart_seed(row) for row in rows]
+        seeds = [self._restarts.next_seed(row) for row in rows]
         reports = hand.response(hand.request("revive", (rows, seeds)), self.settings.step_timeout)
         for report in reports:
             for k, row, value in report.objects:
@@ -398,12 +399,12 @@ class ProcessEngine(Engine):
         self._kill(number)
         seconds = self._start_patience()
         return StepTimeout(
-            f"worker {number} did not start its envs {listed(self._rows_of(number))} within {seconds:g} s an env; "
-            "it was killed"
+            f"worker {number} did not start its envs {listed(rows_of(self.segments, number))} within {seconds:g} s per "
+            "env; it was killed"
         )
 
     def _death(self, number: int, hung_row: int | None) -> WorkerDied:
-        hand, rows = self._hands[number], self._rows_of(number)
+        hand, rows = self._hands[number], rows_of(self.segments, number)
         who = f"worker {number} (pid {hand.process.pid}, envs {listed(rows)})"
         if hung_row is not None:
             hand.process.wait()
@@ -422,7 +423,7 @@ class ProcessEngine(Engine):
     def _usage(self) -> list[dict[str, Any]]:
         return [process_usage(hand.process.pid) for hand in self._hands]
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """Workers may close their envs in peace, but who hangs must not hold the error back that ends the engine."""
         try:
             kill_silent([hand for hand in self._hands if not hand.discarded], LAST_STEP_SECONDS)

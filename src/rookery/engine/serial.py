@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rookery.engine.local import LocalEngine
-from rookery.engine.worker_envs import Segment
+from rookery.engine.segments import Segment
 
 
 class SerialEngine(LocalEngine):
@@ -18,7 +18,7 @@ class SerialEngine(LocalEngine):
     backend = "serial"
     interruptible = True
 
-    def _post(self, segments: Sequence[Segment]) -> None:
+    def _start_step(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
             self.batch.go[segment.index] += 1
 

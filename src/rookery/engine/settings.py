@@ -1,15 +1,13 @@
-"""What `make_vec` was asked for, checked, and how envs are divided among workers."""
+"""The options of `make_vec`, checked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rookery.engine.worker_envs import Segment
 from rookery.errors import OptionError
 
 START_METHODS = ("fork", "spawn", "forkserver")
@@ -99,37 +97,14 @@ def autoreset(mode: Any) -> AutoresetMode:
     raise OptionError(f"autoreset_mode should be one of {names}, got {mode!r}")
 
 
-def group_ranges(num_envs: int, groups: int) -> list[range]:
-    return [range(g * num_envs // groups, (g + 1) * num_envs // groups) for g in range(groups)]
-
-
-def divide(num_envs: int, workers: int, groups: int, per_env: bool) -> list[Segment]:
-    """Who steps what. Each group is spread over all workers, so that stepping one group uses every core."""
-    segments: list[Segment] = []
-    turn = 0  # a group smaller than the number of workers starts where the last one ended
-    for rows in group_ranges(num_envs, groups):
-        parts = min(workers, len(rows))
-        for p in range(parts):
-            low, high = rows.start + p * len(rows) // parts, rows.start + (p + 1) * len(rows) // parts
-            edges = range(low, high + 1) if per_env else (low, high)
-            for a, b in zip(edges, list(edges)[1:], strict=False):
-                segments.append(Segment(len(segments), (turn + p) % workers, a, b))
-        turn += parts
-    return segments
-
-
-def redivide(segments: Sequence[Segment], num_envs: int, workers: int, per_env: bool) -> list[Segment]:
-    """Segments for another number of envs: those that stay keep their worker, new ones go where there are fewest."""
-    old = max(s.high for s in segments)
-    kept = [(s.worker, s.low, min(s.high, num_envs)) for s in segments if s.low < num_envs]
-    load = dict.fromkeys(range(workers), 0)
-    for worker, low, high in kept:
-        load[worker] += high - low
-    for row in range(old, num_envs):
-        worker = min(load, key=lambda w: (load[w], w))
-        load[worker] += 1
-        if not per_env and kept and kept[-1][0] == worker and kept[-1][2] == row:
-            kept[-1] = (worker, kept[-1][1], row + 1)
-        else:
-            kept.append((worker, row, row + 1))
-    return [Segment(k, worker, low, high) for k, (worker, low, high) in enumerate(kept)]
+def masked_rows(mask: Any, num_envs: int) -> list[int]:
+    """The rows that `options["reset_mask"]` selects."""
+    array = np.asarray(mask)
+    if array.dtype != np.bool_ or array.shape != (num_envs,):
+        raise OptionError(
+            f"options['reset_mask'] should be a bool array of shape ({num_envs},), "
+            f"got {array.dtype} of shape {array.shape}"
+        )
+    if not array.any():
+        raise OptionError("options['reset_mask'] selects no env")
+    return np.flatnonzero(array).tolist()

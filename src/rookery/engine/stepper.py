@@ -10,8 +10,7 @@ import copy
 import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
@@ -24,37 +23,10 @@ from rookery.engine.global_random import GlobalRandom
 from rookery.engine.layout import join
 from rookery.engine.loops import step_each, store
 from rookery.engine.observation_writer import Observer
+from rookery.engine.step_report import NOTHING, REPORT, SLOTS, Slot, StepReport
 from rookery.errors import BadValue, RookeryError, SpaceError, UsageError
 
-# What a step leaves behind besides arrays, as told to the parent in one word.
-NOTHING, SLOTS, REPORT = 0, 1, 2
 _RUNNING, _RESET_NEXT, _RESTARTED, _OVER = range(4)
-
-
-@dataclass
-class StepReport:
-    """What does not fit in arrays: rare, so it may be pickled."""
-
-    infos: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-    final_infos: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
-    objects: list[tuple[int, int, Any]] = field(default_factory=list)
-    final_objects: list[tuple[int, int, Any]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Slot:
-    """Where a numeric info key lives: `info_values[index]`, holding values of these types."""
-
-    index: int
-    key: str
-    dtype: np.dtype
-    types: tuple[type, ...]
-
-    @cached_property
-    def integer(self) -> bool:
-        """Integers keep all their bits: they are stored as such in the same eight bytes."""
-        return self.dtype.kind in "iu"
 
 
 @dataclass

@@ -11,8 +11,9 @@ from typing import Any
 from rookery.engine.batch import BatchSpec
 from rookery.engine.failure import Failure
 from rookery.engine.local import LocalEngine
-from rookery.engine.stepper import REPORT, StepReport
-from rookery.engine.worker_envs import Facts, Segment
+from rookery.engine.segments import Segment
+from rookery.engine.step_report import REPORT, StepReport
+from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import OptionError
 
 
@@ -22,14 +23,14 @@ class ThreadEngine(LocalEngine):
     backend = "thread"
     forkable = False
 
-    def _staff(self, spec: BatchSpec, facts: Facts) -> None:
-        if any(facts.global_random):
+    def _start_workers(self, spec: BatchSpec, description: EnvDescription) -> None:
+        if any(description.global_random):
             raise OptionError(
                 f"{self.source.name} draws from global `random` or `numpy.random`, which threads cannot keep apart: "
                 "use backend='process' or 'serial', let the env draw from self.np_random, or pass isolate_random=False "
                 "to accept results that depend on timing"
             )
-        super()._staff(spec, facts)
+        super()._start_workers(spec, description)
         if not hasattr(self, "_work"):
             self._done: queue.SimpleQueue[Segment] = queue.SimpleQueue()
             self._work: list[queue.SimpleQueue] = []
@@ -46,7 +47,7 @@ class ThreadEngine(LocalEngine):
                 daemon=True,
             ).start()
 
-    def _post(self, segments: Sequence[Segment]) -> None:
+    def _start_step(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
             self.batch.go[segment.index] += 1
             self._work[segment.worker].put((segment, self.batch))

@@ -17,12 +17,14 @@ from rookery.engine.env_state.wrapper_chain import wrapper_chain
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.global_random import GlobalRandom, uses_global_random
 from rookery.engine.layout import leaves
-from rookery.engine.stepper import Slot, Stepper, StepReport
+from rookery.engine.segments import Segment
+from rookery.engine.step_report import Slot, StepReport
+from rookery.engine.stepper import Stepper
 from rookery.errors import SpaceError, UsageError
 
 
 @dataclass(frozen=True)
-class Facts:
+class EnvDescription:
     """What the parent needs to know about a world, learnt from a worker's first env."""
 
     observation_space: gym.Space
@@ -31,16 +33,6 @@ class Facts:
     render_mode: str | None
     spec: Any
     global_random: tuple[bool, bool]
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A run of envs that is stepped as one: envs [low, high), announced in word `index` of go, done and status."""
-
-    index: int
-    worker: int
-    low: int
-    high: int
 
 
 class WorkerEnvs:
@@ -54,13 +46,13 @@ class WorkerEnvs:
         self.steppers: dict[int, Stepper] = {}
         self._batch: Batch | None = None
         self._private: dict[int, GlobalRandom] | None = None
-        self._facts: Facts | None = None
+        self._description: EnvDescription | None = None
         self._slots: list[Slot] = []
         self._reset_options: dict[int, dict[str, Any]] = {}
 
     # --- building -----------------------------------------------------------------------------------------------
 
-    def build(self, rows: Sequence[int], expected: tuple[gym.Space, gym.Space] | None = None) -> Facts:
+    def build(self, rows: Sequence[int], expected: tuple[gym.Space, gym.Space] | None = None) -> EnvDescription:
         """Build these envs; all must have the same spaces, and the `expected` ones if given."""
         for row in rows:
             with self.blame(row, "__init__"):
@@ -70,20 +62,20 @@ class WorkerEnvs:
                     expected = env.observation_space, env.action_space
                 _check_spaces(env, *expected)
             self.envs[row] = env
-            if self._facts is None:
-                self._facts = self._learn(env)
+            if self._description is None:
+                self._description = self._learn(env)
             if self._private is not None:
-                python, numpy = self._facts.global_random
+                python, numpy = self._description.global_random
                 self._private[row] = GlobalRandom(seeding.fresh_entropy(), python, numpy)
-        assert self._facts is not None
-        return self._facts
+        assert self._description is not None
+        return self._description
 
-    def _learn(self, env: gym.Env) -> Facts:
+    def _learn(self, env: gym.Env) -> EnvDescription:
         used = uses_global_random(env) if self._isolate is None else (self._isolate, self._isolate)
         if any(used):
             self._private = {}
         mode = getattr(env, "render_mode", None)
-        return Facts(env.observation_space, env.action_space, dict(env.metadata), mode, env.spec, used)
+        return EnvDescription(env.observation_space, env.action_space, dict(env.metadata), mode, env.spec, used)
 
     def attach(self, batch: Batch, row_word: int, segments: Sequence[Segment]) -> None:
         """Work on these arrays and segments from now on; envs outside them are closed."""
@@ -139,7 +131,12 @@ class WorkerEnvs:
         stepper, i = self._find(row)
         if row in self.envs:
             self.close([row])  # it is broken already: how its close() fares does not matter
-        self.build([row], None if self._facts is None else (self._facts.observation_space, self._facts.action_space))
+        self.build(
+            [row],
+            None
+            if self._description is None
+            else (self._description.observation_space, self._description.action_space),
+        )
         if stepper.isolation is not None and self._private is not None:
             stepper.isolation[i] = self._private[row]
         stepper.replace(i, self.envs[row])

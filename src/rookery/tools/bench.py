@@ -101,7 +101,7 @@ def _check(num_envs: int, seconds: float, backends: tuple[str, ...], workers: in
 
 
 def _run(sides: list[Side], task: Task, rounds: int, seconds: float) -> None:
-    space = task.probe.facts.action_space
+    space = task.probe.description.action_space
     actions = draw_actions(space, task.num_envs)
     with printing.progress(len(sides) * (rounds + 1)) as advance:
         # Sides that fork come first, so that their children inherit nothing of the others'.

@@ -18,8 +18,9 @@ from typing import Any
 from rookery.engine.batch import ASLEEP, BELL, MAIL, ROW, WORKER_WORDS, Batch, BatchSpec
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.loops import fence, watch
-from rookery.engine.stepper import REPORT, StepReport
-from rookery.engine.worker_envs import Segment, WorkerEnvs
+from rookery.engine.segments import Segment
+from rookery.engine.step_report import REPORT, StepReport
+from rookery.engine.worker_envs import WorkerEnvs
 from rookery.engine.workers.channel import UNANSWERED, Channel, ChannelClosed, dumps
 from rookery.engine.workers.child_process import settle_in
 from rookery.engine.workers.shared_block import map_block

@@ -14,7 +14,7 @@ import cloudpickle
 from rookery.engine.batch import ASLEEP, BELL, MAIL, ROW, WORKER_WORDS, Batch
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.loops import fence
-from rookery.engine.stepper import StepReport
+from rookery.engine.step_report import StepReport
 from rookery.engine.workers.channel import UNANSWERED, ChannelClosed, ChannelTimeout
 from rookery.engine.workers.held_interrupts import Undisturbed
 from rookery.engine.workers.launcher import WorkerLauncher
