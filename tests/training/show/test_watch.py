@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from rookery.errors import OptionError, RookeryError, RunError
+from rookery.extras import load_pygame
 from rookery.training.evaluation.trained_run import open_run
 from rookery.training.resolve.world_choice import find
 from rookery.training.show import scene, video
@@ -20,7 +21,6 @@ from rookery.training.show.versus import against
 from rookery.training.show.video import playable, write_video
 from rookery.training.show.watch import Length, play, record, watch
 from rookery.training.storage.load_agent import load_agent
-from rookery.worlds.hockey.brush import load_pygame
 from training.finished import STEP, make_run
 from training.videos import frames_of
 

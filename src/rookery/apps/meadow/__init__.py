@@ -1,10 +1,14 @@
-"""Meadow: a small game of our own for the Game Boy, written with our own assembler.
+"""Meadow: a small game for the Game Boy, written with the assembler in this package.
 
-Fetch the key, open the door of the hut, mind the walker. `rom()` is the cartridge; `start_states()` are moments to
-begin an episode at. Read setup.py first, then loop.py, walking.py, rules.py, screen.py and sprites.py.
+The goal: fetch the key, open the door of the hut, and avoid the walker. `rom()` assembles the cartridge;
+`starts_file()` describes how episodes begin. The Game Boy world ships both results as data files, in the folder
+worlds/gameboy/roms. After a change of the game, write them again:
+`python -m rookery.apps.meadow FOLDER/meadow.gb FOLDER/meadow.json`.
+
+Read power_up.py first, then frame.py, walking.py, rules.py, background.py and sprites.py.
 """
 
 from rookery.apps.meadow.game import rom
-from rookery.apps.meadow.starts import start_states
+from rookery.apps.meadow.starts import starts_file
 
-__all__ = ["rom", "start_states"]
+__all__ = ["rom", "starts_file"]

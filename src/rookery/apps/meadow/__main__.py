@@ -1,4 +1,4 @@
-"""`python -m rookery.apps.meadow FILE.gb` writes the game as a ROM for any emulator."""
+"""`python -m rookery.apps.meadow FILE.gb` writes the game as a ROM for any emulator; FILE.json receives its starts."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import sys
 from pathlib import Path
 
 from rookery.apps.meadow.game import rom
+from rookery.apps.meadow.starts import starts_file
+
+USAGE = "usage: python -m rookery.apps.meadow FILE.gb [FILE.json]"
 
 
 def main(words: list[str]) -> int:
-    """Write the ROM to the file that is named."""
-    if len(words) != 1 or words[0].startswith("-"):
-        print("usage: python -m rookery.apps.meadow FILE.gb", file=sys.stderr)
+    """Write the ROM and the starts to the files named."""
+    contents = {".gb": rom, ".json": lambda: starts_file().encode()}
+    if not words or any(Path(word).suffix not in contents for word in words):
+        print(USAGE, file=sys.stderr)
         return 2
-    try:
-        Path(words[0]).write_bytes(rom())
-    except OSError as error:
-        print(f"{words[0]}: cannot be written ({error.strerror})", file=sys.stderr)
-        return 1
+    for word in words:
+        try:
+            Path(word).write_bytes(contents[Path(word).suffix]())
+        except OSError as error:
+            print(f"{word}: cannot be written ({error.strerror})", file=sys.stderr)
+            return 1
     return 0
 
 

@@ -45,8 +45,8 @@ class Session:
     """Play, look and narrow down.
 
     Example:
-        >>> from rookery.worlds.gameboy import meadow
-        >>> with Session(Rom(meadow.rom(), "meadow")) as session:
+        >>> from rookery.worlds.gameboy.rom import built_in_rom
+        >>> with Session(built_in_rom("meadow")) as session:
         ...     session.play(120)
         ...     session.narrow("= 3")
         ...     session.watch(0xC0A5, "hearts").now

@@ -12,7 +12,8 @@ import numpy as np
 
 from rookery.apps.memory_explorer.findings import extended, moved, new_profile
 from rookery.apps.memory_explorer.session import Named
-from rookery.errors import MissingExtra, OptionError, WorldError
+from rookery.errors import OptionError, WorldError
+from rookery.extras import load_pillow
 from rookery.worlds.gameboy.profile import Found
 from rookery.worlds.gameboy.rom import Rom
 
@@ -81,15 +82,11 @@ class Store:
 
     def write_picture(self, file: str, screen: np.ndarray, replace: bool = False) -> Path:
         """The screen as a PNG."""
-        try:
-            from PIL import Image
-        except ImportError as error:
-            raise MissingExtra(f"a picture needs Pillow ({error}): pip install 'rookery[render]'") from None
         path = Path(file).expanduser()
         if path.suffix.lower() != ".png":
             raise OptionError(f"{file}: a picture's name ends in .png")
         stream = io.BytesIO()
-        Image.fromarray(screen).save(stream, "png")
+        load_pillow().fromarray(screen).save(stream, "png")
         self._write(path, stream.getvalue(), replace, "shot")
         return path
 

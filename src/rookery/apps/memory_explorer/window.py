@@ -10,8 +10,8 @@ from typing import Any
 from rookery.apps.memory_explorer.commands import Commands, Quit
 from rookery.apps.memory_explorer.desk import KEYS, TYPING, Desk, Line
 from rookery.errors import OptionError
+from rookery.extras import load_pygame
 from rookery.worlds.gameboy.emulator import HEIGHT, WIDTH
-from rookery.worlds.hockey.brush import load_pygame
 
 ZOOM = 4
 PANEL, BELOW = 380, 88  # dots beside and under the screen

@@ -115,7 +115,7 @@ def _counted(number: int, what: str) -> str:
 
 def show_in_window(frames: Iterable[np.ndarray], fps: float, title: str) -> None:
     """Show pictures as they come, until they end or the window is closed."""
-    from rookery.worlds.hockey.brush import load_pygame
+    from rookery.extras import load_pygame
 
     pygame = load_pygame()
     pygame.display.init()

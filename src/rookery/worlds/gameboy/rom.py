@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from importlib import import_module
 from pathlib import Path
 
 from rookery.errors import WorldError
@@ -17,7 +16,7 @@ from rookery.worlds.gameboy.profile import Found, find, shipped
 
 FOLDER = "ROOKERY_ROM_DIR"
 SUFFIXES = (".gb", ".gbc")
-BUILT_IN = {"meadow": "rookery.apps.meadow"}
+ROMS = Path(__file__).parent / "roms"  # games that come with rookery
 HEADER_END, TITLE, COLOUR, CARTRIDGE, SIZE, MEMORY = 0x150, 0x134, 0x143, 0x147, 0x148, 0x149
 CHECK, SUM = 0x14D, 0x14E
 WITH_CLOCK = (0x0F, 0x10)
@@ -63,15 +62,21 @@ def find_rom(found: Found, rom: str | Path | None = None) -> Rom:
     if rom is not None:
         path = Path(rom).expanduser()
     elif game.built_in is not None:
-        own = _built_in(game.built_in)
+        own = built_in_rom(game.built_in)
         _check_game(own, found)
         return own
     else:
         path = _search(found)
     checked = read_rom(path)
     _check_game(checked, found)
-    ours = _built_in(game.built_in) if game.built_in is not None else None
+    ours = built_in_rom(game.built_in) if game.built_in is not None else None
     return ours if ours is not None and ours.data == checked.data else checked
+
+
+@lru_cache
+def built_in_rom(name: str) -> Rom:
+    """The ROM of a game that comes with rookery."""
+    return Rom((ROMS / f"{name}.gb").read_bytes(), name, built_in=True)
 
 
 def read_rom(path: Path) -> Rom:
@@ -115,11 +120,6 @@ def _read(path: Path, changed: int) -> Rom:
     data = read_plain(path, LARGEST_FILE)
     check(data, str(path))
     return Rom(data, str(path))
-
-
-@lru_cache
-def _built_in(name: str) -> Rom:
-    return Rom(import_module(BUILT_IN[name]).rom(), name, built_in=True)
 
 
 def _reason(path: Path, error: Exception) -> str:

@@ -13,15 +13,15 @@ import os
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from rookery.errors import WorldError
 from rookery.files import read_plain
+from rookery.worlds.gameboy.built_in import built_in_states
 from rookery.worlds.gameboy.emulator import Emulator, version
 from rookery.worlds.gameboy.profile import Found
-from rookery.worlds.gameboy.rom import BUILT_IN, Rom
+from rookery.worlds.gameboy.rom import Rom
 from rookery.worlds.gameboy.schema import Press
 from rookery.worlds.gameboy.trial import try_out
 
@@ -117,8 +117,8 @@ def _started(emulator: Emulator, state: bytes) -> bytes:
 @lru_cache(maxsize=4)
 def _from_game(rom: Rom) -> tuple[bytes, ...]:
     emulator = Emulator(rom)
-    given = import_module(BUILT_IN[rom.origin]).start_states()
-    states = tuple(unpack(data, emulator, f"start state {k} of {rom.origin}") for k, data in enumerate(given))
+    given = enumerate(built_in_states(rom.origin))
+    states = tuple(unpack(data, emulator, f"start state {k} of {rom.origin}") for k, data in given)
     emulator.close()
     return states
 

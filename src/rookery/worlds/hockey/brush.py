@@ -7,12 +7,10 @@ something through are kept multiplied by how much they hide, so that scaling mix
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Any
 
-from rookery.errors import MissingExtra
+from rookery.extras import load_pygame
 from rookery.worlds.hockey.field import PIXELS
 
 WIDTH, HEIGHT = 600, 480
@@ -21,20 +19,6 @@ LIGHT = (-0.45, 0.89)  # where the light comes from
 
 Point = tuple[float, float]
 Colour = tuple[int, ...]
-
-
-@cache
-def load_pygame() -> Any:
-    """pygame, without its greeting."""
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-    try:
-        import pygame
-        import pygame.font
-    except ImportError as error:
-        raise MissingExtra(
-            f"pictures are drawn with pygame, which cannot be imported ({error}): pip install 'rookery[render]'"
-        ) from None
-    return pygame
 
 
 def pixel(point: Point) -> Point:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rookery.errors import MissingExtra, OptionError
+from rookery.errors import OptionError
+from rookery.extras import load_pillow
 
 EVERY = 2  # frames; browsers show no more than some 30 in a second
 MILLISECONDS = 40  # between frames that are kept: the game's own time
@@ -19,7 +20,7 @@ class Recording:
     """Keeps the last half minute of frames, and writes them to a file."""
 
     def __init__(self, file: str) -> None:
-        self._image = _pillow()
+        self._image = load_pillow()
         self._path = Path(file)
         if self._path.suffix.lower() != ".gif":
             raise OptionError(f"record should name a file ending in .gif, got {file!r}")
@@ -41,11 +42,3 @@ class Recording:
         """Write what was kept."""
         first, *others = self._frames
         first.save(self._path, save_all=True, append_images=others, duration=MILLISECONDS, loop=0)
-
-
-def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise MissingExtra(f"a recording needs Pillow ({error}): pip install pillow") from None
-    return Image

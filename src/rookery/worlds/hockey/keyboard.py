@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rookery.worlds.hockey.brush import load_pygame
+from rookery.extras import load_pygame
 
 GENERAL_KEYS = "R restart, Esc quit"
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import UsageError
-from rookery.worlds.hockey.brush import HEIGHT, WIDTH, Colour, Point, load_pygame, pixel
+from rookery.extras import load_pygame
+from rookery.worlds.hockey.brush import HEIGHT, WIDTH, Colour, Point, pixel
 from rookery.worlds.hockey.field import CENTRE_X, CENTRE_Y
 from rookery.worlds.hockey.pieces import WHITE, paint_glow, paint_puck, paint_racket, paint_trail
 from rookery.worlds.hockey.table import TEAMS, paint_table

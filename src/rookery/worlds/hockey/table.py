@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rookery.extras import load_pygame
 from rookery.worlds.hockey.brush import (
     HEIGHT,
     WIDTH,
@@ -14,7 +15,6 @@ from rookery.worlds.hockey.brush import (
     Patch,
     Point,
     beside,
-    load_pygame,
     mixed,
     sheer,
 )
