@@ -30,7 +30,7 @@ class AtWork:
         torch.set_num_threads(self.threads)
         before, started = self.gatherer.steps, time.perf_counter()
         while self.gatherer.steps - before < steps:
-            self.gatherer.gather(self.learner.horizon, lambda: False)
+            self.gatherer.gather(self.learner.steps_until_update, lambda: False)
             self.gatherer.learn()
             self.envs.finished_episodes()
         return (self.gatherer.steps - before) / (time.perf_counter() - started)

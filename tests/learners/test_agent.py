@@ -172,7 +172,7 @@ def test_a_recurrent_agent_remembers_and_forgets() -> None:
     agent = recurrent()
     first = best(agent, ROWS)
     assert best(agent, ROWS) != first
-    agent.forget()
+    agent.reset_memory()
     assert best(agent, ROWS) == first
 
 
@@ -200,7 +200,7 @@ def test_without_a_core_nothing_is_remembered() -> None:
     """`starts` and `forget` are harmless then."""
     agent = agent_for()
     first = best(agent, ROWS)
-    agent.forget()
+    agent.reset_memory()
     assert best(agent, ROWS, starts=np.ones(6, bool)) == first
 
 

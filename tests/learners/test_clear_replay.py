@@ -36,9 +36,9 @@ def test_learning_waits_for_one_batch(kind: str) -> None:
     """Nothing old is left, no step is random because of it, and 16 transitions later learning goes on."""
     learner = make(kind)
     play(learner, world(kind, 0), 30)
-    learner.debt, updates, steps = 1.5, learner.updates, learner.steps
+    learner.updates_due, updates, steps = 1.5, learner.updates, learner.steps
     learner.clear_replay()
-    assert (learner.replay.size, learner.debt, learner.ready()) == (0, 0.0, False)
+    assert (learner.replay.size, learner.updates_due, learner.ready()) == (0, 0.0, False)
     assert learner.learn_from == 40 < steps
     envs = world(kind, 1)
     seen = envs.observe()

@@ -50,7 +50,7 @@ def unlike(learner: DQN) -> DQN:
 def wanted_of(learner: DQN, batch: ReplayBatch) -> torch.Tensor:
     """The targets, as an update computes them."""
     proposed = learner.policy(batch.next_leaves) if learner.options.double else None
-    return learner._wanted(batch, learner.policy.encoder(batch.next_leaves), proposed)
+    return learner.td_target(batch, learner.policy.encoder(batch.next_leaves), proposed)
 
 
 @pytest.mark.parametrize("double", [True, False])
@@ -89,7 +89,7 @@ def test_priorities_follow_surprise_and_weights_undo_them() -> None:
     learner._draw = lambda: (places, weights)  # type: ignore[method-assign]
     batch = learner.replay.batch(places)
     errors = learner.policy(batch.leaves).gather(1, batch.actions.unsqueeze(1)).squeeze(1) - wanted_of(learner, batch)
-    learner._learn(learner._figures)
+    learner._train_step(learner._metrics)
     found = learner.tree.priorities(places.numpy())
     assert found == pytest.approx((errors.detach().double().abs().numpy() + 1e-6) ** 0.5, rel=1e-4)
 
@@ -117,10 +117,10 @@ def test_the_target_net_is_copied_now_and_then() -> None:
     learner = make(target_every=3, tau=0.5)
     first = learner.target_weights.clone()
     play(learner, Corridor(4, 20, 0), 10)
-    learner.debt = 2.0
+    learner.updates_due = 2.0
     learner.update()
     assert torch.equal(learner.target_weights, first)
-    learner.debt = 1.0
+    learner.updates_due = 1.0
     learner.update()
     assert torch.allclose(learner.target_weights, (first + learner.adam.flat.detach()) / 2)
 
@@ -186,13 +186,13 @@ def test_epsilon_can_fall_with_each_episode() -> None:
     assert shares == pytest.approx([0.8, 0.8, 0.4, 0.2, 0.2])
 
 
-@pytest.mark.parametrize(("loss", "slope"), [("huber", 1.0), ("squared", 5.0)])
-def test_an_error_of_five_pulls_once_or_five_times(loss: str, slope: float) -> None:
+@pytest.mark.parametrize(("loss", "grad"), [("huber", 1.0), ("squared", 5.0)])
+def test_an_error_of_five_pulls_once_or_five_times(loss: str, grad: float) -> None:
     """By the Huber loss as hard as an error of one, by its square five times as hard; the figure is the gradient of the
     value's own bias, averaged over the batch."""
     learner = make(loss=loss, prioritised=False, n_step=1, max_grad_norm=None)
     play(learner, Corridor(4, 20, 0), 20)
-    learner._wanted = lambda batch, *_: (
+    learner.td_target = lambda batch, *_: (
         learner.policy(batch.leaves)
         .gather(  # type: ignore[method-assign]
             1, batch.actions.unsqueeze(1)
@@ -200,8 +200,8 @@ def test_an_error_of_five_pulls_once_or_five_times(loss: str, slope: float) -> N
         .squeeze(1)
         - 5.0
     )
-    learner._learn(learner._figures)
-    assert learner.policy.net.value.bias.grad.item() == pytest.approx(slope, rel=1e-4)
+    learner._train_step(learner._metrics)
+    assert learner.policy.net.value.bias.grad.item() == pytest.approx(grad, rel=1e-4)
 
 
 def test_updates_are_counted_by_steps_or_rounds() -> None:
@@ -221,7 +221,7 @@ def test_half_a_round_is_half_an_update() -> None:
     for rows in (slice(0, 2), slice(2, 4)):
         learner.explore(seen, rows)
         learner.record(rows, StepBatch(seen, np.zeros(2), quiet, quiet))
-    assert learner.debt == 1.0
+    assert learner.updates_due == 1.0
 
 
 def test_the_share_of_random_actions_is_epsilon() -> None:

@@ -43,7 +43,7 @@ def policy_of(learner, actions, options):
 
 def batch_for(policy, rows=9):
     observations = np.random.default_rng(1).normal(size=(rows, 6)).astype(np.float32)
-    noise = policy.draw(rows, torch.Generator().manual_seed(1))
+    noise = policy.sample_noise(rows, torch.Generator().manual_seed(1))
     memory = torch.zeros(rows, policy.memory_size) if policy.memory_size else None
     return observations, noise, memory
 
@@ -55,7 +55,7 @@ def test_it_answers_as_the_policy_does(case, noisy):
     observations, noise, memory = batch_for(policy)
     noise = noise if noisy else None
     with torch.no_grad():
-        wanted, _ = policy.decide([torch.from_numpy(observations)], None, noise, memory)
+        wanted, _ = policy.act([torch.from_numpy(observations)], None, noise, memory)
     given = (None if x is None else x.numpy() for x in (noise, memory))
     answered, remembered = freeze(policy)(observations, *given)
     np.testing.assert_allclose(answered, wanted.numpy(), atol=2e-6)

@@ -8,7 +8,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 from torch.distributions import Bernoulli, Independent, Normal
-from torch.distributions import CategoricalHead as TorchCategorical
+from torch.distributions import Categorical as TorchCategorical
 
 from rookery.errors import OptionError
 from rookery.learners.heads import BernoulliHead, CategoricalHead, GaussianHead, Head, MultiCategoricalHead, head_for
@@ -22,7 +22,7 @@ def logits(rows: int, width: int, seed: int = 0) -> Tensor:
 
 def samples(head: Head, outputs: Tensor, rows: int = ROWS) -> Tensor:
     """Many samples for the same outputs."""
-    noise = head.draw(rows, generator=torch.Generator().manual_seed(3))
+    noise = head.sample_noise(rows, generator=torch.Generator().manual_seed(3))
     return head.sample(outputs.expand(rows, -1), noise)
 
 
@@ -32,7 +32,7 @@ def test_categorical_agrees_with_torch() -> None:
     reference = TorchCategorical(logits=outputs)
     for action in range(5):
         actions = torch.full((6,), action)
-        torch.testing.assert_close(head.judge(outputs, actions), reference.log_prob(actions))
+        torch.testing.assert_close(head.log_prob(outputs, actions), reference.log_prob(actions))
     torch.testing.assert_close(head.entropy(outputs), reference.entropy().mean())
 
 
@@ -42,7 +42,7 @@ def test_multi_categorical_agrees_with_torch() -> None:
     references = [TorchCategorical(logits=part) for part in outputs.split([3, 2, 4], -1)]
     actions = torch.tensor([[0, 1, 3], [2, 0, 0], [1, 1, 1], [2, 1, 2], [0, 0, 0], [2, 1, 3]])
     expected = sum(reference.log_prob(actions[:, k]) for k, reference in enumerate(references))
-    torch.testing.assert_close(head.judge(outputs, actions), expected)
+    torch.testing.assert_close(head.log_prob(outputs, actions), expected)
     torch.testing.assert_close(head.entropy(outputs), sum(r.entropy() for r in references).mean())
 
 
@@ -51,7 +51,7 @@ def test_switches_agree_with_torch() -> None:
     head, outputs = BernoulliHead(spaces.MultiBinary(4)), logits(6, 4)
     reference = Independent(Bernoulli(logits=outputs), 1)
     actions = (logits(6, 4, seed=1) > 0).long()
-    torch.testing.assert_close(head.judge(outputs, actions), reference.log_prob(actions.float()))
+    torch.testing.assert_close(head.log_prob(outputs, actions), reference.log_prob(actions.float()))
     torch.testing.assert_close(head.entropy(outputs), reference.entropy().mean())
 
 
@@ -61,7 +61,7 @@ def test_gaussian_agrees_with_torch() -> None:
     head.log_std.data = torch.tensor([-0.5, 0.0, 0.7])
     reference = Independent(Normal(outputs, head.log_std.exp()), 1)
     actions = logits(6, 3, seed=1)
-    torch.testing.assert_close(head.judge(outputs, actions), reference.log_prob(actions))
+    torch.testing.assert_close(head.log_prob(outputs, actions), reference.log_prob(actions))
     torch.testing.assert_close(head.entropy(outputs), reference.entropy().mean())
 
 
@@ -113,12 +113,12 @@ def test_gaussian_samples_have_mean_and_deviation() -> None:
     ids=str,
 )
 def test_actions_lie_in_the_space(space: spaces.Space) -> None:
-    """Sampled and likeliest actions, as the env gets them, are members of its space, and judged one number a row."""
+    """Sampled and deterministic actions for the env are members of its space, with one log-probability per row."""
     head = head_for(space, 0.0)
     outputs = logits(50, head.outputs)
-    drawn = head.sample(outputs, head.draw(50, generator=torch.Generator().manual_seed(0)))
+    drawn = head.sample(outputs, head.sample_noise(50, generator=torch.Generator().manual_seed(0)))
     assert drawn.shape == (50, *head.shape)
-    assert head.judge(outputs, drawn).shape == (50,)
+    assert head.log_prob(outputs, drawn).shape == (50,)
     for actions in (drawn, head.mode(outputs)):
         for action in head.to_env(actions).detach().numpy():
             assert space.contains(np.asarray(action)), action
@@ -156,10 +156,10 @@ def test_continuous_actions_are_cut_for_the_env_only() -> None:
 
 @pytest.mark.parametrize("space", [spaces.Discrete(5), spaces.MultiDiscrete([2, 3])], ids=str)
 def test_masked_actions_are_never_taken(space: spaces.Space) -> None:
-    """Not in 40,000 samples, nor as the likeliest one, though the net favours them by far."""
+    """Not in 40,000 samples, nor as the deterministic one, though the net favours them by far."""
     head = head_for(space, 0.0)
     mask = torch.tensor([[False, True, True, False, True]])
-    outputs = head.forbid(torch.tensor([[80.0, 0.0, 0.0, 80.0, 0.0]]), mask)
+    outputs = head.apply_mask(torch.tensor([[80.0, 0.0, 0.0, 80.0, 0.0]]), mask)
     chosen = torch.cat([samples(head, outputs), head.mode(outputs)]).reshape(ROWS + 1, -1)
     if len(head.shape):
         assert (chosen[:, 0] == 1).all()
@@ -174,9 +174,9 @@ def test_masks_leave_gradients_whole(space: spaces.Space) -> None:
     head = head_for(space, 0.0)
     mask = torch.tensor([[False, True, True, False, True]])
     outputs = logits(1, 5).requires_grad_()
-    masked = head.forbid(outputs, mask)
+    masked = head.apply_mask(outputs, mask)
     action = head.mode(masked)
-    (head.judge(masked, action).sum() + head.entropy(masked)).backward()
+    (head.log_prob(masked, action).sum() + head.entropy(masked)).backward()
     assert torch.isfinite(outputs.grad).all()
     assert (outputs.grad[~mask] == 0).all()
     assert outputs.grad[mask].any()
@@ -188,9 +188,9 @@ def test_masks_leave_gradients_whole(space: spaces.Space) -> None:
 def test_where_nothing_is_allowed_something_is_done() -> None:
     """A mask without a single allowed action gives an action and finite log-probabilities, not NaN."""
     head = CategoricalHead(spaces.Discrete(3))
-    outputs = head.forbid(logits(2, 3), torch.zeros(2, 3, dtype=torch.bool))
-    actions = head.sample(outputs, head.draw(2, generator=torch.Generator().manual_seed(0)))
-    assert torch.isfinite(head.judge(outputs, actions)).all()
+    outputs = head.apply_mask(logits(2, 3), torch.zeros(2, 3, dtype=torch.bool))
+    actions = head.sample(outputs, head.sample_noise(2, generator=torch.Generator().manual_seed(0)))
+    assert torch.isfinite(head.log_prob(outputs, actions)).all()
     assert torch.isfinite(head.entropy(outputs))
 
 
@@ -199,13 +199,13 @@ def test_masks_need_choices(space: spaces.Space) -> None:
     """A mask over actions that are no choices is refused in words."""
     head = head_for(space, 0.0)
     with pytest.raises(OptionError, match="masks need discrete actions"):
-        head.forbid(torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool))
+        head.apply_mask(torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool))
 
 
 def test_draws_do_not_depend_on_groups() -> None:
     """Noise for a rollout is drawn at once: [steps, envs, numbers], repeatable from the generator's seed."""
     head = CategoricalHead(spaces.Discrete(3))
-    first, second = (head.draw(4, 6, generator=torch.Generator().manual_seed(5)) for _ in range(2))
+    first, second = (head.sample_noise(4, 6, generator=torch.Generator().manual_seed(5)) for _ in range(2))
     assert first.shape == (4, 6, 3)
     assert torch.equal(first, second)
     assert torch.isfinite(first).all()

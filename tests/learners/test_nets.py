@@ -12,7 +12,7 @@ from torch import nn
 
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.learner import load_module, module_state
-from rookery.learners.networks import IMAGE_FLOOR, MLP, Encoder, ImageNet, Twins, one_hot, over
+from rookery.learners.networks import IMAGE_FLOOR, MLP, Encoder, EnsembleMLP, ImageNet, one_hot, with_params_from
 from rookery.learners.observations import leaves_of, split
 
 CPU = torch.device("cpu")
@@ -75,9 +75,9 @@ def test_a_copy_over_a_vector_follows_it() -> None:
     torch.manual_seed(0)
     net, rows = MLP(3, [5], 2, "tanh"), torch.randn(4, 3)
     flat = FlatAdam(net.parameters(), 1e-2)
-    following, kept = over(net, flat.flat.data), over(net, flat.flat.data.clone())
+    following, kept = with_params_from(net, flat.flat.data), with_params_from(net, flat.flat.data.clone())
     before = net(rows).detach().clone()
-    flat.step(net(rows).square().mean())
+    flat.minimize(net(rows).square().mean())
     assert torch.equal(following(rows), net(rows))
     assert torch.equal(kept(rows), before)
     assert not any(p.requires_grad for p in (*following.parameters(), *kept.parameters()))
@@ -86,14 +86,14 @@ def test_a_copy_over_a_vector_follows_it() -> None:
 def test_twins_are_two_nets() -> None:
     """Each of the pair answers as a perceptron with its half of the weights."""
     torch.manual_seed(0)
-    twins, rows = Twins(3, [5, 4], "relu"), torch.randn(6, 3)
+    ensemble, rows = EnsembleMLP(3, [5, 4], "relu"), torch.randn(6, 3)
     for k in range(2):
         values = rows
-        for n, (weight, bias) in enumerate(zip(twins.weights, twins.biases, strict=True)):
+        for n, (weight, bias) in enumerate(zip(ensemble.weights, ensemble.biases, strict=True)):
             values = values @ weight[k] + bias[k]
             values = values.relu() if n < 2 else values
-        torch.testing.assert_close(twins(rows)[k], values.squeeze(-1), rtol=1e-5, atol=1e-6)
-    assert not torch.equal(twins(rows)[0], twins(rows)[1])
+        torch.testing.assert_close(ensemble(rows)[k], values.squeeze(-1), rtol=1e-5, atol=1e-6)
+    assert not torch.equal(ensemble(rows)[0], ensemble(rows)[1])
 
 
 def test_vectors_pass_as_they_are() -> None:
@@ -192,12 +192,12 @@ def test_choices_are_not_normalised() -> None:
     leaves = [torch.zeros(4, *leaf.shape, dtype=leaf.dtype) for leaf in leaves_of(NESTED)]
     leaves[0] = torch.tensor([[1.0, 10.0], [3.0, 30.0], [1.0, 10.0], [3.0, 30.0]])
     plain = encoder_of(NESTED)(leaves)
-    encoder.observe(leaves)
+    encoder.update_normalisers(leaves)
     features = encoder(leaves)
     torch.testing.assert_close(features[:2, :2], torch.tensor([[-1.0, -1.0], [1.0, 1.0]]), atol=1e-4, rtol=0)
     assert torch.equal(features[:, 5:8], plain[:, 5:8])
     assert encoder_of(spaces.Discrete(3), normalise=True).norm is None
-    encoder_of(spaces.Discrete(3), normalise=True).observe([torch.zeros(2, dtype=torch.int64)])
+    encoder_of(spaces.Discrete(3), normalise=True).update_normalisers([torch.zeros(2, dtype=torch.int64)])
 
 
 SCREEN = spaces.Box(0, 255, (1, 8, 8), np.uint8)
@@ -208,7 +208,7 @@ def test_pixels_are_seen_against_what_they_usually_show() -> None:
     encoder, screens = encoder_of(SCREEN, normalise=True), torch.full((600, 1, 8, 8), 200, dtype=torch.uint8)
     screens[::2, 0, 0, 0] = 0
     net = encoder.images["0"]
-    encoder.observe([screens])
+    encoder.update_normalisers([screens])
     seen = net.norm(net.planes(screens[:2]).flatten(1))
     half = 100 / 255 / (100**2 / 255**2 + IMAGE_FLOOR) ** 0.5
     torch.testing.assert_close(seen[:, 0], torch.tensor([-half, half]), atol=1e-4, rtol=0)
@@ -222,7 +222,7 @@ def test_an_encoder_can_go_by_the_statistics_of_another() -> None:
     """Of vectors and of images, and not only as they were when it was told."""
     space = spaces.Dict(a=spaces.Box(-9, 9, (2,)), b=SCREEN)
     first, second = encoder_of(space, normalise=True), encoder_of(space, normalise=True)
-    second.normalise_like(first)
+    second.share_normalisers(first)
     leaves = [torch.rand(4, 2), torch.randint(0, 255, (4, 1, 8, 8), dtype=torch.uint8)]
-    first.observe(leaves)
+    first.update_normalisers(leaves)
     assert torch.equal(first(leaves), second(leaves))

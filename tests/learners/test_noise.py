@@ -9,7 +9,7 @@ import torch
 from rookery.learners.noise import STRETCH, Noise, pink
 
 
-def slope(noise: np.ndarray) -> float:
+def grad(noise: np.ndarray) -> float:
     """Of the logarithm of power over the logarithm of frequency."""
     power = (np.abs(np.fft.rfft(noise, axis=0)) ** 2).mean(1)[1:-1]
     return float(np.polyfit(np.log(np.arange(1, len(power) + 1)), np.log(power), 1)[0])
@@ -19,7 +19,7 @@ def slope(noise: np.ndarray) -> float:
 def test_pink_noise_falls_as_one_over_f(steps: int) -> None:
     """And its deviation over many draws is 1."""
     drawn = pink(steps, 2000, torch.Generator().manual_seed(0)).numpy()
-    assert slope(drawn) == pytest.approx(-1.0, abs=0.05)
+    assert grad(drawn) == pytest.approx(-1.0, abs=0.05)
     assert drawn.std() == pytest.approx(1.0, abs=0.03)
     assert abs(drawn.mean()) < 0.05
 
@@ -28,7 +28,7 @@ def test_gaussian_noise_is_white() -> None:
     """The same power at every frequency."""
     noise = Noise("gaussian", 500, 2, torch.Generator().manual_seed(0))
     drawn = torch.stack([noise.take(slice(0, 500)).flatten().clone() for _ in range(STRETCH)]).numpy()
-    assert slope(drawn) == pytest.approx(0.0, abs=0.05)
+    assert grad(drawn) == pytest.approx(0.0, abs=0.05)
     assert drawn.std() == pytest.approx(1.0, abs=0.01)
 
 

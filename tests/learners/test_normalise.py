@@ -107,7 +107,7 @@ def test_rewards_are_scaled_by_the_deviation_of_returns() -> None:
     rewards, ended = random.normal(1, 3, (60, 4)).astype(np.float32), random.random((60, 4)) < 0.1
     scale = ReturnScale(4, 0.9)
     for part in (slice(0, 20), slice(20, 50), slice(50, 60)):
-        scale.follow(torch.from_numpy(rewards[part]), torch.from_numpy(ended[part]))
+        scale.update(torch.from_numpy(rewards[part]), torch.from_numpy(ended[part]))
     deviation = slow_returns(rewards.astype(np.float64), ended, 0.9).std()
     assert scale.scale(torch.tensor([2.0])).item() == pytest.approx(2.0 / deviation, rel=1e-5)
 
@@ -115,14 +115,14 @@ def test_rewards_are_scaled_by_the_deviation_of_returns() -> None:
 def test_scaled_rewards_are_clipped_but_not_shifted() -> None:
     """A reward of 0 stays 0, an outlier ends at the clip."""
     scale = ReturnScale(1, 0.5)
-    scale.follow(torch.tensor([[1.0], [3.0]]), torch.tensor([[True], [True]]))
+    scale.update(torch.tensor([[1.0], [3.0]]), torch.tensor([[True], [True]]))
     assert scale.scale(torch.tensor([0.0, 1.0, 1e9])).tolist() == pytest.approx([0.0, 1.0, CLIP])
 
 
 def test_resizing_keeps_the_envs_that_stay() -> None:
     """Envs go and come at the end; new ones begin with nothing."""
     scale = ReturnScale(3, 0.5)
-    scale.follow(torch.tensor([[1.0, 2.0, 3.0]]), torch.zeros(1, 3, dtype=torch.bool))
+    scale.update(torch.tensor([[1.0, 2.0, 3.0]]), torch.zeros(1, 3, dtype=torch.bool))
     scale.resize(2)
     assert scale.running.tolist() == [1.0, 2.0]
     scale.resize(4)

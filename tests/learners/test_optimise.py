@@ -35,7 +35,7 @@ def test_steps_are_those_of_torchs_adam(max_norm: float | None) -> None:
     flat = FlatAdam(ours.parameters(), 1e-2, eps=1e-5)
     adam = torch.optim.Adam(theirs.parameters(), lr=1e-2, eps=1e-5)
     for batch in batches(25):
-        length = flat.step(loss_of(ours, batch), max_norm)
+        length = flat.minimize(loss_of(ours, batch), max_norm)
         adam.zero_grad()
         loss_of(theirs, batch).backward()
         expected = nn.utils.clip_grad_norm_(theirs.parameters(), max_norm or float("inf"))
@@ -62,11 +62,11 @@ def test_learning_rate_can_be_changed() -> None:
     (batch,) = batches(1)
     before = flat.flat.detach().clone()
     flat.learning_rate = 0.0
-    flat.step(loss_of(module, batch))
+    flat.minimize(loss_of(module, batch))
     assert torch.equal(flat.flat, before)
     flat.learning_rate = 1e-3
     assert flat.learning_rate == 1e-3
-    flat.step(loss_of(module, batch))
+    flat.minimize(loss_of(module, batch))
     assert not torch.equal(flat.flat, before)
 
 
@@ -75,15 +75,15 @@ def test_going_on_from_a_state_is_exact() -> None:
     module, data = net(), batches(12)
     flat = FlatAdam(module.parameters(), 1e-2)
     for batch in data[:6]:
-        flat.step(loss_of(module, batch), 0.5)
+        flat.minimize(loss_of(module, batch), 0.5)
     saved = module_state(module), flat.state()
     other = MLP(3, [8, 8], 2, "tanh")
     continued = FlatAdam(other.parameters(), 1e-2)
     load_module(other, saved[0])
     continued.load(saved[1])
     for batch in data[6:]:
-        flat.step(loss_of(module, batch), 0.5)
-        continued.step(loss_of(other, batch), 0.5)
+        flat.minimize(loss_of(module, batch), 0.5)
+        continued.minimize(loss_of(other, batch), 0.5)
     assert torch.equal(flat.flat, continued.flat)
 
 
@@ -93,12 +93,12 @@ def test_a_state_from_before_the_first_step_takes_old_moments_away() -> None:
     flat = FlatAdam(module.parameters(), 1e-2)
     weights, fresh = module_state(module), flat.state()
     for batch in data:
-        flat.step(loss_of(module, batch))
+        flat.minimize(loss_of(module, batch))
     first = flat.flat.detach().clone()
     load_module(module, weights)
     flat.load(fresh)
     for batch in data:
-        flat.step(loss_of(module, batch))
+        flat.minimize(loss_of(module, batch))
     assert torch.equal(flat.flat, first)
 
 
@@ -106,19 +106,19 @@ def test_a_state_is_a_copy() -> None:
     """Later steps do not reach what was saved."""
     module, (one, two) = net(), batches(2)
     flat = FlatAdam(module.parameters(), 1e-2)
-    flat.step(loss_of(module, one))
+    flat.minimize(loss_of(module, one))
     saved = flat.state()
     kept = {name: value.copy() for name, value in saved.items()}
-    flat.step(loss_of(module, two))
+    flat.minimize(loss_of(module, two))
     assert all((saved[name] == kept[name]).all() for name in kept)
     assert saved["step"] == 1
 
 
 def test_parameters_without_gradient_stay() -> None:
-    """What a loss does not touch is not moved, though it shares the vector."""
+    """What a loss does not touch is not log_ratio, though it shares the vector."""
     used, unused = net(), net()
     flat = FlatAdam([*used.parameters(), *unused.parameters()], 1e-2)
     before = [p.detach().clone() for p in unused.parameters()]
     for batch in batches(3):
-        flat.step(loss_of(used, batch))
+        flat.minimize(loss_of(used, batch))
     assert all(torch.equal(p, q) for p, q in zip(unused.parameters(), before, strict=True))

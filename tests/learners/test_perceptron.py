@@ -32,18 +32,18 @@ def test_outputs_and_gradients_are_torchs(inputs: int, hidden: list[int], output
     adam = FlatAdam(net.parameters(), 1e-3)
     for p in net.parameters():
         p.data.normal_(0, 0.5)
-    hand = net.by_hand()
+    hand = net.fused()
     for rows in (7, 64, 7):
-        features, slope = torch.randn(rows, inputs), torch.randn(rows, outputs)
+        features, grad = torch.randn(rows, inputs), torch.randn(rows, outputs)
         wanted = net(features)
         with torch.no_grad():
-            torch.testing.assert_close(hand.trace(features), wanted, rtol=1e-5, atol=2e-6)
-            hand.pull(slope)
+            torch.testing.assert_close(hand.forward(features), wanted, rtol=1e-5, atol=2e-6)
+            hand.backward(grad)
         found = adam.gradient.clone()
         adam.gradient.zero_()
-        (wanted * slope).sum().backward()
+        (wanted * grad).sum().backward()
         torch.testing.assert_close(found, adam.gradient, rtol=1e-4, atol=2e-5)
-        outputs_now = net.still()(features.numpy())
+        outputs_now = net.packed()(features.numpy())
         torch.testing.assert_close(torch.from_numpy(outputs_now), wanted.detach(), rtol=1e-5, atol=2e-6)
 
 
@@ -62,37 +62,37 @@ def test_tanh_is_tanh() -> None:
     [{}, {"entropy": 0.1}, {"clip_values": 0.05}, {"normalise_advantages": False, "clip": 0.01, "activation": "relu"}],
 )
 def test_a_step_by_hand_is_a_step_by_autograd(actions: str, options: dict[str, Any]) -> None:
-    """The same gradient and the same figures, for policies that have moved within and beyond the clip range."""
+    """The same gradient and the same metrics, for policies that have log_ratio within and beyond the clip range."""
     seen = spaces.Box(-1, 1, (4,))
     learner = PPO(seen, ACTIONS[actions], PPOOptions(hidden=[16, 16], rollout_length=8, **options), 4, seed=1)
-    assert learner._by_hand
+    assert learner._fused
     generator = torch.Generator().manual_seed(2)
     rows = 64
-    drawn = learner.head.draw(rows, generator=generator)
+    drawn = learner.head.sample_noise(rows, generator=generator)
     observations = torch.randn(rows, 4, generator=generator)
     with torch.no_grad():
         outputs = learner.policy.actor(observations)
         taken = learner.head.sample(outputs, drawn)
-        logs = learner.head.judge(outputs, taken) + 0.2 * torch.randn(rows, generator=generator)
+        log_probs = learner.head.log_prob(outputs, taken) + 0.2 * torch.randn(rows, generator=generator)
     part = {
         "leaf0": observations,
         "actions": taken,
-        "logs": logs,
+        "log_probs": log_probs,
         "advantages": torch.randn(rows, generator=generator),
         "values": torch.randn(rows, generator=generator) * 0.1,
         "returns": torch.randn(rows, generator=generator),
     }
     start = learner.adam.flat.detach().clone()
-    by_autograd, gradient = learner._improve(part, learner.options.clip), learner.adam.gradient.clone()
+    by_autograd, gradient = learner._train_step(part, learner.options.clip), learner.adam.gradient.clone()
     learner.adam.flat.data.copy_(start)
     learner.adam.load(FlatAdam([torch.nn.Parameter(start)], 1e-3).state())
-    by_hand = learner._improve_by_hand(part, learner.options.clip)
+    by_hand = learner._train_step_fused(part, learner.options.clip)
     torch.testing.assert_close(learner.adam.gradient, gradient, rtol=1e-3, atol=2e-6)
     torch.testing.assert_close(by_hand, by_autograd, rtol=1e-4, atol=1e-5)
 
 
 def test_masked_choices_pull_nothing() -> None:
-    """A forbidden logit has no slope, and the others have those of autograd."""
+    """A forbidden logit has no grad, and the others have those of autograd."""
     learner = PPO(spaces.Box(-1, 1, (2,)), spaces.Discrete(4), PPOOptions(hidden=[8], entropy=0.05), 4, seed=1)
     rows, generator = 32, torch.Generator().manual_seed(0)
     masks = torch.ones(rows, 4, dtype=torch.bool)
@@ -100,15 +100,15 @@ def test_masked_choices_pull_nothing() -> None:
     part = {
         "leaf0": torch.randn(rows, 2, generator=generator),
         "actions": torch.randint(0, 2, (rows,), generator=generator),
-        "logs": torch.full((rows,), -1.0),
+        "log_probs": torch.full((rows,), -1.0),
         "masks": masks,
         **{name: torch.randn(rows, generator=generator) for name in ("advantages", "values", "returns")},
     }
     start = learner.adam.flat.detach().clone()
-    learner._improve(part, 0.2)
+    learner._train_step(part, 0.2)
     gradient = learner.adam.gradient.clone()
     learner.adam.flat.data.copy_(start)
-    learner._improve_by_hand(part, 0.2)
+    learner._train_step_fused(part, 0.2)
     torch.testing.assert_close(learner.adam.gradient, gradient, rtol=1e-3, atol=2e-6)
     assert (learner.policy.actor.layers[-1].weight.grad[2] == 0).all()
 

@@ -45,7 +45,7 @@ def adam_steps(learner: PPO) -> int:
 @pytest.mark.parametrize("normalise", [True, False])
 def test_the_loss_is_the_papers(normalise: bool) -> None:
     """Clipped surrogate, half the squared error of the critic and the entropy bonus, each from its definition, with
-    weights that have moved far enough for the clip to bite."""
+    weights that have log_ratio far enough for the clip to bite."""
     learner = filled(minibatches=1, normalise_advantages=normalise, entropy=0.03, value_weight=0.7)
     (part,) = learner._minibatches(learner._judge_rollout())
     generator = torch.Generator().manual_seed(2)
@@ -54,7 +54,7 @@ def test_the_loss_is_the_papers(normalise: bool) -> None:
 
     features = learner.policy.encoder([part["leaf0"]])
     chosen = Categorical(logits=learner.policy.actor(features))
-    ratio = (chosen.log_prob(part["actions"]) - part["logs"]).exp().detach()
+    ratio = (chosen.log_prob(part["actions"]) - part["log_probs"]).exp().detach()
     assert ((ratio - 1).abs() > 0.1).any() and ((ratio - 1).abs() < 0.1).any()
     gain = part["advantages"]
     if normalise:
@@ -118,7 +118,7 @@ def test_minibatches_can_be_told_by_their_size() -> None:
 
 
 def test_divergence_stops_an_update_after_an_epoch() -> None:
-    """Once the policy has moved further than the target, no further epoch begins; a far target is never met."""
+    """Once the policy has log_ratio further than the target, no further epoch begins; a far target is never met."""
     assert adam_steps(filled(epochs=5, minibatches=2, target_kl=1e-12)) == 2
     assert adam_steps(filled(epochs=5, minibatches=2, target_kl=1e3)) == 10
 
@@ -127,22 +127,22 @@ def test_forgetting_voids_an_unfinished_rollout() -> None:
     """Envs that were reset from outside begin a rollout of their own: nothing reaches across the reset."""
     learner = learner_with()
     play(learner, Script(VECTOR, 4), 3)
-    assert learner.unlearned > 0 and not learner.ready()
-    learner.forget(slice(0, 4))
-    assert learner.unlearned == 0 and learner.resizable
+    assert learner.steps_since_update > 0 and not learner.ready()
+    learner.reset_envs(slice(0, 4))
+    assert learner.steps_since_update == 0 and learner.can_resize
 
 
 def test_schedules_follow_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """Learning rate and clip fall in a straight line to 0; at the end nothing is learned."""
     learner = filled(learning_rate=0.01, learning_rate_schedule="linear", clip_schedule="linear", clip=0.4)
     learner.progress = 0.75
-    clips, improve = list[float](), learner._improve_by_hand
+    clips, improve = list[float](), learner._train_step_fused
 
     def watched(part: dict[str, torch.Tensor], clip: float) -> Any:
         clips.append(clip)
         return improve(part, clip)
 
-    monkeypatch.setattr(learner, "_improve_by_hand", watched)
+    monkeypatch.setattr(learner, "_train_step_fused", watched)
     learner.update()
     assert learner.adam.learning_rate == pytest.approx(0.0025)
     assert clips == pytest.approx([0.1] * 4)
@@ -191,7 +191,7 @@ def test_epochs_are_shuffled_anew() -> None:
     """Two passes over a rollout come in different orders."""
     learner = filled()
     samples = learner._judge_rollout()
-    one, two = (torch.cat([part["logs"] for part in learner._minibatches(samples)]) for _ in range(2))
+    one, two = (torch.cat([part["log_probs"] for part in learner._minibatches(samples)]) for _ in range(2))
     assert not torch.equal(one, two)
     assert torch.equal(one.sort().values, two.sort().values)
 
@@ -239,7 +239,7 @@ def test_masked_actions_are_never_tried(recurrent: int | None) -> None:
             (actions,) = play(learner, script, 1)
             assert mask[np.arange(8), actions].all()
         samples = learner._judge_rollout()
-        assert samples["logs"].min() > -20
+        assert samples["log_probs"].min() > -20
         learner.update()
 
 
@@ -250,8 +250,8 @@ def test_a_mask_that_stops_coming_is_not_remembered() -> None:
     learner.update()
     play(learner, Script(VECTOR, 4), 6)
     for part in learner._minibatches(learner._judge_rollout()):
-        _, (moved, *_) = learner._loss(part, 0.2)
-        torch.testing.assert_close(moved, torch.zeros_like(moved), atol=1e-5, rtol=0)
+        _, (log_ratio, *_) = learner._loss(part, 0.2)
+        torch.testing.assert_close(log_ratio, torch.zeros_like(log_ratio), atol=1e-5, rtol=0)
 
 
 def test_masks_of_continuous_actions_are_refused() -> None:
@@ -267,13 +267,13 @@ def test_masks_of_continuous_actions_are_refused() -> None:
 def test_horizon_and_resizable_follow_the_rollout() -> None:
     """Training is told how far it can go, and when nothing would be lost by changing the number of envs."""
     learner, script = learner_with(), Script(VECTOR, 4)
-    assert (learner.horizon, learner.resizable, learner.ready()) == (6, True, False)
+    assert (learner.steps_until_update, learner.can_resize, learner.ready()) == (6, True, False)
     play(learner, script, 2)
-    assert (learner.horizon, learner.resizable, learner.ready()) == (4, False, False)
+    assert (learner.steps_until_update, learner.can_resize, learner.ready()) == (4, False, False)
     play(learner, script, 4)
-    assert (learner.horizon, learner.resizable, learner.ready()) == (0, False, True)
+    assert (learner.steps_until_update, learner.can_resize, learner.ready()) == (0, False, True)
     learner.update()
-    assert (learner.horizon, learner.resizable, learner.ready()) == (6, True, False)
+    assert (learner.steps_until_update, learner.can_resize, learner.ready()) == (6, True, False)
 
 
 @pytest.mark.parametrize("options", [{}, {"recurrent": 5}, {"normalise_rewards": True, "normalise_observations": True}])

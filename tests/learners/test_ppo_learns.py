@@ -106,7 +106,7 @@ def score(agent: Agent, world: World) -> float:
     """Mean return of a deterministic agent's first episode in each env."""
     over = np.zeros(len(world.observe()), np.bool_)
     returns = np.zeros(len(over))
-    agent.forget()
+    agent.reset_memory()
     while not over.all():
         rewards, terminated, truncated = world.step(agent.act(world.observe(), deterministic=True))
         returns += rewards * ~over

@@ -98,16 +98,16 @@ def assert_same(one: PPO, other: PPO) -> None:
 
 @variants
 def test_two_updates_leave_finite_weights(variant: Variant) -> None:
-    """Actions lie in their space and obey the mask; weights move and stay finite, and so do the figures."""
+    """Actions lie in their space and obey the mask; weights move and stay finite, and so do the metrics."""
     learner, script = variant.learner(), variant.script()
     for _ in range(2):
         before = weights(learner)
         for actions in play(learner, script, 6):
             assert all(variant.done.contains(action) for action in actions)
         assert learner.ready()
-        figures = learner.update()
-        assert set(figures) == {"kl", "policy", "value", "entropy", "gradient"}
-        assert all(np.isfinite(value) for value in figures.values())
+        metrics = learner.update()
+        assert set(metrics) == {"kl", "policy", "value", "entropy", "gradient"}
+        assert all(np.isfinite(value) for value in metrics.values())
         assert torch.isfinite(weights(learner)).all()
         assert not torch.equal(weights(learner), before)
         assert not learner.ready()
@@ -124,11 +124,11 @@ def test_the_policy_judges_its_actions_as_when_it_chose_them(variant: Variant) -
     play(learner, script, 6)
     samples, rows = learner._judge_rollout(), 0
     for part in learner._minibatches(samples):
-        _, (moved, *_) = learner._loss(part, 0.2)
-        torch.testing.assert_close(moved, torch.zeros_like(moved), atol=2e-5, rtol=0)
-        rows += len(moved)
+        _, (log_ratio, *_) = learner._loss(part, 0.2)
+        torch.testing.assert_close(log_ratio, torch.zeros_like(log_ratio), atol=2e-5, rtol=0)
+        rows += len(log_ratio)
     assert rows == 24
-    assert (samples["logs"] < 0).any()
+    assert (samples["log_probs"] < 0).any()
 
 
 @variants

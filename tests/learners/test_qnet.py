@@ -32,16 +32,16 @@ def test_gradients_are_autograds(activation: str, hidden: list[int], dueling: bo
     torch.manual_seed(0)
     net = QNet(3, hidden, 4, activation, dueling)
     adam = FlatAdam(net.parameters(), 1e-3)
-    features, slope = torch.randn(10, 3, requires_grad=True), torch.randn(6, 4)
+    features, grad = torch.randn(10, 3, requires_grad=True), torch.randn(6, 4)
     values = net(features)
     with torch.no_grad():
-        traced, passes = net.trace(features, 6)
-        pulled = net.pull(passes, slope, features=True)
+        traced, passes = net.forward_with_passes(features, 6)
+        pulled = net.backward(passes, grad, features=True)
     assert torch.equal(values, traced)
     assert pulled is not None and adam.flat.grad is not None
     found = adam.flat.grad.clone()
     adam.flat.grad.zero_()
-    (values[:6] * slope).sum().backward()
+    (values[:6] * grad).sum().backward()
     assert features.grad is not None
     assert torch.allclose(found, adam.flat.grad, atol=1e-6)
     assert torch.allclose(pulled, features.grad[:6], atol=1e-6)

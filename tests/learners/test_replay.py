@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from rookery.errors import CheckpointError, MemoryShortage, OptionError
 from rookery.learners.observations import leaves_of
-from rookery.learners.replay import Pending, Replay, check_capacity
+from rookery.learners.replay import NStepBuffer, ReplayBuffer, check_capacity
 
 CPU = torch.device("cpu")
 LEAVES = leaves_of(spaces.Box(-1e9, 1e9, (1,), np.float32))
@@ -21,8 +21,8 @@ class Tape:
     """Steps envs by hand: observations are numbers, and the action is the observation times ten."""
 
     def __init__(self, n_step: int, num_envs: int, capacity: int = 100) -> None:
-        self.pending = Pending(LEAVES, torch.zeros(()), n_step, GAMMA, num_envs, CPU)
-        self.replay = Replay(LEAVES, torch.zeros(()), capacity, CPU)
+        self.n_step_buffer = NStepBuffer(LEAVES, torch.zeros(()), n_step, GAMMA, num_envs, CPU)
+        self.replay = ReplayBuffer(LEAVES, torch.zeros(()), capacity, CPU)
 
     def step(
         self,
@@ -35,10 +35,10 @@ class Tape:
     ) -> None:
         """`after` is what followed each step, final observations included."""
         here = torch.tensor(seen, dtype=torch.float32).unsqueeze(1)
-        self.pending.keep(rows, [here], here.squeeze(1) * 10)
+        self.n_step_buffer.store(rows, [here], here.squeeze(1) * 10)
         flags = (np.array(flag or [0] * len(seen), np.bool_) for flag in (terminated, truncated))
-        complete = self.pending.answer(rows, np.array(rewards, np.float64), *flags)
-        self.replay.add(self.pending, complete, [torch.tensor(after, dtype=torch.float32).unsqueeze(1)], None)
+        complete = self.n_step_buffer.complete(rows, np.array(rewards, np.float64), *flags)
+        self.replay.add(self.n_step_buffer, complete, [torch.tensor(after, dtype=torch.float32).unsqueeze(1)], None)
 
     def transitions(self) -> list[tuple[float, float, float, float, float]]:
         """(seen, action, rewards, discount, after), in order."""
@@ -141,7 +141,7 @@ def test_a_broken_off_episode_leaves_nothing() -> None:
     """What was pending of it is dropped, and the next one begins afresh."""
     tape = Tape(3, 1)
     tape.step(ONE, [0], [1.0], [1])
-    tape.pending.forget(ONE)
+    tape.n_step_buffer.clear(ONE)
     for k in (5, 6, 7):
         tape.step(ONE, [k], [1.0], [k + 1])
     assert [row[0] for row in tape.transitions()] == [5]
@@ -151,7 +151,7 @@ def test_envs_that_stay_keep_their_queues() -> None:
     """When their number changes."""
     tape = Tape(2, 2)
     tape.step(slice(0, 2), [1, 2], [1.0, 1.0], [3, 4])
-    tape.pending.resize(3)
+    tape.n_step_buffer.resize(3)
     tape.step(slice(0, 3), [3, 4, 5], [1.0, 1.0, 1.0], [6, 7, 8])
     assert [row[0] for row in tape.transitions()] == [1, 2]
 
@@ -167,11 +167,11 @@ def test_saved_and_loaded_it_draws_the_same() -> None:
     for array in state["arrays"].values():
         array.flags.writeable = False
     other.replay.load(state)
-    other.pending.load(tape.pending.state())
+    other.n_step_buffer.load(tape.n_step_buffer.state())
     for each in (tape, other):
         each.step(slice(0, 3), [9, 9, 9], [1.0, 1.0, 1.0], [10] * 3)
     assert tape.transitions() == other.transitions()
-    places = [each.replay.draw(20, torch.Generator().manual_seed(1)) for each in (tape, other)]
+    places = [each.replay.sample_indices(20, torch.Generator().manual_seed(1)) for each in (tape, other)]
     assert torch.equal(*places)
 
 
@@ -179,11 +179,11 @@ def test_masks_are_kept_from_the_first_on() -> None:
     """Earlier transitions allow everything."""
     tape = Tape(1, 1)
     tape.step(ONE, [0], [0.0], [1])
-    tape.replay.keep_masks(3)
+    tape.replay.store_masks(3)
     here = torch.zeros(1, 1)
-    tape.pending.keep(ONE, [here], here[0])
-    complete = tape.pending.answer(ONE, np.zeros(1), np.zeros(1, np.bool_), np.zeros(1, np.bool_))
-    tape.replay.add(tape.pending, complete, [here], torch.tensor([[True, False, True]]))
+    tape.n_step_buffer.store(ONE, [here], here[0])
+    complete = tape.n_step_buffer.complete(ONE, np.zeros(1), np.zeros(1, np.bool_), np.zeros(1, np.bool_))
+    tape.replay.add(tape.n_step_buffer, complete, [here], torch.tensor([[True, False, True]]))
     masks = tape.replay.batch(torch.arange(2)).next_masks
     assert masks is not None
     assert masks.tolist() == [[True, True, True], [True, False, True]]
@@ -192,7 +192,7 @@ def test_masks_are_kept_from_the_first_on() -> None:
 def test_pixels_stay_bytes() -> None:
     """One byte each."""
     leaves = leaves_of(spaces.Box(0, 255, (16, 16, 3), np.uint8))
-    replay = Replay(leaves, torch.zeros(()), 10, CPU)
+    replay = ReplayBuffer(leaves, torch.zeros(()), 10, CPU)
     assert replay._tensors["leaf0"].dtype == replay._tensors["next0"].dtype == torch.uint8
 
 
@@ -201,7 +201,7 @@ def test_too_large_a_buffer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     free = psutil.virtual_memory()._replace(available=2**30)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
     with pytest.raises(MemoryShortage, match=r"buffer_size=100,000,000 .* take 1\.9 GiB, and 1\.0 GiB are free"):
-        Replay(LEAVES, torch.zeros(()), 100_000_000, CPU)
+        ReplayBuffer(LEAVES, torch.zeros(()), 100_000_000, CPU)
 
 
 def test_a_buffer_smaller_than_one_step_is_refused() -> None:

@@ -23,15 +23,15 @@ def empty(length: int = 3, envs: int = 4, memory: int = 0) -> Rollout:
 
 def step(rollout: Rollout, rows: slice, seen: float, ends: dict[int, bool] | None = None) -> None:
     """Two envs make a step; `ends` says which places ended, and whether by truncation."""
-    t, ends = rollout.clock(rows), ends or {}
+    t, ends = rollout.steps_made(rows), ends or {}
     features = torch.full((2, rollout.first_memory.shape[1]), seen)
-    rollout.keep(t, rows, [torch.full((2, 1), seen)], torch.zeros(2, 2), torch.ones(2), features)
+    rollout.store(t, rows, [torch.full((2, 1), seen)], torch.zeros(2, 2), torch.ones(2), features)
     terminated, truncated = QUIET.copy(), QUIET.copy()
     for place, cut in ends.items():
         (truncated if cut else terminated)[place] = True
     places = np.array(sorted(place for place, cut in ends.items() if cut), np.int64)
     finals = (places, [torch.tensor([[100.0 + seen + k] for k in places])]) if len(places) else None
-    rollout.answer(rows, np.full(2, seen), terminated, truncated, finals)
+    rollout.store_outcome(rows, np.full(2, seen), terminated, truncated, finals)
 
 
 FIRST, SECOND = slice(0, 2), slice(2, 4)
@@ -42,7 +42,7 @@ def test_groups_have_clocks_of_their_own() -> None:
     rollout = empty()
     for _ in range(3):
         step(rollout, FIRST, 1.0)
-    assert (rollout.clock(FIRST), rollout.clock(SECOND), rollout.full) == (3, 0, False)
+    assert (rollout.steps_made(FIRST), rollout.steps_made(SECOND), rollout.full) == (3, 0, False)
     for _ in range(3):
         assert not rollout.full
         step(rollout, SECOND, 2.0)
@@ -73,22 +73,22 @@ def test_an_end_at_the_last_step_starts_nothing() -> None:
 def test_clearing_leaves_nothing_behind() -> None:
     """Flags, finals, masks and clocks of one rollout do not reach the next."""
     rollout = empty()
-    rollout.keep_mask(0, FIRST, np.array([[True, False], [False, True]]))
+    rollout.store_mask(0, FIRST, np.array([[True, False], [False, True]]))
     for rows in (FIRST, SECOND):
         step(rollout, rows, 1.0, {0: True, 1: False})
     rollout.clear()
     assert not any(flags.any() for flags in (rollout.ended, rollout.terminated, rollout.starts))
     assert rollout.masks is not None and rollout.masks.all()
-    assert (rollout.finals, rollout.clock(FIRST), rollout.full, rollout.noise) == ([], 0, False, None)
+    assert (rollout.finals, rollout.steps_made(FIRST), rollout.full, rollout.noise) == ([], 0, False, None)
 
 
 def test_a_half_filled_rollout_survives() -> None:
     """State and load give the same arrays, flags, finals and clocks; between rollouts there is nothing to keep."""
     rollout, other = empty(memory=2), empty(memory=2)
-    rollout.keep_mask(0, SECOND, np.array([[True, False], [False, True]]))
+    rollout.store_mask(0, SECOND, np.array([[True, False], [False, True]]))
     step(rollout, SECOND, 5.0, {0: False, 1: True})
     other.load(rollout.state())
-    assert (other.clock(FIRST), other.clock(SECOND)) == (0, 1)
+    assert (other.steps_made(FIRST), other.steps_made(SECOND)) == (0, 1)
     for name, value in rollout._tensors().items():
         assert torch.equal(other._tensors()[name], value), name
     ((t, envs, leaves),) = other.finals
@@ -96,7 +96,7 @@ def test_a_half_filled_rollout_survives() -> None:
     rollout.clear()
     assert rollout.state() == {}
     other.load({})
-    assert (other.clock(SECOND), other.noise) == (0, None)
+    assert (other.steps_made(SECOND), other.noise) == (0, None)
 
 
 def test_a_state_is_a_copy() -> None:

@@ -16,7 +16,7 @@ from rookery.errors import OptionError
 from rookery.learners.learner import StepBatch
 from rookery.learners.options import SACOptions
 from rookery.learners.replay import ReplayBatch
-from rookery.learners.sac import SAC, squashed_log
+from rookery.learners.sac import SAC, squashed_log_prob
 
 SEEN, DONE = spaces.Box(-3, 3, (1,), np.float32), spaces.Box(-2, 2, (1,), np.float32)
 
@@ -34,8 +34,8 @@ def test_log_probabilities_match_the_density() -> None:
     noise = (raw - mean) / log_std.exp()
     base = torch.distributions.Normal(mean, log_std.exp())
     wanted = (base.log_prob(raw) - torch.log(1 - raw.tanh() ** 2)).sum(-1)
-    assert torch.allclose(squashed_log(raw, log_std, noise), wanted)
-    far = squashed_log(torch.tensor([[30.0]]), torch.zeros(1, 1), torch.zeros(1, 1))
+    assert torch.allclose(squashed_log_prob(raw, log_std, noise), wanted)
+    far = squashed_log_prob(torch.tensor([[30.0]]), torch.zeros(1, 1), torch.zeros(1, 1))
     assert far.item() == pytest.approx(-0.5 * math.log(2 * math.pi) - 2 * (math.log(2) - 30.0), rel=1e-5)
 
 
@@ -51,24 +51,24 @@ def test_targets_by_hand() -> None:
         next_masks=None,
     )
     noise = torch.tensor([[0.1], [0.2], [-0.3]])
-    actions, logs = learner.policy.sample(batch.next_leaves[0], noise)
+    actions, log_probs = learner.policy.sample(batch.next_leaves[0], noise)
     both = learner.targets(batch.next_leaves[0], actions)
-    wanted = batch.rewards + batch.discounts * (torch.minimum(both[0], both[1]) - 0.3 * logs)
-    found = learner._wanted(batch, noise)
+    wanted = batch.rewards + batch.discounts * (torch.minimum(both[0], both[1]) - 0.3 * log_probs)
+    found = learner.td_target(batch, noise)
     assert torch.allclose(found, wanted)
     assert found[1] == 2.0
 
 
 def test_twins_are_two_perceptrons() -> None:
     """The batched net says what two nets with its weights would say."""
-    twins = make().critics.twins
+    ensemble = make().critics.ensemble
     features = torch.randn(5, 2)
     for k in range(2):
         values = features
-        for layer, (weight, bias) in enumerate(zip(twins.weights, twins.biases, strict=True)):
+        for layer, (weight, bias) in enumerate(zip(ensemble.weights, ensemble.biases, strict=True)):
             values = values @ weight[k] + bias[k]
             values = values.relu() if layer < 2 else values
-        assert torch.allclose(twins(features)[k], values.squeeze(-1), atol=1e-6)
+        assert torch.allclose(ensemble(features)[k], values.squeeze(-1), atol=1e-6)
 
 
 def test_the_actors_gradient_leaves_the_critics_alone() -> None:
@@ -80,7 +80,7 @@ def test_the_actors_gradient_leaves_the_critics_alone() -> None:
     loss.backward()
     assert not learner.critic_adam.flat.grad.any()  # type: ignore[union-attr]
     inputs = torch.randn(8, 1), torch.randn(8, 1)
-    assert torch.equal(learner.judges(*inputs), learner.critics(*inputs))
+    assert torch.equal(learner.frozen_critics(*inputs), learner.critics(*inputs))
 
 
 def test_targets_follow_slowly() -> None:
@@ -88,7 +88,7 @@ def test_targets_follow_slowly() -> None:
     learner = make(tau=0.25, start_steps=0)
     play(learner, Centre(4, 20, 0), 1)
     before = learner.target_weights.clone()
-    learner.debt = 1.0
+    learner.updates_due = 1.0
     learner.update()
     wanted = before + 0.25 * (learner.critic_adam.flat.detach() - before)
     assert torch.allclose(learner.target_weights, wanted)
@@ -180,7 +180,7 @@ def test_two_groups_record_as_one() -> None:
             actions = np.linspace(-1, 1, 4)[:, None]
             for rows in groups:
                 leaves = [torch.from_numpy(seen[rows])]
-                learner.pending.keep(rows, leaves, torch.from_numpy(actions[rows]).float())
+                learner.n_step_buffer.store(rows, leaves, torch.from_numpy(actions[rows]).float())
             seen, rewards, terminated, truncated, finals, _ = envs.step(actions)
             for rows in groups:
                 mine = None

@@ -21,13 +21,13 @@ class Policy(nn.Module):
     memory_size: int = 0  # numbers a recurrent policy remembers of each env
 
     @abstractmethod
-    def decide(
+    def act(
         self, leaves: list[Tensor], mask: Tensor | None, noise: Tensor | None, memory: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """Actions as envs want them, the best ones unless there is noise; and what to remember."""
 
     @abstractmethod
-    def draw(self, rows: int, generator: torch.Generator) -> Tensor:
+    def sample_noise(self, rows: int, generator: torch.Generator) -> Tensor:
         """Noise for one batch of random actions."""
 
 
@@ -35,10 +35,10 @@ class Agent:
     """Plays. `act` takes a batch of observations, as arrays or tensors, and answers in kind.
 
     A recurrent agent remembers what it saw: `starts` tells which rows begin a new episode (all do when the size of the
-    batch changes, or after `forget()`).
+    batch changes, or after `reset_memory()`).
     """
 
-    likeliest = True  # whether it is best shown with its likeliest actions, rather than with drawn ones
+    deterministic = True  # whether it is best shown with its deterministic actions, rather than with sampled ones
 
     def __init__(
         self, policy: Policy, observation_space: spaces.Space, action_space: spaces.Space, device: torch.device
@@ -53,9 +53,11 @@ class Agent:
         """Fix the random choices that follow."""
         self._generator.manual_seed(seed)
 
-    def forget(self) -> None:
-        """Forget all episodes so far (recurrent agents)."""
+    def reset_memory(self) -> None:
+        """Start new episodes: a recurrent agent's memory becomes zero."""
         self._memory = None
+
+    forget = reset_memory  # its name in earlier versions
 
     @torch.no_grad()
     def act(self, observations: Any, deterministic: bool = False, *, mask: Any = None, starts: Any = None) -> Any:
@@ -66,8 +68,8 @@ class Agent:
         if mask is not None:
             mask = torch.as_tensor(mask, device=self.device).bool()
             self.check_mask(mask, len(leaves[0]))
-        noise = None if deterministic else self.policy.draw(len(leaves[0]), self._generator)
-        actions, self._memory = self.policy.decide(leaves, mask, noise, self._recall(len(leaves[0]), starts))
+        noise = None if deterministic else self.policy.sample_noise(len(leaves[0]), self._generator)
+        actions, self._memory = self.policy.act(leaves, mask, noise, self._recall(len(leaves[0]), starts))
         as_tensors = isinstance(next(_arrays(observations)), Tensor)
         return actions if as_tensors else actions.cpu().numpy()
 

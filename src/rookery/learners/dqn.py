@@ -1,7 +1,7 @@
 """DQN: deep Q-learning for discrete actions, with four improvements that can each be switched off.
 
 A net guesses what each action will bring. Dueling: it guesses the worth of the situation and of each action apart.
-Double: the net chooses the next action and a slower copy judges it. n-step: several rewards are summed before guessing.
+Double: the net chooses the next action and a slower copy evaluates it. n-step: several rewards are summed.
 Prioritised: what surprised is replayed more often, and counts less each time, so that nothing is distorted in the end.
 """
 
@@ -20,15 +20,15 @@ from rookery.learners.agent import make_leaves
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.heads import FORBIDDEN
 from rookery.learners.learner import StepBatch, Tree, seeded
-from rookery.learners.networks import Encoder, over
+from rookery.learners.networks import Encoder, with_params_from
 from rookery.learners.observations import mask_of, split
-from rookery.learners.offpolicy import Figures, OffPolicy, OffPolicyPolicy
+from rookery.learners.offpolicy import Metrics, OffPolicy, OffPolicyPolicy
 from rookery.learners.options import DQNOptions
 from rookery.learners.qnet import QNet
 from rookery.learners.replay import ReplayBatch
 from rookery.learners.sumtree import SumTree
 
-LOOK_EVERY = 8  # updates between two that figures are taken from
+LOOK_EVERY = 8  # updates between two that metrics are taken from
 SPREAD = 7.0  # with epsilon_per_env, the last env's share of random actions is the first one's to the power of 1 + this
 
 
@@ -51,12 +51,12 @@ class QPolicy(OffPolicyPolicy):
         """The worth of all actions, [batch, actions]."""
         return self.net.forward(self.encoder.forward(leaves))
 
-    def decide(
+    def act(
         self, leaves: list[Tensor], mask: Tensor | None, noise: Tensor | None, memory: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         return choose(self(leaves), mask, noise, self.epsilon) + self.start, None
 
-    def draw(self, rows: int, generator: torch.Generator) -> Tensor:
+    def sample_noise(self, rows: int, generator: torch.Generator) -> Tensor:
         return torch.rand(rows, 1 + self.actions, generator=generator, device=generator.device)
 
 
@@ -93,12 +93,12 @@ class DQN(OffPolicy):
         self.adam = FlatAdam(policy.parameters(), options.learning_rate)
         self.adams = [self.adam]
         self.target_weights = self.adam.flat.data.clone()
-        self.target = over(policy, self.target_weights)
-        self.target.encoder.normalise_like(policy.encoder)
+        self.target = with_params_from(policy, self.target_weights)
+        self.target.encoder.share_normalisers(policy.encoder)
         self.tree = SumTree(options.buffer_size) if options.prioritised else None
-        self._sees = len(policy.encoder.images) > 0  # only then has the encoder anything to learn
+        self.has_images = len(policy.encoder.images) > 0  # only then has the encoder anything to learn
         self._masked = False
-        self._fallen = 1.0  # what `epsilon_decay` has left of the first share of random actions
+        self._epsilon_factor = 1.0  # what `epsilon_decay` has left of the first share of random actions
         self._spread = self._spread_out()
 
     # --- gathering ----------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class DQN(OffPolicy):
     @torch.no_grad()
     def explore(self, observations: Any, rows: slice, mask: np.ndarray | None = None) -> np.ndarray:
         leaves = split(self.leaves, observations, self.device)
-        noise = self.policy.draw(leaves[0].shape[0], self.generator)
+        noise = self.policy.sample_noise(leaves[0].shape[0], self.generator)
         if mask is not None:
             self.agent.check_mask(mask, len(noise))
             self._masked = True
@@ -115,14 +115,14 @@ class DQN(OffPolicy):
             actions = choose(noise[:, 1:], mask, None, 0.0)
         else:
             actions = choose(self.policy.forward(leaves), mask, noise, self.epsilon(rows))
-        self.pending.keep(rows, leaves, actions)
+        self.n_step_buffer.store(rows, leaves, actions)
         return actions.cpu().numpy() + self.policy.start
 
     def epsilon(self, rows: slice) -> float | Tensor:
         """The share of random actions at this point of the run, of each env in `rows` if they differ."""
         options = self.options
         if options.epsilon_decay is not None:
-            share = max(options.epsilon_end, options.epsilon_start * self._fallen)
+            share = max(options.epsilon_end, options.epsilon_start * self._epsilon_factor)
         else:
             done = min(1.0, self.steps / options.epsilon_steps)
             share = options.epsilon_start + done * (options.epsilon_end - options.epsilon_start)
@@ -136,7 +136,9 @@ class DQN(OffPolicy):
     def record(self, rows: slice, answer: StepBatch) -> None:
         super().record(rows, answer)
         if self.options.epsilon_decay is not None:
-            self._fallen *= self.options.epsilon_decay ** int(np.count_nonzero(answer.terminated | answer.truncated))
+            self._epsilon_factor *= self.options.epsilon_decay ** int(
+                np.count_nonzero(answer.terminated | answer.truncated)
+            )
 
     def _next_masks(self, answer: StepBatch) -> Tensor | None:
         """What may be done next. After the last step of an episode that is unknown, and all is allowed, unless the
@@ -146,7 +148,7 @@ class DQN(OffPolicy):
         rows, mask = len(answer.rewards), answer.mask
         if mask is not None:
             self.agent.check_mask(mask, rows)
-        self.replay.keep_masks(self.policy.actions)
+        self.replay.store_masks(self.policy.actions)
         allowed = np.ones((rows, self.policy.actions), np.bool_) if mask is None else np.array(mask, np.bool_)
         for place, last in zip(*answer.finals, strict=True) if answer.finals else ():
             told = mask_of(last)
@@ -161,43 +163,43 @@ class DQN(OffPolicy):
     # --- learning -----------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def _learn(self, figures: Figures) -> None:
+    def _train_step(self, metrics: Metrics) -> None:
         options, net, size = self.options, self.policy.net, self.options.batch_size
         places, weights = self._draw()
         batch = self.replay.batch(places)
-        with torch.set_grad_enabled(self._sees):
+        with torch.set_grad_enabled(self.has_images):
             features = self.policy.encoder(batch.leaves)
         following = self.policy.encoder(batch.next_leaves)
         # Both in one pass, of which only the first half will be learned from.
-        values, passes = net.trace(torch.cat([features, following]) if options.double else features, size)
-        wanted = self._wanted(batch, following, values[size:] if options.double else None)
+        values, passes = net.forward_with_passes(torch.cat([features, following]) if options.double else features, size)
+        wanted = self.td_target(batch, following, values[size:] if options.double else None)
         actions = batch.actions.unsqueeze(1)
         error = values[:size].gather(1, actions).squeeze(1) - wanted
-        slope = error.clamp(-1.0, 1.0).div_(size) if options.loss == "huber" else error / size
+        grad = error.clamp(-1.0, 1.0).div_(size) if options.loss == "huber" else error / size
         if weights is not None:
-            slope.mul_(weights)
-        slopes = torch.zeros_like(values[:size]).scatter_(1, actions, slope.unsqueeze(1))
-        if self._sees:
+            grad.mul_(weights)
+        grads = torch.zeros_like(values[:size]).scatter_(1, actions, grad.unsqueeze(1))
+        if self.has_images:
             self.adam.gradient.zero_()
-        pulled = net.pull(passes, slopes, features=self._sees)
-        if self._sees:
+        pulled = net.backward(passes, grads, features=self.has_images)
+        if self.has_images:
             features.backward(pulled)
-        length = self.adam.descend(options.max_grad_norm)
+        length = self.adam.step(options.max_grad_norm)
         if self.tree is not None:
             surprise = np.abs(error.cpu().numpy()) + np.float32(options.priority_floor)
             self.tree.set(places.cpu().numpy(), surprise**options.priority_exponent)
         if (self.updates + 1) % options.target_every == 0:
             self.target_weights.lerp_(self.adam.flat.data, options.tau)
         if self.updates % LOOK_EVERY == 0:
-            figures["value"].append(wanted.mean())
-            figures["error"].append(error.abs().mean())
-            figures["gradient"].append(length)
+            metrics["value"].append(wanted.mean())
+            metrics["error"].append(error.abs().mean())
+            metrics["gradient"].append(length)
 
     def _draw(self) -> tuple[Tensor, Tensor | None]:
         """Which transitions to learn from, and how much each counts if they do not count the same."""
         size = self.options.batch_size
         if self.tree is None:
-            return self.replay.draw(size, self.generator), None
+            return self.replay.sample_indices(size, self.generator), None
         uniform = torch.rand(size, dtype=torch.float64, generator=self.generator, device=self.device).cpu().numpy()
         places = self.tree.sample(uniform)
         start = self.options.importance_exponent
@@ -205,10 +207,10 @@ class DQN(OffPolicy):
         weights = torch.from_numpy(self.tree.weights(places, exponent)).to(self.device)
         return torch.from_numpy(places).to(self.device), weights
 
-    def _wanted(self, batch: ReplayBatch, following: Tensor, proposed: Tensor | None) -> Tensor:
+    def td_target(self, batch: ReplayBatch, following: Tensor, proposed: Tensor | None) -> Tensor:
         """What the net should have said: rewards, then what the target net says of the next action. `proposed` is what
         the net itself says of it, if it is to choose."""
-        if self._sees:  # the target sees pictures with slow eyes of its own
+        if self.has_images:  # the target sees pictures with slow eyes of its own
             following = self.target.encoder(batch.next_leaves)
         judged = self.target.net(following)
         best = choose(judged if proposed is None else proposed, batch.next_masks, None, 0.0).unsqueeze(1)
@@ -230,8 +232,8 @@ class DQN(OffPolicy):
         if self.tree is not None:
             self.tree.load(np.zeros(0))
 
-    def _adjusted(self) -> None:
-        super()._adjusted()
+    def _options_changed(self) -> None:
+        super()._options_changed()
         self.policy.epsilon = self.options.epsilon_end
         self._spread = self._spread_out()
 
@@ -250,7 +252,7 @@ class DQN(OffPolicy):
                 "target": self.target_weights.cpu().numpy().copy(),
                 "adam": self.adam.state(),
                 "masked": self._masked,
-                "fallen": self._fallen,
+                "fallen": self._epsilon_factor,
             }
         )
 
@@ -261,6 +263,6 @@ class DQN(OffPolicy):
         super().load(state)
         self.target_weights.copy_(torch.from_numpy(np.array(state["target"])))
         self.adam.load(state["adam"])
-        self._masked, self._fallen = state["masked"], state.get("fallen", 1.0)
+        self._masked, self._epsilon_factor = state["masked"], state.get("fallen", 1.0)
         if self.tree is not None:
             self.tree.load(state.get("priorities", np.zeros(0)))

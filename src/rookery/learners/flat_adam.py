@@ -40,19 +40,19 @@ class FlatAdam:
         if self._compiled:  # the same memory, as compiled code wants it
             self._arrays = [x.numpy() for x in (self.flat.data, self.gradient, *self.moments)]
 
-    def step(self, loss: Tensor, max_norm: float | None = None) -> Tensor:
+    def minimize(self, loss: Tensor, max_norm: float | None = None) -> Tensor:
         """One step down the gradient of `loss`; returns the gradient's length before it was cut."""
         self.gradient.zero_()
         loss.backward()
-        return self.descend(max_norm)
+        return self.step(max_norm)
 
     @torch.no_grad()
-    def descend(self, max_norm: float | None = None) -> Tensor:
+    def step(self, max_norm: float | None = None) -> Tensor:
         """One step down the gradient that is there already; returns its length before it was cut."""
         if self._compiled:
             self.steps += 1
             limit = math.inf if max_norm is None else max_norm
-            return torch.tensor(_descend(*self._arrays, float(self.steps), self.learning_rate, self.eps, limit))
+            return torch.tensor(_adam_step(*self._arrays, float(self.steps), self.learning_rate, self.eps, limit))
         length = self.gradient.norm()
         if max_norm is not None:
             self.gradient.mul_((max_norm / (length + 1e-6)).clamp(max=1.0))
@@ -75,7 +75,7 @@ class FlatAdam:
 
 
 @cached_njit(nogil=True, fastmath={"reassoc"}, error_model="numpy")
-def _descend(
+def _adam_step(
     weights: np.ndarray,
     gradient: np.ndarray,
     first: np.ndarray,
@@ -87,8 +87,8 @@ def _descend(
 ) -> float:
     """Cut the gradient to `limit` and make a step of Adam; in one go, since either alone is over in microseconds."""
     squares = 0.0
-    for slope in gradient:
-        squares += slope * slope
+    for grad in gradient:
+        squares += grad * grad
     length = math.sqrt(squares)
     cut = np.float32(min(1.0, limit / (length + 1e-6)))
     keep1, keep2 = np.float32(BETAS[0]), np.float32(BETAS[1])
@@ -97,8 +97,8 @@ def _descend(
     spread = np.float32(1 / math.sqrt(1 - BETAS[1] ** steps))
     least = np.float32(eps)
     for k in range(len(weights)):
-        slope = gradient[k] * cut
-        first[k] = keep1 * first[k] + new1 * slope
-        second[k] = keep2 * second[k] + new2 * slope * slope
+        grad = gradient[k] * cut
+        first[k] = keep1 * first[k] + new1 * grad
+        second[k] = keep2 * second[k] + new2 * grad * grad
         weights[k] -= stride * first[k] / (np.sqrt(second[k]) * spread + least)
     return length

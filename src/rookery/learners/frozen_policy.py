@@ -80,7 +80,7 @@ class Copied:
     ) -> tuple[np.ndarray, np.ndarray | None]:
         leaves = split(self._policy.leaves, observations, self._device)
         given = (None if x is None else torch.as_tensor(x, device=self._device) for x in (noise, memory))
-        actions, remembered = self._policy.decide(leaves, None, *given)
+        actions, remembered = self._policy.act(leaves, None, *given)
         return actions.cpu().numpy(), None if remembered is None else remembered.cpu().numpy()
 
 
@@ -136,13 +136,14 @@ def _categorical(head: CategoricalHead) -> Finish:
 
 
 def _squashed(policy: SACPolicy) -> Finish:
-    middle, reach, shape, size = _array(policy.middle), _array(policy.reach), policy.shape, policy.size
+    bias, scale = _array(policy.action_bias), _array(policy.action_scale)
+    shape, size = policy.shape, policy.size
 
     def finish(outputs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
         raw = outputs[:, :size]
         if noise is not None:
             raw = raw + np.exp(np.clip(outputs[:, size:], *LOG_STD)) * noise
-        return np.tanh(raw).reshape(-1, *shape) * reach + middle
+        return np.tanh(raw).reshape(-1, *shape) * scale + bias
 
     return finish
 

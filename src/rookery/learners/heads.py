@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rookery.errors import OptionError
-from rookery.learners.fast.ppo_loss import Terms, choice_slopes, gaussian_slopes
+from rookery.learners.fast.ppo_loss import Terms, categorical_grads, gaussian_grads
 
 Loss = tuple[bool, float, float]  # whether advantages are normalised, the clip range, the weight of the entropy
 
@@ -30,7 +30,7 @@ class Head(nn.Module):
     shape: tuple[int, ...]  # of one action
     dtype: torch.dtype = torch.int64
 
-    def draw(self, *rows: int, generator: torch.Generator) -> Tensor:
+    def sample_noise(self, *rows: int, generator: torch.Generator) -> Tensor:
         """Noise for sampling, [*rows, noise]."""
         uniform = torch.rand(*rows, self.noise, generator=generator, device=generator.device)
         return self._quantile(uniform.clamp_(1e-10, 1 - 6e-8))
@@ -44,10 +44,10 @@ class Head(nn.Module):
         raise NotImplementedError
 
     def mode(self, outputs: Tensor) -> Tensor:
-        """The likeliest actions."""
+        """The deterministic actions."""
         raise NotImplementedError
 
-    def judge(self, outputs: Tensor, actions: Tensor) -> Tensor:
+    def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:
         """Log-probabilities of actions, [batch]."""
         raise NotImplementedError
 
@@ -55,12 +55,12 @@ class Head(nn.Module):
         """How random the choice is, on average over the batch."""
         raise NotImplementedError
 
-    def slopes(self, outputs: Tensor, part: dict[str, Tensor], loss: Loss) -> tuple[Tensor, Terms] | None:
-        """PPO's loss by hand, on a CPU: its slopes at the outputs and its terms; None if only autograd can do it. A
+    def grads(self, outputs: Tensor, part: dict[str, Tensor], loss: Loss) -> tuple[Tensor, Terms] | None:
+        """PPO's loss by hand, on a CPU: its grads at the outputs and its terms; None if only autograd can do it. A
         head with parameters of its own fills their gradients. For use under `torch.no_grad`."""
         return None
 
-    def forbid(self, outputs: Tensor, mask: Tensor) -> Tensor:
+    def apply_mask(self, outputs: Tensor, mask: Tensor) -> Tensor:
         """Outputs under which masked actions are never taken."""
         raise OptionError(f"action masks need discrete actions; these are {type(self).__name__.lower()}")
 
@@ -69,11 +69,11 @@ class Head(nn.Module):
         return actions
 
 
-def _choice_slopes(outputs: Tensor, sizes: np.ndarray, part: dict[str, Tensor], loss: Loss) -> tuple[Tensor, Terms]:
-    slopes = torch.empty_like(outputs)
+def _categorical_grads(outputs: Tensor, sizes: np.ndarray, part: dict[str, Tensor], loss: Loss) -> tuple[Tensor, Terms]:
+    grads = torch.empty_like(outputs)
     actions = part["actions"].reshape(len(outputs), -1)
-    arrays = (x.numpy() for x in (actions, part["logs"], part["advantages"]))
-    return slopes, choice_slopes(outputs.numpy(), sizes, *arrays, *loss, slopes.numpy())
+    arrays = (x.numpy() for x in (actions, part["log_probs"], part["advantages"]))
+    return grads, categorical_grads(outputs.numpy(), sizes, *arrays, *loss, grads.numpy())
 
 
 class CategoricalHead(Head):
@@ -90,16 +90,16 @@ class CategoricalHead(Head):
     def mode(self, outputs: Tensor) -> Tensor:
         return outputs.argmax(-1)
 
-    def judge(self, outputs: Tensor, actions: Tensor) -> Tensor:
+    def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:
         return torch.log_softmax(outputs, -1).gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
     def entropy(self, outputs: Tensor) -> Tensor:
         return _categorical_entropy(outputs)
 
-    def slopes(self, outputs: Tensor, part: dict[str, Tensor], loss: Loss) -> tuple[Tensor, Terms]:
-        return _choice_slopes(outputs, np.array([self.outputs]), part, loss)
+    def grads(self, outputs: Tensor, part: dict[str, Tensor], loss: Loss) -> tuple[Tensor, Terms]:
+        return _categorical_grads(outputs, np.array([self.outputs]), part, loss)
 
-    def forbid(self, outputs: Tensor, mask: Tensor) -> Tensor:
+    def apply_mask(self, outputs: Tensor, mask: Tensor) -> Tensor:
         return outputs.masked_fill(~mask.reshape(outputs.shape), FORBIDDEN)
 
     def to_env(self, actions: Tensor) -> Tensor:
@@ -125,19 +125,19 @@ class MultiCategoricalHead(Head):
         choices = [part.argmax(-1) for part in outputs.split(self.sizes, -1)]
         return torch.stack(choices, -1).reshape(-1, *self.shape)
 
-    def judge(self, outputs: Tensor, actions: Tensor) -> Tensor:
+    def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:
         columns = actions.reshape(len(actions), -1)
-        logs = [torch.log_softmax(part, -1) for part in outputs.split(self.sizes, -1)]
-        taken = [part.gather(-1, columns[:, k : k + 1]) for k, part in enumerate(logs)]
+        log_probs = [torch.log_softmax(part, -1) for part in outputs.split(self.sizes, -1)]
+        taken = [part.gather(-1, columns[:, k : k + 1]) for k, part in enumerate(log_probs)]
         return torch.cat(taken, -1).sum(-1)
 
     def entropy(self, outputs: Tensor) -> Tensor:
         return torch.stack([_categorical_entropy(part) for part in outputs.split(self.sizes, -1)]).sum()
 
-    def slopes(self, outputs: Tensor, part: dict[str, Tensor], loss: Loss) -> tuple[Tensor, Terms]:
-        return _choice_slopes(outputs, np.array(self.sizes), part, loss)
+    def grads(self, outputs: Tensor, part: dict[str, Tensor], loss: Loss) -> tuple[Tensor, Terms]:
+        return _categorical_grads(outputs, np.array(self.sizes), part, loss)
 
-    def forbid(self, outputs: Tensor, mask: Tensor) -> Tensor:
+    def apply_mask(self, outputs: Tensor, mask: Tensor) -> Tensor:
         return outputs.masked_fill(~mask.reshape(outputs.shape), FORBIDDEN)
 
     def to_env(self, actions: Tensor) -> Tensor:
@@ -162,7 +162,7 @@ class BernoulliHead(Head):
     def mode(self, outputs: Tensor) -> Tensor:
         return (outputs > 0).long().reshape(-1, *self.shape)
 
-    def judge(self, outputs: Tensor, actions: Tensor) -> Tensor:
+    def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:
         signs = actions.reshape(outputs.shape) * 2 - 1
         return functional.logsigmoid(outputs * signs).sum(-1)
 
@@ -190,7 +190,7 @@ class GaussianHead(Head):
         self.register_buffer("low", torch.as_tensor(space.low, dtype=torch.float32), persistent=False)
         self.register_buffer("high", torch.as_tensor(space.high, dtype=torch.float32), persistent=False)
 
-    def draw(self, *rows: int, generator: torch.Generator) -> Tensor:
+    def sample_noise(self, *rows: int, generator: torch.Generator) -> Tensor:
         return torch.randn(*rows, self.noise, generator=generator, device=generator.device)
 
     def sample(self, outputs: Tensor, noise: Tensor) -> Tensor:
@@ -199,27 +199,27 @@ class GaussianHead(Head):
     def mode(self, outputs: Tensor) -> Tensor:
         return outputs.reshape(-1, *self.shape)
 
-    def judge(self, outputs: Tensor, actions: Tensor) -> Tensor:
+    def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:
         distance = (actions.reshape(outputs.shape) - outputs) * (-self.log_std).exp()
         return -0.5 * distance.square().sum(-1) - (self.log_std.sum() + 0.5 * math.log(2 * math.pi) * self.outputs)
 
     def entropy(self, outputs: Tensor) -> Tensor:
         return self.log_std.sum() + 0.5 * math.log(2 * math.pi * math.e) * self.outputs
 
-    def slopes(self, outputs: Tensor, part: dict[str, Tensor], loss: Loss) -> tuple[Tensor, Terms]:
-        slopes = torch.empty_like(outputs)
+    def grads(self, outputs: Tensor, part: dict[str, Tensor], loss: Loss) -> tuple[Tensor, Terms]:
+        grads = torch.empty_like(outputs)
         actions = part["actions"].reshape(outputs.shape)
-        arrays = (x.detach().numpy() for x in (outputs, self.log_std, actions, part["logs"], part["advantages"]))
+        arrays = (x.detach().numpy() for x in (outputs, self.log_std, actions, part["log_probs"], part["advantages"]))
         assert self.log_std.grad is not None
-        return slopes, gaussian_slopes(*arrays, *loss, slopes.numpy(), self.log_std.grad.numpy())
+        return grads, gaussian_grads(*arrays, *loss, grads.numpy(), self.log_std.grad.numpy())
 
     def to_env(self, actions: Tensor) -> Tensor:
         return torch.minimum(torch.maximum(actions, self.low), self.high)
 
 
 def _categorical_entropy(logits: Tensor) -> Tensor:
-    logs = torch.log_softmax(logits, -1)
-    return -(logs.exp() * logs).sum(-1).mean()
+    log_probs = torch.log_softmax(logits, -1)
+    return -(log_probs.exp() * log_probs).sum(-1).mean()
 
 
 def head_for(space: spaces.Space, log_std: float) -> Head:

@@ -59,17 +59,17 @@ class Learner(ABC):
         self.generator = torch.Generator(device).manual_seed(seed)
 
     @property
-    def horizon(self) -> int:
+    def steps_until_update(self) -> int:
         """How many steps each env can make before training should look up."""
         return 64
 
     @property
-    def unlearned(self) -> int:
+    def steps_since_update(self) -> int:
         """Steps that have been recorded and will be forgotten after the next update (on-policy learners)."""
         return 0
 
     @property
-    def resizable(self) -> bool:
+    def can_resize(self) -> bool:
         """Whether `resize` would lose nothing now."""
         return True
 
@@ -93,10 +93,10 @@ class Learner(ABC):
         before, self.options = self.options, self.options.adjusted(changes)
         if self.options.threads not in (None, before.threads):
             torch.set_num_threads(self.options.threads)
-        self._adjusted()
+        self._options_changed()
 
     @abstractmethod
-    def _adjusted(self) -> None:
+    def _options_changed(self) -> None:
         """The options are others than before: pass them on to whoever keeps one."""
 
     @abstractmethod
@@ -117,7 +117,7 @@ class Learner(ABC):
         """What the envs in `rows` answered to the actions of the last `explore`."""
 
     @abstractmethod
-    def forget(self, rows: slice) -> None:
+    def reset_envs(self, rows: slice) -> None:
         """The envs in `rows` were reset from outside, in the middle of their episodes: what is unfinished is void."""
 
     @abstractmethod
@@ -126,7 +126,7 @@ class Learner(ABC):
 
     @abstractmethod
     def update(self) -> dict[str, float]:
-        """Learn; returns figures to be shown."""
+        """Learn; returns metrics to be shown."""
 
     @abstractmethod
     def workload(self) -> Callable[[], None]:
@@ -181,6 +181,6 @@ def scheduled(value: float, schedule: str, progress: float) -> float:
     return value * (1.0 - min(progress, 1.0)) if schedule == "linear" else value
 
 
-def means(figures: dict[str, list[Tensor]]) -> dict[str, float]:
-    """Averages of figures that were gathered without waiting for them."""
-    return {name: float(torch.stack(values).mean()) for name, values in figures.items() if values}
+def means(metrics: dict[str, list[Tensor]]) -> dict[str, float]:
+    """Averages of metrics that were gathered without waiting for them."""
+    return {name: float(torch.stack(values).mean()) for name, values in metrics.items() if values}

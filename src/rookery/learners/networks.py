@@ -24,13 +24,13 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": functional.silu,
 }
 aten = torch.ops.aten
-# The slope at what went into an activation, from the slope at what came out, what went in, and what came out.
-SLOPES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
-    "tanh": lambda slope, before, after: aten.tanh_backward(slope, after),
-    "relu": lambda slope, before, after: aten.threshold_backward(slope, after, 0.0),
-    "elu": lambda slope, before, after: aten.elu_backward(slope, 1.0, 1.0, 1.0, True, after),
-    "gelu": lambda slope, before, after: aten.gelu_backward(slope, before),
-    "silu": lambda slope, before, after: aten.silu_backward(slope, before),
+# The grad at what went into an activation, from the grad at what came out, what went in, and what came out.
+ACTIVATION_GRADS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "tanh": lambda grad, before, after: aten.tanh_backward(grad, after),
+    "relu": lambda grad, before, after: aten.threshold_backward(grad, after, 0.0),
+    "elu": lambda grad, before, after: aten.elu_backward(grad, 1.0, 1.0, 1.0, True, after),
+    "gelu": lambda grad, before, after: aten.gelu_backward(grad, before),
+    "silu": lambda grad, before, after: aten.silu_backward(grad, before),
 }
 Pass = tuple[Tensor, Tensor, Tensor]  # of one layer: what came in, what it made of it, and that activated
 
@@ -92,19 +92,19 @@ class MLP(nn.Module):
         """What `perceptron` calls its activation, if it knows it."""
         return KINDS.get(self.kind)
 
-    def by_hand(self) -> FusedMLP:
+    def fused(self) -> FusedMLP:
         """Its gradient written out, for a CPU. To be asked for once its parameters lie where they will stay."""
         return FusedMLP(self._parameters_of_layers, KINDS[self.kind])
 
-    def still(self) -> PackedMLP:
+    def packed(self) -> PackedMLP:
         """As it is now, to act with on a CPU."""
         return PackedMLP(self._parameters_of_layers, KINDS[self.kind])
 
 
-def fill(weight: Tensor, bias: Tensor, inputs: Tensor, slope: Tensor) -> None:
+def fill(weight: Tensor, bias: Tensor, inputs: Tensor, grad: Tensor) -> None:
     """The gradients of a linear layer."""
-    torch.mm(slope.t(), inputs, out=weight.grad)
-    torch.sum(slope, 0, out=bias.grad)
+    torch.mm(grad.t(), inputs, out=weight.grad)
+    torch.sum(grad, 0, out=bias.grad)
 
 
 class Encoder(nn.Module):
@@ -119,12 +119,12 @@ class Encoder(nn.Module):
         self.images = nn.ModuleDict(images)
         width = sum(leaves[k].width for k in self.vectors)
         self.norm = RunningNorm(width) if normalise and width else None
-        self.as_they_are = len(leaves) == 1 and leaves[0].shape == (width,) and self.norm is None
+        self.is_identity = len(leaves) == 1 and leaves[0].shape == (width,) and self.norm is None
         self.width = width + sum(leaf.width for _, leaf in self.choices) + sum(net.features for net in images.values())
 
     def forward(self, leaves: Sequence[Tensor]) -> Tensor:
         """Features [batch, width]."""
-        if self.as_they_are:
+        if self.is_identity:
             return leaves[0]
         parts = []
         if self.vectors:
@@ -139,14 +139,14 @@ class Encoder(nn.Module):
         flat = [leaves[k].flatten(1) if leaves[k].ndim > 1 else leaves[k].unsqueeze(1) for k in self.vectors]
         return flat[0] if len(flat) == 1 else torch.cat(flat, -1)
 
-    def observe(self, leaves: Sequence[Tensor]) -> None:
+    def update_normalisers(self, leaves: Sequence[Tensor]) -> None:
         """Let the normalisers see a batch."""
         if self.norm is not None:
             self.norm.update(self.vector(leaves))
         for k, net in self.images.items():
-            net.observe(leaves[int(k)])  # type: ignore[operator]
+            net.update_normalisers(leaves[int(k)])  # type: ignore[operator]
 
-    def normalise_like(self, other: Encoder) -> None:
+    def share_normalisers(self, other: Encoder) -> None:
         """Use the statistics of another encoder of the same leaves, now and as they go on."""
         self.norm = other.norm
         for mine, its in zip(self.images.values(), other.images.values(), strict=True):
@@ -205,14 +205,14 @@ class ImageNet(nn.Module):
             planes = self.norm(planes.flatten(1)).view(planes.shape)
         return self.project(self.convolutions(planes))
 
-    def observe(self, images: Tensor) -> None:
+    def update_normalisers(self, images: Tensor) -> None:
         """Let the normaliser see a batch."""
         if self.norm is not None:
             for some in images.split(IMAGES_AT_ONCE):
                 self.norm.update(self.planes(some).flatten(1))
 
 
-class Twins(nn.Module):
+class EnsembleMLP(nn.Module):
     """Two perceptrons with one output each as a single net: weights [2, inputs, outputs], one product a layer."""
 
     def __init__(self, inputs: int, hidden: Sequence[int], activation: str) -> None:
@@ -233,7 +233,7 @@ class Twins(nn.Module):
         return torch.baddbmm(bias, values, weight).squeeze(-1)
 
 
-def over(module: nn.Module, flat: Tensor) -> nn.Module:
+def with_params_from(module: nn.Module, flat: Tensor) -> nn.Module:
     """A copy of a module that takes its parameters, without gradients, from one vector: the very vector that trains the
     module, to look through it, or a clone of that, to follow it slowly."""
     twin, start = copy.deepcopy(module), 0

@@ -68,7 +68,7 @@ class ReturnScale(nn.Module):
         self.register_buffer("running", torch.zeros(num_envs))
 
     @torch.no_grad()
-    def follow(self, rewards: Tensor, ended: Tensor) -> None:
+    def update(self, rewards: Tensor, ended: Tensor) -> None:
         """Take rewards [steps, envs] into account; `ended` says where episodes ended."""
         returns = torch.empty_like(rewards)
         for step in range(len(rewards)):

@@ -27,10 +27,10 @@ from rookery.learners.networks import Encoder
 from rookery.learners.normalize import ReturnScale
 from rookery.learners.observations import split, stack
 from rookery.learners.options import DQNOptions, SACOptions
-from rookery.learners.replay import Pending, Replay, ReplayBatch, check_capacity
+from rookery.learners.replay import NStepBuffer, ReplayBatch, ReplayBuffer, check_capacity
 
-Figures = defaultdict[str, list[Tensor]]
-SHOW_EVERY = 32  # updates averaged in the figures shown: looking at them after each one would cost more than 1 % of it
+Metrics = defaultdict[str, list[Tensor]]
+SHOW_EVERY = 32  # updates averaged in the metrics shown: looking at them after each one would cost more than 1 % of it
 
 
 class OffPolicyPolicy(Policy):
@@ -62,13 +62,13 @@ class OffPolicy(Learner):
         """`action` is an example of one, as it is stored."""
         super().__init__(policy, observation_space, action_space, options, num_envs, seed, device)
         check_capacity(options.buffer_size, num_envs, options.n_step)
-        self.replay = Replay(self.leaves, action, options.buffer_size, device)
-        self.pending = Pending(self.leaves, action, options.n_step, options.gamma, num_envs, device)
+        self.replay = ReplayBuffer(self.leaves, action, options.buffer_size, device)
+        self.n_step_buffer = NStepBuffer(self.leaves, action, options.n_step, options.gamma, num_envs, device)
         self.scale = ReturnScale(num_envs, options.gamma).to(device) if options.normalise_rewards else None
-        self.steps, self.debt = 0, 0.0
+        self.steps, self.updates_due = 0, 0.0
         self.learn_from = options.start_steps
         self.refill = 1  # transitions that must be there before any is learned from
-        self._figures: Figures = defaultdict(list)
+        self._metrics: Metrics = defaultdict(list)
         self._shown: dict[str, float] = {}
         self._unshown = 0
 
@@ -77,16 +77,16 @@ class OffPolicy(Learner):
     def record(self, rows: slice, answer: StepBatch) -> None:
         rewards, terminated, truncated = answer.rewards, answer.terminated, answer.truncated
         leaves = split(self.leaves, answer.observations, self.device)
-        self.policy.encoder.observe(leaves)
+        self.policy.encoder.update_normalisers(leaves)
         if self.scale is not None:
             self._follow(self.scale, rows, rewards, terminated | truncated)
-        complete = self.pending.answer(rows, rewards, terminated, truncated)
+        complete = self.n_step_buffer.complete(rows, rewards, terminated, truncated)
         if len(complete[0]):
             following = self._next_leaves(leaves, answer.finals)
-            self._added(self.replay.add(self.pending, complete, following, self._next_masks(answer)))
+            self._added(self.replay.add(self.n_step_buffer, complete, following, self._next_masks(answer)))
         self.steps += len(rewards)
         if self.replay.size >= self.refill:
-            self.debt += self.options.updates_per_step * self._counted(len(rewards))
+            self.updates_due += self.options.updates_per_step * self._counted(len(rewards))
 
     def _counted(self, steps: int) -> float:
         """How much of what was just recorded asks for updates."""
@@ -114,8 +114,8 @@ class OffPolicy(Learner):
         scale.statistics.update(returns.unsqueeze(-1))
         returns.masked_fill_(torch.from_numpy(ended).to(self.device), 0.0)
 
-    def forget(self, rows: slice) -> None:
-        self.pending.forget(rows)
+    def reset_envs(self, rows: slice) -> None:
+        self.n_step_buffer.clear(rows)
 
     @property
     def update_rows(self) -> int:
@@ -124,22 +124,22 @@ class OffPolicy(Learner):
     # --- learning -----------------------------------------------------------------------------------------------
 
     def ready(self) -> bool:
-        return self.debt >= 1.0
+        return self.updates_due >= 1.0
 
     def update(self) -> dict[str, float]:
         for adam in self.adams:
             adam.learning_rate = self.learning_rate
-        while self.debt >= 1.0:
-            self._learn(self._figures)
-            self.debt -= 1.0
+        while self.updates_due >= 1.0:
+            self._train_step(self._metrics)
+            self.updates_due -= 1.0
             self.updates += 1
             self._unshown += 1
         if self._unshown >= SHOW_EVERY or not self._shown:
-            self._shown, self._figures, self._unshown = means(self._figures), defaultdict(list), 0
+            self._shown, self._metrics, self._unshown = means(self._metrics), defaultdict(list), 0
         return self._shown
 
     @abstractmethod
-    def _learn(self, figures: Figures) -> None:
+    def _train_step(self, metrics: Metrics) -> None:
         """One update."""
 
     def _rewards(self, batch: ReplayBatch) -> Tensor:
@@ -151,21 +151,21 @@ class OffPolicy(Learner):
     def clear_replay(self) -> None:
         """Learning waits until there is enough for one batch again; no actions are random because of it."""
         self.replay.clear()
-        self.pending.forget(slice(0, self.num_envs))
-        self.debt = 0.0
+        self.n_step_buffer.clear(slice(0, self.num_envs))
+        self.updates_due = 0.0
         self.refill = min(self.options.batch_size, self.replay.capacity)
 
-    def _adjusted(self) -> None:
+    def _options_changed(self) -> None:
         """A new gamma holds for transitions that are completed from now on; those in the buffer keep theirs."""
-        self.pending.gamma = self.options.gamma
+        self.n_step_buffer.gamma = self.options.gamma
         if self.scale is not None:
             self.scale.gamma = self.options.gamma
 
     # --- going on later -----------------------------------------------------------------------------------------
 
     def resize(self, num_envs: int) -> None:
-        check_capacity(self.replay.capacity, num_envs, self.pending.n_step)
-        self.pending.resize(num_envs)
+        check_capacity(self.replay.capacity, num_envs, self.n_step_buffer.n_step)
+        self.n_step_buffer.resize(num_envs)
         if self.scale is not None:
             self.scale.resize(num_envs)
         self.num_envs = num_envs
@@ -174,27 +174,27 @@ class OffPolicy(Learner):
         kept = {"replay": self.replay.state()} if replay else {}
         return kept | {
             "policy": module_state(self.policy),
-            "pending": self.pending.state(),
+            "pending": self.n_step_buffer.state(),
             "scale": module_state(self.scale) if self.scale is not None else {},
             "generator": generator_state(self.generator),
             "steps": self.steps,
             "learn_from": self.learn_from,
             "refill": self.refill,
-            "debt": self.debt,
+            "debt": self.updates_due,
             "updates": self.updates,
         }
 
     def load(self, state: Tree) -> None:
         load_module(self.policy, state["policy"])
-        self.pending.load(state["pending"])
+        self.n_step_buffer.load(state["pending"])
         if self.scale is not None:
             load_module(self.scale, state["scale"])
         load_generator(self.generator, state["generator"])
         self.steps, self.learn_from = state["steps"], state["learn_from"]
         self.refill = state.get("refill", 1)
-        self.debt, self.updates = state["debt"], state["updates"]
+        self.updates_due, self.updates = state["debt"], state["updates"]
         if "replay" in state:
             self.replay.load(state["replay"])
         else:  # with nothing to learn from, gather first, as at the start
             self.replay.clear()
-            self.learn_from, self.debt = max(self.learn_from, self.steps + self.options.start_steps), 0.0
+            self.learn_from, self.updates_due = max(self.learn_from, self.steps + self.options.start_steps), 0.0

@@ -20,7 +20,7 @@ from rookery.errors import CheckpointError
 from rookery.learners.agent import Policy, make_leaves
 from rookery.learners.fast.gae import advantages
 from rookery.learners.fast.perceptron import PackedMLP
-from rookery.learners.fast.ppo_loss import Terms, value_slopes
+from rookery.learners.fast.ppo_loss import Terms, value_grads
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.heads import CategoricalHead, Head, head_for
 from rookery.learners.learner import (
@@ -42,7 +42,7 @@ from rookery.learners.options import PPOOptions
 from rookery.learners.rollout import Rollout
 
 FEW_ROWS = 64  # up to which a single compiled pass acts quicker than a few products
-FIGURES = ("kl", "policy", "value", "entropy", "gradient")
+METRICS = ("kl", "policy", "value", "entropy", "gradient")
 
 
 class ActorCritic(Policy):
@@ -64,18 +64,18 @@ class ActorCritic(Policy):
         encoded = self.encoder.forward(leaves)  # not called as a module: that would take longer than it does
         return encoded if self.core is None else self.core(encoded, memory)
 
-    def decide(
+    def act(
         self, leaves: list[Tensor], mask: Tensor | None, noise: Tensor | None, memory: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         features = self.features(leaves, memory)
         outputs = self.actor(features)
         if mask is not None:
-            outputs = self.head.forbid(outputs, mask)
+            outputs = self.head.apply_mask(outputs, mask)
         actions = self.head.mode(outputs) if noise is None else self.head.sample(outputs, noise)
         return self.head.to_env(actions), features if self.core else None
 
-    def draw(self, rows: int, generator: torch.Generator) -> Tensor:
-        return self.head.draw(rows, generator=generator)
+    def sample_noise(self, rows: int, generator: torch.Generator) -> Tensor:
+        return self.head.sample_noise(rows, generator=generator)
 
 
 class PPO(Learner):
@@ -100,12 +100,12 @@ class PPO(Learner):
         self.head = policy.head
         self.adam = FlatAdam(policy.parameters(), options.learning_rate, eps=1e-5)
         self.scale = ReturnScale(num_envs, options.gamma).to(device) if options.normalise_rewards else None
-        self._by_hand = self._can_be_written_out()
-        if self._by_hand:
-            self._actor, self._critic = policy.actor.by_hand(), policy.critic.by_hand()
-        plain = policy.encoder.as_they_are and isinstance(self.head, CategoricalHead)
-        self.quick = self._by_hand and plain  # whether acting needs no tensors
-        self._still: PackedMLP | None = None  # the actor of this rollout
+        self._fused = self._can_be_written_out()
+        if self._fused:
+            self._actor, self._critic = policy.actor.fused(), policy.critic.fused()
+        plain = policy.encoder.is_identity and isinstance(self.head, CategoricalHead)
+        self.quick = self._fused and plain  # whether acting needs no tensors
+        self._packed: PackedMLP | None = None  # the actor of this rollout
         self.memory = torch.zeros(num_envs, policy.memory_size, device=device)
         self.rollout = self._new_rollout()
 
@@ -113,7 +113,7 @@ class PPO(Learner):
         """Whether both nets are perceptrons on a CPU, with nothing before them that learns."""
         policy = self.policy
         plain = policy.core is None and not policy.encoder.images and self.device.type == "cpu"
-        return plain and policy.actor.compiled_kind is not None and type(self.head).slopes is not Head.slopes
+        return plain and policy.actor.compiled_kind is not None and type(self.head).grads is not Head.grads
 
     def _new_rollout(self) -> Rollout:
         return Rollout(
@@ -131,60 +131,60 @@ class PPO(Learner):
     def begin_rollout(self) -> int:
         """Draw the noise of a new rollout, if one is to begin; returns how many steps the present one has."""
         if self.rollout.noise is None:
-            noise = self.head.draw(self.rollout.length, self.num_envs, generator=self.generator)
+            noise = self.head.sample_noise(self.rollout.length, self.num_envs, generator=self.generator)
             self.rollout.begin(noise, self.memory)
-            self._still = None
-        return self.rollout.clock(slice(0, None))
+            self._packed = None
+        return self.rollout.steps_made(slice(0, None))
 
     def net_arrays(self) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
         """The actor of this rollout and its noise, for a compiled loop."""
-        still = self._still_actor()
-        return still.sizes, still.packed, still.kind, self.rollout.noise_array
+        packed = self._packed_actor()
+        return packed.sizes, packed.packed, packed.kind, self.rollout.noise_array
 
-    def _still_actor(self) -> PackedMLP:
-        if self._still is None:
-            self._still = self.policy.actor.still()
-        return self._still
+    def _packed_actor(self) -> PackedMLP:
+        if self._packed is None:
+            self._packed = self.policy.actor.packed()
+        return self._packed
 
     def _explore_quickly(self, observations: np.ndarray, rows: slice) -> np.ndarray:
         """The same for plain vectors and one choice on a CPU, with hardly a tensor: 18 us instead of 45 for 8 envs."""
         rollout, features = self.rollout, np.ascontiguousarray(observations, np.float32)
-        t, outputs = rollout.clock(rows), self._act_by_hand(features)
+        t, outputs = rollout.steps_made(rows), self._act_fused(features)
         actions = (outputs + rollout.noise_array[t, rows]).argmax(1)
-        rollout.keep_arrays(t, rows, features, outputs, actions)
+        rollout.store_arrays(t, rows, features, outputs, actions)
         return actions + self.head.start  # type: ignore[operator]
 
     @torch.no_grad()
-    def _act_by_hand(self, features: np.ndarray) -> np.ndarray:
+    def _act_fused(self, features: np.ndarray) -> np.ndarray:
         if len(features) > FEW_ROWS:
-            return self._actor.trace(torch.from_numpy(features)).numpy()
-        return self._still_actor()(features)
+            return self._actor.forward(torch.from_numpy(features)).numpy()
+        return self._packed_actor()(features)
 
     @torch.no_grad()
     def _explore(self, observations: Any, rows: slice, mask: np.ndarray | None) -> np.ndarray:
         rollout = self.rollout
-        t, noise = rollout.clock(rows), rollout.noise
+        t, noise = rollout.steps_made(rows), rollout.noise
         assert noise is not None
         leaves = split(self.leaves, observations, self.device)
         features = self.policy.features(leaves, self.memory[rows] if self.policy.memory_size else None)
         outputs = self.policy.actor(features)
         if mask is not None:
             self.agent.check_mask(mask, len(outputs))
-            allowed = rollout.keep_mask(t, rows, mask)
-            outputs = self.head.forbid(outputs, allowed)
+            allowed = rollout.store_mask(t, rows, mask)
+            outputs = self.head.apply_mask(outputs, allowed)
         actions = self.head.sample(outputs, noise[t, rows])
         if self.policy.core is not None:
             self.memory[rows] = features
-        rollout.keep(t, rows, leaves, outputs, actions, features)
+        rollout.store(t, rows, leaves, outputs, actions, features)
         return self.head.to_env(actions).cpu().numpy()
 
     def record(self, rows: slice, answer: StepBatch) -> None:
         observations, rewards, terminated, truncated, finals, _ = answer
-        self.rollout.answer(rows, rewards, terminated, truncated, self._truncated(finals, terminated))
+        self.rollout.store_outcome(rows, rewards, terminated, truncated, self._truncated(finals, terminated))
         if self.policy.core is not None and finals:
             self.memory[rows.start + torch.as_tensor(finals[0])] = 0.0
-        if self.rollout.clock(rows) == self.rollout.length:
-            self.rollout.keep_last(rows, split(self.leaves, observations, self.device))
+        if self.rollout.steps_made(rows) == self.rollout.length:
+            self.rollout.store_last(rows, split(self.leaves, observations, self.device))
 
     def _truncated(self, finals: Finals | None, terminated: np.ndarray) -> tuple[np.ndarray, list[Tensor]] | None:
         """Those of the episodes' last observations that the critic will be asked about: nothing comes after a
@@ -196,7 +196,7 @@ class PPO(Learner):
             return None
         return finals[0][cut], stack(self.leaves, [finals[1][k] for k in np.flatnonzero(cut)], self.device)
 
-    def forget(self, rows: slice) -> None:
+    def reset_envs(self, rows: slice) -> None:
         """A rollout is one piece: it begins anew for all envs."""
         self.memory[rows] = 0.0
         self.rollout.clear()
@@ -205,15 +205,15 @@ class PPO(Learner):
         return self.rollout.full
 
     @property
-    def horizon(self) -> int:
-        return self.rollout.length - self.rollout.clock(slice(0, None))
+    def steps_until_update(self) -> int:
+        return self.rollout.length - self.rollout.steps_made(slice(0, None))
 
     @property
-    def unlearned(self) -> int:
-        return self.rollout.answered
+    def steps_since_update(self) -> int:
+        return self.rollout.recorded
 
     @property
-    def resizable(self) -> bool:
+    def can_resize(self) -> bool:
         return self.rollout.noise is None
 
     # --- learning -----------------------------------------------------------------------------------------------
@@ -222,19 +222,19 @@ class PPO(Learner):
         self.adam.learning_rate = self.learning_rate
         samples = self._judge_rollout()
         clip = scheduled(self.options.clip, self.options.clip_schedule, self.progress)
-        improve = self._improve_by_hand if self._by_hand else self._improve
-        figures: list[Tensor] = []  # of the last minibatch of each epoch
+        improve = self._train_step_fused if self._fused else self._train_step
+        metrics: list[Tensor] = []  # of the last minibatch of each epoch
         for _ in range(self.options.epochs):
             for part in self._minibatches(samples):
                 latest = improve(part, clip)
-            figures.append(latest)
+            metrics.append(latest)
             # One look at the divergence per epoch, since looking waits for the device.
             if self.options.target_kl is not None and float(latest[0]) > self.options.target_kl:
                 break
-        self.policy.encoder.observe([leaf.flatten(0, 1) for leaf in self.rollout.observations])
+        self.policy.encoder.update_normalisers([leaf.flatten(0, 1) for leaf in self.rollout.observations])
         self.rollout.clear()
         self.updates += 1
-        return dict(zip(FIGURES, torch.stack(figures).mean(0).tolist(), strict=True))
+        return dict(zip(METRICS, torch.stack(metrics).mean(0).tolist(), strict=True))
 
     @torch.no_grad()
     def _judge_rollout(self) -> dict[str, Tensor]:
@@ -248,16 +248,16 @@ class PPO(Learner):
             next_values[t, places] = self.policy.critic(self.policy.features(leaves, memory)).squeeze(-1)
         rewards = rollout.rewards
         if self.scale is not None:
-            self.scale.follow(rewards, rollout.ended)
+            self.scale.update(rewards, rollout.ended)
             rewards = self.scale.scale(rewards)
-        gain = np.empty((rollout.length, self.num_envs), np.float32)
+        advantage = np.empty((rollout.length, self.num_envs), np.float32)
         arrays = (x.cpu().numpy() for x in (rewards, values, next_values, rollout.terminated, rollout.ended))
-        advantages(*arrays, options.gamma, options.gae_lambda, gain)
+        advantages(*arrays, options.gamma, options.gae_lambda, advantage)
         outputs = rollout.outputs.flatten(0, 1)
-        logs = self.head.judge(outputs, rollout.actions.flatten(0, 1))
-        advantage = torch.from_numpy(gain).to(self.device)
+        log_probs = self.head.log_prob(outputs, rollout.actions.flatten(0, 1))
+        advantage = torch.from_numpy(advantage).to(self.device)
         return {
-            "logs": logs.reshape(values.shape),
+            "log_probs": log_probs.reshape(values.shape),
             "advantages": advantage,
             "values": values,
             "returns": advantage + values,
@@ -274,7 +274,7 @@ class PPO(Learner):
         return torch.cat(judged).reshape(rollout.length, -1)
 
     def _critic_of(self, features: Tensor) -> Tensor:
-        return self._critic.trace(features).clone() if self._by_hand else self.policy.critic(features)
+        return self._critic.forward(features).clone() if self._fused else self.policy.critic(features)
 
     @property
     def minibatches(self) -> int:
@@ -314,61 +314,61 @@ class PPO(Learner):
             remembered.append(memory)
         return torch.cat(remembered)
 
-    def _improve(self, part: dict[str, Tensor], clip: float) -> Tensor:
-        """One step down the loss of a minibatch; returns what is shown of it, in the order of FIGURES."""
-        loss, (moved, policy_loss, value_loss, entropy) = self._loss(part, clip)
-        length = self.adam.step(loss, self.options.max_grad_norm)
+    def _train_step(self, part: dict[str, Tensor], clip: float) -> Tensor:
+        """One step down the loss of a minibatch; returns what is shown of it, in the order of METRICS."""
+        loss, (log_ratio, policy_loss, value_loss, entropy) = self._loss(part, clip)
+        length = self.adam.minimize(loss, self.options.max_grad_norm)
         with torch.no_grad():
-            return torch.stack([(moved.exp() - 1 - moved).mean(), policy_loss, value_loss, entropy, length])
+            return torch.stack([(log_ratio.exp() - 1 - log_ratio).mean(), policy_loss, value_loss, entropy, length])
 
     def _loss(self, part: dict[str, Tensor], clip: float) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor, Tensor]]:
-        """What is to become smaller, and what it is made of: how far log-probabilities moved, the losses, entropy."""
+        """What is to become smaller, and what it is made of: the log-ratios, both losses and the entropy."""
         features = self._features(part)
         if self.policy.core is not None:
             part = {name: value.flatten(0, 1) for name, value in part.items() if name != "memory"}
         outputs = self.policy.actor(features)
         if "masks" in part:
-            outputs = self.head.forbid(outputs, part["masks"])
-        moved = self.head.judge(outputs, part["actions"]) - part["logs"]
-        policy_loss = self._policy_loss(moved.exp(), part["advantages"], clip)
+            outputs = self.head.apply_mask(outputs, part["masks"])
+        log_ratio = self.head.log_prob(outputs, part["actions"]) - part["log_probs"]
+        policy_loss = self._policy_loss(log_ratio.exp(), part["advantages"], clip)
         value_loss = self._value_loss(self.policy.critic(features).squeeze(-1), part)
         entropy = self.head.entropy(outputs)
         loss = policy_loss + self.options.value_weight * value_loss - self.options.entropy * entropy
-        return loss, (moved, policy_loss, value_loss, entropy)
+        return loss, (log_ratio, policy_loss, value_loss, entropy)
 
-    def _improve_by_hand(self, part: dict[str, Tensor], clip: float) -> Tensor:
+    def _train_step_fused(self, part: dict[str, Tensor], clip: float) -> Tensor:
         """The same step for perceptrons on a CPU, with the gradient written out: three times as fast at 256 rows."""
         with torch.no_grad():
             features = self._features(part)
-        value_loss = self._pull_critic(features, part)
-        kl, policy_loss, entropy = self._pull_actor(features, part, clip)
-        length = self.adam.descend(self.options.max_grad_norm)
+        value_loss = self._backward_critic(features, part)
+        kl, policy_loss, entropy = self._backward_actor(features, part, clip)
+        length = self.adam.step(self.options.max_grad_norm)
         return torch.tensor([kl, policy_loss, value_loss, entropy, length])
 
     @torch.no_grad()
-    def _pull_actor(self, features: Tensor, part: dict[str, Tensor], clip: float) -> Terms:
-        outputs = self._actor.trace(features)
+    def _backward_actor(self, features: Tensor, part: dict[str, Tensor], clip: float) -> Terms:
+        outputs = self._actor.forward(features)
         if "masks" in part:
-            outputs = self.head.forbid(outputs, part["masks"])
+            outputs = self.head.apply_mask(outputs, part["masks"])
         loss = self.options.normalise_advantages, clip, self.options.entropy
-        slopes, terms = self.head.slopes(outputs, part, loss)  # type: ignore[misc]
-        self._actor.pull(slopes)
+        grads, terms = self.head.grads(outputs, part, loss)  # type: ignore[misc]
+        self._actor.backward(grads)
         return terms
 
     @torch.no_grad()
-    def _pull_critic(self, features: Tensor, part: dict[str, Tensor]) -> float:
-        values = self._critic.trace(features)
-        slopes = torch.empty_like(values)
+    def _backward_critic(self, features: Tensor, part: dict[str, Tensor]) -> float:
+        values = self._critic.forward(features)
+        grads = torch.empty_like(values)
         arrays = (x.numpy() for x in (values[:, 0], part["values"], part["returns"]))
         limit = math.inf if self.options.clip_values is None else self.options.clip_values
-        loss = value_slopes(*arrays, limit, self.options.value_weight, slopes.numpy()[:, 0])
-        self._critic.pull(slopes)
+        loss = value_grads(*arrays, limit, self.options.value_weight, grads.numpy()[:, 0])
+        self._critic.backward(grads)
         return loss
 
-    def _policy_loss(self, ratio: Tensor, gain: Tensor, clip: float) -> Tensor:
-        if self.options.normalise_advantages and len(gain) > 1:
-            gain = (gain - gain.mean()) / (gain.std() + 1e-8)
-        return -torch.min(gain * ratio, gain * ratio.clamp(1 - clip, 1 + clip)).mean()
+    def _policy_loss(self, ratio: Tensor, advantage: Tensor, clip: float) -> Tensor:
+        if self.options.normalise_advantages and len(advantage) > 1:
+            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        return -torch.min(advantage * ratio, advantage * ratio.clamp(1 - clip, 1 + clip)).mean()
 
     def _value_loss(self, values: Tensor, part: dict[str, Tensor]) -> Tensor:
         error = (values - part["returns"]).square()
@@ -391,23 +391,23 @@ class PPO(Learner):
             features = self.policy.features(leaves, memory)
             (self.policy.actor(features).mean() + self.policy.critic(features).mean()).backward()
 
-        def work_by_hand() -> None:
+        def work_fused() -> None:
             features, one = self.policy.features(leaves), torch.ones(rows)
             part = {
                 "actions": torch.zeros(rows, *self.head.shape, dtype=self.head.dtype),
-                **dict.fromkeys(("logs", "advantages", "values", "returns"), one),
+                **dict.fromkeys(("log_probs", "advantages", "values", "returns"), one),
             }
-            self._pull_critic(features, part)
-            self._pull_actor(features, part, 0.2)
+            self._backward_critic(features, part)
+            self._backward_actor(features, part, 0.2)
 
-        return work_by_hand if self._by_hand else work
+        return work_fused if self._fused else work
 
     # --- changing course ----------------------------------------------------------------------------------------
 
     def clear_replay(self) -> None:
         """There is none: what was gathered is forgotten after each update anyway."""
 
-    def _adjusted(self) -> None:
+    def _options_changed(self) -> None:
         if self.scale is not None:
             self.scale.gamma = self.options.gamma
 
@@ -434,7 +434,7 @@ class PPO(Learner):
 
     def load(self, state: Tree) -> None:
         load_module(self.policy, state["policy"])
-        self._still = None
+        self._packed = None
         self.adam.load(state["adam"])
         if self.scale is not None:
             load_module(self.scale, state["scale"])

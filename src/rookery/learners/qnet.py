@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from rookery.learners.networks import ACTIVATIONS, SLOPES, Pass, fill, orthogonal
+from rookery.learners.networks import ACTIVATION_GRADS, ACTIVATIONS, Pass, fill, orthogonal
 
 
 class QNet(nn.Module):
@@ -33,7 +33,7 @@ class QNet(nn.Module):
         self.hidden = nn.ModuleList([orthogonal(nn.Linear(a, b)) for a, b in pairwise(widths)])
         self.advantage = orthogonal(nn.Linear(self.half or last, actions), 1.0)
         self.value = orthogonal(nn.Linear(self.half, 1), 1.0) if self.half else None
-        self.activation, self.slope = ACTIVATIONS[activation], SLOPES[activation]
+        self.activation, self.grad = ACTIVATIONS[activation], ACTIVATION_GRADS[activation]
         # A product with this takes the mean of a row from it, in one operation.
         self.register_buffer("less_mean", torch.eye(actions) - 1.0 / actions, persistent=False)
         # Kept at hand, since looking them up in modules each time costs as much as using them.
@@ -53,8 +53,8 @@ class QNet(nn.Module):
         value = linear(features[:, : self.half], *self._value)
         return torch.addmm(value, linear(features[:, self.half :], *self._advantage), self.less_mean)
 
-    def trace(self, features: Tensor, rows: int) -> tuple[Tensor, list[Pass]]:
-        """As `forward`, and what `pull` needs to know of the first rows. For use under `torch.no_grad`."""
+    def forward_with_passes(self, features: Tensor, rows: int) -> tuple[Tensor, list[Pass]]:
+        """As `forward`, and what `backward` needs to know of the first rows. For use under `torch.no_grad`."""
         passes = []
         for weight, bias in self._hidden:
             before = linear(features, weight, bias)
@@ -63,24 +63,24 @@ class QNet(nn.Module):
             features = after
         return self._heads(features), passes
 
-    def pull(self, passes: list[Pass], slope: Tensor, features: bool) -> Tensor | None:
-        """Fill the parameters' gradients, for a loss with this slope [rows, actions] at what was traced; returns its
-        slope at the features if asked for. For use under `torch.no_grad`."""
-        slope = self._pull_heads(passes[-1][2], slope)
+    def backward(self, passes: list[Pass], grad: Tensor, features: bool) -> Tensor | None:
+        """Fill the parameters' gradients, for a loss with this grad [rows, actions] at these outputs; returns its
+        grad at the features if asked for. For use under `torch.no_grad`."""
+        grad = self._backward_heads(passes[-1][2], grad)
         for k in range(len(passes) - 1, -1, -1):
             inputs, before, after = passes[k]
             weight, bias = self._hidden[k]
-            slope = self.slope(slope, before, after)
-            fill(weight, bias, inputs, slope)
+            grad = self.grad(grad, before, after)
+            fill(weight, bias, inputs, grad)
             if k or features:
-                slope = slope @ weight
-        return slope if features else None
+                grad = grad @ weight
+        return grad if features else None
 
-    def _pull_heads(self, inputs: Tensor, slope: Tensor) -> Tensor:
+    def _backward_heads(self, inputs: Tensor, grad: Tensor) -> Tensor:
         if self._value is None:
-            fill(*self._advantage, inputs, slope)
-            return slope @ self._advantage[0]
-        sums, differences = slope.sum(1, keepdim=True), slope @ self.less_mean
+            fill(*self._advantage, inputs, grad)
+            return grad @ self._advantage[0]
+        sums, differences = grad.sum(1, keepdim=True), grad @ self.less_mean
         fill(*self._value, inputs[:, : self.half], sums)
         fill(*self._advantage, inputs[:, self.half :], differences)
         return torch.cat([sums * self._value[0], differences @ self._advantage[0]], 1)

@@ -31,7 +31,7 @@ class ReplayBatch:
     next_masks: Tensor | None  # actions allowed in `next_leaves`
 
 
-class Pending:
+class NStepBuffer:
     """The last steps of each env, until enough have followed to make transitions of them.
 
     Queues are kept by row, so that groups of envs may be recorded at different times.
@@ -49,7 +49,7 @@ class Pending:
         self._heads = np.zeros(num_envs, np.int64)  # where each queue begins
         self._counts = np.zeros(num_envs, np.int64)
 
-    def keep(self, rows: slice, leaves: Sequence[Tensor], actions: Tensor) -> None:
+    def store(self, rows: slice, leaves: Sequence[Tensor], actions: Tensor) -> None:
         """What was seen and done."""
         newest = (self._heads[rows] + self._counts[rows]) % self.n_step
         newest += np.arange(rows.start, rows.start + len(newest)) * self.n_step
@@ -58,7 +58,7 @@ class Pending:
             kept.index_copy_(0, places, leaf)
         self.actions.index_copy_(0, places, actions)
 
-    def answer(self, rows: slice, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> Complete:
+    def complete(self, rows: slice, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> Complete:
         """What came of it. Returns the transitions that are complete by this."""
         most = len(rewards) * self.n_step
         begun, places = np.empty((2, most), np.int64)
@@ -68,8 +68,8 @@ class Pending:
         count = _complete(*queues, rows.start, rewards, terminated, truncated, self.gamma, begun, places, outcomes)
         return begun[:count], places[:count], outcomes[:count]
 
-    def forget(self, rows: slice) -> None:
-        """The episodes of these envs were broken off from outside: nothing follows what is pending."""
+    def clear(self, rows: slice) -> None:
+        """The episodes of these envs were broken off from outside: nothing follows their stored steps."""
         self._counts[rows] = 0
 
     def resize(self, num_envs: int) -> None:
@@ -81,7 +81,7 @@ class Pending:
         self._rewards, self._heads, self._counts = (_resized(torch.from_numpy(x), num_envs).numpy() for x in arrays)
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that is pending."""
+        """All stored steps."""
         tensors = {f"leaf{k}": leaf for k, leaf in enumerate(self.leaves)} | {"actions": self.actions}
         arrays = {name: value.cpu().numpy().copy() for name, value in tensors.items()}
         queues = {"rewards": self._rewards, "heads": self._heads, "counts": self._counts}
@@ -137,7 +137,7 @@ def _complete(
     return found
 
 
-class Replay:
+class ReplayBuffer:
     """The last `capacity` transitions."""
 
     size: int
@@ -158,14 +158,14 @@ class Replay:
         }
         self._leaves = len(leaves)
 
-    def keep_masks(self, actions: int) -> None:
+    def store_masks(self, actions: int) -> None:
         """Keep masks of the next actions from now on; all are allowed in what is there already."""
         if "masks" not in self._tensors:
             self._tensors["masks"] = torch.ones(self.capacity, actions, dtype=torch.bool, device=self.device)
 
     def add(
         self,
-        pending: Pending,
+        buffer: NStepBuffer,
         complete: Complete,
         next_leaves: Sequence[Tensor],
         next_masks: Tensor | None,
@@ -173,9 +173,9 @@ class Replay:
         """Keep transitions that `pending` found complete; returns where they are."""
         begun, places, outcomes = (torch.from_numpy(part).to(self.device) for part in complete)
         count, tensors = len(complete[0]), self._tensors
-        sources = [(f"leaf{k}", leaf, begun) for k, leaf in enumerate(pending.leaves)]
+        sources = [(f"leaf{k}", leaf, begun) for k, leaf in enumerate(buffer.leaves)]
         sources += [(f"next{k}", leaf, places) for k, leaf in enumerate(next_leaves)]
-        sources.append(("actions", pending.actions, begun))
+        sources.append(("actions", buffer.actions, begun))
         if next_masks is not None:
             sources.append(("masks", next_masks, places))
         for there, here in self._spans(count):
@@ -198,7 +198,7 @@ class Replay:
         if before < count:
             yield slice(0, count - before), slice(before, count)
 
-    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+    def sample_indices(self, count: int, generator: torch.Generator) -> Tensor:
         """Places of transitions, all equally likely."""
         return torch.randint(self.size, (count,), generator=generator, device=self.device)
 
@@ -231,7 +231,7 @@ class Replay:
             raise CheckpointError(f"{size} transitions, written up to {cursor}, do not fit buffer_size={self.capacity}")
         self.size, self._cursor = size, cursor
         if "masks" in state["arrays"]:
-            self.keep_masks(state["arrays"]["masks"].shape[1])
+            self.store_masks(state["arrays"]["masks"].shape[1])
         for name, array in state["arrays"].items():
             target = self._tensors[name][: self.size]
             # A checkpoint's arrays may be read-only, of which torch would warn though nothing is written to them.

@@ -40,7 +40,7 @@ class Rollout:
         self._written = self._as_written()
         self.finals: list[tuple[int, Tensor, list[Tensor]]] = []  # of truncated episodes: step, envs, leaves
         self._clocks: dict[int, int] = {}
-        self.answered = 0
+        self.recorded = 0
 
     def _as_written(self) -> dict[str, Any]:
         """The tensors to write to at every step; on a CPU as arrays, in which a row is set in a tenth of the time."""
@@ -60,9 +60,9 @@ class Rollout:
     @property
     def full(self) -> bool:
         """Whether every env has made all its steps."""
-        return self.answered == self.length * self.envs
+        return self.recorded == self.length * self.envs
 
-    def clock(self, rows: slice) -> int:
+    def steps_made(self, rows: slice) -> int:
         """How many steps these envs have made."""
         return self._clocks.get(rows.start, 0)
 
@@ -79,7 +79,7 @@ class Rollout:
             self._noise_array = self.noise.numpy()
         return self._noise_array
 
-    def keep(
+    def store(
         self, t: int, rows: slice, leaves: Sequence[Tensor], outputs: Tensor, actions: Tensor, features: Tensor
     ) -> None:
         """What was seen and done."""
@@ -91,7 +91,7 @@ class Rollout:
         if self.features is not None:
             self.features[t, rows] = features
 
-    def keep_arrays(self, t: int, rows: slice, vectors: np.ndarray, outputs: np.ndarray, actions: np.ndarray) -> None:
+    def store_arrays(self, t: int, rows: slice, vectors: np.ndarray, outputs: np.ndarray, actions: np.ndarray) -> None:
         """`keep` for arrays, on a CPU and of one leaf."""
         w = self._written
         w["observations"][0][t, rows] = vectors
@@ -105,10 +105,10 @@ class Rollout:
 
     def advance(self, rows: slice, steps: int) -> None:
         """Steps of these envs were filled in from elsewhere."""
-        self._clocks[rows.start] = self.clock(rows) + steps
-        self.answered += steps * (rows.stop - rows.start)
+        self._clocks[rows.start] = self.steps_made(rows) + steps
+        self.recorded += steps * (rows.stop - rows.start)
 
-    def keep_mask(self, t: int, rows: slice, mask: np.ndarray) -> Tensor:
+    def store_mask(self, t: int, rows: slice, mask: np.ndarray) -> Tensor:
         """Which actions were allowed."""
         allowed = torch.from_numpy(mask).to(self.device)
         if self.masks is None:
@@ -116,16 +116,16 @@ class Rollout:
         self.masks[t, rows] = allowed
         return allowed
 
-    def keep_last(self, rows: slice, leaves: Sequence[Tensor]) -> None:
+    def store_last(self, rows: slice, leaves: Sequence[Tensor]) -> None:
         """The observations after the last step."""
         for kept, leaf in zip(self.last, leaves, strict=True):
             kept[rows] = leaf
 
-    def answer(
+    def store_outcome(
         self, rows: slice, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, finals: Finals | None
     ) -> None:
         """What the envs said to it; `finals` are those of truncated episodes."""
-        t, w = self.clock(rows), self._written
+        t, w = self.steps_made(rows), self._written
         w["rewards"][t, rows] = self._fit(rewards)
         ended = terminated | truncated
         if ended.any():
@@ -138,7 +138,7 @@ class Rollout:
             envs = torch.from_numpy(finals[0] + rows.start).to(self.device)
             self.finals.append((t, envs, finals[1]))
         self._clocks[rows.start] = t + 1
-        self.answered += len(rewards)
+        self.recorded += len(rewards)
 
     def flat_leaves(self) -> list[Tensor]:
         """The observations as one batch."""
@@ -150,7 +150,7 @@ class Rollout:
             flags.zero_()
         if self.masks is not None:
             self.masks.fill_(True)
-        self.finals, self._clocks, self.answered = [], {}, 0
+        self.finals, self._clocks, self.recorded = [], {}, 0
         self.noise = self._noise_array = None
 
     # --- a rollout that is not yet full, out and in again ---------------------------------------------------------
@@ -167,7 +167,7 @@ class Rollout:
         return {
             "arrays": arrays,
             "clocks": clocks,
-            "answered": self.answered,
+            "answered": self.recorded,
             "final_steps": [t for t, _, _ in self.finals],
         }
 
@@ -187,7 +187,7 @@ class Rollout:
             for k, t in enumerate(state["final_steps"])
         ]
         self._clocks = {int(start): int(steps) for start, steps in state["clocks"].items()}
-        self.answered = int(state["answered"])
+        self.recorded = int(state["answered"])
         # A compiled loop counts on it: beyond the ends of these arrays lies other memory.
         if not all(0 <= start < self.envs and 0 <= t <= self.length for start, t in self._clocks.items()):
             raise CheckpointError(f"an unfinished rollout lies outside of its {self.length} steps of {self.envs} envs")

@@ -20,10 +20,10 @@ from rookery.errors import OptionError
 from rookery.learners.agent import make_leaves
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.learner import Tree, seeded
-from rookery.learners.networks import MLP, Encoder, Twins, over
+from rookery.learners.networks import MLP, Encoder, EnsembleMLP, with_params_from
 from rookery.learners.noise import Noise
 from rookery.learners.observations import split
-from rookery.learners.offpolicy import Figures, OffPolicy, OffPolicyPolicy
+from rookery.learners.offpolicy import Metrics, OffPolicy, OffPolicyPolicy
 from rookery.learners.options import SACOptions
 from rookery.learners.replay import ReplayBatch
 
@@ -33,16 +33,16 @@ LOG_STD = (-10.0, 2.0)
 class SACPolicy(OffPolicyPolicy):
     """A Gaussian squashed by tanh, with a mean and a deviation for each action and observation."""
 
-    middle: Tensor
-    reach: Tensor
+    action_bias: Tensor
+    action_scale: Tensor
 
     def __init__(self, observation_space: spaces.Space, action_space: spaces.Space, options: SACOptions) -> None:
         super().__init__()
         self.leaves = make_leaves(observation_space)
         low, high = bounds(action_space)
         self.shape, self.size = low.shape, low.numel()
-        self.register_buffer("middle", (high + low) / 2, persistent=False)
-        self.register_buffer("reach", (high - low) / 2, persistent=False)
+        self.register_buffer("action_bias", (high + low) / 2, persistent=False)
+        self.register_buffer("action_scale", (high - low) / 2, persistent=False)
         self.encoder = Encoder(self.leaves, options.normalise_observations)
         self.net = MLP(self.encoder.width, options.hidden, 2 * self.size, options.activation, gain=0.01)
 
@@ -55,9 +55,9 @@ class SACPolicy(OffPolicyPolicy):
         """Random actions and their log-probabilities."""
         mean, log_std = self(features)
         raw = mean + log_std.exp() * noise
-        return raw.tanh(), squashed_log(raw, log_std, noise)
+        return raw.tanh(), squashed_log_prob(raw, log_std, noise)
 
-    def decide(
+    def act(
         self, leaves: list[Tensor], mask: Tensor | None, noise: Tensor | None, memory: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         if mask is not None:
@@ -67,9 +67,9 @@ class SACPolicy(OffPolicyPolicy):
 
     def to_env(self, actions: Tensor) -> Tensor:
         """From -1 to 1 into the bounds of the env."""
-        return actions.reshape(-1, *self.shape) * self.reach + self.middle
+        return actions.reshape(-1, *self.shape) * self.action_scale + self.action_bias
 
-    def draw(self, rows: int, generator: torch.Generator) -> Tensor:
+    def sample_noise(self, rows: int, generator: torch.Generator) -> Tensor:
         return torch.randn(rows, self.size, generator=generator, device=generator.device)
 
 
@@ -82,15 +82,15 @@ def bounds(space: spaces.Space) -> tuple[Tensor, Tensor]:
     return torch.as_tensor(space.low, dtype=torch.float32), torch.as_tensor(space.high, dtype=torch.float32)
 
 
-def squashed_log(raw: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
+def squashed_log_prob(raw: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
     """Log-probabilities of tanh(raw), [batch].
 
-    The density shrinks by the slope of tanh, 1 - tanh(x)^2, whose logarithm is 2 (log 2 - x - softplus(-2 x)): in that
+    The density shrinks by the grad of tanh, 1 - tanh(x)^2, whose logarithm is 2 (log 2 - x - softplus(-2 x)): in that
     form nothing is lost where tanh comes close to 1.
     """
     gaussian = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
-    slope = 2.0 * (math.log(2.0) - raw - F.softplus(-2.0 * raw))
-    return (gaussian - slope).sum(-1)
+    grad = 2.0 * (math.log(2.0) - raw - F.softplus(-2.0 * raw))
+    return (gaussian - grad).sum(-1)
 
 
 def first_log_temperature(options: SACOptions) -> float:
@@ -100,16 +100,16 @@ def first_log_temperature(options: SACOptions) -> float:
 
 
 class Critics(nn.Module):
-    """Two judges of actions, over the actor's encoder: what images show is learned by judging."""
+    """Two critics of actions, over the actor's encoder: what images show is learned by judging."""
 
     def __init__(self, encoder: Encoder, actions: int, options: SACOptions) -> None:
         super().__init__()
         self.encoder = encoder
-        self.twins = Twins(encoder.width + actions, options.hidden, options.activation)
+        self.ensemble = EnsembleMLP(encoder.width + actions, options.hidden, options.activation)
 
     def forward(self, features: Tensor, actions: Tensor) -> Tensor:
         """What each of the two expects, [2, batch]."""
-        return self.twins(torch.cat([features, actions], -1))
+        return self.ensemble(torch.cat([features, actions], -1))
 
 
 class SAC(OffPolicy):
@@ -145,10 +145,10 @@ class SAC(OffPolicy):
         self.critic_adam = FlatAdam(self.critics.parameters(), options.learning_rate)
         self.adams = [self.actor_adam, self.critic_adam]
         self.target_weights = self.critic_adam.flat.data.clone()
-        self.targets = over(self.critics, self.target_weights)
-        self.targets.encoder.normalise_like(policy.encoder)
+        self.targets = with_params_from(self.critics, self.target_weights)
+        self.targets.encoder.share_normalisers(policy.encoder)
         # The same critics without gradients of their own, for the actor to look through.
-        self.judges = over(self.critics, self.critic_adam.flat.data)
+        self.frozen_critics = with_params_from(self.critics, self.critic_adam.flat.data)
 
     @property
     def target_entropy(self) -> float:
@@ -169,44 +169,44 @@ class SAC(OffPolicy):
         else:
             mean, log_std = self.policy(self.policy.encoder(leaves))
             actions = (mean + log_std.exp() * noise).tanh()
-        self.pending.keep(rows, leaves, actions)
+        self.n_step_buffer.store(rows, leaves, actions)
         return self.policy.to_env(actions).cpu().numpy()
 
     # --- learning -----------------------------------------------------------------------------------------------
 
-    def _learn(self, figures: Figures) -> None:
+    def _train_step(self, metrics: Metrics) -> None:
         options = self.options
-        batch = self.replay.batch(self.replay.draw(options.batch_size, self.generator))
+        batch = self.replay.batch(self.replay.sample_indices(options.batch_size, self.generator))
         noise = torch.randn(2, options.batch_size, self.policy.size, generator=self.generator, device=self.device)
         features = self.policy.encoder(batch.leaves)
         values = self.critics(features, batch.actions)
-        critic_loss = 0.5 * F.mse_loss(values, self._wanted(batch, noise[0]).expand(2, -1), reduction="sum")
+        critic_loss = 0.5 * F.mse_loss(values, self.td_target(batch, noise[0]).expand(2, -1), reduction="sum")
         critic_loss = critic_loss / options.batch_size
-        self.critic_adam.step(critic_loss, options.max_grad_norm)
+        self.critic_adam.minimize(critic_loss, options.max_grad_norm)
         actor_loss, entropy = self._actor_loss(features.detach(), noise[1])
-        self.actor_adam.step(actor_loss, options.max_grad_norm)
+        self.actor_adam.minimize(actor_loss, options.max_grad_norm)
         self.target_weights.lerp_(self.critic_adam.flat.data, options.tau)
-        figures["critic"].append(critic_loss.detach())
-        figures["value"].append(values.detach().mean())
-        figures["entropy"].append(entropy)
-        figures["temperature"].append(self.log_temperature.detach().exp())
+        metrics["critic"].append(critic_loss.detach())
+        metrics["value"].append(values.detach().mean())
+        metrics["entropy"].append(entropy)
+        metrics["temperature"].append(self.log_temperature.detach().exp())
 
     @torch.no_grad()
-    def _wanted(self, batch: ReplayBatch, noise: Tensor) -> Tensor:
+    def td_target(self, batch: ReplayBatch, noise: Tensor) -> Tensor:
         """What the critics should have said: rewards, then what the doubtful target says, with the entropy's worth."""
         features = self.policy.encoder(batch.next_leaves)
-        actions, logs = self.policy.sample(features, noise)
+        actions, log_probs = self.policy.sample(features, noise)
         if self.policy.encoder.images:  # the targets see pictures with slow eyes of their own
             features = self.targets.encoder(batch.next_leaves)
-        after = self.targets(features, actions).amin(0) - self.log_temperature.exp() * logs
+        after = self.targets(features, actions).amin(0) - self.log_temperature.exp() * log_probs
         return torch.addcmul(self._rewards(batch), batch.discounts, after)
 
     def _actor_loss(self, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """The actor's and the temperature's, and the entropy."""
-        actions, logs = self.policy.sample(features, noise)
-        values = self.judges(features, actions).amin(0)
-        loss = (self.log_temperature.detach().exp() * logs - values).mean()
-        entropy = -logs.detach().mean()
+        actions, log_probs = self.policy.sample(features, noise)
+        values = self.frozen_critics(features, actions).amin(0)
+        loss = (self.log_temperature.detach().exp() * log_probs - values).mean()
+        entropy = -log_probs.detach().mean()
         if self.log_temperature.requires_grad:
             loss = loss + self.log_temperature * (entropy - self.target_entropy)
         return loss, entropy
@@ -223,8 +223,8 @@ class SAC(OffPolicy):
 
     # --- changing course ----------------------------------------------------------------------------------------
 
-    def _adjusted(self) -> None:
-        super()._adjusted()
+    def _options_changed(self) -> None:
+        super()._options_changed()
         if self.options.temperature != "auto":
             self.log_temperature.data.fill_(first_log_temperature(self.options))
 

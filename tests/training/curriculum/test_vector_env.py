@@ -225,7 +225,7 @@ def learned(folder, backend, groups):
     try:
         gatherer.begin(*course.reset(seed=7))
         for _ in range(3):
-            gatherer.gather(learner.horizon, lambda: False)
+            gatherer.gather(learner.steps_until_update, lambda: False)
             rewards.append(learner.rollout.rewards.numpy().copy())
             gatherer.learn()
         return {"learner": learner.state(), "course": course.course_state(), "rewards": np.array(rewards)}

@@ -71,7 +71,7 @@ def test_a_recurrent_agent_remembers_each_game():
     player = seated(mine, "me", SEAT)
     together = played(player, [0, 1], [3, 9])
     for game in (0, 1):
-        mine.forget()
+        mine.reset_memory()
         alone = np.stack([mine.act(VIEWS[[game], t], deterministic=True)[0] for t in range(40)])
         np.testing.assert_allclose(together[game], alone, atol=1e-5)
     assert np.allclose(together, played(player, [0, 1], [3, 9]), atol=1e-6)

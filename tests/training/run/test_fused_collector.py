@@ -45,7 +45,7 @@ def test_most_steps_are_rolled(monkeypatch: pytest.MonkeyPatch) -> None:
     land = made._land
     monkeypatch.setattr(made, "_land", lambda part: (alone.append(1), land(part)))
     for _ in range(3):
-        made.gather(made.learner.horizon, lambda: False)
+        made.gather(made.learner.steps_until_update, lambda: False)
         assert made.learner.ready()
         made.learn()
     assert len(alone) == 3 and made.steps == 3 * 40 * 6
@@ -57,7 +57,7 @@ def test_fewer_rounds_than_a_rollout() -> None:
     made = gatherer()
     for rounds in (1, 7, 0, 31):
         made.gather(rounds, lambda: False)
-    assert made.steps == 39 * 6 and made.learner.horizon == 1 and not made.learner.ready()
+    assert made.steps == 39 * 6 and made.learner.steps_until_update == 1 and not made.learner.ready()
     made.gather(1, lambda: False)
     assert made.learner.ready()
     made.envs.close()

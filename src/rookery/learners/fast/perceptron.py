@@ -59,13 +59,13 @@ def activate(values: np.ndarray, bias: np.ndarray, kind: int) -> None:
 
 
 @compiled
-def pull_back(slopes: np.ndarray, values: np.ndarray, bias_slopes: np.ndarray, kind: int) -> None:
-    """Turn slopes at what came out of `activate` into those at what went in, and sum them up for the bias."""
-    rows, size = slopes.shape
+def activation_backward(grads: np.ndarray, values: np.ndarray, bias_grads: np.ndarray, kind: int) -> None:
+    """Turn grads at what came out of `activate` into those at what went in, and sum them up for the bias."""
+    rows, size = grads.shape
     zero, one = np.float32(0.0), np.float32(1.0)
-    bias_slopes[:] = zero
+    bias_grads[:] = zero
     for r in range(rows):
-        row, came = slopes[r], values[r]
+        row, came = grads[r], values[r]
         if kind == TANH:
             for k in range(size):
                 row[k] *= one - came[k] * came[k]
@@ -73,7 +73,7 @@ def pull_back(slopes: np.ndarray, values: np.ndarray, bias_slopes: np.ndarray, k
             for k in range(size):
                 row[k] = row[k] if came[k] > zero else zero
         for k in range(size):
-            bias_slopes[k] += row[k]
+            bias_grads[k] += row[k]
 
 
 @compiled
@@ -133,8 +133,8 @@ class PackedMLP:
 
 
 class FusedMLP:
-    """The gradient of a perceptron, written out. `trace` gives outputs and remembers; `pull` fills the gradients for
-    slopes at these outputs. Memory is kept for each number of rows."""
+    """The gradient of a perceptron, written out. `forward` gives outputs and keeps what `backward` needs to fill the
+    parameters' gradients. Buffers are kept for each number of rows."""
 
     def __init__(self, layers: Sequence[tuple[nn.Parameter, nn.Parameter]], kind: int) -> None:
         self._layers = list(layers)
@@ -143,7 +143,7 @@ class FusedMLP:
         self._memory: dict[int, tuple[list[Tensor], list[Tensor]]] = {}
         self._came: list[Tensor] = []
 
-    def trace(self, features: Tensor) -> Tensor:
+    def forward(self, features: Tensor) -> Tensor:
         """Outputs [rows, outputs], valid until the next call."""
         values, _ = self._memory_for(len(features))
         self._came, last = [features], len(self._layers) - 1
@@ -155,20 +155,20 @@ class FusedMLP:
             self._came.append(features)
         raise AssertionError("a perceptron has layers")
 
-    def pull(self, slope: Tensor) -> None:
+    def backward(self, grad: Tensor) -> None:
         """Fill the gradients of all weights and biases."""
-        _, slopes = self._memory_for(len(slope))
+        _, grads = self._memory_for(len(grad))
         weight, bias = self._layers[-1]
-        torch.mm(slope.t(), self._came[-1], out=weight.grad)
-        torch.sum(slope, 0, out=bias.grad)
+        torch.mm(grad.t(), self._came[-1], out=weight.grad)
+        torch.sum(grad, 0, out=bias.grad)
         for k in range(len(self._layers) - 2, -1, -1):
-            slope = torch.mm(slope, self._layers[k + 1][0], out=slopes[k])
+            grad = torch.mm(grad, self._layers[k + 1][0], out=grads[k])
             weight, bias = self._layers[k]
-            pull_back(slope.numpy(), self._came[k + 1].numpy(), bias.grad.numpy(), self._kind)  # type: ignore[union-attr]
+            activation_backward(grad.numpy(), self._came[k + 1].numpy(), bias.grad.numpy(), self._kind)  # type: ignore[union-attr]
             if weight.shape[1] < NARROW:  # the other way round is three times as quick for a few columns
-                weight.grad.copy_(torch.mm(self._came[k].t(), slope).t())  # type: ignore[union-attr]
+                weight.grad.copy_(torch.mm(self._came[k].t(), grad).t())  # type: ignore[union-attr]
             else:
-                torch.mm(slope.t(), self._came[k], out=weight.grad)
+                torch.mm(grad.t(), self._came[k], out=weight.grad)
 
     def _memory_for(self, rows: int) -> tuple[list[Tensor], list[Tensor]]:
         if rows not in self._memory:

@@ -114,7 +114,7 @@ class Curriculum(NoCurriculum):
     def advance(self, learner: Learner) -> tuple[Any, dict[str, Any]]:
         """Begin the next phase, in all envs at once; returns the observations to go on from."""
         begun = self.course.advance()
-        learner.forget(slice(0, self.course.num_envs))
+        learner.reset_envs(slice(0, self.course.num_envs))
         if self.phases.now.clear_replay:
             learner.clear_replay()
         self.adjust(learner)

@@ -82,7 +82,7 @@ class Evaluator:
             results = self._against.play(agent, self.episodes, self.seed, stop)
             return None if results is None else _evaluation_of(results, time.perf_counter() - started)
         envs = self._envs = self._envs or self._make()
-        agent.forget()
+        agent.reset_memory()
         agent.seed(self.seed)
         envs.finished_episodes()
         observations, infos = envs.reset(seed=self.seed)

@@ -53,5 +53,5 @@ def open_run(
     config = resolve(gather(found.read_config()))
     step, saved = load_checkpoint(found, best, parts)
     agent = agent_from(saved["agent"])
-    agent.likeliest = config.evaluation.deterministic
+    agent.deterministic = config.evaluation.deterministic
     return TrainedRun(found, config, step, agent, saved, trust)

@@ -118,7 +118,7 @@ class Exported(nn.Module):
         leaves = [rest.pop(0).to(leaf.dtype) for leaf in self.policy.leaves]
         mask = rest.pop(0) if self.masked else None
         memory = rest.pop(0) if self.policy.memory_size else None
-        actions, memory = self.policy.decide(leaves, mask, None, memory)
+        actions, memory = self.policy.act(leaves, mask, None, memory)
         return (actions,) if memory is None else (actions, memory)
 
     def example(self, rows: int, seed: int = 0) -> list[Tensor]:

@@ -123,7 +123,7 @@ class AgentPlayer:
     def _draw(self, env: int) -> None:
         """The block of noise that this env's game is in, by the game's seed and the block's number."""
         self._generator.manual_seed(child_seed(int(self._seeds[env]), int(self._clock[env]) // BLOCK))
-        block = self._agent.policy.draw(BLOCK, self._generator).numpy()
+        block = self._agent.policy.sample_noise(BLOCK, self._generator).numpy()
         if self._noise is None or len(self._noise) < len(self._seeds):
             grown = np.zeros((len(self._seeds), *block.shape), block.dtype)
             if self._noise is not None:

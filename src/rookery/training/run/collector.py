@@ -110,7 +110,7 @@ class Collector:
         if self.learner.ready():
             self.watch.start()
             # Schedules stand where the data began, so that the last update still learns something.
-            self.learner.progress = self._share(self.steps - self.learner.unlearned)
+            self.learner.progress = self._share(self.steps - self.learner.steps_since_update)
             while self.learner.ready():
                 self.figures = self.learner.update()
             self.watch.lap("learner")

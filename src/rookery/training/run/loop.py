@@ -128,7 +128,7 @@ class Loop:
 
     def _advance(self) -> None:
         """A whole rollout, or as many steps as may be made before something else is due."""
-        rounds = self.learner.horizon
+        rounds = self.learner.steps_until_update
         if not self.learner.on_policy:
             rounds = min(rounds, math.ceil(self._steps_to_next_event() / self.envs.num_envs))
         self.gatherer.gather(rounds, self._must_stop)
@@ -234,7 +234,7 @@ class Loop:
 
     def _adapt(self, adaptive: Adaptive) -> None:
         wanted = adaptive.wanted(self.steps, self.envs.num_envs)
-        if wanted == self.envs.num_envs or not self.learner.resizable:
+        if wanted == self.envs.num_envs or not self.learner.can_resize:
             return
         self._event("note", text=f"{self.envs.num_envs} envs -> {wanted}: {adaptive.reason}", num_envs=wanted)
         self.gatherer.resize(wanted, seed=self.config.seed + self.steps)
@@ -329,7 +329,7 @@ class Loop:
         self.lead.adjust(self.learner)
         saved = tree["envs"]
         if not saved:
-            self.learner.forget(slice(0, self.envs.num_envs))
+            self.learner.reset_envs(slice(0, self.envs.num_envs))
             return self.envs.reset(seed=self.config.seed + self.steps)
         self._engine.reset(seed=self.config.seed)
         observations = self.envs.load_state_dict(saved["engine"])

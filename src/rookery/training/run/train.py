@@ -131,7 +131,7 @@ def _work(
     """Bring everyone together, and run. `changed` tells what is different from when the run was last at work."""
     place = world_for(config, world)
     learner = learner_for(config, place, envs)
-    learner.agent.likeliest = config.evaluation.deterministic
+    learner.agent.deterministic = config.evaluation.deterministic
     config = with_tables(with_threads(config, learner), envs)
     run.write_config(config.model_dump(mode="json"))
     if run.id is None:
@@ -229,10 +229,11 @@ def _few_updates(config: RunConfig, learner: Learner) -> str:
     """A word about a run that is over before it has learned much."""
     if not learner.on_policy:
         return ""
-    each = learner.num_envs * learner.horizon
+    length = learner.steps_until_update
+    each = learner.num_envs * length
     if config.steps >= FEW_UPDATES * each:
         return ""
     return (
-        f"an update takes {each:,} steps ({learner.num_envs} envs x {learner.horizon}), so there will be few in this "
-        "run: more --steps, or fewer --num-envs, would help"
+        f"an update takes {each:,} steps ({learner.num_envs} envs x {length}), so there will be few "
+        "in this run: more --steps, or fewer --num-envs, would help"
     )

@@ -34,7 +34,7 @@ def act(agent: Agent, observations: Sequence[Any], infos: Sequence[Mapping[str, 
     """The agent's action for each of some envs, as an env wants it."""
     batch = _stacked(observations)
     told = {MASK_KEY: np.stack([info[MASK_KEY] for info in infos])} if MASK_KEY in infos[0] else None
-    actions = agent.act(batch, deterministic=agent.likeliest, mask=mask_of(batch, told), starts=np.array(starts))
+    actions = agent.act(batch, deterministic=agent.deterministic, mask=mask_of(batch, told), starts=np.array(starts))
     return [np.asarray(a, agent.action_space.dtype) if np.ndim(a) else a for a in actions]
 
 

@@ -81,7 +81,7 @@ def play_grid(scenes: Sequence[Scene], agent: Agent, seed: int, length: Length, 
     Env i is seeded as the i-th of an engine's would be. A border appears around an env whose episode has ended, and a
     tick beneath it: green for good, red for bad, where the world says so. It darkens after its last one.
     """
-    agent.forget()
+    agent.reset_memory()
     panes = [Pane(scene, child_seed(seed, i), length) for i, scene in enumerate(scenes)]
     mosaic = Mosaic(len(panes), panes[0].tile().picture)
     steps = 0

@@ -161,7 +161,7 @@ def _show_grid(shows: Sequence[Show], length: Length, fps: float | None, out: Pa
 
 def play(scene: Scene, agent: Agent, seed: int, length: Length, every: int = 1) -> Iterator[np.ndarray | None]:
     """Play, and give what is seen at the first of `every` steps and at the end of each episode."""
-    agent.forget()
+    agent.reset_memory()
     # As the engine seeds the env that evaluates, so that the same episodes are seen.
     observation, info = scene.env.reset(seed=child_seed(seed, 0))
     total = steps = episode = 0
