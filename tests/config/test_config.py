@@ -11,6 +11,7 @@ import pytest
 
 from rookery.config import (
     RunConfig,
+    build_config,
     check,
     fields_help,
     gather,
@@ -20,6 +21,8 @@ from rookery.config import (
     parse_override,
     read_config,
     resolve,
+    validation,
+    with_recipe,
 )
 from rookery.errors import ConfigError, OptionError
 from rookery.learners.options import PPOOptions
@@ -41,6 +44,25 @@ def test_given_beats_recipe_beats_default():
     """Each layer decides only the keys that it holds."""
     config = resolve({"world": "a", "ppo": {"clip": 0.1}}, {"steps": 7, "ppo": {"clip": 0.3, "epochs": 9}})
     assert (config.steps, config.ppo.clip, config.ppo.epochs, config.ppo.minibatches) == (7, 0.1, 9, 4)
+
+
+def test_what_the_user_gave_is_validated_once(monkeypatch):
+    """From several parts, and with a recipe laid under it; the keys that were given can be told from the others."""
+    validated = []
+    monkeypatch.setattr(validation, "check_size", lambda given, where: validated.append(dict(given)))
+    config = build_config({"world": "a", "seed": 3}, ["ppo.clip=0.1"], steps=100, num_envs=None)
+    assert [given.get("seed") for given in validated] == [3]
+    joined = with_recipe(config, {"num_envs": 8, "steps": 5, "ppo": {"clip": 0.2, "epochs": 9}})
+    assert [given.get("seed") for given in validated] == [3, None]
+    assert (joined.num_envs, joined.steps, joined.ppo.clip, joined.ppo.epochs) == (8, 100, 0.1, 9)
+    assert "steps" in config.model_fields_set and "backend" not in config.model_fields_set
+    assert "groups" in refusal(with_recipe, build_config("a", groups=2), {"num_envs": 1})
+
+
+@pytest.mark.parametrize("keywords", [{"steps": "x"}, {"learning_rate": 1e-3, "ppo": 5}, {"learning_rate": "x"}])
+def test_an_invalid_part_is_named_the_same_way(keywords):
+    """Whether a configuration or only its keys are asked for."""
+    assert refusal(build_config, "a", **keywords) == refusal(gather, "a", **keywords)
 
 
 def test_file_then_set_then_keywords(tmp_path):

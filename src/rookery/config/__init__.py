@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from rookery.config.curriculum_schema import LeagueOptions, Opponent, Phase
 from rookery.config.fields import fields_help
-from rookery.config.inputs import gather, gather_changes
+from rookery.config.inputs import build_config, gather, gather_changes
 from rookery.config.layers import legacy, merge, parse_override, parse_value
 from rookery.config.reading import is_config, read_config
 from rookery.config.resume_rules import resumed_config
 from rookery.config.schema import CheckpointOptions, EvaluationOptions, MonitorOptions, RunConfig
-from rookery.config.validation import check, resolve
+from rookery.config.validation import check, resolve, with_recipe
 
 __all__ = [
     "CheckpointOptions",
@@ -31,6 +31,7 @@ __all__ = [
     "Opponent",
     "Phase",
     "RunConfig",
+    "build_config",
     "check",
     "fields_help",
     "gather",
@@ -43,4 +44,5 @@ __all__ = [
     "read_config",
     "resolve",
     "resumed_config",
+    "with_recipe",
 ]

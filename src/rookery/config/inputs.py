@@ -9,8 +9,9 @@ from typing import Any
 from rookery.config.curriculum_json import from_json, is_curriculum
 from rookery.config.layers import legacy, merge, parse_override
 from rookery.config.reading import is_config, read_config
+from rookery.config.schema import RunConfig
 from rookery.config.size_limits import check_size
-from rookery.config.validation import check, tidy
+from rookery.config.validation import check, names_learning_rate_twice, resolve, tidy
 from rookery.errors import ConfigError
 
 
@@ -26,6 +27,21 @@ def gather(source: Any, overrides: Iterable[str] = (), **keywords: Any) -> dict[
     given = merge(_checked(base, where), gather_changes(overrides, **keywords))
     check(given, where)
     return given
+
+
+def build_config(source: Any, overrides: Iterable[str] = (), **keywords: Any) -> RunConfig:
+    """The configuration that the user gave, validated once; the arguments are those of `gather`. Its `model_fields_set`
+    are the keys that were given. Only if it is invalid are its parts validated too, to name the one at fault."""
+    if isinstance(source, RunConfig):
+        return source
+    try:
+        parts = [_base(source)[0], *map(parse_override, overrides), _given_keywords(keywords)]
+        named = [tidy(legacy(part)) for part in parts]
+        if not any(map(names_learning_rate_twice, named)):
+            return resolve(merge(*named))
+    except (ConfigError, AttributeError, TypeError):  # the last two: of tables that are none
+        pass
+    return resolve(gather(source, overrides, **keywords))
 
 
 def gather_changes(overrides: Iterable[str] = (), **keywords: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rookery.config.fields import fields
-from rookery.config.inputs import gather
+from rookery.config.inputs import build_config
 from rookery.config.layers import MISSING, look_up, merge
 from rookery.config.schema import RunConfig
 from rookery.config.validation import resolve
@@ -19,24 +19,25 @@ CHANGEABLE_SECTIONS = ("evaluation", "checkpoints", "monitor")
 FIXED = "checkpoints.dir"  # where the checkpoints are that the run goes on from
 
 
-def resumed_config(recorded: Mapping[str, Any], changes: Mapping[str, Any]) -> tuple[RunConfig, str]:
+def resumed_config(recorded: Mapping[str, Any] | RunConfig, changes: Mapping[str, Any]) -> tuple[RunConfig, str]:
     """The configuration that a run goes on with, and a sentence about what is different in it; "" if nothing is.
 
     Args:
-        recorded: As it stands in the run's folder.
+        recorded: As it is in the run's folder, or validated already.
         changes: Keys that are to be different, from `gather_changes`. Those that keep their values may be any.
 
     Raises:
         ConfigError: What the checkpoint depends on would change; the message names the key and what can change.
     """
-    given = gather(recorded)
-    before = resolve(given)
+    before = build_config(recorded)
+    if not changes:
+        return before, ""
     wish = resolve({"world": before.world, **changes})  # apart from the rest: what fits together is asked below
     different = [key for key in fields() if look_up(changes, key) is not MISSING and _differs(key, before, wish)]
     for key in different:
         if not _changeable(key):
             raise ConfigError(_refusal(key, before.learner))
-    after = resolve(merge(given, changes))
+    after = resolve(merge(before.model_dump(exclude_unset=True), changes))
     others = tuple(f"{name}." for name in OPTIONS if name != before.learner)
     told = [_told(key, before, after) for key in different if not key.startswith(others)]
     return after, f"resumed with {', '.join(told)}" if told else ""

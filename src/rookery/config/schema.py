@@ -198,7 +198,8 @@ class RunConfig(Section):
         )
 
     @model_validator(mode="after")
-    def _fits_together(self) -> RunConfig:
+    def check_together(self) -> RunConfig:
+        """Refuse keys that contradict each other with a ValueError."""
         if self.num_envs == "adaptive":
             if self.groups == 2:
                 raise ValueError('`groups` = 2 cannot go with `num_envs` = "adaptive": leave one of them out')

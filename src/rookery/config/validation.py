@@ -37,9 +37,46 @@ def check(given: Mapping[str, Any], where: str = "", whole: bool = True) -> None
 
 
 def resolve(given: Mapping[str, Any], recipe: Mapping[str, Any] | None = None) -> RunConfig:
-    """The whole configuration: defaults, over them the recipe, over that what was given."""
-    check(given)
-    return _validated(layers.merge(tidy(recipe or {}), tidy(given)), "")
+    """The complete configuration: defaults, over them the recipe, over that what was given."""
+    config = _validated(given, "")
+    if config.learning_rate is not None:
+        config = _with_short_learning_rate(config)
+    return with_recipe(config, recipe) if recipe else config
+
+
+def with_recipe(config: RunConfig, recipe: Mapping[str, Any]) -> RunConfig:
+    """A valid configuration with a recipe's values for the keys that the user did not give."""
+    known = _validated(layers.merge({"world": config.world}, tidy(recipe)), f"the recipe of {config.world}")
+    joined = _joined(config, known)
+    try:
+        joined.check_together()
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    return joined
+
+
+def _joined(above: Any, below: Any) -> Any:
+    """A model with the values of another for the fields that were not given, or given as "auto", in the first."""
+    changes = {}
+    for name in below.model_fields_set:
+        value, given = getattr(below, name), getattr(above, name)
+        if name not in above.model_fields_set or given == "auto":
+            changes[name] = value
+        elif isinstance(given, BaseModel):
+            changes[name] = _joined(given, value)
+        elif isinstance(given, dict):
+            changes[name] = {**value, **given}
+    return above.model_copy(update=changes)
+
+
+def _with_short_learning_rate(config: RunConfig) -> RunConfig:
+    """`learning_rate` in the sections of all learners that were not given one of their own."""
+    rate, changes = config.learning_rate, {}
+    for name in fields.LEARNERS:
+        section = getattr(config, name)
+        if "learning_rate" not in section.model_fields_set:
+            changes[name] = section.model_copy(update={"learning_rate": rate})
+    return config.model_copy(update={**changes, "learning_rate": None})
 
 
 def check_phases(config: RunConfig) -> None:
@@ -192,6 +229,11 @@ def _unable_phases(config: RunConfig) -> Iterable[str]:
             getattr(config, config.learner).adjusted(phase.learner)
         except OptionError as error:
             yield f"{start}: {error}"
+
+
+def names_learning_rate_twice(given: Mapping[str, Any]) -> bool:
+    """Whether a part of a configuration names two different learning rates for one learner."""
+    return any(_two_learning_rates(given))
 
 
 def _two_learning_rates(given: Mapping[str, Any]) -> Iterable[str]:
