@@ -15,10 +15,11 @@ import rookery
 from at_work import AtWork
 from engine_rows import Row, ratio_row
 from measure import in_turns
-from rookery.config import gather
-from rookery.training.curriculum.setup_curriculum import make_course, world_for
+from rookery.config import build_config
+from rookery.training.curriculum.setup_curriculum import make_curriculum_env
 from rookery.training.evaluation.evaluate_run import evaluate_games
-from rookery.training.run.setup import learner_for, make_engine, planned, settle
+from rookery.training.resolve.resolved_run import resolve_run
+from rookery.training.run.components import fit_learner, make_engine, make_learner
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 PPO = {"hidden": [64, 64], "epochs": 4, "rollout_length": 64, "minibatches": 4}
@@ -31,14 +32,11 @@ DDDQN = {
 
 def led(folder: str, **keys: Any) -> AtWork:
     """A learner on hockey, through phases and opponents if there are any."""
-    given = gather({"world": "hockey", "runs_dir": folder, "seed": 1, "steps": 10**9, **keys})
-    config, world = settle(given)
-    place = world_for(config, world)
-    config = planned(config, place)
-    engine = make_engine(config, place)
-    learner = learner_for(config, place, engine)
-    envs = make_course(config, place, engine, learner, Path(folder)) if config.is_led else engine
-    return AtWork(envs, learner, config.learner)
+    config = build_config({"world": "hockey", "runs_dir": folder, "seed": 1, "steps": 10**9, **keys})
+    run = fit_learner(resolve_run(config))
+    engine, learner = make_engine(run), make_learner(run)
+    envs = make_curriculum_env(run, engine, learner, Path(folder)) if run.config.has_curriculum else engine
+    return AtWork(envs, learner, run.config.learner)
 
 
 def dqn_rows(rounds: int) -> list[Row]:

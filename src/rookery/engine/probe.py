@@ -43,8 +43,8 @@ def probe(
     seconds: float = PROBE_SECONDS,
     step_timeout: float | None = None,
 ) -> Probe:
-    """Measure `source` in a process of its own. Raises what the env raises; StepTimeout if, with a `step_timeout`, it
-    takes longer than that many steps could."""
+    """Measure `source` in a process of its own; with 0 `seconds`, build an env for its facts and step nothing. Raises
+    what the env raises; StepTimeout if, with a `step_timeout`, it takes longer than that many steps could."""
     patience = None if step_timeout is None else START_SECONDS + TIMED_STEPS * step_timeout
     launcher = WorkerLauncher(start_method or "spawn")
     hand: WorkerHandle | None = None
@@ -74,6 +74,8 @@ def _measure(crew: WorkerEnvs, seconds: float) -> Probe:
     description = crew.build([0])
     build_seconds = time.perf_counter() - before
     process_memory = process_usage(os.getpid())["memory"]
+    if not seconds:
+        return Probe(0.0, 1.0, 0.0, build_seconds, 0, process_memory, facts)
     env = crew.envs[0]
     actions = _actions(env, 64)
     with crew.blame(0, "reset"):

@@ -13,8 +13,9 @@ import rookery
 from rookery.config import gather, resolve
 from rookery.learners.options import PPOOptions
 from rookery.learners.registry import make_learner
-from rookery.training.curriculum.setup_curriculum import make_course, seat_in
-from rookery.training.resolve.world_choice import given_world, spell
+from rookery.training.curriculum.setup_curriculum import make_curriculum_env
+from rookery.training.resolve.resolved_run import ResolvedRun
+from rookery.training.resolve.world_choice import spell, world_of_object
 from rookery.training.run.collector import Collector
 from rookery.training.run.stopwatch import Stopwatch
 from rookery.training.storage.checkpoint import Checkpoints
@@ -41,13 +42,15 @@ def echo_config(folder, **keys):
 def make(folder, backend, num_envs=4, groups=1, **keys):
     """A course over Echo on some backend, with a small PPO."""
     config = echo_config(folder, **keys)
-    world = given_world(Echo, config.world, {})
+    world = world_of_object(Echo, config.world, {})
     workers = 2 if backend in ("thread", "process") else 1
     engine = rookery.make_vec(Echo, num_envs, backend, workers, groups=groups, autoreset_mode="SameStep", copy=False)
-    seat = seat_in(config, world)
+    run = ResolvedRun(config, world, world, num_envs)
+    run = run.with_spaces(engine.single_observation_space, engine.single_action_space)
+    seat = run.seat
     options = PPOOptions(hidden=[8], rollout_length=8, epochs=1)
     learner = make_learner("ppo", seat.observation_space, seat.action_space, options, num_envs, 1, "cpu")
-    return make_course(config, world, engine, learner, Path(folder)), learner
+    return make_curriculum_env(run, engine, learner, Path(folder)), learner
 
 
 def play(course, steps=60):

@@ -11,8 +11,8 @@ import numpy as np
 from rookery.config import RunConfig
 from rookery.errors import RunError
 from rookery.learners.learner import Learner, Tree
-from rookery.training.curriculum.setup_curriculum import counts_episodes
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
+from rookery.training.resolve.curriculum_config import counts_episodes
 from rookery.training.schedule import Every
 
 

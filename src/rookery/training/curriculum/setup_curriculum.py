@@ -1,13 +1,12 @@
-"""From a configuration with phases and opponents to a course."""
+"""Makes a run's curriculum env and names its opponents, from a resolved run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from rookery.config import Opponent, Phase, RunConfig
+from rookery.config import Phase, RunConfig
 from rookery.engine.engine import Engine
-from rookery.engine.env_factory import kernel_of, resolve
 from rookery.engine.seeding import child_seed
 from rookery.errors import OptionError
 from rookery.learners.learner import Learner
@@ -16,154 +15,107 @@ from rookery.training.curriculum.phases import Phases
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.league.archive import FOLDER
 from rookery.training.league.league import League
-from rookery.training.players.agents import SCRIPTS, check_player
-from rookery.training.resolve.seats import Seat, seat_of
-from rookery.training.resolve.world_choice import World, duel_of, spaces
+from rookery.training.players.agents import check_player
+from rookery.training.resolve.curriculum_config import (
+    NO_STEP_LIMIT,
+    OWN_AGENTS,
+    all_opponents,
+    needs_two_player_form,
+)
+from rookery.training.resolve.resolved_run import ResolvedRun
+from rookery.training.resolve.seats import SCRIPTS
+from rookery.training.resolve.world_choice import World
 
-COURSE_KEY = 1_000_037  # sets the draws of a course apart from all others
-BASELINES = ("weak", "strong")  # the scripts of a world that has some
-UNCOUNTED = 10**15  # steps of a run whose length is in episodes: more than it will ever make
-EPISODE_STEPS = 200  # about as long as an episode is, where a number of steps must be guessed
-
-
-def wants_duel(config: RunConfig) -> bool:
-    """Whether any opponent is a policy, so that the world must be the one for two."""
-    return any(opponent.who.lower() not in SCRIPTS for opponent in _opponents(config))
-
-
-def _opponents(config: RunConfig) -> list[Opponent]:
-    """Those of all phases."""
-    return [opponent for phase in config.all_phases for opponent in phase.opponents]
-
-
-def world_for(config: RunConfig, world: World) -> World:
-    """The world that a run's envs are of."""
-    return duel_of(world, keep_actions=True) if wants_duel(config) else world
-
-
-def seat_in(config: RunConfig, world: World) -> Seat:
-    """What the learner sees and does in it."""
-    observation_space, action_space = spaces(world)
-    seat = seat_of(observation_space, action_space) if wants_duel(config) else None
-    return seat or Seat(observation_space, action_space)
-
-
-def length_of(config: RunConfig, given: dict[str, Any]) -> dict[str, Any]:
-    """What phases with an end of their own say about the run's length, if the user did not name one."""
-    phases = config.phases
-    if not phases or not phases[-1].ends or "steps" in given:
-        return {}
-    lengths = [phase.steps for phase in phases]
-    return {"steps": sum(lengths) if all(lengths) else UNCOUNTED}  # type: ignore[arg-type]
-
-
-def anchored(config: RunConfig) -> dict[str, Any]:
-    """Opponents in files and folders by their whole paths, so that the run can be resumed from anywhere."""
-
-    def moved(opponents: list[Opponent]) -> list[Opponent]:
-        return [opponent.model_copy(update={"who": _whole_path(opponent.who)}) for opponent in opponents]
-
-    phases = [phase.model_copy(update={"opponents": moved(phase.opponents)}) for phase in config.phases]
-    judges = [_whole_path(who) for who in config.evaluation.opponents]
-    baselines = [_whole_path(who) for who in config.league.baselines]
-    return {
-        "opponents": moved(config.opponents),
-        "phases": phases,
-        "evaluation": config.evaluation.model_copy(update={"opponents": judges}),
-        "league": config.league.model_copy(update={"baselines": baselines}),
-    }
+CURRICULUM_KEY = 1_000_037  # sets the random numbers of a curriculum apart from all others
+BASELINES = ("weak", "strong")  # the scripted opponents of a world that has some
+TYPICAL_EPISODE_STEPS = 200  # to estimate the steps of a run whose length is in episodes
 
 
 def check_opponents(config: RunConfig) -> None:
-    """Refuse opponents that are not there, before anything is compiled and before the run has a folder."""
-    named = [opponent.who for opponent in _opponents(config)]
+    """Refuse opponents that do not exist, before anything is compiled and before the run has a folder."""
+    named = [opponent.who for opponent in all_opponents(config)]
     for who in (*named, *config.evaluation.opponents, *config.league.baselines):
-        if who not in ("self", "latest", "archive"):
+        if who not in OWN_AGENTS:
             check_player(who, config.runs_dir)
 
 
-def _whole_path(who: str) -> str:
-    path, colon, attribute = who.rpartition(":")
-    if colon and path.endswith(".py"):
-        return f"{Path(path).resolve()}:{attribute}"
-    return str(Path(who).resolve()) if "/" in who and Path(who).is_dir() else who
-
-
-def counts_episodes(phases: list[Phase]) -> bool:
-    """Whether the length of all phases is in episodes."""
-    return all(phase.episodes is not None for phase in phases)
-
-
-def judges(config: RunConfig, world: World) -> list[str]:
-    """Whom the agent meets in evaluations: those named for it, or in a run with opponents the world's scripts."""
-    named = [opponent.who for opponent in _opponents(config)]
+def evaluation_opponents(run: ResolvedRun) -> list[str]:
+    """The opponents in evaluations: those named for it or, in a run with opponents, the world's scripts."""
+    config = run.config
+    named = [opponent.who for opponent in all_opponents(config)]
     if config.evaluation.opponents or not named:
         return config.evaluation.opponents
-    if "opponent" in (_known(world) or {}):
+    if "opponent" in (_parameters(run.world) or {}):
         return list(BASELINES)
-    others = dict.fromkeys(who for who in named if who not in ("self", "latest", "archive"))
+    others = dict.fromkeys(who for who in named if who not in OWN_AGENTS)
     return list(others) or ["none"]
 
 
-def make_course(config: RunConfig, world: World, engine: Engine, learner: Learner, folder: Path) -> CurriculumVectorEnv:
-    """Lead an engine through the phases of a run that has its folder there."""
-    known = _known(world)
-    named = {opponent.who for opponent in _opponents(config)}
-    scripts = bool(named) and "opponent" in (known or {})
-    _check_options(config, world, known, named, scripts)
-    opponents = None
-    if wants_duel(config):
-        league = League(folder / FOLDER, config.league, _about(config), BASELINES if scripts else ())
-        opponents = Opponents(learner, seat_in(config, world), Path(config.runs_dir), league)
-        for opponent in _opponents(config):
-            if opponent.who.lower() not in SCRIPTS:
-                opponents.check(opponent.who, opponent.deterministic)
-    seed = child_seed(config.seed, COURSE_KEY)
-    defaults = _defaults(config, world, known)
-    return CurriculumVectorEnv(
-        engine, Phases(config.all_phases, seed), defaults, opponents, scripts, config.reward_scale, seed
-    )
+def make_curriculum_env(run: ResolvedRun, engine: Engine, learner: Learner, folder: Path) -> CurriculumVectorEnv:
+    """An engine's envs with the phases and opponents of a run. The league's files go to the run's `folder`."""
+    config, parameters = run.config, _parameters(run.env_world)
+    named = {opponent.who for opponent in all_opponents(config)}
+    has_scripts = bool(named) and "opponent" in (parameters or {})
+    _check_phase_options(config, run.env_world, parameters, named, has_scripts)
+    seed = child_seed(config.seed, CURRICULUM_KEY)
+    opponents = _make_opponents(run, learner, folder, has_scripts) if needs_two_player_form(config) else None
+    defaults = _option_defaults(config, run.env_world, parameters)
+    phases = Phases(config.all_phases, seed)
+    return CurriculumVectorEnv(engine, phases, defaults, opponents, has_scripts, config.reward_scale, seed)
 
 
-def _known(world: World) -> dict[str, Any] | None:
-    """The parameters of a kernel world, with their values; None of other worlds, which do not tell."""
-    kernel = kernel_of(resolve(world.source, kwargs=world.env_kwargs))
-    if kernel is None:
+def _make_opponents(run: ResolvedRun, learner: Learner, folder: Path, has_scripts: bool) -> Opponents:
+    config = run.config
+    assert run.seat is not None
+    league = League(folder / FOLDER, config.league, _expected_steps(config), BASELINES if has_scripts else ())
+    opponents = Opponents(learner, run.seat, Path(config.runs_dir), league)
+    for opponent in all_opponents(config):
+        if opponent.who.lower() not in SCRIPTS:
+            opponents.check(opponent.who, opponent.deterministic)
+    return opponents
+
+
+def _parameters(world: World) -> dict[str, Any] | None:
+    """The parameters of a kernel world, with their values; None for other worlds, whose parameters are not known."""
+    kernel_world = world.kernel_world
+    if kernel_world is None:
         return None
-    values = kernel.world.values
-    return {**values, **{alias: values[name] for alias, name in kernel.world.aliases.items() if name in values}}
+    values = kernel_world.values
+    return {**values, **{alias: values[name] for alias, name in kernel_world.aliases.items() if name in values}}
 
 
-def _about(config: RunConfig) -> int:
-    """The run's length in steps, or a guess at it."""
-    if config.steps < UNCOUNTED:
+def _expected_steps(config: RunConfig) -> int:
+    """The run's length in steps, estimated where it is in episodes."""
+    if config.steps < NO_STEP_LIMIT:
         return config.steps
-    lengths = [phase.steps or EPISODE_STEPS * (phase.episodes or 0) for phase in config.phases]
+    lengths = [phase.steps or TYPICAL_EPISODE_STEPS * (phase.episodes or 0) for phase in config.phases]
     return max(1, sum(lengths))
 
 
-def _defaults(config: RunConfig, world: World, known: dict[str, Any] | None) -> dict[str, Any]:
-    """What the options that some phase changes are where a phase says nothing about them."""
+def _option_defaults(config: RunConfig, world: World, parameters: dict[str, Any] | None) -> dict[str, Any]:
+    """Values of the options that some phase changes, for the phases that do not name them."""
     changed = {key for phase in config.all_phases for key in _options(phase)}
-    if not changed or known is None:
+    if not changed or parameters is None:
         return {}
-    given = {key: value for key, value in world.env_kwargs.items() if key in known}
-    return {key: known[key] for key in changed} | given
+    given = {key: value for key, value in world.env_kwargs.items() if key in parameters}
+    return {key: parameters[key] for key in changed} | given
 
 
 def _options(phase: Phase) -> set[str]:
     return set(phase.options) | {key for variant in phase.mixture for key in variant.options}
 
 
-def _check_options(
-    config: RunConfig, world: World, known: dict[str, Any] | None, named: set[str], scripts: bool
+def _check_phase_options(
+    config: RunConfig, world: World, parameters: dict[str, Any] | None, named: set[str], has_scripts: bool
 ) -> None:
-    played = sorted(who for who in named if SCRIPTS.get(who.lower()) not in (None, "none"))
-    if played and not scripts:
-        raise OptionError(f"{world.name} has no scripted opponent {played[0]!r}; give an agent: file.py:Agent or a run")
-    if known is None:
+    scripted = sorted(who for who in named if SCRIPTS.get(who.lower()) not in (None, "none"))
+    if scripted and not has_scripts:
+        raise OptionError(
+            f"{world.name} has no scripted opponent {scripted[0]!r}; give an agent: file.py:Agent or a run"
+        )
+    if parameters is None:
         return
     for phase in config.all_phases:
-        for key in sorted(_options(phase) - known.keys()):
+        for key in sorted(_options(phase) - parameters.keys()):
             name = phase.name or "phases"
-            raise OptionError(f"{name}: {world.name} has no option {key!r}; it has {', '.join(sorted(known))}")
+            raise OptionError(f"{name}: {world.name} has no option {key!r}; it has {', '.join(sorted(parameters))}")

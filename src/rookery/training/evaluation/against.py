@@ -7,14 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rookery.errors import OptionError
 from rookery.learners.agent import Agent
 from rookery.training.evaluation.game_envs import Games
 from rookery.training.evaluation.match import Match
 from rookery.training.evaluation.win_record import GameResults
 from rookery.training.players.agents import Player, Script, find_player, seated
-from rookery.training.resolve.seats import seat_of
-from rookery.training.resolve.world_choice import DUELS, World, duel_of, spaces
+from rookery.training.resolve.seats import Seat, seat_of
+from rookery.training.resolve.world_choice import DUELS, World, not_for_two_players, two_player_form
 
 
 class Against:
@@ -29,24 +28,29 @@ class Against:
         deterministic: bool = True,
         **guard: Any,
     ) -> None:
-        self.world, self.deterministic = duel_of(world), deterministic
-        seat = seat_of(*spaces(self.world))
-        assert seat is not None  # or it would be no duel
-        self.seat = seat
-        self.opponents = _by_name([find_player(who, seat, runs_dir, deterministic=deterministic) for who in opponents])
+        self.world, self.deterministic = two_player_form(world), deterministic
         self._make = lambda: Games(self.world, 1, backend, **guard)
-        self._games: Games | None = None
-        if self.world.source not in DUELS.values() and any(isinstance(x, Script) for x in self.opponents.values()):
-            self._look_for_scripts()
-
-    def _look_for_scripts(self) -> None:
-        """Find out now if the world has those that are named, not after hours."""
-        self._games = self._make()
+        self._games: Games | None = None if self.world.kernel else self._make()  # only an env can tell its spaces
         try:
-            self._games.check(*self.opponents.values())
-        except OptionError:
+            self.seat = self._find_seat()
+            found = [find_player(who, self.seat, runs_dir, deterministic=deterministic) for who in opponents]
+            self.opponents = _by_name(found)
+            self._check_scripts()
+        except BaseException:
             self.close()
             raise
+
+    def _find_seat(self) -> Seat:
+        seat = seat_of(*self.world.spaces) if self._games is None else self._games.seat
+        if seat is None:
+            raise not_for_two_players(self.world)
+        return seat
+
+    def _check_scripts(self) -> None:
+        """Refuse scripts that the world does not have now, not after hours."""
+        if self.world.source not in DUELS.values() and any(isinstance(x, Script) for x in self.opponents.values()):
+            self._games = self._games or self._make()
+            self._games.check(*self.opponents.values())
 
     def play(
         self,

@@ -17,7 +17,7 @@ from rookery.training.evaluation.against import Against
 from rookery.training.evaluation.evaluator import Evaluator
 from rookery.training.evaluation.trained_run import TrainedRun, open_run
 from rookery.training.players.agents import SCRIPTS, find_player, seated
-from rookery.training.resolve.world_choice import World, find, spaces
+from rookery.training.resolve.world_choice import World, find
 from rookery.training.storage.checkpoint_files import MANIFEST
 from rookery.training.storage.shipped_agents import SHIPPED
 
@@ -156,7 +156,7 @@ def _place(trained: TrainedRun, world: str | None, options: dict[str, Any]) -> W
 
 
 def _check_spaces(run: str, agent: Agent, place: World) -> None:
-    seen, done = spaces(place)
+    seen, done = place.spaces
     for what, mine, theirs in (("observes", agent.observation_space, seen), ("acts in", agent.action_space, done)):
         if mine != theirs:
             raise OptionError(f"{run} cannot play {place.name}: its agent {what} {mine}, and that has {theirs}")

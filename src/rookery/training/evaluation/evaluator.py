@@ -18,9 +18,7 @@ from rookery.learners.observations import mask_of
 from rookery.training.evaluation.against import Against
 from rookery.training.evaluation.win_record import GameResults
 from rookery.training.evaluation.winners import outcomes_of
-from rookery.training.resolve.world_choice import World
-
-EVALUATION_KEY = 1_000_003  # sets the evaluation's seed apart from those of all envs
+from rookery.training.resolve.world_choice import World, explain_option_errors
 
 
 @dataclass(frozen=True)
@@ -131,6 +129,5 @@ def _evaluation_of(results: dict[str, GameResults], seconds: float) -> Evaluatio
 def single_env(world: World, backend: str, **guard: Any) -> Engine:
     """One env of a world: in a process of its own if those that train are, since it may be as dangerous."""
     backend = "kernel" if world.kernel else "process" if backend == "process" else "serial"
-    return make_vec(
-        world.source, 1, backend, workers=1, autoreset_mode="SameStep", env_kwargs=world.env_kwargs, **guard
-    )
+    with explain_option_errors(world):
+        return make_vec(world.factory, 1, backend, workers=1, autoreset_mode="SameStep", **guard)

@@ -7,10 +7,10 @@ from typing import Any
 from rookery.engine.engine import Engine
 from rookery.engine.make_vec import make_vec
 from rookery.engine.settings import positive_int
-from rookery.errors import OptionError, WorldError
+from rookery.errors import OptionError
 from rookery.training.players.agents import Player, Script
 from rookery.training.resolve.seats import seat_of
-from rookery.training.resolve.world_choice import World
+from rookery.training.resolve.world_choice import World, explain_option_errors, not_for_two_players
 
 
 class Games:
@@ -23,22 +23,14 @@ class Games:
         backend = "kernel" if duel.kernel else "process" if backend == "process" else "serial"
         workers = None if duel.kernel else 1
         self.duel = duel
-        self.envs: Engine = make_vec(
-            duel.source,
-            batch,
-            backend,
-            workers,
-            autoreset_mode="Disabled",
-            copy=False,
-            env_kwargs=duel.env_kwargs,
-            **guard,
-        )
+        with explain_option_errors(duel):
+            self.envs: Engine = make_vec(
+                duel.factory, batch, backend, workers, autoreset_mode="Disabled", copy=False, **guard
+            )
         seat = seat_of(self.envs.single_observation_space, self.envs.single_action_space)
         if seat is None:
             self.envs.close()
-            raise WorldError(
-                f"{duel.name} is no game for two: its actions, {self.envs.single_action_space}, have no halves"
-            )
+            raise not_for_two_players(duel)
         self.seat = seat
         self.scripted = _knows(self.envs, "player_one") and _knows(self.envs, "player_two")
 

@@ -1,16 +1,16 @@
-"""A run that is there already, with its agent: what evaluating, watching and exporting begin with."""
+"""A finished run with its agent: evaluating, watching and exporting begin here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rookery.config import RunConfig, gather, resolve
-from rookery.engine.seeding import child_seed
+from rookery.config import RunConfig, build_config
 from rookery.learners.agent import Agent
-from rookery.training.evaluation.evaluator import EVALUATION_KEY
-from rookery.training.resolve.world_choice import World, find_again
+from rookery.training.resolve.resolved_run import ResolvedRun, evaluation_seed, resolve_recorded_run
+from rookery.training.resolve.world_choice import World
 from rookery.training.storage.load_agent import agent_from, load_checkpoint
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.trust import check_code
@@ -18,7 +18,7 @@ from rookery.training.storage.trust import check_code
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A run's agent as it was at `step`. `saved` are the parts of the checkpoint that were asked for."""
+    """A run's agent as it was at `step`. `saved` holds the parts of the checkpoint that were read."""
 
     run: RunDir
     config: RunConfig
@@ -27,21 +27,25 @@ class TrainedRun:
     saved: dict[str, Any]
     trust: bool = False
 
+    @cached_property
+    def resolved(self) -> ResolvedRun:
+        """The run as it was trained. This imports the world's code, if it is in a file."""
+        self.check_code()
+        return resolve_recorded_run(self.config)
+
     @property
     def world(self) -> World:
         """The world it was trained in."""
-        self.check_code()
-        return find_again(self.config)
+        return self.resolved.world
 
     def check_code(self) -> None:
-        """Ask before the world's code is imported, unless this user trained with it here."""
+        """Ask the user before the world's code is imported, unless this user trained with it here."""
         check_code(self.run, [self.config.world] if ".py:" in self.config.world else [], self.trust)
 
     @property
     def seed(self) -> int:
-        """That of the run's own evaluations."""
-        seed = self.config.evaluation.seed
-        return child_seed(self.config.seed, EVALUATION_KEY) if seed is None else seed
+        """The seed of the run's own evaluations."""
+        return evaluation_seed(self.config)
 
 
 def open_run(
@@ -50,7 +54,7 @@ def open_run(
     """Read a run, by its name, its path or as "latest", at its last checkpoint or at its best. `trust` lets its world's
     code run without a question."""
     found = RunDir.find(run, Path(runs_dir))
-    config = resolve(gather(found.read_config()))
+    config = build_config(found.read_config())
     step, saved = load_checkpoint(found, best, parts)
     agent = agent_from(saved["agent"])
     agent.deterministic = config.evaluation.deterministic

@@ -14,7 +14,7 @@ from rookery.training.league.tournament import play_tournament
 from rookery.training.league.tournament_report import Entry, TournamentReport
 from rookery.training.players.agents import Player, Script, find_player, seated
 from rookery.training.resolve.seats import Seat, seat_of
-from rookery.training.resolve.world_choice import duel_of, spaces
+from rookery.training.resolve.world_choice import duel_of
 from rookery.training.storage.checkpoint import NAME
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.shipped_agents import agent_in
@@ -47,7 +47,7 @@ def hold_tournament(
     opened = [open_run(run.path, runs_dir, best=False, trust=trust) for run in runs]
     first = opened[0]
     duel = duel_of(first.world)
-    seat = seat_of(*spaces(duel))
+    seat = seat_of(*duel.spaces)
     assert seat is not None  # all others are refused by `duel_of`
     entrants = [entrant for trained in opened for entrant in _agents_of(trained, seat, with_run=len(runs) > 1)]
     entrants += [_other(who, seat, runs_dir) for who in others]

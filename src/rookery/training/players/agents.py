@@ -17,14 +17,13 @@ from rookery.errors import OptionError, RunError
 from rookery.learners.agent import Agent
 from rookery.learners.frozen_policy import freeze
 from rookery.training.players.file_player import FilePlayer
-from rookery.training.resolve.seats import Seat
+from rookery.training.resolve.seats import SCRIPTS, Seat
 from rookery.training.storage.checkpoint_files import MANIFEST
 from rookery.training.storage.load_agent import load_agent
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.shipped_agents import SHIPPED, agent_in, shipped_agent
 
 BLOCK = 256  # steps for which noise is drawn at once: about as long as a game
-SCRIPTS = {"none": "none", "weak": "weak", "basic_weak": "weak", "strong": "strong", "basic_strong": "strong"}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from gymnasium import spaces
 
+SCRIPTS = {"none": "none", "weak": "weak", "basic_weak": "weak", "strong": "strong", "basic_strong": "strong"}
 VIEW = "obs_agent_two"  # the info in which a game for two shows what the second player sees
 
 

@@ -6,8 +6,10 @@ import difflib
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,11 @@ from typing import Any
 import gymnasium as gym
 from gymnasium import spaces as gs
 
-from rookery.config import RunConfig
 from rookery.console import printable
 from rookery.engine.env_factory import EnvFactory, kernel_of, resolve
+from rookery.engine.probe import probe
 from rookery.errors import OptionError, RookeryError, WorldError
+from rookery.kernel.world import KernelWorld
 from rookery.training.resolve.seats import seat_of
 
 GAME_BOY = "rookery/GameBoy-v0"
@@ -42,6 +45,27 @@ class World:
     kernel: bool
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     note: str = ""  # a choice made on the way, for the user to know
+
+    @cached_property
+    def factory(self) -> EnvFactory:
+        """What builds its envs: `make_vec(world.factory)` looks nothing up again."""
+        return resolve(self.source, kwargs=self.env_kwargs)
+
+    @cached_property
+    def kernel_world(self) -> KernelWorld | None:
+        """The kernel world that this is, if it is one."""
+        kernel = kernel_of(self.factory) if self.kernel else None
+        return None if kernel is None else kernel.world
+
+    @cached_property
+    def spaces(self) -> tuple[gs.Space, gs.Space]:
+        """The spaces of observations and actions of one env. For a world that is no kernel world, a worker process
+        builds an env: where an engine is there already, use its spaces."""
+        if self.kernel_world is not None:
+            return self.kernel_world.observation_space, self.kernel_world.action_space
+        with explain_option_errors(self):
+            facts = probe(self.factory, seconds=0).facts
+        return facts.observation_space, facts.action_space
 
 
 def find(world: str, twin: bool = True, learner: str | None = None, options: Mapping[str, Any] | None = None) -> World:
@@ -76,14 +100,6 @@ def find(world: str, twin: bool = True, learner: str | None = None, options: Map
     if twin and other in gym.registry:
         return _twin(world, other, kwargs)
     return _plain(world, kwargs)
-
-
-def find_again(config: RunConfig) -> World:
-    """The world of a run's config. One that does not take the options there is told of as such."""
-    world = find(config.world, config.takes_twin, config.learner, config.world_options)
-    if config.world_options and not world.kernel:
-        spaces(world)
-    return world
 
 
 def _refuse_keywords(world: str, options: Mapping[str, Any]) -> None:
@@ -139,7 +155,7 @@ def spell(world: Any) -> str:
     return f"{file}:{name}"
 
 
-def given_world(world: Any, spelled: str, options: Mapping[str, Any]) -> World:
+def world_of_object(world: Any, spelled: str, options: Mapping[str, Any]) -> World:
     """A class or function that is at hand: taken as it is, not from its file, which may be the running script."""
     path, _, attribute = spelled.rpartition(":")
     kernel = kernel_of(resolve(world, kwargs=dict(options))) is not None
@@ -147,23 +163,15 @@ def given_world(world: Any, spelled: str, options: Mapping[str, Any]) -> World:
 
 
 def spaces(world: World) -> tuple[gs.Space, gs.Space]:
-    """The spaces of observations and actions of one env. A world that is no kernel world is built for it, and closed:
-    where an engine is there already, ask that instead."""
-    source = resolve(world.source, kwargs=world.env_kwargs)
-    kernel = kernel_of(source)
-    if kernel is not None:
-        return kernel.world.observation_space, kernel.world.action_space
-    env = _build(source, world)
-    try:
-        return env.observation_space, env.action_space
-    finally:
-        env.close()
+    """As `world.spaces`."""
+    return world.spaces
 
 
-def _build(source: EnvFactory, world: World) -> gym.Env:
-    """An env; a world that does not take its options is told of as such."""
+@contextmanager
+def explain_option_errors(world: World) -> Iterator[None]:
+    """Around whatever builds envs: an error of a world that does not take its options says how these are given."""
     try:
-        return source.make(0)
+        yield
     except RookeryError:
         raise
     except Exception as error:
@@ -183,11 +191,19 @@ def _is_a_librarys(world: World, error: Exception) -> bool:
     return named and (bool(world.env_kwargs) or isinstance(error, (ImportError, gym.error.DependencyNotInstalled)))
 
 
-def duel_of(world: World, *, keep_actions: bool = False) -> World:
+def duel_of(world: World) -> World:
+    """As `two_player_form`; refuses a world whose spaces cannot be those of two players."""
+    form = two_player_form(world)
+    if form.source not in DUELS.values() and seat_of(*form.spaces) is None:
+        raise not_for_two_players(world)
+    return form
+
+
+def two_player_form(world: World, *, keep_actions: bool = False) -> World:
     """The two-player form of a world: one row holds both players (see `training.resolve.seats`).
 
     The options go with it; the opponent becomes `player_two`. Players act in numbers there, so that all kinds can meet;
-    `keep_actions` leaves choices as they are.
+    `keep_actions` leaves choices as they are. A world that has no other form is returned unchanged.
 
     Example:
         >>> duel_of(find("hockey", options={"opponent": "strong", "mode": "shooting"})).env_kwargs
@@ -201,12 +217,14 @@ def duel_of(world: World, *, keep_actions: bool = False) -> World:
         left_out = ("rows",) if keep_actions else ("rows", "discrete", "action_fineness")
         kept = {key: value for key, value in world.env_kwargs.items() if key not in left_out}
         return replace(world, env_kwargs=kept)
-    if seat_of(*spaces(world)) is None:
-        raise WorldError(
-            f"{world.name} is no game for two: there one row holds both players' actions, one after the other, and the "
-            f"info obs_agent_two is what the second sees; of those that come with rookery it is {' or '.join(_games())}"
-        )
     return world
+
+
+def not_for_two_players(world: World) -> WorldError:
+    return WorldError(
+        f"{world.name} is no game for two: there one row holds both players' actions, one after the other, and the "
+        f"info obs_agent_two is what the second sees; of those that come with rookery it is {' or '.join(_games())}"
+    )
 
 
 def _games() -> list[str]:

@@ -4,42 +4,26 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from rookery.config import RunConfig
 from rookery.engine.engine import Engine
 from rookery.errors import RunError, StateError
-from rookery.learners.learner import Learner, Tree, module_state
+from rookery.learners.learner import Tree, module_state
 from rookery.learners.space_json import to_tree
-from rookery.monitor.events import Event, Sinks
+from rookery.monitor.events import Event
 from rookery.training.curriculum.curriculum import Curriculum, NoCurriculum
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
-from rookery.training.evaluation.evaluator import Evaluator
 from rookery.training.run.adaptive_envs import Adaptive
 from rookery.training.run.collector import Collector
+from rookery.training.run.components import RunComponents
 from rookery.training.run.recent_episodes import RecentEpisodes
-from rookery.training.run.stop_request import StopRequest
 from rookery.training.run.stopwatch import Stopwatch
 from rookery.training.schedule import Counts, Every
-from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.load_agent import check_fits
 from rookery.training.storage.state_tree import check_kinds
 
 TELL_EVERY = 0.5  # seconds between two lines of progress
-
-
-@dataclass
-class RunComponents:
-    """Everyone at work in a run."""
-
-    envs: Engine | CurriculumVectorEnv
-    learner: Learner
-    evaluator: Evaluator
-    checkpoints: Checkpoints
-    sinks: Sinks
-    stop: StopRequest
-    adaptive: Adaptive | None = None
 
 
 class Loop:

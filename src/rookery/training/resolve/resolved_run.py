@@ -1,0 +1,149 @@
+"""A run, resolved once: from what the user gave, or from the config in a run's folder, to a world and an engine."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gymnasium import Space
+
+from rookery.config import RunConfig, with_recipe
+from rookery.config.validation import check_phases
+from rookery.engine.autotune import Choice
+from rookery.engine.machine import usable_cores
+from rookery.engine.probe import probe
+from rookery.engine.seeding import child_seed
+from rookery.training.resolve.curriculum_config import needs_two_player_form, with_absolute_paths, with_steps_of_phases
+from rookery.training.resolve.engine_choice import choose_engine, with_engine
+from rookery.training.resolve.recipes import recipe_for, usual_learner
+from rookery.training.resolve.seats import Seat, seat_of
+from rookery.training.resolve.world_choice import (
+    World,
+    choose_learner,
+    episode_option,
+    explain_option_errors,
+    find,
+    lasting_options,
+    not_for_two_players,
+    two_player_form,
+    world_of_object,
+)
+
+EVALUATION_KEY = 1_000_003  # sets the evaluation's seed apart from those of all envs
+
+
+@dataclass(frozen=True)
+class ResolvedRun:
+    """All that is decided about a run before its envs are started. Nothing after this looks a world up again."""
+
+    config: RunConfig  # complete, with the learner and the engine
+    world: World  # as the user named it: evaluations and videos use this one
+    env_world: World  # what the run's envs are: `world`, or its two-player form if an opponent is a policy
+    num_envs: int  # to begin or resume with: an adaptive run changes it
+    seat: Seat | None = None  # the learner's spaces; None where only the engine's first env can tell them
+
+    @property
+    def title(self) -> str:
+        """A name for the run's folder, if the user gave none."""
+        suffix = f"_vec{self.config.num_envs}" if isinstance(self.config.num_envs, int) else ""
+        world = re.sub(r"[^A-Za-z0-9_.+=,@-]+|[.]{2,}", "-", self.world.name).strip("-.")[:60]  # a file has any name
+        return f"{world or 'world'}-{self.config.learner}-s{self.config.seed}{suffix}"
+
+    def with_config(self, **changes: Any) -> ResolvedRun:
+        """The same run with other values of some keys."""
+        return replace(self, config=self.config.model_copy(update=changes))
+
+    def with_num_envs(self, num_envs: int) -> ResolvedRun:
+        """The same adaptive run with as many envs as it had when it was saved."""
+        run = replace(self, num_envs=num_envs)
+        return run.with_config(workers=min(usable_cores(), num_envs))
+
+    def with_spaces(self, observation_space: Space, action_space: Space) -> ResolvedRun:
+        """The same run with the learner's seat, from the spaces of one env."""
+        return replace(self, seat=_seat(self.config, self.env_world, observation_space, action_space))
+
+
+def resolve_run(config: RunConfig, world_object: Any = None) -> ResolvedRun:
+    """A new run from a valid config. `world_object` is the class or function that `config.world` names, if the user
+    gave that.
+
+    No env is built in this process: the spaces of a kernel world are known, and those of others come from a worker.
+    """
+    world, config = _find_world(config, world_object)
+    env_world = _env_world(config, world)
+    spaces = env_world.spaces if env_world.kernel else None
+    learner = config.learner if config.learner != "auto" else usual_learner(world.name)
+    choice: Choice | None = None
+    if learner is None:
+        if spaces is None:
+            choice, spaces = _measured(config, env_world)
+        learner = choose_learner(_seat(config, env_world, *spaces).action_space, world.kernel)
+    recipe = recipe_for(world.name, learner, world.kernel)
+    config = with_steps_of_phases(with_recipe(config, recipe) if recipe else config)
+    config = with_absolute_paths(config).model_copy(update={"learner": learner})
+    check_phases(config)  # the learner is known only now
+    if choice is None or recipe:
+        choice = choose_engine(config, env_world)
+    if spaces is None and choice.facts is not None:
+        spaces = choice.facts.observation_space, choice.facts.action_space
+    run = ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs)
+    return run if spaces is None else run.with_spaces(*spaces)
+
+
+def resolve_recorded_run(config: RunConfig) -> ResolvedRun:
+    """A run that is there already, from the config in its folder."""
+    config = with_absolute_paths(config)
+    world = find(config.world, config.takes_twin, config.learner, config.world_options)
+    env_world = _env_world(config, world)
+    choice = choose_engine(config, env_world)
+    return ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs)
+
+
+def evaluation_seed(config: RunConfig) -> int:
+    """The seed of a run's evaluations."""
+    seed = config.evaluation.seed
+    return child_seed(config.seed, EVALUATION_KEY) if seed is None else seed
+
+
+def _find_world(config: RunConfig, world_object: Any) -> tuple[World, RunConfig]:
+    """The world, and the config as a run should record it: with absolute paths, and `episode_length` as an option of
+    the world."""
+    if world_object is not None:
+        world = world_of_object(world_object, config.world, config.world_options)
+    else:
+        named = None if config.learner == "auto" else config.learner
+        world = find(config.world, config.takes_twin, named, config.world_options)
+    options = config.world_options
+    if config.episode_length is not None:
+        length = {episode_option(world): config.episode_length}
+        options = {**options, **length}
+        world = replace(world, env_kwargs={**world.env_kwargs, **length})
+    changes: dict[str, Any] = {"world_options": lasting_options(world, options), "episode_length": None}
+    if isinstance(world.source, str) and ".py:" in world.source:
+        changes["world"] = world.source  # its absolute path, so that the run can be resumed from any folder
+    return world, config.model_copy(update=changes)
+
+
+def _env_world(config: RunConfig, world: World) -> World:
+    return two_player_form(world, keep_actions=True) if needs_two_player_form(config) else world
+
+
+def _measured(config: RunConfig, world: World) -> tuple[Choice, tuple[Space, Space]]:
+    """The engine's choice and the spaces of a world, both from one worker where the choice takes one."""
+    choice = choose_engine(config, world)
+    facts = choice.facts
+    if facts is None:
+        with explain_option_errors(world):
+            facts = probe(world.factory, config.start_method, seconds=0).facts
+    return choice, (facts.observation_space, facts.action_space)
+
+
+def _seat(config: RunConfig, world: World, observation_space: Space, action_space: Space) -> Seat:
+    """What the learner observes and does: in a two-player world, one player's half."""
+    if not needs_two_player_form(config):
+        return Seat(observation_space, action_space)
+    seat = seat_of(observation_space, action_space)
+    if seat is None:
+        raise not_for_two_players(world)
+    return seat

@@ -1,0 +1,198 @@
+"""Makes what a run consists of from a `ResolvedRun`: engine, learner, evaluator, checkpoints, event sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rookery.config import RunConfig
+from rookery.console import say
+from rookery.engine.engine import Engine
+from rookery.engine.env_factory import kernel_of
+from rookery.engine.machine import usable_cores
+from rookery.engine.make_vec import make_vec
+from rookery.errors import OptionError
+from rookery.kernel.tables import check_same
+from rookery.learners import registry
+from rookery.learners.cpu_threads import threads_for
+from rookery.learners.learner import Learner
+from rookery.learners.observations import leaves_of
+from rookery.monitor.events import Sinks
+from rookery.monitor.jsonl import JsonLines
+from rookery.monitor.log_lines import make_console_sink
+from rookery.monitor.tensorboard import TensorBoard
+from rookery.training.curriculum.setup_curriculum import evaluation_opponents, make_curriculum_env
+from rookery.training.curriculum.vector_env import CurriculumVectorEnv
+from rookery.training.evaluation.evaluator import Evaluator
+from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
+from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
+from rookery.training.resolve.resolved_run import ResolvedRun, evaluation_seed
+from rookery.training.resolve.world_choice import check_learner, explain_option_errors
+from rookery.training.run.adaptive_envs import Adaptive
+from rookery.training.run.memory_check import check_memory, enough_memory
+from rookery.training.run.stop_request import StopRequest
+from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.run_dir import RunDir
+
+
+@dataclass
+class RunComponents:
+    """The parts of a run that the loop works with."""
+
+    envs: Engine | CurriculumVectorEnv
+    learner: Learner
+    evaluator: Evaluator
+    checkpoints: Checkpoints
+    sinks: Sinks
+    stop: StopRequest
+    adaptive: Adaptive | None = None
+
+
+@contextmanager
+def open_components(
+    run: ResolvedRun, folder: RunDir, engine: Engine, learner: Learner, stop: StopRequest, resumed_at: int | None
+) -> Iterator[RunComponents]:
+    """All parts of a run; sinks and evaluator are closed in the end."""
+    config = run.config
+    own = not folder.keeps_checkpoints_outside
+    checkpoints = Checkpoints(folder.checkpoints, config.checkpoints.keep, folder.id, own=own)
+    adaptive = None
+    if config.num_envs == "adaptive":
+        adaptive = Adaptive(MAX_ADAPTIVE_ENVS, folder.path / "num_envs.jsonl", resumed_at or -1)
+    with open_sinks(folder, config) as sinks, closing(make_evaluator(run)) as evaluator:
+        envs = make_curriculum_env(run, engine, learner, folder.path) if config.has_curriculum else engine
+        yield RunComponents(envs, learner, evaluator, checkpoints, sinks, stop, adaptive)
+
+
+# --- the engine -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_engine(run: ResolvedRun) -> Iterator[Engine]:
+    """The run's engine, closed in the end; the user is notified where its envs are more than arrays."""
+    engine = make_engine(run)
+    try:
+        yield engine
+    finally:
+        engine.close()
+        if engine.backend != "kernel":
+            say(f"closed {engine.num_envs} env{'s' if engine.num_envs > 1 else ''}")
+
+
+def make_engine(run: ResolvedRun) -> Engine:
+    config = run.config
+    with explain_option_errors(run.env_world):
+        return make_vec(
+            run.env_world.factory,
+            run.num_envs,
+            config.backend,
+            config.workers,
+            groups=config.groups or 1,
+            start_method=config.start_method,
+            autoreset_mode="SameStep",
+            copy=False,
+            **_failure_options(config),
+        )
+
+
+def _failure_options(config: RunConfig) -> dict[str, Any]:
+    """What an engine does about envs that fail."""
+    names = ("step_timeout", "on_failure", "max_restarts", "bad_values")
+    return {name: getattr(config, name) for name in names}
+
+
+def with_tables(run: ResolvedRun, engine: Engine) -> ResolvedRun:
+    """With shape and hash of the world's tables; refuses others than those that the run was begun with."""
+    kernel = kernel_of(engine.source)
+    facts = {} if kernel is None else kernel.world.table_facts
+    if run.config.tables:
+        check_same(engine.source.name, run.config.tables, facts)
+    return run.with_config(tables=facts)
+
+
+# --- the learner ------------------------------------------------------------------------------------------------------
+
+
+def fit_learner(run: ResolvedRun) -> ResolvedRun:
+    """A new run whose learner was found to fit its spaces and the machine, with the device to compute on."""
+    seat, config = run.seat, run.config
+    assert seat is not None
+    check_learner(config.learner, seat.action_space, seat.observation_space)
+    check_memory(config.learner, seat.observation_space, seat.action_space, getattr(config, config.learner))
+    check_device(config.device)
+    if config.device != "auto":
+        return run
+    # A GPU pays for images; for vectors the nets are so small that a CPU is as quick.
+    images = any(leaf.kind == "image" for leaf in leaves_of(seat.observation_space))
+    return run.with_config(device="cuda" if images and torch.cuda.is_available() else "cpu")
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that this machine does not have."""
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise OptionError(f"device={device!r} was asked for, but torch finds no CUDA GPU here; device='cpu' works")
+    if device == "mps" and not torch.backends.mps.is_available():
+        raise OptionError("device='mps' was asked for, but torch finds none here; device='cpu' works")
+
+
+def make_learner(run: ResolvedRun) -> Learner:
+    seat, config = run.seat, run.config
+    assert seat is not None
+    name, options = config.learner, getattr(config, config.learner)
+    spaces = seat.observation_space, seat.action_space
+    check_memory(name, *spaces, options)
+    with enough_memory(name):
+        learner = registry.make_learner(name, *spaces, options, run.num_envs, config.seed, config.device)
+    learner.agent.likeliest = config.evaluation.deterministic
+    return learner
+
+
+def with_threads(run: ResolvedRun, learner: Learner) -> ResolvedRun:
+    """With the number of threads that suits the learner's nets on this machine."""
+    config, options = run.config, learner.options
+    if config.device == "cpu" and options.threads is None:
+        with enough_memory(config.learner):
+            threads = threads_for(learner, config.learner, usable_cores())
+        options = options.model_copy(update={"threads": threads})
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    return run.with_config(**{config.learner: options})
+
+
+# --- evaluations and events -------------------------------------------------------------------------------------------
+
+
+def make_evaluator(run: ResolvedRun) -> Evaluator:
+    config, options = run.config, run.config.evaluation
+    opponents = evaluation_opponents(run) if config.has_curriculum or options.opponents else ()
+    return Evaluator(
+        run.world,
+        config.backend,
+        options.episodes,
+        evaluation_seed(config),
+        options.deterministic,
+        opponents,
+        Path(config.runs_dir),
+        **_failure_options(config),
+    )
+
+
+def open_sinks(folder: RunDir, config: RunConfig) -> Sinks:
+    """What receives the run's events: the terminal, files, and services that the config names."""
+    options, sinks = config.monitor, Sinks()
+    steps = config.steps if config.steps < NO_STEP_LIMIT else None
+    sinks.append(make_console_sink(steps, panel=options.panel is not False))
+    sinks.append(JsonLines(folder.path))
+    if options.tensorboard:
+        sinks.append(TensorBoard(folder.tensorboard))
+    for name in ("wandb", "mlflow"):
+        if getattr(options, name):
+            from rookery.monitor.trackers import make_tracker
+
+            sinks.append(make_tracker(name))
+    return sinks
