@@ -148,7 +148,7 @@ def make_learner(run: ResolvedRun) -> Learner:
     check_memory(name, *spaces, options)
     with enough_memory(name):
         learner = registry.make_learner(name, *spaces, options, run.num_envs, config.seed, config.device)
-    learner.agent.likeliest = config.evaluation.deterministic
+    learner.agent.deterministic = config.evaluation.deterministic
     return learner
 
 
