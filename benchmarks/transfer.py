@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from gymnasium import spaces
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -25,11 +24,12 @@ from box2d_hockey import KEPT, Game, Script
 from engine_rows import Row
 from report import measured, parser_for, report
 from rookery.errors import RookeryError
-from rookery.training.export.standalone_file import PLAYER, export_standalone
+from rookery.training.export.standalone_file import export_standalone
 from rookery.training.players.file_player import FilePlayer
 from rookery.training.resolve.seats import Seat
-from rookery.training.storage.shipped_agents import SHIPPED
+from rookery.worlds import registry
 from rookery.worlds.hockey import fidelity, outcomes, replaying
+from rookery.worlds.hockey.world import player_spaces
 
 RECORDED = Path(__file__).parent.parent / "tests" / "worlds" / "hockey_rows.npz"
 SEED = 20_261_115
@@ -52,7 +52,7 @@ class FromFile:
     """The agent in `file.py:Agent`, as a tournament runs it."""
 
     def __init__(self, place: str) -> None:
-        self._player = FilePlayer(place, Seat(spaces.Box(-np.inf, np.inf, (18,), np.float32), PLAYER))
+        self._player = FilePlayer(place, Seat(*player_spaces()))
         self._env = np.zeros(1, np.int64)
         self.reset()
 
@@ -70,7 +70,7 @@ def player_of(agent: str) -> FromFile:
     if ".py:" in agent:
         return FromFile(agent)
     with tempfile.TemporaryDirectory() as folder:
-        path = export_standalone(None if agent in SHIPPED else agent, out=Path(folder) / "agent.py")
+        path = export_standalone(None if agent in registry.agents() else agent, out=Path(folder) / "agent.py")
         return FromFile(f"{path}:Agent")
 
 
@@ -168,7 +168,7 @@ def main() -> int:
         player = player_of(args.agent)
     except RookeryError as error:
         parser.error(str(error))
-    name = "the shipped agent" if args.agent in SHIPPED else args.agent
+    name = "the shipped agent" if args.agent in registry.agents() else args.agent
     rows: dict[str, Callable[[], list[Row]]] = {
         "steps": step_rows,
         "outcomes": outcome_rows,

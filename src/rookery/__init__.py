@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rookery.version import __version__ as __version__
-from rookery.worlds.gym_ids import register
+from rookery.worlds.registry import register_built_in
 
 if TYPE_CHECKING:
     from rookery import errors, pettingzoo, sb3, testing
@@ -40,7 +40,7 @@ __all__ = [
     "train",
 ]
 
-register()  # so that gymnasium.make("rookery/CartPole-v1") works from now on
+register_built_in()  # so that gymnasium.make("rookery/CartPole-v1") works from now on
 
 # Names are loaded when first used, so that `import rookery` costs no more than `import gymnasium`.
 _HOMES = {

@@ -18,12 +18,13 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from rookery.apps import gameboy_verbs
 from rookery.apps.memory_explorer import library, terminal, window
 from rookery.apps.memory_explorer.commands import Commands, Quit
 from rookery.apps.memory_explorer.desk import FAST, TAP, Desk
 from rookery.apps.memory_explorer.half_blocks import half_blocks
 from rookery.apps.memory_explorer.store import Store
-from rookery.cli import gameboy_verbs, main
+from rookery.cli import main
 from rookery.errors import OptionError
 
 X = 0xC0A0

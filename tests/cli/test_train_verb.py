@@ -251,7 +251,7 @@ def test_watch_and_export(calls, runs, capsys):
 
 def test_the_agent_that_comes_with_rookery_is_no_run(calls, runs, capsys):
     """It is watched and exported by its name; a run of that name would come first."""
-    place = (None, str(runs))
+    place = ("hockey", str(runs))
     assert main(["watch", "hockey", "--runs-dir", str(runs), "--opponent", "weak"]) == 0
     args, wishes = calls.pop()
     assert args == place and wishes["opponent"] == "weak"

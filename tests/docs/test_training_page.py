@@ -11,7 +11,7 @@ import pytest
 
 from rookery.cli.main import build_parser
 from rookery.config import check, docs_page, gather, read_config
-from rookery.training.resolve.recipes import RECIPES
+from rookery.training.resolve.recipes import all_recipes
 
 ROOT = Path(__file__).parents[2]
 PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/training.md", "docs/learners.md")}
@@ -106,7 +106,7 @@ def test_recipes_are_listed():
 def recipes():
     """The table, to be pasted."""
     rows = ["| world | learner | envs | steps | options |\n|---|---|---|---|---|\n"]
-    for world, learners in RECIPES.items():
+    for world, learners in all_recipes().items():
         for learner, recipe in learners.items():
             sections = {key: value for key, value in recipe.items() if isinstance(value, dict)}
             options = [f"`{s}.{k}={json.dumps(v)}`" for s, keys in sections.items() for k, v in keys.items()]

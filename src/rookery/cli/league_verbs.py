@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rookery.cli.run_verbs import check_file, check_seed, trust_argument
 from rookery.errors import MissingExtra, OptionError
 from rookery.training import check_installed
+from rookery.worlds import registry
 
 if TYPE_CHECKING:
     from rookery.training.league.league_files import StoredLeague
@@ -40,8 +41,8 @@ def add_commands(commands: Commands, command: Command) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--with", dest="others", default="", metavar="LIST",
-        help="who else plays, with commas between: weak, strong, none (stands still), hockey, another run, a "
-        "checkpoint's folder, file.py:Agent",
+        help=f"who else plays, with commas between: weak, strong, none (stands still), {', '.join(registry.agents())}, "
+        "another run, a checkpoint's folder, file.py:Agent",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, metavar="N", help="the seed of the games (one of the run's own)")
     parser.add_argument("--plot", metavar="FILE", help="the picture (plots/league.png in the run's folder)")

@@ -9,12 +9,14 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from rookery.cli import convert_verb, gameboy_verbs, league_verbs, train_verb
+from rookery.cli import convert_verb, league_verbs, train_verb
 from rookery.cli.parser import Parser
 from rookery.cli.run_verbs import check_file, check_seed
 from rookery.console import meanwhile, printable_lines
 from rookery.errors import BadValue, EnvError, OptionError, RestartLimit, RookeryError, WorkerDied
 from rookery.version import __version__
+from rookery.worlds import registry
+from rookery.worlds.world_spec import PlayableGame, load_object
 
 GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
 ENV_FAILED = (BadValue, EnvError, RestartLimit, WorkerDied)
@@ -24,7 +26,8 @@ TRACE_LINES = 9
 OURS = (f'  File "{Path(__file__).parents[1]}', '  File "<frozen ')
 LIBRARIES = ("site-packages", "dist-packages", str(Path(traceback.__file__).parent))
 WORLD_HELP = (
-    "a Gymnasium id, such as CartPole-v1; a class or function in a file, such as my_env.py:MyEnv; hockey; or gameboy"
+    "a Gymnasium id, such as CartPole-v1; a class or function in a file, such as my_env.py:MyEnv; or "
+    + " or ".join(registry.names())
 )
 
 
@@ -113,8 +116,10 @@ def build_parser() -> argparse.ArgumentParser:
         module.add_commands(commands, _command)
     for add in (_add_play, _add_check, _add_tune, _add_profile, _add_bench, _add_doctor):
         add(commands)
-    for module in (convert_verb, gameboy_verbs):
-        module.add_commands(commands, _command)
+    convert_verb.add_commands(commands, _command)
+    for spec in registry.specs():
+        if spec.commands is not None:
+            load_object(f"{spec.commands}:add_commands")(commands, _command)
     return parser
 
 
@@ -135,12 +140,11 @@ def _command(
 
 def _world(options: argparse.Namespace) -> str:
     """The world that was named, by a name that the engine knows."""
-    from rookery.training.resolve.world_choice import SHORT_NAMES
-
     name = options.env
     if name.endswith(".py") and Path(name).is_file():
         raise OptionError(f"{name!r}: name the class in the file as well, such as {name}:MyEnv")
-    return SHORT_NAMES.get(name.lower(), name)
+    known = registry.get(name)
+    return name if known is None else known.source
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -287,23 +291,26 @@ def _doctor(options: argparse.Namespace) -> int:
     return GOOD if doctor.healthy(findings) else BAD
 
 
+def _games() -> dict[str, PlayableGame]:
+    return {spec.name: spec.game for spec in registry.specs() if spec.game is not None}
+
+
 def _add_play(commands: argparse._SubParsersAction) -> None:
+    games = _games()
+    keys = " ".join(game.keys if len(games) == 1 else f"{name}: {game.keys}" for name, game in games.items())
+    modes = list(dict.fromkeys(mode for game in games.values() for mode in game.modes))
     parser = _command(
         commands, "play", _play, "play a game yourself, or watch others play",
         "Opens a window. A player is human, a script (weak or strong), agent (the one that comes with rookery), a run, "
-        "a checkpoint's folder, or an agent of your own with act(obs), such as my_agent.py:Agent. WASD or the arrows "
-        "move your racket, Q/E or comma/period turn it, space or Enter shoots the puck that you hold, R restarts and "
-        "Esc quits. Two people share the keyboard: WASD, Q/E and space are the left player's, arrows, comma/period and "
-        "Enter the right one's.",
-        "rookery play hockey --opponent weak",
+        f"a checkpoint's folder, or an agent of your own with act(obs), such as my_agent.py:Agent. {keys}",
+        f"rookery play {next(iter(games))} --opponent weak",
     )  # fmt: skip
-    parser.add_argument("world", metavar="WORLD", choices=["hockey"], help="the game: hockey")
+    parser.add_argument("world", metavar="WORLD", choices=list(games), help=f"the game: {' or '.join(games)}")
     parser.add_argument("--player", metavar="WHO", default="human", help="who plays on the left (human)")
     parser.add_argument("--opponent", metavar="WHO", default="agent", help="who plays on the right (agent)")
     parser.add_argument("--runs-dir", default="runs", metavar="DIR", help="where runs are (runs)")
     parser.add_argument(
-        "--mode", choices=("normal", "shooting", "defense"), default="normal",
-        help="a normal game, or practice in shooting or defense (normal)",
+        "--mode", choices=modes, default=modes[0], help=f"what is played: {', '.join(modes)} ({modes[0]})",
     )  # fmt: skip
     parser.add_argument("--fps", type=int, default=50, metavar="N", help="steps in a second; fewer are easier (50)")
     parser.add_argument("--seed", type=int, metavar="N", help="the seed of the games (another each time)")
@@ -314,14 +321,15 @@ def _add_play(commands: argparse._SubParsersAction) -> None:
 def _play(options: argparse.Namespace) -> int:
     from rookery import printing
     from rookery.training.players.numpy_opponents import find_opponent
-    from rookery.worlds.hockey import play
 
     check_seed(options.seed)
+    game = _games()[options.world]
     player, opponent = (
-        who if who in play.PLAYERS else find_opponent(who, options.runs_dir)
+        who if who in game.players else find_opponent(who, options.runs_dir, registry.get(options.world))
         for who in (options.player, options.opponent)
     )
-    tally = play.play(player, opponent, options.mode, options.fps, options.seed, options.games, options.record)
+    play = load_object(game.function)
+    tally = play(player, opponent, options.mode, options.fps, options.seed, options.games, options.record)
     if options.json:
         printing.emit_json(tally.as_json())
     else:

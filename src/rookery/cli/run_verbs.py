@@ -14,14 +14,20 @@ from typing import TYPE_CHECKING, Any
 from rookery.console import meanwhile, say
 from rookery.errors import OptionError, RunError
 from rookery.training import check_installed
+from rookery.worlds import registry
 
 if TYPE_CHECKING:
     from rookery.training.storage.run_dir import RunDir
 
 Commands = argparse._SubParsersAction
 Command = Callable[..., argparse.ArgumentParser]  # rookery.cli.main's own, with which every command begins
-SHIPPED = "hockey (the agent that comes with rookery)"
 LOADING = "loading torch"  # which takes seconds
+
+
+def shipped_help() -> str:
+    """The agents that are installed with a world, for the help."""
+    worlds = [spec.name for spec in registry.specs() if spec.agent is not None]
+    return f"{' or '.join(worlds)} (the agent that comes with rookery)"
 
 
 def add_commands(commands: Commands, command: Command) -> None:
@@ -94,7 +100,7 @@ def _find_or_shipped(options: argparse.Namespace) -> RunDir | None:
     try:
         return _find(options)
     except RunError:
-        if options.name != "hockey":
+        if options.name not in registry.names() or options.name not in registry.agents():
             raise
         return None
 
@@ -148,12 +154,12 @@ def _add_eval(commands: Commands, command: Command) -> None:
         "games against others, sides alternating.",
         "rookery eval latest --opponent strong --games 1000 --best",
     )  # fmt: skip
-    _run_arguments(parser, f"; {SHIPPED}; or my_agent.py:Agent")
+    _run_arguments(parser, f"; {shipped_help()}; or my_agent.py:Agent")
     parser.add_argument(
         "--opponent", action="append", default=[], metavar="WHO", dest="opponents",
-        help=f"play games against none (stands still), weak or strong (scripts), {SHIPPED}, a run, a checkpoint's "
-        "folder or my_agent.py:Agent; can be repeated (for a run, the world as it was trained in; else weak and "
-        "strong)",
+        help=f"play games against none (stands still), weak or strong (scripts), {shipped_help()}, a run, a "
+        "checkpoint's folder or my_agent.py:Agent; can be repeated (for a run, the world as it was trained in; "
+        "else weak and strong)",
     )  # fmt: skip
     parser.add_argument(
         "--episodes", "--games", type=int, default=100, metavar="N",
@@ -232,18 +238,19 @@ def _add_watch(commands: Commands, command: Command) -> None:
         "Writes a video, or opens a window.",
         "rookery watch latest --episodes 3 --out cartpole.gif",
     )  # fmt: skip
-    _run_arguments(parser, f"; or {SHIPPED}")
+    _run_arguments(parser, f"; or {shipped_help()}")
     parser.add_argument(
         "--episodes", type=int, metavar="N", help="how many to show (up to 5, until there are 10 seconds)"
     )
     parser.add_argument(
         "--out", metavar="FILE",
-        help="the video, as .mp4, .gif or .webp (videos/step-N.mp4 in the run's folder; hockey.mp4 here for hockey)",
+        help="the video, as .mp4, .gif or .webp (videos/step-N.mp4 in the run's folder; NAME.mp4 here for an agent "
+        "that comes with rookery)",
     )  # fmt: skip
     parser.add_argument(
         "--opponent", metavar="WHO",
-        help=f"whom to play against, in hockey: weak, strong, none (stands still), {SHIPPED}, a run, a checkpoint's "
-        "folder, or my_agent.py:Agent (as trained, where that was one; else strong)",
+        help=f"the opponent, in a game for two: weak, strong, none (stands still), {shipped_help()}, a run, a "
+        "checkpoint's folder, or my_agent.py:Agent (as trained, where that was one; else strong)",
     )  # fmt: skip
     parser.add_argument("--live", action="store_true", help="show it in a window instead of writing a file")
     parser.add_argument(
@@ -274,9 +281,9 @@ def _watch(options: argparse.Namespace) -> int:
 
     with only_json(options.json):
         path = watch(
-            None if found is None else str(found.path), options.runs_dir, episodes=options.episodes, out=options.out,
-            live=options.live, fps=options.fps, best=options.best, seed=options.seed, opponent=options.opponent,
-            grid=options.grid, **trusted,
+            options.name if found is None else str(found.path), options.runs_dir, episodes=options.episodes,
+            out=options.out, live=options.live, fps=options.fps, best=options.best, seed=options.seed,
+            opponent=options.opponent, grid=options.grid, **trusted,
         )  # fmt: skip
     return _told_path(path, options.json)
 
@@ -287,7 +294,7 @@ def _add_export(commands: Commands, command: Command) -> None:
         "Its normaliser and its masks are inside, and its answers are compared with the agent's own.",
         "rookery export latest --standalone agent.py",
     )  # fmt: skip
-    _run_arguments(parser, f"; or {SHIPPED}, as --standalone")
+    _run_arguments(parser, f"; or {shipped_help()}, as --standalone")
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument(
         "--onnx", nargs="?", const="", metavar="FILE",
@@ -296,7 +303,7 @@ def _add_export(commands: Commands, command: Command) -> None:
     formats.add_argument(
         "--standalone", nargs="?", const="", metavar="FILE",
         help="as one Python file with a class Agent, which needs NumPy alone (agent.py in the run's folder; "
-        "hockey_agent.py here for hockey)",
+        "NAME_agent.py here for an agent that comes with rookery)",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="write over a file that is there already")
     _best_argument(parser)
@@ -332,7 +339,7 @@ def _export_standalone(found: RunDir | None, options: argparse.Namespace) -> Pat
     with meanwhile(LOADING):
         from rookery.training.export.standalone_file import export_standalone
 
-    run = None if found is None else str(found.path)
+    run = options.name if found is None else str(found.path)
     with only_json(options.json):
         return export_standalone(
             run, options.runs_dir, out=options.standalone or None, best=options.best, **_overwriting(options)

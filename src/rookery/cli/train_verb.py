@@ -13,6 +13,7 @@ from rookery.cli.run_verbs import Command, Commands, only_json, told
 from rookery.console import meanwhile
 from rookery.errors import OptionError
 from rookery.training import check_installed
+from rookery.worlds import registry
 
 Flag = tuple[str, str, str]  # its names, the key that it sets, what stands for its value in the help
 
@@ -47,19 +48,13 @@ FLAGS: dict[str, list[Flag]] = {
         ("--checkpoint-dir", "checkpoints.dir", "DIR"),
     ],
 }
-GAME_BOY = (
-    ("profile", "NAME", "which game: meadow, oracle_of_seasons, or a profile of your own, as a .toml file (meadow)"),
-    ("rom", "PATH", "the game's ROM, which you own; left out, one in ROOKERY_ROM_DIR"),
-    ("observation", "WHAT", "memory, pixels or both (as the profile says)"),
+SWITCHES = {"gpu", "monitor.video", "monitor.panel"}  # flags with a shape of their own
+EXAMPLES = (
+    "rookery train CartPole-v1",
+    "rookery train my_file.py:MyEnv --num-envs 8 --steps 1e6",
+    *(example for spec in registry.BUILT_IN for example in spec.examples),
+    "rookery train configs/curriculum_base.json --num-envs 8 --name third",
 )
-# Flags with a shape of their own.
-SWITCHES = {"gpu", "monitor.video", "monitor.panel", *(f"world_options.{name}" for name, _, _ in GAME_BOY)}
-EXAMPLES = """\
-example: rookery train CartPole-v1
-         rookery train my_file.py:MyEnv --num-envs 8 --steps 1e6
-         rookery train hockey --learner sac --set sac.hidden=[128,128] --set world_options.opponent=strong
-         rookery train hockey --opponents self,strong --steps 1e7
-         rookery train configs/curriculum_base.json --num-envs 8 --name third"""
 
 
 def add_commands(commands: Commands, command: Command) -> None:
@@ -77,11 +72,12 @@ def _add_train(commands: Commands, command: Command) -> None:
         "",
     )  # fmt: skip
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description, parser.epilog = textwrap.fill(parser.description or "", 100), EXAMPLES
+    parser.description = textwrap.fill(parser.description or "", 100)
+    parser.epilog = "example: " + "\n         ".join(EXAMPLES)
     parser.add_argument(
         "world", metavar="WORLD_OR_CONFIG", nargs="?",
-        help="a Gymnasium id, such as CartPole-v1; a class or function in a file, such as my_env.py:MyEnv; hockey; "
-        "gameboy; or a config file (.toml, .json, .yaml)",
+        help="a Gymnasium id, such as CartPole-v1; a class or function in a file, such as my_env.py:MyEnv; "
+        f"{'; '.join(registry.names())}; or a config file (.toml, .json, .yaml)",
     )  # fmt: skip
     groups = {title: parser.add_argument_group(title) for title in FLAGS}
     for title, flags in FLAGS.items():
@@ -106,9 +102,8 @@ def _add_flag(group: argparse._ArgumentGroup, names: str, key: str, metavar: str
 
 def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
     groups["the learner"].add_argument("--gpu", type=int, metavar="N", help="short for --device cuda:N")
-    for name, metavar, text in GAME_BOY:
-        flag = f"world_options.{name}"
-        groups["the world"].add_argument(f"--{name}", dest=flag, metavar=metavar, help=f"for gameboy: {text}")
+    for key, (metavar, text) in _world_flags().items():
+        groups["the world"].add_argument(f"--{key.partition('.')[2]}", dest=key, metavar=metavar, help=text)
     video, panel = groups["evaluation"], groups["where things go"]
     video.add_argument(
         "--video", dest="monitor.video", action="store_const", const=True, help="record a video when the run ends"
@@ -117,6 +112,16 @@ def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
         "--no-panel", dest="monitor.panel", action="store_const", const=False,
         help="plain lines instead of the live panel",
     )  # fmt: skip
+
+
+def _world_flags() -> dict[str, tuple[str, str]]:
+    """Keys of the options with which worlds extend this command, and each one's metavar and help."""
+    flags: dict[str, tuple[str, str]] = {}
+    for spec in registry.specs():
+        for option in spec.options:
+            metavar, others = flags.get(key := f"world_options.{option.name}", (option.metavar, ""))
+            flags[key] = metavar, f"{others}; for {spec.name}: {option.help}".removeprefix("; ")
+    return flags
 
 
 def _sentence(key: str) -> str:
@@ -136,7 +141,7 @@ def _train(options: argparse.Namespace) -> int:
         raise OptionError("train what? Name a world, such as CartPole-v1 or my_env.py:MyEnv, or a config file")
     from rookery.config import gather, resolve
 
-    keys = {key for flags in FLAGS.values() for _, key, _ in flags} | SWITCHES
+    keys = {key for flags in FLAGS.values() for _, key, _ in flags} | SWITCHES | _world_flags().keys()
     flags = {key: value for key, value in vars(options).items() if key in keys and value is not None}
     given = gather(options.world, options.set, **flags)
     config = resolve(given)

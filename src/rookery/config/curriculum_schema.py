@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rookery.config.layers import names_in
+from rookery.worlds import registry
 
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0)]
@@ -25,7 +26,8 @@ class Opponent(ConfigTable):
         min_length=1,
         description="none (stands still), a script of the world such as weak or strong, self (a copy of the agent as "
         "it is when the game begins), latest (as it was at the last checkpoint), archive (drawn from the league), "
-        "hockey (the agent that comes with rookery), a run, a checkpoint's folder, or file.py:Agent.",
+        f"{registry.default_game().name} (the agent that comes with rookery), a run, a checkpoint's folder, or "
+        "file.py:Agent.",
     )
     weight: float = Field(1.0, gt=0, description="How often it is drawn, beside the other opponents' weights.")
     deterministic: bool = Field(False, description="An agent's likeliest actions rather than drawn ones.")

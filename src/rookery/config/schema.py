@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from rookery.config.curriculum_schema import LeagueOptions, Opponent, Phase, opponents_by_name
 from rookery.config.layers import names_in
 from rookery.learners.options import DQNOptions, PPOOptions, SACOptions
+from rookery.worlds import registry
 
 Count = Annotated[int, Field(ge=1)]
 SEEDS = 2**63  # what both NumPy and torch take
@@ -82,7 +83,8 @@ class RunConfig(Section):
 
     world: str = Field(
         min_length=1,
-        description="What to train on: a Gymnasium id such as CartPole-v1, my_file.py:MyEnv, hockey, or gameboy.",
+        description="What to train on: a Gymnasium id such as CartPole-v1, my_file.py:MyEnv, "
+        f"{', or '.join(registry.names(plugins=False))}.",
     )
     world_options: dict[str, Any] = Field({}, description="Keyword arguments for the world.")
     tables: dict[str, Any] = Field(
@@ -150,8 +152,8 @@ class RunConfig(Section):
 
     opponents: list[Opponent] = Field(
         [],
-        description="Whom to play against: weak, strong, self, latest, archive, hockey, a run or file.py:Agent; phases "
-        "can have others.",
+        description=f"Opponents: weak, strong, self, latest, archive, {registry.default_game().name}, a run or "
+        "file.py:Agent; phases can have others.",
         json_schema_extra=_told_as('a name such as "self" or "strong", or a list of names or tables'),
     )
     phases: list[Phase] = Field(

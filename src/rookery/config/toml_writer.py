@@ -20,8 +20,8 @@ WIDTH = 100  # beyond which a list has a line for each item
 def dumps(given: Mapping[str, Any]) -> str:
     """As a file that a person would write: plain keys, then sections, then phases.
 
-    >>> print(dumps({"world": "hockey", "phases": [{"episodes": 5, "opponents": "weak"}], "dqn": {"tau": 1.0}}), end="")
-    world = "hockey"
+    >>> print(dumps({"world": "Go-v1", "phases": [{"episodes": 5, "opponents": "weak"}], "dqn": {"tau": 1.0}}), end="")
+    world = "Go-v1"
     <BLANKLINE>
     [dqn]
     tau = 1.0

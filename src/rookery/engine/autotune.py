@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rookery.console import size_text
 from rookery.engine.machine import available_memory, usable_cores
 from rookery.engine.probe import Probe
-from rookery.engine.worker_envs import Facts
+from rookery.engine.worker_envs import EnvDescription
 
 # Measured on 2 cores with CartPole: what the engine adds to a step, and to a round of all workers.
 ENV_OVERHEAD = 1.5e-6
@@ -28,7 +28,7 @@ class Choice:
     num_envs: int
     workers: int
     reason: str
-    facts: Facts | None = None  # about the env that was measured, if one was
+    description: EnvDescription | None = None  # about the env that was measured, if one was
 
 
 def choose(
@@ -60,7 +60,7 @@ def choose(
         f"backend={backend!r}, num_envs={count}, workers={staff}: {why}; {cores} cores, "
         f"{size_text(probe.memory)} an env; about {expected:,.0f} steps/s"
     )
-    return Choice(backend, count, staff, reason, probe.facts)
+    return Choice(backend, count, staff, reason, probe.description)
 
 
 def useful_workers(probe: Probe, cores: int) -> int:

@@ -75,7 +75,7 @@ def _measure(crew: WorkerEnvs, seconds: float) -> Probe:
     build_seconds = time.perf_counter() - before
     process_memory = process_usage(os.getpid())["memory"]
     if not seconds:
-        return Probe(0.0, 1.0, 0.0, build_seconds, 0, process_memory, facts)
+        return Probe(0.0, 1.0, 0.0, build_seconds, 0, process_memory, description)
     env = crew.envs[0]
     actions = _actions(env, 64)
     with crew.blame(0, "reset"):

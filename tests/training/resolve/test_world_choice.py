@@ -53,7 +53,7 @@ def test_options_that_the_twin_does_not_know_keep_the_world():
     """Gymnasium's Pendulum calls its gravity `g`."""
     found = find("Pendulum-v1", options={"g": 9.0})
     assert (found.source, found.kernel, found.env_kwargs) == ("Pendulum-v1", False, {"g": 9.0})
-    assert "staying with Gymnasium's" in found.note
+    assert "using Gymnasium's env" in found.note
     assert find("Pendulum-v1", options={"gravity": 9.0}).kernel
 
 

@@ -146,7 +146,7 @@ def test_the_opponent_is_seen_to_act(tmp_path, monkeypatch):
             last, *_ = shown.env.step(2)  # the choice "+x"
     assert last[6] < first[6] - 0.2, "the opponent's x, as the agent sees it"
     assert last[0] > first[0] + 0.2
-    assert shown._picture.names == rivals.names
+    assert shown.viewer.names == rivals.names
 
 
 def test_the_agent_that_comes_with_rookery_meets_the_strong_script(tmp_path, said):

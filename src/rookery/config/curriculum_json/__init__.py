@@ -1,4 +1,4 @@
-"""The curriculum files of older hockey trainers: JSON with `curriculum`, `hyperparameters`, `training` and `agent`.
+"""The curriculum files of older trainers: JSON with `curriculum`, `hyperparameters`, `training` and `agent`.
 
 `from_json` turns one into a configuration of today, `to_json` goes the other way as far as that can be said there.
 

@@ -14,6 +14,7 @@ from rookery.config.layers import MISSING, OLD_NAMES, legacy, merge, nested
 from rookery.config.schema import RunConfig
 from rookery.config.validation import told_together
 from rookery.errors import ConfigError
+from rookery.worlds import registry
 
 WHOLE = fields()["evaluation.episodes"]  # a whole number from 1 up
 BESIDE = [name for name in (*RunConfig.model_fields, *OLD_NAMES) if name not in SAID_OTHERWISE]
@@ -36,7 +37,12 @@ def from_json(content: Mapping[str, Any]) -> dict[str, Any]:
     learning = Learning(reader, content)
     running, longest = _training(reader, content.get("training"), learning)
     phases = PhasesReader(reader, longest)
-    found = {"world": "hockey", **learning.sections(), **running, "phases": phases.read(curriculum.get("phases"))}
+    found = {
+        "world": registry.curriculum_world(),
+        **learning.sections(),
+        **running,
+        "phases": phases.read(curriculum.get("phases")),
+    }
     if learning.world_options:
         found["world_options"] = learning.world_options
     if phases.league:

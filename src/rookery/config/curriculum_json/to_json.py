@@ -18,6 +18,7 @@ from rookery.config.schema import RunConfig
 from rookery.config.validation import resolve, told_together
 from rookery.errors import ConfigError
 from rookery.learners.options import OPTIONS, DQNOptions, Options, SACOptions
+from rookery.worlds import registry
 
 NOISES = {"gaussian": "normal", "pink": "pink"}
 # Written even if they are as usual here, since it may not be usual there.
@@ -161,6 +162,6 @@ def _beside(config: RunConfig, given: Mapping[str, Any], taken: list[tuple[str, 
     rest = {name: value for name, value in given.items() if name not in SAID_OTHERWISE}
     for section in {section for section, _ in taken} & rest.keys():
         rest[section] = {key: value for key, value in rest[section].items() if (section, key) not in taken}
-    if rest["world"] == "hockey":
+    if rest["world"] == registry.curriculum_world():
         del rest["world"]
     return {name: value for name, value in rest.items() if value != {}}

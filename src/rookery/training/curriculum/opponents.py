@@ -18,7 +18,7 @@ from rookery.training.league.league import League
 from rookery.training.players.agents import AgentPlayer, Player, Script, Seat, find_player, seated
 
 SCRIPTED = -1  # the number of an opponent that the world itself plays, or that stands still
-COPY_EVERY = 128  # rounds for which new games meet the same copy of the agent: a game of hockey spans one or two
+COPY_EVERY = 128  # rounds for which new games meet the same copy of the agent: a game of 250 steps spans two
 
 
 class Opponents:

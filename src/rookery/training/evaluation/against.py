@@ -13,7 +13,7 @@ from rookery.training.evaluation.match import Match
 from rookery.training.evaluation.win_record import GameResults
 from rookery.training.players.agents import Player, Script, find_player, seated
 from rookery.training.resolve.seats import Seat, seat_of
-from rookery.training.resolve.world_choice import DUELS, World, not_for_two_players, two_player_form
+from rookery.training.resolve.world_choice import World, is_two_player, not_for_two_players, two_player_form
 
 
 class Against:
@@ -48,7 +48,7 @@ class Against:
 
     def _check_scripts(self) -> None:
         """Refuse scripts that the world does not have now, not after hours."""
-        if self.world.source not in DUELS.values() and any(isinstance(x, Script) for x in self.opponents.values()):
+        if not is_two_player(self.world) and any(isinstance(x, Script) for x in self.opponents.values()):
             self._games = self._games or self._make()
             self._games.check(*self.opponents.values())
 

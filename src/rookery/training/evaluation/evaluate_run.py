@@ -19,7 +19,7 @@ from rookery.training.evaluation.trained_run import TrainedRun, open_run
 from rookery.training.players.agents import SCRIPTS, find_player, seated
 from rookery.training.resolve.world_choice import World, find
 from rookery.training.storage.checkpoint_files import MANIFEST
-from rookery.training.storage.shipped_agents import SHIPPED
+from rookery.worlds import registry
 
 
 def evaluate_run(
@@ -92,14 +92,14 @@ def evaluate_games(
     under "opponents".
 
     Args:
-        agent: A run by its name, its path or as "latest"; "hockey", the agent that comes with rookery, unless there is
-            a run of that name; the folder of a checkpoint; or `file.py:Agent`.
+        agent: A run by its name, its path or as "latest"; an agent that is installed with a world, unless
+            there is a run of that name; the folder of a checkpoint; or `file.py:Agent`.
         opponents: As for `agent`, and none, weak and strong, the world's scripts; left out, weak and strong.
         games: How many to play against each.
         seed: Of the games; left out, that of the run's own evaluations, or else 0.
         best: Take the run's best checkpoint, not the latest.
         deterministic: Agents take their likeliest actions rather than drawn ones.
-        world: Another world to play in than the one it was trained in, or hockey.
+        world: Another world to play in than the one it was trained in, or the registry's default game.
         world_options: Keyword arguments for the world, on top of those it was trained with if it is the same one.
         progress: Called with the opponent's name and how many games there have been.
         trust: Run the code of the run's world without a question, even if it was not trained with here.
@@ -107,7 +107,11 @@ def evaluate_games(
     positive_int("games", games)
     trained = _trained(agent, Path(runs_dir), best, trust)
     options = dict(world_options or {})
-    place = find(world or "hockey", options=options) if trained is None else _place(trained, world, options)
+    place = (
+        find(world or registry.default_game().name, options=options)
+        if trained is None
+        else _place(trained, world, options)
+    )
     backend = "serial" if trained is None else trained.config.backend
     if seed is None:
         seed = 0 if trained is None else trained.seed
@@ -139,7 +143,7 @@ def _trained(agent: str, runs_dir: Path, best: bool, trust: bool) -> TrainedRun 
     try:
         return open_run(agent, runs_dir, best, trust=trust)
     except RunError:
-        if agent in SHIPPED:
+        if agent in registry.agents():
             return None
         raise
 

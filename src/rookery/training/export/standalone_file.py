@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 
 from rookery.errors import OptionError, RunError
 from rookery.files import replace_file
@@ -18,13 +17,12 @@ from rookery.standalone.writer import standalone_text
 from rookery.training.evaluation.trained_run import open_run
 from rookery.training.export.onnx_file import Exported, agree, check_new, gives_masks, nudged, title
 from rookery.training.resolve.seats import Seat
-from rookery.training.resolve.world_choice import DUELS, SHORT_NAMES
 from rookery.training.storage.load_agent import agent_from
-from rookery.training.storage.shipped_agents import shipped_tree
+from rookery.training.storage.shipped_agents import shipped_tree, shipped_world
 from rookery.version import __version__
+from rookery.worlds import registry
 
 ROWS = 64  # observations with which a file is checked
-PLAYER = spaces.Box(-1, 1, (4,), np.float32)  # of hockey, as the original game asks for actions
 
 
 def export_standalone(
@@ -34,19 +32,21 @@ def export_standalone(
     best: bool = False,
     overwrite: bool = False,
 ) -> Path:
-    """Write the agent of a run to the Python file `out` (`agent.py` in the run's folder); of no run, the hockey agent
-    that comes with rookery (`hockey_agent.py`).
+    """Write the agent of a run to the Python file `out` (`agent.py` in the run's folder). Instead of a run it can be
+    the name of an agent that is installed with a world (`NAME_agent.py`), or None for the default game's.
 
     The file's class `Agent` is made without arguments; its `act(observation)` takes one observation or a batch of them,
-    and gives actions as the run's world wants them; an agent of hockey always gives the four numbers of the original
-    game. The file is run on its own before it is left anywhere, and its answers are compared with the agent's. One that
-    is there already is only replaced with `overwrite`, or after a question on the terminal.
+    and gives actions as the run's world takes them; an agent of a two-player game gives continuous actions even if it
+    has discrete ones. The file is run on its own before it is written to its place, and its actions are compared with
+    the agent's. An existing file is only replaced with `overwrite`, or after a question on the terminal.
     """
     about: dict[str, Any]
-    if run is None:
-        saved, about, is_masked = shipped_tree(), {"world": "hockey"}, False
-        path = Path(out or "hockey_agent.py")
+    shipped = shipped_world(run, runs_dir)
+    if shipped is not None:
+        saved, about, is_masked = shipped_tree(shipped.name), {"world": shipped.name}, False
+        path = Path(out or f"{shipped.name}_agent.py")
     else:
+        assert run is not None  # or the default game's agent would be written
         trained = open_run(run, runs_dir, best, parts=("agent", "envs"))
         saved, is_masked = trained.saved["agent"], gives_masks(trained)
         about = {"run": trained.run.name, "world": title(trained.config.world), "step": trained.step}
@@ -71,11 +71,12 @@ def checked_text(saved: dict[str, Any], about: dict[str, Any], is_masked: bool, 
 
 
 def _table(world: str, agent: Agent) -> np.ndarray | None:
-    """What the choices of an agent of hockey stand for."""
-    source = SHORT_NAMES.get(world.lower(), world)
-    if source not in DUELS and source not in DUELS.values():
+    """The continuous action for each discrete one, if the agent plays a two-player game that has both."""
+    spec = registry.get(world) or registry.by_source(world)
+    if spec is None or spec.two_player is None or spec.two_player.action_table is None:
         return None
-    return Seat(agent.observation_space, PLAYER).in_numbers(agent.action_space)
+    _, continuous = spec.two_player.load_spaces()
+    return Seat(agent.observation_space, continuous).in_numbers(agent.action_space)
 
 
 def _check(agent: Agent, is_masked: bool, text: str, table: np.ndarray | None) -> None:

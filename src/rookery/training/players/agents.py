@@ -21,7 +21,8 @@ from rookery.training.resolve.seats import SCRIPTS, Seat
 from rookery.training.storage.checkpoint_files import MANIFEST
 from rookery.training.storage.load_agent import load_agent
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.shipped_agents import SHIPPED, agent_in, shipped_agent
+from rookery.training.storage.shipped_agents import agent_in, shipped_agent
+from rookery.worlds import registry
 
 BLOCK = 256  # steps for which noise is drawn at once: about as long as a game
 
@@ -132,8 +133,8 @@ class AgentPlayer:
 
 
 def find_player(who: str, seat: Seat, runs_dir: str | Path = "runs", *, deterministic: bool = True) -> Player | Script:
-    """Look a player up: a script of the world (none, weak, strong), the agent that comes with rookery (hockey), a run
-    by its name or path, the folder of a checkpoint, or `file.py:Agent`."""
+    """Look a player up: a script of the world (none, weak, strong), an agent that is installed with a world (see
+    `registry.agents`), a run by its name or path, the folder of a checkpoint, or `file.py:Agent`."""
     if who.lower() in SCRIPTS:
         return Script(SCRIPTS[who.lower()])
     if ".py:" in who:
@@ -148,13 +149,15 @@ def check_player(who: str, runs_dir: str | Path = "runs") -> None:
     if path.endswith(".py"):
         if not os.path.isfile(path):
             raise OptionError(f"{who!r}: there is no file {path!r}")
-    elif who.lower() not in SCRIPTS and who not in SHIPPED and not os.path.isfile(os.path.join(who, MANIFEST)):
+    elif (
+        who.lower() not in SCRIPTS and who not in registry.agents() and not os.path.isfile(os.path.join(who, MANIFEST))
+    ):
         _find_run(who, Path(runs_dir))
 
 
 def seated(agent: Agent, name: str, seat: Seat, *, deterministic: bool = True, seed: int = 0) -> AgentPlayer:
-    """An agent as a player, if it fits the seat. One that chooses among hockey's discrete actions fits where four
-    numbers are wanted."""
+    """An agent as a player, if it fits the seat. One with a game's discrete actions fits a seat with its
+    continuous ones, which they are translated to."""
     actions = None
     if agent.action_space != seat.action_space:
         actions = seat.in_numbers(agent.action_space)
@@ -170,8 +173,9 @@ def _misfit(name: str, does: str, mine: spaces.Space, theirs: spaces.Space) -> O
 
 
 def _find_agent(who: str, runs_dir: Path) -> tuple[Agent, str]:
-    if who in SHIPPED:
-        return shipped_agent(who), SHIPPED[who]
+    shipped = registry.agents().get(who)
+    if shipped is not None:
+        return shipped_agent(who), shipped.name
     if os.path.isfile(os.path.join(who, MANIFEST)):
         return agent_in(Path(who)), _folder_name(Path(who))
     run = _find_run(who, runs_dir)
@@ -183,16 +187,16 @@ def _find_run(who: str, runs_dir: Path) -> RunDir:
         return RunDir.find(who, runs_dir)
     except RunError as error:
         raise OptionError(
-            f"there is no player {who!r}: give none, weak or strong (scripts), {' or '.join(SHIPPED)} (comes with "
-            f"rookery), a run, a checkpoint's folder, or file.py:Agent; {error}"
+            f"there is no player {who!r}: give none, weak or strong (scripts), {' or '.join(registry.agents())} (comes "
+            f"with rookery), a run, a checkpoint's folder, or file.py:Agent; {error}"
         ) from error
 
 
 def _folder_name(folder: Path) -> str:
     """A short name for the agent in a folder.
 
-    >>> _folder_name(Path("runs/first/checkpoints/step-000000001024")), _folder_name(Path("agents/hockey"))
-    ('first-step-000000001024', 'hockey')
+    >>> _folder_name(Path("runs/first/checkpoints/step-000000001024")), _folder_name(Path("agents/champion"))
+    ('first-step-000000001024', 'champion')
     """
     folder = folder.absolute()
     return f"{folder.parent.parent.name}-{folder.name}" if folder.parent.name == "checkpoints" else folder.name

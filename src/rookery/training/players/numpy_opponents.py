@@ -1,4 +1,5 @@
-"""Who can be asked to play hockey without torch: the agent that comes with rookery, runs, and agents in files."""
+"""Opponents for a person who plays a game, run without torch: agents that are installed with a world, runs, and agents
+in files."""
 
 from __future__ import annotations
 
@@ -7,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
 from rookery.errors import CheckpointError, OptionError, RookeryError, RunError
 from rookery.learners.space_json import from_tree
@@ -18,10 +18,10 @@ from rookery.training.storage.checkpoint import Checkpoints, load
 from rookery.training.storage.checkpoint_files import MANIFEST
 from rookery.training.storage.malformed import MALFORMED, told
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.shipped_agents import SHIPPED, shipped_tree
-from rookery.worlds.hockey.world import VIEW
+from rookery.training.storage.shipped_agents import shipped_tree
+from rookery.worlds import registry
+from rookery.worlds.world_spec import WorldSpec
 
-SEAT = Seat(VIEW, spaces.Box(-1, 1, (4,), np.float32))
 ONLY = np.zeros(1, np.int64)  # the number of the only game there is
 
 
@@ -36,15 +36,15 @@ class NumPyOpponent:
         self._agent.reset()
 
     def act(self, observation: np.ndarray) -> np.ndarray:
-        """The four numbers of hockey."""
+        """The continuous action for one observation."""
         return self._agent.act(observation)
 
 
 class FileOpponent:
     """An agent of somebody's own, in a file."""
 
-    def __init__(self, place: str) -> None:
-        self._player = FilePlayer(place, SEAT)
+    def __init__(self, place: str, seat: Seat) -> None:
+        self._player = FilePlayer(place, seat)
         self.name = self._player.name
 
     def begin(self) -> None:
@@ -54,15 +54,19 @@ class FileOpponent:
         return self._player.act(observation[None], ONLY)[0]
 
 
-def find_opponent(who: str, runs_dir: str | Path = "runs") -> NumPyOpponent | FileOpponent:
-    """Look up who should play: "agent" (or "hockey"), a run by its name or path, a checkpoint's folder, or
-    `file.py:Agent`."""
-    if who in SHIPPED:
-        return shipped_opponent()
+def find_opponent(
+    who: str, runs_dir: str | Path = "runs", game: WorldSpec | None = None
+) -> NumPyOpponent | FileOpponent:
+    """Look up an opponent: an agent that is installed with a world, such as "agent", a run by its name or path, a
+    checkpoint's folder, or `file.py:Agent`. If omitted, `game` is the registry's default game."""
+    game = game or registry.default_game()
+    shipped = registry.agents().get(who)
+    if shipped is not None and shipped.agent is not None:
+        return _opponent(shipped.agent.title, shipped_tree(who), game)
     if ".py:" in who:
-        return FileOpponent(who)
+        return FileOpponent(who, _seat(game))
     if os.path.isfile(os.path.join(who, MANIFEST)):
-        return _opponent(Path(who).name, load(Path(who), only=("agent",))["agent"])
+        return _opponent(Path(who).name, load(Path(who), only=("agent",))["agent"], game)
     try:
         run = RunDir.find(who, Path(runs_dir))
     except RunError as error:
@@ -70,29 +74,29 @@ def find_opponent(who: str, runs_dir: str | Path = "runs") -> NumPyOpponent | Fi
             f"there is no player {who!r}: give human, weak or strong, agent (the one that comes with rookery), a run, "
             f"a checkpoint's folder, or file.py:Agent; {error}"
         ) from error
-    return _opponent(run.name, Checkpoints(run.checkpoints).load_latest(only=("agent",))[1]["agent"])
+    return _opponent(run.name, Checkpoints(run.checkpoints).load_latest(only=("agent",))[1]["agent"], game)
 
 
-def shipped_opponent() -> NumPyOpponent:
-    """The agent that comes with rookery."""
-    return _opponent("rookery's agent", shipped_tree())
+def _seat(game: WorldSpec) -> Seat:
+    assert game.two_player is not None  # only two-player games have opponents
+    return Seat(*game.two_player.load_spaces())
 
 
-def _opponent(name: str, saved: dict[str, Any]) -> NumPyOpponent:
+def _opponent(name: str, saved: dict[str, Any], game: WorldSpec) -> NumPyOpponent:
     try:
-        return _seated(name, saved)
+        return _seated(name, saved, game)
     except RookeryError:
         raise
     except MALFORMED as error:
         raise CheckpointError(f"{name}: a checkpoint describes no agent: {told(error)}") from error
 
 
-def _seated(name: str, saved: dict[str, Any]) -> NumPyOpponent:
-    sees, does = from_tree(saved["observation_space"]), from_tree(saved["action_space"])
-    table = SEAT.in_numbers(does)
-    if sees != SEAT.observation_space or (table is None and does != SEAT.action_space):
-        raise OptionError(f"{name} cannot play hockey: its agent observes {sees} and acts in {does}")
+def _seated(name: str, saved: dict[str, Any], game: WorldSpec) -> NumPyOpponent:
+    sees, does, seat = from_tree(saved["observation_space"]), from_tree(saved["action_space"]), _seat(game)
+    table = seat.in_numbers(does)
+    if sees != seat.observation_space or (table is None and does != seat.action_space):
+        raise OptionError(f"{name} cannot play {game.name}: its agent observes {sees} and acts in {does}")
     agent = from_saved(saved, {"name": name}, table)
-    agent.act(np.zeros(SEAT.observation_space.shape or (), np.float32))  # arrays that do not fit are told of now
+    agent.act(np.zeros(seat.observation_space.shape or (), np.float32))  # arrays that do not fit raise now
     agent.reset()
     return NumPyOpponent(name, agent)

@@ -85,8 +85,8 @@ def resolve_run(config: RunConfig, world_object: Any = None) -> ResolvedRun:
     check_phases(config)  # the learner is known only now
     if choice is None or recipe:
         choice = choose_engine(config, env_world)
-    if spaces is None and choice.facts is not None:
-        spaces = choice.facts.observation_space, choice.facts.action_space
+    if spaces is None and choice.description is not None:
+        spaces = choice.description.observation_space, choice.description.action_space
     run = ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs)
     return run if spaces is None else run.with_spaces(*spaces)
 
@@ -132,11 +132,11 @@ def _env_world(config: RunConfig, world: World) -> World:
 def _measured(config: RunConfig, world: World) -> tuple[Choice, tuple[Space, Space]]:
     """The engine's choice and the spaces of a world, both from one worker where the choice takes one."""
     choice = choose_engine(config, world)
-    facts = choice.facts
-    if facts is None:
+    description = choice.description
+    if description is None:
         with explain_option_errors(world):
-            facts = probe(world.factory, config.start_method, seconds=0).facts
-    return choice, (facts.observation_space, facts.action_space)
+            description = probe(world.factory, config.start_method, seconds=0).description
+    return choice, (description.observation_space, description.action_space)
 
 
 def _seat(config: RunConfig, world: World, observation_space: Space, action_space: Space) -> Seat:

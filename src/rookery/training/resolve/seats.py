@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from gymnasium import spaces
 
+from rookery.worlds import registry
+
 SCRIPTS = {"none": "none", "weak": "weak", "basic_weak": "weak", "strong": "strong", "basic_strong": "strong"}
 VIEW = "obs_agent_two"  # the info in which a game for two shows what the second player sees
 
@@ -30,19 +32,9 @@ class Seat:
         return np.zeros(self.action_space.shape or (), self.action_space.dtype) + start
 
     def in_numbers(self, action_space: spaces.Space) -> np.ndarray | None:
-        """Hockey's discrete actions as the four numbers that are wanted here: a row for each of an agent's choices, so
-        that it can meet agents that act in numbers. None where that is not what the two spaces are."""
-        from rookery.worlds.hockey.rules import discrete_action
-
-        four = spaces.Box(-1, 1, (4,), np.float32)
-        if self.action_space != four or self.observation_space.shape != (18,):
-            return None
-        if not isinstance(action_space, spaces.Discrete) or action_space.start or action_space.n < 8:
-            return None
-        fineness, rest = divmod(int(action_space.n) - 2, 6)
-        if rest:
-            return None
-        return np.array([discrete_action(k, fineness + 1) for k in range(int(action_space.n))], np.float32)
+        """A game's discrete actions as the continuous ones of this seat, one row each, so that an agent that has them
+        can meet agents with continuous actions. None if no known game has both of these action spaces."""
+        return registry.action_table(self.observation_space, self.action_space, action_space)
 
 
 def seat_of(observation_space: spaces.Space, action_space: spaces.Space) -> Seat | None:

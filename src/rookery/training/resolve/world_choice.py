@@ -23,11 +23,9 @@ from rookery.engine.probe import probe
 from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.kernel.world import KernelWorld
 from rookery.training.resolve.seats import seat_of
+from rookery.worlds import registry
+from rookery.worlds.world_spec import WorldSpec
 
-GAME_BOY = "rookery/GameBoy-v0"
-SHORT_NAMES = {"hockey": "rookery/HockeyOne-v0", "gameboy": GAME_BOY}
-DUELS = {"rookery/HockeyOne-v0": "rookery/Hockey-v0"}  # worlds for one player, and their form for two
-FILES = ("profile", "rom")  # options of a Game Boy world that may name one
 # Keywords of Gymnasium's and of rookery's own for how an env is made: options are the env's, and never among them.
 NOT_OPTIONS = (
     "id", "world", "plain", "entry_point", "vector_entry_point", "vectorization_mode", "vector_kwargs", "wrappers",
@@ -64,8 +62,8 @@ class World:
         if self.kernel_world is not None:
             return self.kernel_world.observation_space, self.kernel_world.action_space
         with explain_option_errors(self):
-            facts = probe(self.factory, seconds=0).facts
-        return facts.observation_space, facts.action_space
+            description = probe(self.factory, seconds=0).description
+        return description.observation_space, description.action_space
 
 
 def find(world: str, twin: bool = True, learner: str | None = None, options: Mapping[str, Any] | None = None) -> World:
@@ -73,7 +71,7 @@ def find(world: str, twin: bool = True, learner: str | None = None, options: Map
 
     Args:
         world: As the user wrote it.
-        twin: Take rookery's compiled twin of one of Gymnasium's worlds, where there is one that takes the options.
+        twin: Use rookery's compiled version of a Gymnasium env, if there is one and it takes the options.
         learner: If it is known already; "dqn" gets the discrete actions of a world that has both kinds.
         options: Keyword arguments for the world.
 
@@ -84,21 +82,16 @@ def find(world: str, twin: bool = True, learner: str | None = None, options: Map
     kwargs = dict(options or {})
     if ".py" not in world:
         _refuse_keywords(world, kwargs)
-    short = world.lower()
-    if short == "gameboy":
-        parts = ["gameboy", _title(kwargs.get("profile", "meadow")), kwargs.get("observation")]
-        return World("-".join(map(str, filter(None, parts))), GAME_BOY, kernel=False, env_kwargs=kwargs)
-    if short in SHORT_NAMES:
-        if learner == "dqn":
-            kwargs.setdefault("discrete", True)
-        return World(short, SHORT_NAMES[short], kernel=True, env_kwargs=kwargs)
+    known = registry.get(world)
+    if known is not None:
+        return _known(known, kwargs, learner)
     if world.endswith(".py") or ".py:" in world:
         return _in_file(world, kwargs)
     if ":" not in world and world not in gym.registry:
         raise WorldError(_unknown(world))
-    other = f"rookery/{world}"
-    if twin and other in gym.registry:
-        return _twin(world, other, kwargs)
+    compiled = registry.compiled_version(world) if twin else None
+    if compiled is not None:
+        return _compiled(compiled, kwargs)
     return _plain(world, kwargs)
 
 
@@ -108,17 +101,12 @@ def _refuse_keywords(world: str, options: Mapping[str, Any]) -> None:
             raise OptionError(f"{world!r}: `{key}` is no option of a world, but says how it is made; leave it out")
 
 
-def _title(profile: Any) -> str:
-    """A profile's name within a run's name: of one in a file, that of the file."""
-    return re.sub(r"[^\w.+=-]+", "-", Path(str(profile)).stem)
-
-
 def lasting_options(world: World, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a world as a run should remember them: files by their whole paths, so that it can be resumed from
-    anywhere."""
-    if world.source != GAME_BOY:
-        return dict(options)
-    return {key: _whole_path(value) if key in FILES else value for key, value in options.items()}
+    """Options of a world as a run stores them: files by their absolute paths, so that it can be resumed from any
+    folder."""
+    spec = registry.by_source(world.source)
+    files = {option.name for option in spec.options if option.is_file} if spec else set()
+    return {key: _whole_path(value) if key in files else value for key, value in options.items()}
 
 
 def _whole_path(value: Any) -> Any:
@@ -128,8 +116,9 @@ def _whole_path(value: Any) -> Any:
 
 def episode_option(world: World) -> str:
     """The option by which a world is told how many steps an episode has at most."""
-    if world.source == GAME_BOY:
-        return "episode_length"
+    spec = registry.by_source(world.source)
+    if spec is not None and spec.episode_length_option is not None:
+        return spec.episode_length_option
     if isinstance(world.source, str) and world.source in gym.registry:
         return "max_episode_steps"
     raise OptionError(
@@ -194,7 +183,7 @@ def _is_a_librarys(world: World, error: Exception) -> bool:
 def duel_of(world: World) -> World:
     """As `two_player_form`; refuses a world whose spaces cannot be those of two players."""
     form = two_player_form(world)
-    if form.source not in DUELS.values() and seat_of(*form.spaces) is None:
+    if not is_two_player(form) and seat_of(*form.spaces) is None:
         raise not_for_two_players(world)
     return form
 
@@ -206,18 +195,17 @@ def two_player_form(world: World, *, keep_actions: bool = False) -> World:
     `keep_actions` leaves choices as they are. A world that has no other form is returned unchanged.
 
     Example:
-        >>> duel_of(find("hockey", options={"opponent": "strong", "mode": "shooting"})).env_kwargs
+        >>> duel_of(find(registry.default_game().name, options={"opponent": "strong", "mode": "shooting"})).env_kwargs
         {'mode': 'shooting', 'player_two': 'strong'}
     """
-    if world.source in DUELS:
-        options = dict(world.env_kwargs)
-        options["player_two"] = options.pop("player_two", options.pop("opponent", "weak"))
-        world = replace(world, source=DUELS[world.source], env_kwargs=options)
-    if world.source in DUELS.values():
-        left_out = ("rows",) if keep_actions else ("rows", "discrete", "action_fineness")
-        kept = {key: value for key, value in world.env_kwargs.items() if key not in left_out}
-        return replace(world, env_kwargs=kept)
-    return world
+    spec = registry.by_source(world.source)
+    form = None if spec is None else spec.two_player
+    if form is None:
+        return world
+    options = world.env_kwargs if world.source == form.source else form.from_one_player(world.env_kwargs)
+    dropped = form.unused_options if keep_actions else form.unused_options + form.discrete_options
+    kept = {key: value for key, value in options.items() if key not in dropped}
+    return replace(world, source=form.source, env_kwargs=kept)
 
 
 def not_for_two_players(world: World) -> WorldError:
@@ -227,8 +215,13 @@ def not_for_two_players(world: World) -> WorldError:
     )
 
 
+def is_two_player(world: World) -> bool:
+    """Whether it is the two-player form of a game that the registry knows."""
+    return registry.is_two_player(registry.by_source(world.source), world.source)
+
+
 def _games() -> list[str]:
-    return [short for short, name in SHORT_NAMES.items() if name in DUELS]
+    return [spec.name for spec in registry.specs() if spec.two_player is not None]
 
 
 def choose_learner(action_space: gs.Space, kernel: bool = False) -> str:
@@ -314,16 +307,28 @@ def _in_file(world: str, kwargs: dict[str, Any]) -> World:
     return World(printable(f"{Path(path).stem}-{attribute}"), place, kernel_of(source) is not None, kwargs)
 
 
-def _twin(world: str, other: str, kwargs: dict[str, Any]) -> World:
-    """The twin, unless it cannot be compiled here or does not know the options."""
+def _known(spec: WorldSpec, kwargs: dict[str, Any], learner: str | None) -> World:
+    """A world that the registry knows by name."""
+    kwargs = {**kwargs, **{k: v for k, v in spec.options_by_learner.get(learner or "", {}).items() if k not in kwargs}}
+    is_kernel = spec.is_kernel
+    if is_kernel is None:
+        is_kernel = kernel_of(resolve(spec.source, kwargs=kwargs)) is not None
+    name = spec.name if spec.run_name is None else spec.run_name(kwargs)
+    return World(name, spec.source, is_kernel, env_kwargs=kwargs)
+
+
+def _compiled(spec: WorldSpec, kwargs: dict[str, Any]) -> World:
+    """The compiled version of a Gymnasium env, unless it cannot be compiled here or does not know the options."""
+    world = str(spec.original)
     if find_spec("numba") is None:
-        return _plain(world, kwargs, f"{world}: pip install 'rookery[kernel]' brings a compiled twin, far quicker")
+        hint = f"{world}: pip install 'rookery[{spec.extra}]' brings a compiled version, which is far faster"
+        return _plain(world, kwargs, hint)
     try:
-        kernel_of(resolve(other, kwargs=kwargs))
+        kernel_of(resolve(spec.source, kwargs=kwargs))
     except RookeryError as error:
-        return _plain(world, kwargs, f"{world}: staying with Gymnasium's, as rookery's compiled twin refuses: {error}")
-    note = f"{world}: taking rookery's compiled twin {other}; --set twin=false keeps Gymnasium's"
-    return World(world, other, kernel=True, env_kwargs=kwargs, note=note)
+        return _plain(world, kwargs, f"{world}: using Gymnasium's env, as rookery's compiled version refuses: {error}")
+    note = f"{world}: using rookery's compiled version {spec.source}; --set twin=false keeps Gymnasium's"
+    return World(world, spec.source, kernel=True, env_kwargs=kwargs, note=note)
 
 
 def _unknown(world: str) -> str:
@@ -334,7 +339,7 @@ def _unknown(world: str) -> str:
         return f"{world!r} is not a world that is known here; did you mean {' or '.join(near)}?"
     return (
         f"{world!r} is not a world that is known here: give a registered Gymnasium id such as CartPole-v1, "
-        f"my_file.py:MyEnv, a config file, or {' or '.join(SHORT_NAMES)}"
+        f"my_file.py:MyEnv, a config file, or {' or '.join(registry.names())}"
     )
 
 
@@ -344,7 +349,7 @@ def _near(world: str) -> list[str]:
     for name in sorted(gym.registry, key=_version):
         newest[VERSION.sub("", name)] = name
     titles: dict[str, list[str]] = {}
-    for name, full in [*newest.items(), *((short, short) for short in SHORT_NAMES)]:
+    for name, full in [*newest.items(), *((short, short) for short in registry.names())]:
         titles.setdefault(name.rpartition("/")[2].lower(), []).append(full)
     asked = VERSION.sub("", world).lower().rpartition("/")[2]
     close = difflib.get_close_matches(asked, titles, n=3, cutoff=0.6)
@@ -354,7 +359,7 @@ def _near(world: str) -> list[str]:
 
 
 def _without_namesakes(names: list[str]) -> list[str]:
-    """Of worlds with one title, those that need no prefix, if there are any: a twin is taken without being named."""
+    """Of worlds with one title, those that need no prefix, if there are any: a compiled version needs no name."""
     return [name for name in names if "/" not in name] or names
 
 

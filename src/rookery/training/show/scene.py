@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
-from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -19,6 +18,8 @@ from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.world import KernelWorld
 from rookery.training.resolve.world_choice import World
 from rookery.training.show.versus import Rivals, Versus
+from rookery.worlds import registry
+from rookery.worlds.world_spec import Viewer, load_object
 
 USUAL_FPS = 30.0
 UNSEEN = {"SDL_VIDEODRIVER": "dummy", "MUJOCO_GL": "egl"}
@@ -26,10 +27,13 @@ SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
 
 
 class Scene:
-    """An env and what is seen of it. `live` ones show themselves in a window, and have no frames."""
+    """An env and what is seen of it, drawn by the env itself or by its world's viewer. `live` ones show themselves in a
+    window, and have no frames."""
 
-    def __init__(self, env: gym.Env, live: bool, fps: float | None = None, note: str = "") -> None:
-        self.env, self.live = env, live
+    def __init__(
+        self, env: gym.Env, live: bool, fps: float | None = None, note: str = "", viewer: Viewer | None = None
+    ) -> None:
+        self.env, self.live, self.viewer = env, live, viewer
         self.note = note  # a line for who looks on
         self.fps = fps or _own_fps(env)
         if fps and live:  # where Gymnasium's windows look how fast they should be
@@ -38,11 +42,15 @@ class Scene:
     @property
     def closed(self) -> bool:
         """Whether who looked on has closed the window. Gymnasium's leave that event lying in pygame's queue."""
+        if self.viewer is not None:
+            return self.viewer.closed
         pygame = sys.modules.get("pygame")
         return bool(self.live and pygame and pygame.display.get_init() and pygame.event.peek(pygame.QUIT))
 
     def frame(self) -> np.ndarray | None:
         """The env as it is now; None if that is in a window already."""
+        if self.viewer is not None:
+            return self.viewer.draw("human" if self.live else "rgb_array")
         if self.live:
             return None
         picture = self._rendered()
@@ -62,45 +70,13 @@ class Scene:
 
     def end(self, info: Mapping[str, Any]) -> None:
         """An episode has ended."""
+        if self.viewer is not None:
+            self.viewer.end_episode(info)
 
     def close(self) -> None:
+        if self.viewer is not None:
+            self.viewer.close()
         self.env.close()
-
-
-class HockeyScene(Scene):
-    """Hockey, with the players' names and how many games each has won."""
-
-    def __init__(self, env: KernelEnv, live: bool, fps: float | None = None, rivals: Rivals | None = None) -> None:
-        from rookery.worlds.hockey.render import PLAYERS, Picture
-
-        super().__init__(_seated(env, rivals), live, fps)
-        self._kernel_env, self._picture = env, Picture()
-        self._picture.frames_per_second = round(self.fps)
-        self._picture.score = (0, 0)
-        if rivals is not None:
-            self._picture.names = rivals.names
-        elif env.parameters["player_one"] == 0:
-            self._picture.names = ("agent", PLAYERS[env.parameters["player_two"]].format(2))
-
-    @property
-    def closed(self) -> bool:
-        return self._picture.closed
-
-    def frame(self) -> np.ndarray | None:
-        env = self._kernel_env
-        if not env.state.steps:
-            self._picture.banner = ""
-        return self._picture.draw(env.state, SimpleNamespace(**env.parameters), "human" if self.live else "rgb_array")
-
-    def end(self, info: Mapping[str, Any]) -> None:
-        assert self._picture.score is not None
-        winner, (won, lost) = int(info.get("winner", 0)), self._picture.score
-        self._picture.score = won + (winner == 1), lost + (winner == -1)
-        self._picture.banner = "" if winner else "DRAW"
-
-    def close(self) -> None:
-        self._picture.close()
-        super().close()
 
 
 def _why(error: Exception) -> str:
@@ -143,6 +119,9 @@ def _scene(world: World, live: bool, fps: float | None, rivals: Rivals | None) -
     kernel = kernel_of(resolve(world.source, kwargs=world.env_kwargs))
     if kernel:
         return _kernel_scene(world, kernel.world, live, fps, rivals)
+    spec = registry.by_source(world.source)
+    if spec is not None and spec.viewer is not None:
+        return _viewed(spec.viewer, _made(world), live, fps, rivals)
     return Scene(_seated(_env(world, live), rivals), live, fps)
 
 
@@ -150,21 +129,27 @@ def _seated(env: gym.Env, rivals: Rivals | None) -> gym.Env:
     return env if rivals is None else Versus(env, rivals)
 
 
+def _viewed(viewer: str, env: Any, live: bool, fps: float | None, rivals: Rivals | None) -> Scene:
+    """An env that its world's own viewer draws."""
+    drawn_by: Viewer = load_object(viewer)(env, fps or _own_fps(env), None if rivals is None else rivals.names)
+    return Scene(_seated(env, rivals), live, fps, viewer=drawn_by)
+
+
 def _kernel_scene(
     world: World, kernel: KernelWorld, live: bool, fps: float | None, rivals: Rivals | None = None
 ) -> Scene:
-    from rookery.worlds.hockey.world import HockeyWorld
-
     if kernel.num_agents > 1:
         raise RunError(f"{world.name} cannot be shown: it is for {kernel.num_agents} agents, and this is one")
-    if isinstance(kernel, HockeyWorld):
-        return HockeyScene(KernelEnv(kernel), live, fps, rivals)
+    spec = registry.by_kernel(kernel)
+    if spec is not None and spec.viewer is not None:
+        return _viewed(spec.viewer, KernelEnv(kernel), live, fps, rivals)
     known = kernel.metadata.get("render_modes", [])
     for mode in _modes(live):
         if mode in known:
             return Scene(_seated(_in_window(KernelEnv(kernel, render_mode=mode), live), rivals), live, fps)
-    original = world.source.removeprefix("rookery/")
-    if original == world.source or original not in gym.registry:
+    named = registry.by_source(world.source)
+    original = None if named is None else named.original
+    if original is None or original not in gym.registry:
         raise RunError(
             f"{world.name} cannot be shown: give {kernel.name} a method render(state, params, mode), and "
             'metadata = {"render_modes": ["rgb_array"], "render_fps": 50}'
@@ -175,7 +160,7 @@ def _kernel_scene(
 
 def _original(world: World, live: bool) -> tuple[gym.Env, str]:
     """Gymnasium's own env, which looks the same to an agent; and a note, as it may know fewer options than rookery's
-    twin."""
+    compiled version."""
     try:
         return _env(world, live), ""
     except RunError:

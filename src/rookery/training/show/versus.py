@@ -13,9 +13,10 @@ import numpy as np
 from rookery.learners.agent import Agent
 from rookery.training.players.agents import Player, Script, find_player, seated
 from rookery.training.resolve.seats import VIEW, Seat, seat_of
-from rookery.training.resolve.world_choice import DUELS, World, duel_of, spaces
+from rookery.training.resolve.world_choice import World, duel_of, is_two_player, spaces
+from rookery.worlds import registry
 
-NAMES = {"hockey": "rookery's agent", "weak": "weak script", "strong": "strong script", "none": "nobody"}
+SCRIPT_TITLES = {"weak": "weak script", "strong": "strong script", "none": "nobody"}
 ONLY = np.zeros(1, np.int64)  # the number of the only game there is
 
 
@@ -38,20 +39,26 @@ def against(world: World, agent: Agent, name: str, who: str, runs_dir: str | Pat
     seated(agent, name, seat)  # or it says why it cannot play there
     actions = None if agent.action_space == seat.action_space else seat.in_numbers(agent.action_space)
     script = opponent.parameter if isinstance(opponent, Script) else "free"
-    if script != "free" or duel.source in DUELS.values():  # other worlds may have no scripts, nor a word for that
+    if script != "free" or is_two_player(duel):  # other worlds may have no scripts, nor a word for that
         duel = replace(duel, env_kwargs={**duel.env_kwargs, "player_two": script})
-    names = NAMES.get(name, name), NAMES.get(opponent.name, opponent.name)
-    return duel, Rivals(names, opponent, seat, actions)
+    return duel, Rivals((_title(name), _title(opponent.name)), opponent, seat, actions)
+
+
+def _title(name: str) -> str:
+    """A player's name for people who watch."""
+    shipped = registry.agents().get(name)
+    return shipped.agent.title if shipped and shipped.agent else SCRIPT_TITLES.get(name, name)
 
 
 def usual_opponent(world: World) -> str:
     """Whom to show an agent against if nobody was named."""
-    return "strong" if world.source in (*DUELS, *DUELS.values()) else "none"
+    spec = registry.by_source(world.source)
+    return spec.two_player.usual_opponent if spec and spec.two_player else "none"
 
 
 def needs_opponent(world: World, agent: Agent) -> bool:
     """Whether the agent plays one side of a world that holds both."""
-    return world.source in DUELS.values() and spaces(world)[1] != agent.action_space
+    return is_two_player(world) and spaces(world)[1] != agent.action_space
 
 
 class Versus(gym.Wrapper):

@@ -22,7 +22,7 @@ from rookery.training.show.grid import MOST, play_grid, show_in_window, usual_co
 from rookery.training.show.scene import Scene, check_screen, open_scene, open_scenes
 from rookery.training.show.versus import Rivals, against, needs_opponent, usual_opponent
 from rookery.training.show.video import playable, thinned, write_video
-from rookery.training.storage.shipped_agents import shipped_agent
+from rookery.training.storage.shipped_agents import shipped_agent, shipped_world
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ def watch(
     """Show a run's agent playing; returns the video, if it is one.
 
     Args:
-        run: Its name in `runs_dir`, its path, or "latest"; None for the hockey agent that comes with rookery.
+        run: Its name in `runs_dir`, its path, or "latest"; the name of an agent that is installed with a world, unless
+            there is a run of that name; None for the default game's agent.
         episodes: How many; left out, up to 5 that fill 10 seconds.
         out: The video's file, as .mp4, .gif or .webp; left out, `videos/step-N.mp4` in the run's folder, or
             `step-N-grid.mp4`.
@@ -73,11 +74,13 @@ def watch(
     if out is not None and live:
         raise OptionError("give `out` for a file or `live` for a window, not both")
     _check_grid(grid)
-    if run is None:
-        name, trained_on = "hockey", None
+    shipped = shipped_world(run, runs_dir)
+    if shipped is not None:
+        name, trained_on = shipped.name, None
         show, file = Show(find(name), shipped_agent(name), seed or 0), Path(f"{name}.mp4")
         opponent = opponent or usual_opponent(show.world)
     else:
+        assert run is not None  # or the default game's agent would be shown
         trained = open_run(run, runs_dir, best, trust=trust)
         name, trained_on = trained.run.name, trained.config.num_envs
         show = Show(trained.world, trained.agent, trained.seed if seed is None else seed)

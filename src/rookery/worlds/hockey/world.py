@@ -272,6 +272,26 @@ def hockey_one(discrete: bool = False, **parameters: Any) -> HockeyWorld:
     return (HockeyOneDiscrete if discrete else HockeyOne)(**parameters)
 
 
+def player_spaces() -> tuple[spaces.Space, spaces.Space]:
+    """Observation space and continuous action space of one player."""
+    return VIEW, HockeyOne.action_space
+
+
+def action_table(
+    observation_space: spaces.Space, continuous: spaces.Space, discrete: spaces.Space
+) -> np.ndarray | None:
+    """The continuous action behind each discrete one, [n, 4], so that agents with either kind can meet. None if the
+    spaces are not hockey's."""
+    if observation_space.shape != VIEW.shape or continuous != HockeyOne.action_space:
+        return None
+    if not isinstance(discrete, spaces.Discrete) or discrete.start or discrete.n < 8:
+        return None
+    fineness, rest = divmod(int(discrete.n) - 2, 6)
+    if rest:
+        return None
+    return np.array([discrete_action(k, fineness + 1) for k in range(int(discrete.n))], np.float32)
+
+
 def _named(name: str, value: Any, names: dict[str, int]) -> int:
     if isinstance(value, str) and value.lower() in names:
         return names[value.lower()]
