@@ -1,0 +1,154 @@
+"""docs/architecture.md describes the code as it is, and its glossary explains the names that docstrings use."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from docs.pages import PAGES, ROOT, SRC, section
+
+PAGE = "docs/architecture.md"
+NOT_OURS = {"CartPole", "Image"}  # classes of ours with the name of a Gymnasium world, and of another library's class
+MOST_EQUAL_FILE_NAMES = 5
+LAUNCHER = SRC / "engine" / "workers" / "launcher.py"  # starts the processes in which workers run
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text()) for path in SRC.rglob("*.py")}
+
+
+@cache
+def public_classes() -> dict[str, list[Path]]:
+    """Every public class at the top level of a module, and the files that define one of that name."""
+    found: dict[str, list[Path]] = {}
+    for path, tree in trees().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(path)
+    return found
+
+
+def docstrings(node: ast.AST) -> Iterator[str]:
+    """All docstrings of a module, without their examples."""
+    if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+        yield re.sub(r"^\s*(>>>|\.\.\.).*$", "", ast.get_docstring(node) or "", flags=re.MULTILINE)
+        for inner in node.body:
+            yield from docstrings(inner)
+
+
+def mentioned(text: str) -> set[str]:
+    """Names in backticks, and names such as KernelWorld without them."""
+    quoted = " ".join(re.findall(r"`([^`\n]+)`", text))
+    return set(re.findall(r"\b[A-Z]\w+", quoted)) | set(re.findall(r"\b[A-Z][a-z]+[A-Z]\w+", text))
+
+
+def imports(path: Path) -> set[str]:
+    """The modules that a file imports, anywhere in it, and those that it names as text to load them later."""
+    found: set[str] = set()
+    for node in ast.walk(trees()[path]):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{name.name}" for name in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value.partition(":")[0])
+    return found
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(SRC.parent).with_suffix("").parts)
+
+
+def test_files_on_the_page_exist():
+    """Every path in backticks is a file or folder of the package, or of the repository."""
+    paths = set(re.findall(r"`([\w./]+(?:\.py|\.toml|/))`", PAGES[PAGE]))
+    assert len(paths) > 40
+    missing = [path for path in paths if not (SRC / path).exists() and not (ROOT / path).exists()]
+    assert not [path for path in missing if "NAME" not in path]
+
+
+@pytest.mark.parametrize(("name", "most"), [("train", 8), ("step", 6)])
+def test_paths_are_short_and_real(name, most):
+    """Each file is imported by a file before it (a worker by what starts its process), or imports the one before it."""
+    (listed,) = re.findall(rf"<!-- path: {name}, at most {most} -->\n((?:\d+\. .*\n(?:   .*\n)*)+)", PAGES[PAGE])
+    files = [SRC / path for path in re.findall(r"^\d+\. `([^`]+)`", listed, re.MULTILINE)]
+    assert 3 <= len(files) <= most
+    reached = imports(files[0])
+    for before, file in pairwise(files):
+        assert module_of(file) in reached or module_of(before) in imports(file), f"{file}: nothing before imports it"
+        reached |= imports(file)
+        if module_of(LAUNCHER) in reached:
+            reached |= imports(LAUNCHER)
+
+
+def test_layers_are_those_of_the_import_contracts():
+    """The table of import rules is pyproject's."""
+    table = re.search(r"<!-- layers: begin -->\n(.*?)<!-- layers: end -->", PAGES[PAGE], re.DOTALL)
+    assert table and table.group(1) == layers()
+
+
+def layers() -> str:
+    """The table, to be pasted."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    columns = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    rows = ["| row | all of rookery | `training/` |\n|---|---|---|\n"]
+    for number in range(max(map(len, columns))):
+        cells = [column[number].split(" | ") if number < len(column) else [] for column in columns]
+        rows.append(f"| {number + 1} | {' | '.join(', '.join(f'`{name}`' for name in cell) for cell in cells)} |\n")
+    return "".join(rows)
+
+
+def test_the_glossary_has_every_class_that_docstrings_use():
+    """A docstring may use a class of another package only if a reader can look it up."""
+    explained = set(re.findall(r"`(\w+)`", section(PAGE, "## Glossary")))
+    unexplained = {
+        f"{name} in {path.relative_to(SRC)}"
+        for path, tree in trees().items()
+        for name in set().union(*map(mentioned, docstrings(tree))) & public_classes().keys() - explained - NOT_OURS
+        if not any(home.parent == path.parent for home in public_classes()[name])
+    }
+    assert not unexplained
+
+
+def test_classes_of_the_glossary_are_where_it_says():
+    """Names and files of its tables."""
+    rows = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (`[^|]+\.py`) \|", section(PAGE, "## Glossary"), re.MULTILINE)
+    assert len(rows) > 20
+    for names, files in rows:
+        homes = [SRC / file for file in re.findall(r"`([^`]+)`", files)]
+        for name in re.findall(r"`(\w+)`", names):
+            assert any(home in homes for home in public_classes()[name]), name
+
+
+def test_every_error_is_in_the_glossary():
+    """All that rookery raises on purpose."""
+    errors = {name for name, homes in public_classes().items() if SRC / "errors.py" in homes}
+    assert errors - set(re.findall(r"`(\w+)`", section(PAGE, "## Glossary"))) == set()
+
+
+def test_terms_are_in_order():
+    """A reader finds a term by the alphabet."""
+    terms = re.findall(r"^\| ([^|]+) \|", section(PAGE, "## Glossary").split("### Classes")[0], re.MULTILINE)[2:]
+    assert len(terms) > 40 and terms == sorted(terms)
+
+
+def test_no_two_public_classes_have_one_name():
+    """So that a name in a message or a docstring means one class."""
+    assert not {name: homes for name, homes in public_classes().items() if len(homes) > 1}
+
+
+def test_file_names_are_unique():
+    """So that a reader finds a file by its name. Worlds are siblings of a kind, and may share file names."""
+    names = Counter(
+        path.name for path in trees() if not path.name.startswith("__") and path.relative_to(SRC).parts[0] != "worlds"
+    )
+    assert sum(count - 1 for count in names.values()) <= MOST_EQUAL_FILE_NAMES
