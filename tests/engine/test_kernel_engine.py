@@ -45,7 +45,7 @@ def _space(world):
 
 def _share_out(envs):
     """Have two threads at work from the first round on, however short it is."""
-    envs._sharing.share()
+    envs._thread_choice.use_threads()
 
 
 def test_plain_python_gives_what_compiled_code_gives():
@@ -220,7 +220,7 @@ def test_every_agent_is_a_row():
     observations, rewards, terminated, _, infos = [envs.step(actions) for _ in range(2)][-1]
     assert terminated.tolist() == [False] * 4 + [True] * 2
     assert abs(infos["final_obs"][4][0]) > 4 > abs(observations[4, 0])
-    with pytest.raises(OptionError, match="whole worlds"):
+    with pytest.raises(OptionError, match="all rows of a world"):
         envs.reset(options={"reset_mask": np.array([True] + [False] * 5)})
     with pytest.raises(WorldError, match="2 agents"):
         KernelEnv(Tug)
@@ -243,11 +243,11 @@ def test_parameters_of_all_and_of_some():
 
 
 def test_auto_takes_the_kernel_backend_for_kernel_worlds(caplog):
-    """A kernel world is compiled without being asked; Gymnasium's own world stays, with a hint at its twin."""
+    """A kernel world is compiled without being asked; Gymnasium's own world stays, with a hint at its compiled version."""
     assert rookery.make_vec(Walker, 4).backend == "kernel"
     from rookery.engine import make_vec
 
-    make_vec._hint_at_twin.cache_clear()  # as in a fresh process: it is given once
+    make_vec._hint_at_compiled.cache_clear()  # as in a fresh process: it is given once
     with caplog.at_level("INFO"):
         envs = rookery.make_vec("CartPole-v1", 2, workers=1)
     assert envs.backend != "kernel"

@@ -235,7 +235,7 @@ def test_auto_measures_and_says_in_one_line_what_it_chose(caplog):
     caplog.clear()
     quick = rookery.make_vec("CartPole-v1", num_envs=2)
     assert quick.backend == "serial"
-    assert "too little to share out" in caplog.text
+    assert "too short for several workers" in caplog.text
     quick.close()
 
 

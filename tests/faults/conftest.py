@@ -87,15 +87,15 @@ def make() -> Iterator[Callable[..., rookery.Engine]]:
 
 @pytest.fixture
 def workers_started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Grows by the number of each worker that an engine hires."""
+    """Grows by the number of each worker that an engine starts."""
     started: list[int] = []
-    hire = ProcessEngine._hire
+    start = ProcessEngine._start_worker
 
     def counted(self: ProcessEngine, number: int) -> Any:
         started.append(number)
-        return hire(self, number)
+        return start(self, number)
 
-    monkeypatch.setattr(ProcessEngine, "_hire", counted)
+    monkeypatch.setattr(ProcessEngine, "_start_worker", counted)
     return started
 
 

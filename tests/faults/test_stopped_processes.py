@@ -65,7 +65,7 @@ def test_a_worker_is_replaced_although_its_fork_server_is_stopped(make: Make) ->
 @pytest.mark.slow
 def test_a_fork_server_that_hangs_in_another_way_is_given_up_too(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """It cannot be seen to be stopped, as under a debugger; but forking does not take so long."""
-    monkeypatch.setattr(forkserver_client, "ANSWER_SECONDS", 1.0)
+    monkeypatch.setattr(forkserver_client, "RESPONSE_SECONDS", 1.0)
     monkeypatch.setattr(ForkServer, "_is_stopped", lambda self: False)
     envs, server = forked_team(make)
     os.kill(server, signal.SIGSTOP)

@@ -22,7 +22,7 @@ LONG = 30.0  # seconds; what is interrupted after half a second takes no more, e
 def engine(kind, threads=1, **options):
     envs = rookery.make_vec(planted.Endless(kind=kind), 4, backend="kernel", workers=threads, **options)
     if threads > 1:
-        envs._sharing.share()
+        envs._thread_choice.use_threads()
     envs.reset(seed=1)
     return envs
 

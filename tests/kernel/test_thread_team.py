@@ -12,13 +12,13 @@ import pytest
 
 import rookery
 from kernel.samples import Walker
-from rookery.engine.thread_choice import TRIAL_ROUNDS, Sharing
+from rookery.engine.thread_choice import TRIAL_ROUNDS, ThreadChoice
 
 
 def shared(num_envs, threads, **options):
     """An engine whose rounds are shared out from the first one on."""
     envs = rookery.make_vec(Walker, num_envs, backend="kernel", workers=threads, **options)
-    envs._sharing.share()
+    envs._thread_choice.use_threads()
     return envs
 
 
@@ -47,7 +47,7 @@ def test_fewer_envs_than_threads():
     """Some have nothing to do."""
     alone, envs = rookery.make_vec(Walker, 3, backend="kernel", workers=1), shared(8, 8)
     envs.resize(3)
-    envs._sharing.share()
+    envs._thread_choice.use_threads()
     alone.reset(seed=1), envs.reset(seed=1)
     for _ in range(50):
         actions = np.ones(3, int)
@@ -63,7 +63,7 @@ def test_threads_go_with_their_engine():
     assert threads_at_work() == before + 2
     envs.resize(20)
     assert threads_at_work() == before
-    envs._sharing.share()
+    envs._thread_choice.use_threads()
     envs.close(), envs.close()
     assert threads_at_work() == before
     dropped = shared(16, 3)
@@ -140,7 +140,7 @@ class Rounds:
 def test_several_threads_are_kept_if_they_are_faster(monkeypatch, faster, kept):
     """Some rounds with one thread, some with all; then it is decided. The difference is larger than any delay."""
     rounds = Rounds(2e-3)
-    sharing = Sharing(rounds, 4)
+    sharing = ThreadChoice(rounds, 4)
 
     class Others:
         def run(self, entry, plan, size):
@@ -153,14 +153,14 @@ def test_several_threads_are_kept_if_they_are_faster(monkeypatch, faster, kept):
     monkeypatch.setattr("rookery.kernel.thread_team.ThreadTeam", lambda threads: Others())
     for _ in range(2 * TRIAL_ROUNDS + 3):
         sharing.step()
-    assert sharing.alone is not kept
+    assert sharing.single is not kept
     assert (sharing._team is not None) is kept
 
 
 @pytest.mark.alone
 def test_short_rounds_are_not_shared():
     """No thread is started for them."""
-    sharing = Sharing(Rounds(0.0), 4)
+    sharing = ThreadChoice(Rounds(0.0), 4)
     for _ in range(TRIAL_ROUNDS + 1):
         sharing.step()
-    assert sharing.alone and sharing._team is None
+    assert sharing.single and sharing._team is None

@@ -12,7 +12,7 @@ MASK = "action_mask"
 
 
 def has_masks(space: gym.Space, last: Any) -> bool:
-    """Whether an env with this action space says which actions are legal: for loops that should not ask each time."""
+    """Whether an env with this action space says which actions are legal: for loops that should check only once."""
     return _mask(space, last) is not None
 
 
@@ -39,7 +39,7 @@ def _mask(space: gym.Space, last: Any) -> Any:
 
 
 def _allowed(space: Any, mask: Any, action: Any) -> int:
-    """The action, or the legal one that it stands for. Where none is, as after the end of an episode, any will do."""
+    """The action, or a legal one in its place; the action itself where none is legal, as after an episode."""
     allowed = np.flatnonzero(mask) + space.start
     if len(allowed) == 0 or action in allowed:
         return action

@@ -1,4 +1,4 @@
-"""How many envs, how many workers, which backend: from what a step costs and what the machine has."""
+"""Chooses the backend and the number of envs and workers, from the cost of a step, the cores and the memory."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from rookery.engine.worker_envs import EnvDescription
 ENV_OVERHEAD = 1.5e-6
 SERIAL_ROUND = 8e-6
 PROCESS_ROUND = 30e-6
-MARGIN = 1.1  # processes must promise this much over the serial loop, for all the noise there is
-TARGET_ROUND = 400e-6  # a worker's share of a round: long enough that starting and ending it costs little
+MARGIN = 1.1  # expected speed-up from which on worker processes are used, as measurements are noisy
+TARGET_ROUND = (
+    400e-6  # seconds that a worker should step per round: long enough that starting and ending a round costs little
+)
 MAX_ENVS_PER_WORKER = 32
-MEMORY_SHARE = 0.5  # of what is free, leaving the rest to the learner
+MEMORY_SHARE = 0.5  # of the free memory; the rest is for the learner
 
 
 @dataclass(frozen=True)
@@ -40,27 +42,27 @@ def choose(
     memory: int | None = None,
     at_least: int = 1,
 ) -> Choice:
-    """Settle what the caller left open, with `at_least` so many envs if their number is left open too."""
+    """Choose what the caller omitted; if that includes `num_envs`, at least `at_least` envs."""
     cores = usable_cores() if cores is None else cores
     memory = available_memory() if memory is None else memory
-    staff = workers or useful_workers(probe, cores)
-    count = num_envs or max(_useful_envs(probe, staff, memory), workers or 1, at_least)
-    staff = workers or max(1, min(staff, count, _affordable(probe, memory)))
-    serial, process = serial_rate(probe, count), process_rate(probe, count, staff, cores)
+    chosen = workers or useful_workers(probe, cores)
+    count = num_envs or max(_useful_envs(probe, chosen, memory), workers or 1, at_least)
+    chosen = workers or max(1, min(chosen, count, _affordable(probe, memory)))
+    serial, process = serial_rate(probe, count), process_rate(probe, count, chosen, cores)
     cost = f"a step takes {_time_text(probe.step_seconds)}"
     if backend == "auto":
-        backend = "process" if process > MARGIN * serial and staff > 0 else "serial"
+        backend = "process" if process > MARGIN * serial and chosen > 0 else "serial"
     if backend == "serial":
-        staff = 1
-        why = f"{cost}, too little to share out" if process <= MARGIN * serial else cost
+        chosen = 1
+        why = f"{cost}, too short for several workers" if process <= MARGIN * serial else cost
     else:
         why = cost + ("" if probe.cpu_share > 0.5 else f", {1 - probe.cpu_share:.0%} of it waiting")
     expected = serial if backend == "serial" else process
     reason = (
-        f"backend={backend!r}, num_envs={count}, workers={staff}: {why}; {cores} cores, "
-        f"{size_text(probe.memory)} an env; about {expected:,.0f} steps/s"
+        f"backend={backend!r}, num_envs={count}, workers={chosen}: {why}; {cores} cores, "
+        f"{size_text(probe.memory)} per env; about {expected:,.0f} steps/s"
     )
-    return Choice(backend, count, staff, reason, probe.description)
+    return Choice(backend, count, chosen, reason, probe.description)
 
 
 def useful_workers(probe: Probe, cores: int) -> int:
@@ -82,7 +84,7 @@ def process_rate(probe: Probe, num_envs: int, workers: int, cores: int) -> float
 
 
 def _useful_envs(probe: Probe, workers: int, memory: int) -> int:
-    """Enough envs per worker to make a round worth starting, at least two so that groups can overlap."""
+    """Enough envs per worker to make a round long enough, at least two so that groups can overlap."""
     per_worker = math.ceil(TARGET_ROUND / (probe.step_seconds + ENV_OVERHEAD))
     count = workers * min(max(2, per_worker), MAX_ENVS_PER_WORKER)
     if probe.memory > 0:

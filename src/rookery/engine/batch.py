@@ -16,17 +16,18 @@ from rookery.engine.machine import available_memory
 from rookery.errors import MemoryShortage, SpaceError
 
 ALL = slice(None)  # all envs; compared by identity on the hot path
-LISTED_BYTES = 200  # what an env takes up in the engine's own lists
-INFO_SLOTS = 32  # numeric info keys that travel without pickling; more than that go by message
-WORKER_WORDS = 8  # one cache line a worker
+LISTED_BYTES = 200  # memory per env in the engine's own lists
+INFO_SLOTS = 32  # numeric info keys that are sent in shared memory; further keys are pickled
+WORKER_WORDS = 8  # one cache line per worker
 
-# Words of a worker's line. Each is written by one side only, so no lock is needed.
-BELL, ASLEEP, ROW, STEPS, MAIL = range(5)
+# The 64-bit words of a worker: wake-ups sent to it, whether it sleeps, the env it is at, its steps so far, and messages
+# sent to it. Each is written by one side only, so no lock is needed.
+WAKEUP, ASLEEP, ROW, STEPS, MESSAGES = range(5)
 
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """All that determines the block's layout; parent and workers compute the same one from it."""
+    """All that determines the layout of the batch; parent and workers compute the same layout from it."""
 
     observation_space: Space
     action_space: Space

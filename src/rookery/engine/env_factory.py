@@ -1,4 +1,4 @@
-"""From what a user calls a world to functions that build its envs.
+"""From a world, as a user names it, to functions that build its envs.
 
 A world is a Gymnasium id or EnvSpec, a class, any callable, `"file.py:MyEnv"`, or a list of callables (one per env).
 """
@@ -39,7 +39,7 @@ class EnvFactory:
 
     makers: tuple[Callable[[], Any], ...]
     name: str
-    endless: bool  # one maker serves any number of envs; otherwise there is one per env
+    endless: bool  # one maker builds any number of envs; otherwise there is one maker per env
 
     def make(self, index: int) -> gym.Env:
         env = self.makers[0 if self.endless else index]()
@@ -52,9 +52,10 @@ class EnvFactory:
 
 
 @dataclass(frozen=True)
-class Registered:
-    """`gymnasium.make` without the two wrappers whose work the engine does itself, and faster: the passive checker
-    (every observation is checked) and the order enforcer (no env is stepped before a reset). 0.5 us a step each."""
+class RegisteredEnv:
+    """Builds an env by `gymnasium.make`, without the two wrappers whose checks the engine does itself, and faster: the
+    passive checker (every observation is checked) and the order enforcer (no env is stepped before a reset). Each of
+    them costs 0.5 us per step."""
 
     spec: gym.envs.registration.EnvSpec
     kwargs: dict[str, Any]
@@ -62,14 +63,14 @@ class Registered:
     def __call__(self) -> gym.Env:
         spec = copy.deepcopy(self.spec)
         spec.order_enforce = False
-        if spec.entry_point in KERNEL_ENVS:  # the name of a world is good where it is registered, which a worker is not
+        if spec.entry_point in KERNEL_ENVS:  # a worker may not have registered the world's name
             spec.kwargs["world"] = registered_world(spec.kwargs["world"])
         return gym.make(spec, disable_env_checker=True, **self.kwargs)
 
 
 @dataclass(frozen=True)
-class FileWorld:
-    """An env class or function in a Python file that need not be importable by name."""
+class EnvFromFile:
+    """Builds an env by a class or function in a Python file, which need not be importable by name."""
 
     path: str
     attribute: str
@@ -80,8 +81,8 @@ class FileWorld:
 
 
 @dataclass(frozen=True)
-class CallWith:
-    """A callable with its keyword arguments."""
+class EnvFromCallable:
+    """Builds an env by a callable with its keyword arguments."""
 
     function: Callable[..., Any]
     kwargs: dict[str, Any]
@@ -91,8 +92,8 @@ class CallWith:
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A kernel world that is there already; its envs share it, as it holds no state."""
+class EnvFromWorld:
+    """Gives a kernel world that was built already; its envs share it, as it holds no state."""
 
     world: KernelWorld
 
@@ -101,41 +102,46 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """A kernel world, for the backends that compile it."""
+class KernelSource:
+    """A kernel world and how to show it, for the backends that compile it."""
 
     world: KernelWorld
     render_mode: str | None = None
     spec: Any = None
 
 
-def kernel_of(source: EnvFactory, build: bool = False) -> Kernel | None:
-    """The kernel world behind a source, if that is what it is. Any function may make one: to find out, `build` it."""
+def kernel_of(source: EnvFactory, build: bool = False) -> KernelSource | None:
+    """The kernel world that a factory builds, None if it builds ordinary envs. Any function may return a kernel world:
+    `build` calls it to find out."""
     maker = source.makers[0]
     if not source.endless:
         return None
-    if isinstance(maker, Registered):
+    if isinstance(maker, RegisteredEnv):
         if maker.spec.entry_point not in KERNEL_ENVS or maker.spec.additional_wrappers:
             return None
         kwargs: dict[str, Any] = {**maker.spec.kwargs, **maker.kwargs}
         limit, mode = kwargs.pop("max_episode_steps", maker.spec.max_episode_steps), kwargs.pop("render_mode", None)
-        if kwargs.pop("plain", False):  # wants to be run as it stands, env by env
+        if kwargs.pop("plain", False):  # to be run as plain Python, env by env
             return None
         world = find_world(registered_world(kwargs.pop("world")), kwargs)
         if limit is not None and (not isinstance(limit, int) or limit < 1):
             raise OptionError(f"max_episode_steps should be a positive integer, got {limit!r:.60}")
-        if limit is not None:  # as Gymnasium's TimeLimit, which would come on top of the world's own
+        if limit is not None:  # as Gymnasium's TimeLimit would do beside the world's own limit
             world.values["time_limit"] = min(limit, world.values["time_limit"] or limit)
-        return Kernel(world, mode, maker.spec)
-    if isinstance(maker, CallWith) and isinstance(maker.function, type) and issubclass(maker.function, KernelWorld):
-        return Kernel(maker())
-    if isinstance(maker, Finished):
-        return Kernel(maker.world)
-    if isinstance(maker, FileWorld):
+        return KernelSource(world, mode, maker.spec)
+    if isinstance(maker, EnvFromCallable) and _is_kernel_class(maker.function):
+        return KernelSource(maker())
+    if isinstance(maker, EnvFromWorld):
+        return KernelSource(maker.world)
+    if isinstance(maker, EnvFromFile):
         found = world_in(maker.path, maker.attribute)
-        return Kernel(maker()) if isinstance(found, type) and issubclass(found, KernelWorld) else None
+        return KernelSource(maker()) if _is_kernel_class(found) else None
     made = maker() if build else None
-    return Kernel(made) if isinstance(made, KernelWorld) else None
+    return KernelSource(made) if isinstance(made, KernelWorld) else None
+
+
+def _is_kernel_class(found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, KernelWorld)
 
 
 def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | None = None) -> EnvFactory:
@@ -154,10 +160,12 @@ def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | No
         )
     if isinstance(world, KernelWorld):
         if kwargs:
-            raise WorldError(f"env_kwargs {', '.join(kwargs)} were given beside a finished world; give its class")
-        return EnvFactory((Finished(world),), world.name, endless=True)
+            raise WorldError(
+                f"env_kwargs {', '.join(kwargs)} were given with a KernelWorld instance; give its class instead"
+            )
+        return EnvFactory((EnvFromWorld(world),), world.name, endless=True)
     if callable(world):
-        return EnvFactory((CallWith(world, kwargs),), getattr(world, "__name__", repr(world)), endless=True)
+        return EnvFactory((EnvFromCallable(world, kwargs),), getattr(world, "__name__", repr(world)), endless=True)
     if isinstance(world, Sequence) and world:
         return _listed(world, num_envs, kwargs)
     raise WorldError(
@@ -166,28 +174,28 @@ def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | No
 
 
 def world_in(path: str, attribute: str) -> Callable[..., Any]:
-    """The class or function `attribute` of a file, if it is a world or a function that was written to make one: not
-    everything that can be called should be."""
+    """The class or function `attribute` of a file, if it is an env, a kernel world, or a function written in that file:
+    not every callable that a file imports should be called."""
     found = getattr(load_file(path), attribute, None)
     inner = found.func if isinstance(found, functools.partial) else found
     is_world = issubclass(inner, (gym.Env, KernelWorld)) if isinstance(inner, type) else written_in(path, inner)
     if not is_world:
         raise WorldError(
-            f"{path}:{attribute} is no world: it should be a class derived from gymnasium.Env or KernelWorld, or a "
+            f"{path}:{attribute} is not a world: it should be a class derived from gymnasium.Env or KernelWorld, or a "
             "function in that file that returns one"
         )
     return found  # type: ignore[return-value]
 
 
 def written_in(path: str, found: Any) -> bool:
-    """Whether a class or function was written in this file, one of the user's own, and not only imported there."""
+    """Whether a class or function was defined in this file, a file of the user's own, and not only imported there."""
     own = getattr(found, "__module__", None) == module_name(path)
     return callable(found) and own and not INSTALLED.search(str(Path(path).resolve()))
 
 
 def module_name(path: str) -> str:
-    """What a file is called once it is imported: the same in every process (`hash` is not), since objects of its
-    classes travel between them by it."""
+    """The module name of a file that is imported by its path: the same in every process (`hash` is not), as objects of
+    its classes are pickled by it."""
     file = Path(path).resolve()
     return f"rookery_file_{file.stem}_{zlib.crc32(str(file).encode()):x}"
 
@@ -198,8 +206,10 @@ def load_file(path: str) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None or _is_of_python(file):
-        raise WorldError(f"{path}: is not imported: it should be a Python file of yours, whose name ends in .py")
+    if spec is None or spec.loader is None or _belongs_to_python(file):
+        raise WorldError(
+            f"{path}: is not imported: it should be a Python file of your own, with a name that ends in .py"
+        )
     module = importlib.util.module_from_spec(spec)
     if str(file.parent) not in sys.path:
         sys.path.insert(0, str(file.parent))
@@ -215,14 +225,14 @@ def load_file(path: str) -> ModuleType:
     return module
 
 
-def _is_of_python(file: Path) -> bool:
-    """Whether a file belongs to Python itself, where there are no worlds, but functions that do anything."""
-    place = str(file)
-    return not INSTALLED.search(place) and (place.startswith(STDLIB) or bool(LIBRARY.search(place)))
+def _belongs_to_python(file: Path) -> bool:
+    """Whether a file belongs to Python itself, which has no envs, but functions that do anything."""
+    path = str(file)
+    return not INSTALLED.search(path) and (path.startswith(STDLIB) or bool(LIBRARY.search(path)))
 
 
 def being_imported() -> str | None:
-    """The file of a world that is being imported just now: whatever it starts would be started for every worker."""
+    """The file of a world that is being imported now: what it starts would be started again in every worker."""
     return _being_imported[-1] if _being_imported else None
 
 
@@ -236,11 +246,11 @@ def _named(world: Any, kwargs: dict[str, Any]) -> EnvFactory:
             envs = [name for name, item in vars(module).items() if isinstance(item, type) and issubclass(item, gym.Env)]
             raise WorldError(f"{world!r}: {path} has no class or function {attribute!r}; envs in it: {envs or 'none'}")
         world_in(path, attribute)
-        return EnvFactory((FileWorld(str(Path(path).resolve()), attribute, kwargs),), world, endless=True)
+        return EnvFactory((EnvFromFile(str(Path(path).resolve()), attribute, kwargs),), world, endless=True)
     spec = _find_spec(world) if isinstance(world, str) else world
     if "world" in kwargs and spec.entry_point in KERNEL_ENVS:
         raise WorldError(f"{spec.id}: an option cannot name another world, got world={kwargs['world']!r:.60}")
-    return EnvFactory((Registered(spec, kwargs),), spec.id, endless=True)
+    return EnvFactory((RegisteredEnv(spec, kwargs),), spec.id, endless=True)
 
 
 def _find_spec(world: str) -> gym.envs.registration.EnvSpec:
@@ -261,8 +271,8 @@ def _listed(world: Sequence[Any], num_envs: int | None, kwargs: dict[str, Any]) 
         if not callable(item) or isinstance(item, gym.Env):
             raise WorldError(f"item {k} of the list of worlds should be a callable, got {_describe(item)}")
     if num_envs is not None and num_envs != len(world):
-        raise WorldError(f"num_envs={num_envs}, but the list holds {len(world)} worlds; leave num_envs out")
-    makers = tuple(CallWith(item, kwargs) for item in world)
+        raise WorldError(f"num_envs={num_envs}, but the list holds {len(world)} worlds; omit num_envs")
+    makers = tuple(EnvFromCallable(item, kwargs) for item in world)
     return EnvFactory(makers, f"a list of {len(world)} worlds", endless=False)
 
 

@@ -25,7 +25,7 @@ class Failure:
         return f"env {self.row} in {self.phase}()" if self.row >= 0 else f"a worker in {self.phase}()"
 
     def exception(self) -> BaseException:
-        """The original exception if there is one, noting the env; otherwise an EnvError that tells the same."""
+        """The original exception, with a note that names the env; an EnvError with its text if it cannot be rebuilt."""
         error = self.error
         if not isinstance(error, Exception):  # could not be rebuilt, or SystemExit and the like
             error = EnvError(f"{self.where} raised {self.kind}: {self.message}")
@@ -47,7 +47,7 @@ class Failure:
 
 
 class Failed(Exception):
-    """Carries a Failure up to whoever reports it; never seen by users."""
+    """Carries a Failure to the code that reports it; users never see it."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.where)
@@ -57,13 +57,13 @@ class Failed(Exception):
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - a __str__ that fails must not hide the failure it tells of
+    except Exception:  # noqa: BLE001 - a __str__ that fails must not hide the failure itself
         return "<its str() failed>"
 
 
 def _pack(error: BaseException) -> bytes | None:
-    """The exception in the first form that comes out of a round trip with its type and text. By name first, so that
-    a class the parent knows comes back as that very class; by value for classes from a script or notebook."""
+    """The exception in the first form that keeps its type and text when pickled and unpickled. By name first, so that
+    the parent gets a class that it knows; by value for classes from a script or notebook."""
     for dumps in (pickle.dumps, cloudpickle.dumps):
         for form in (_whole, _in_parts):
             try:
@@ -81,16 +81,16 @@ def _whole(error: BaseException, _: Any) -> tuple:
 
 
 def _in_parts(error: BaseException, dumps: Any) -> tuple:
-    """For classes with a constructor of their own, or attributes that cannot travel."""
-    args = tuple(item if _travels(item, dumps) else repr(item) for item in error.args)
-    return type(error), args, {k: v for k, v in error.__dict__.items() if _travels(v, dumps)}
+    """For classes with a constructor of their own, or attributes that cannot be pickled."""
+    args = tuple(item if _can_be_pickled(item, dumps) else repr(item) for item in error.args)
+    return type(error), args, {k: v for k, v in error.__dict__.items() if _can_be_pickled(v, dumps)}
 
 
 def _unpack(blob: bytes | None) -> Any:
     if blob is None:
         return None
     try:
-        first, *rest = pickle.loads(blob)  # noqa: S301 - from our own live worker
+        first, *rest = pickle.loads(blob)  # noqa: S301 - from a live worker of this process
         if not rest:
             return first
         args, attributes = rest
@@ -102,7 +102,7 @@ def _unpack(blob: bytes | None) -> Any:
         return None
 
 
-def _travels(value: Any, dumps: Any) -> bool:
+def _can_be_pickled(value: Any, dumps: Any) -> bool:
     try:
         pickle.loads(dumps(value))  # noqa: S301
         return True

@@ -46,7 +46,7 @@ class GlobalRandom:
             _swap(self._bits)
 
     def leave(self) -> None:
-        """Remember where the env left it; NumPy's generator was moved in place."""
+        """Store the state that the env leaves; NumPy's generator was changed in place."""
         if self._python:
             self._state = random.getstate()
 
@@ -64,8 +64,8 @@ class GlobalRandom:
             self._bits.state = copied_state(state["numpy"])
 
 
-class Borrowed:
-    """Keeps the caller's own generators out of the envs' hands, and restores them."""
+class PreserveRandomState:
+    """Restores the caller's global generators at the end of the `with` block."""
 
     def __enter__(self) -> None:
         self._python, self._numpy = random.getstate(), _NUMPY._bit_generator
@@ -79,7 +79,7 @@ def uses_global_random(env: gym.Env) -> tuple[bool, bool]:
     """Whether an env's code, or what it calls by name, draws from `random` / `numpy.random`.
 
     Read from the bytecode of its classes and wrappers and of the functions they refer to. Code that hides the call
-    (C extensions, names looked up at run time) is not seen: `isolate_random=True` then says it outright.
+    (C extensions, names looked up at run time) is not found: set `isolate_random=True` for such an env.
     """
     python = numpy = False
     for function in _functions(env):

@@ -1,4 +1,4 @@
-"""Infos of many envs as one dict: a column per key and a `_key` mask beside it, as Gymnasium's vector envs have it."""
+"""Infos of many envs as one dict: a column per key and a `_key` mask beside it, as in Gymnasium's vector envs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _widen(column: np.ndarray, value: Any) -> np.ndarray:
 
 
 class SlotTable:
-    """Which numeric info keys have a place in shared memory. A key gets one the first time it is seen."""
+    """Which numeric info keys have a slot in shared memory. A key gets one the first time it is seen."""
 
     def __init__(self) -> None:
         self.slots: dict[str, Slot] = {}
@@ -120,24 +120,24 @@ class SlotTable:
     def _read_some(
         self, chosen: Sequence[int], infos: dict[str, Any], values: np.ndarray, masks: np.ndarray, rows: Any
     ) -> None:
-        """All keys are copied at once, and those that no env spoke of in this step are passed over: the fewer calls the
-        better where envs have emptied the caches (five keys of emulators, one of them for ends of episodes only, took
-        36 us one by one, and 12 so)."""
+        """Copy all keys at once, and skip those that no env set in this step: fewer calls are better where envs have
+        emptied the caches (five keys of emulators, one of them for ends of episodes only, took 36 us one by one, and
+        12 us this way)."""
         used = len(self.slots)
         masks, columns = masks[:used, rows].copy(), values[:used, rows].copy()
-        integers, spoke, count = columns.view(np.int64), masks.tobytes(), masks.shape[1]
-        nobody, everyone = bytes(count), b"\1" * count
+        integers, info_masks, count = columns.view(np.int64), masks.tobytes(), masks.shape[1]
+        none_set, all_set = bytes(count), b"\1" * count
         for k in chosen:
             key, mask_key, dtype = self._names[k]
-            who = spoke[k * count : (k + 1) * count]
-            if who == nobody:
+            info_mask = info_masks[k * count : (k + 1) * count]
+            if info_mask == none_set:
                 continue
-            if who != everyone:
+            if info_mask != all_set:
                 columns[k, ~masks[k]] = 0.0
             column = integers[k] if dtype.kind in "iu" else columns[k]
             if dtype is not column.dtype:
                 column = column.astype(dtype)
-            if key in infos:  # other envs sent it the slow way
+            if key in infos:  # other envs sent it in a report
                 _add_column(infos, key, column, masks[k])
             else:
                 infos[key], infos[mask_key] = column, masks[k]

@@ -1,4 +1,4 @@
-"""The kernel backend: a kernel world's envs, stepped by compiled code on the caller's thread or on several."""
+"""The kernel backend: a kernel world's envs, stepped by compiled code on one thread or several."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from rookery.engine.env_factory import EnvFactory, kernel_of
 from rookery.engine.failure import Failure
 from rookery.engine.infos import positions_of
 from rookery.engine.kernel_envs import KernelEnvs, env_numbers
+from rookery.engine.machine import process_usage
 from rookery.engine.segments import Segment
 from rookery.engine.settings import Settings, masked_rows, positive_int
 from rookery.engine.step_report import StepReport
-from rookery.engine.thread_choice import Sharing
+from rookery.engine.thread_choice import ThreadChoice
 from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
 from rookery.kernel.env_arrays import EnvArrays
@@ -48,10 +49,10 @@ SAVED = (
 
 
 class KernelEngine(Engine):
-    """All envs in this process, stepped by compiled code that holds no lock.
+    """All envs in this process, stepped by compiled code without the GIL.
 
-    With several agents in a world, every agent of every env is a row: `num_envs` counts rows, `num_worlds` envs, and
-    row `i * num_agents + k` is agent k of env i.
+    With several agents in a world, every agent of every env is a row: `num_envs` counts rows, `num_worlds` counts envs,
+    and row `i * num_agents + k` is agent k of env i.
     """
 
     backend = "kernel"
@@ -64,7 +65,7 @@ class KernelEngine(Engine):
         self._threads, self._earlier_steps = settings.workers, 0
         if self.agents > 1:
             if settings.groups > 1 or settings.batch_size is not None:
-                raise OptionError("a world with several agents is stepped as a whole: leave out groups and batch_size")
+                raise OptionError("a world with several agents is stepped as a whole: omit groups and batch_size")
             settings = replace(settings, num_envs=settings.num_envs * self.agents)
         super().__init__(source, replace(settings, workers=1))
 
@@ -72,7 +73,7 @@ class KernelEngine(Engine):
 
     @property
     def num_worlds(self) -> int:
-        """How many envs there are; with one agent each, as many as rows."""
+        """How many envs there are; with one agent per env, as many as rows."""
         return self.num_envs // self.agents
 
     @property
@@ -80,16 +81,16 @@ class KernelEngine(Engine):
         return 1
 
     def _build_first_env(self, rows: list[int]) -> EnvDescription:
-        self._crew = KernelEnvs(self._kernel)
-        return self._crew.description()
+        self._envs = KernelEnvs(self._kernel)
+        return self._envs.description()
 
     def _start_workers(self, spec: BatchSpec, description: EnvDescription) -> None:
         self.batch: Batch = private_batch(spec)
         self.arena = EnvArrays(self.world, self.num_worlds, max(self._threads, 1), self._given(spec))
         self._runner = self._new_runner(MODES[spec.autoreset_mode])
-        self._crew.attach(self.arena, self._runner)
+        self._envs.attach(self.arena, self._runner)
         self.close_extras()
-        self._sharing = Sharing(self._runner, 1 if self.settings.bounds else self._threads)
+        self._thread_choice = ThreadChoice(self._runner, 1 if self.settings.bounds else self._threads)
         self._silent = not self.world.info and self.world.action_mask is None
         self._info_columns = [(name, f"_{name}", self.arena.infos[name]) for name in self.world.info]
         self._observed = self.batch.observations.only_array
@@ -103,7 +104,7 @@ class KernelEngine(Engine):
         return kind(self.arena, mode, settings.bad_values != "allow", timeout=settings.step_timeout)
 
     def _given(self, spec: BatchSpec) -> dict[str, np.ndarray]:
-        """The batch's arrays, in the form in which the loop wants them."""
+        """The batch's arrays, in the shapes that the compiled loop takes."""
         batch, rows = self.batch, self.num_envs
         observed, acted = batch.observations.only_array, batch.actions.only_array
         given = {
@@ -134,13 +135,13 @@ class KernelEngine(Engine):
             count += segment.high - segment.low
 
     def _read_report(self, segment: Segment) -> StepReport:
-        raise AssertionError("compiled code reports through arrays")
+        raise AssertionError("compiled code writes its results into arrays only")
 
-    def _call_workers(self, wanted: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
-        return {k: getattr(self._crew, method)(*args) for k, (method, args) in wanted.items()}
+    def _call_workers(self, calls: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
+        return {k: getattr(self._envs, method)(*args) for k, (method, args) in calls.items()}
 
     def _notify_workers(self, method: str, args: tuple) -> None:
-        """Nobody to tell: info columns have their places already."""
+        """Nothing to do: info columns have their places already, and `reset_with` is kept by `KernelEnvs`."""
 
     def _resize_workers(self, spec: BatchSpec) -> None:
         old, kept = self.arena, min(self.arena.num_envs, self.num_worlds)
@@ -154,8 +155,6 @@ class KernelEngine(Engine):
         self._runner.refresh()
 
     def _usage(self) -> list[dict[str, Any]]:
-        from rookery.engine.process_usage import process_usage
-
         self.batch.worker_words[STEPS] = self._earlier_steps + self._runner.steps
         return [process_usage(os.getpid())]
 
@@ -168,17 +167,17 @@ class KernelEngine(Engine):
         batch = self.batch
         mine = batch.actions.only_array
         if type(actions) is np.ndarray and actions.dtype is mine.dtype and actions.shape == mine.shape:
-            mine[...] = actions  # the common case, at half the price
+            mine[...] = actions  # the common case, at half the cost
         else:
             batch.actions.put(ALL, actions, self.num_envs)
-        return self.finish_step(self._runner.step_all() if self._sharing.alone else self._sharing.step())
+        return self.finish_step(self._runner.step_all() if self._thread_choice.single else self._thread_choice.step())
 
     def finish_step(self, outcome: int) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """What `step` returns, after the compiled code has run."""
         batch = self.batch
         infos: dict[str, Any] = {}
         if outcome & ENDED and self._reset_options:
-            outcome |= self._crew.begin_again(batch.terminated | batch.truncated)
+            outcome |= self._envs.restart_with_waiting(batch.terminated | batch.truncated)
         if outcome & FAULT:
             self._recover_all(infos, None)
         if not self._silent:
@@ -192,7 +191,7 @@ class KernelEngine(Engine):
 
     @property
     def plain(self) -> bool:
-        """Whether a step is nothing but arrays: one vector of floats a row, a choice each, no infos and no masks."""
+        """Whether a step is only arrays: one vector of floats per row, one discrete action, no infos and no masks."""
         observed, acted = self.batch.observations.only_array, self.batch.actions.only_array
         vectors = observed.ndim == 2 and observed.dtype == np.float32 and acted.ndim == 1
         watched = self.settings.bounds or self.settings.step_timeout is not None
@@ -204,7 +203,7 @@ class KernelEngine(Engine):
         return self._observed, batch.actions.only_array, batch.rewards, batch.terminated, batch.truncated
 
     def compiled_step(self) -> tuple[int, np.ndarray, int]:
-        """For compiled loops: where the code that steps lies, and its plan with its address."""
+        """For compiled loops: the address of the code that steps, and its plan with its address."""
         self._require_idle("step")
         return self._runner.compiled()
 
@@ -218,7 +217,7 @@ class KernelEngine(Engine):
         if self._reset_options:
             ended = np.zeros(self.num_envs, np.bool_)
             ended[rows] = batch.terminated[rows] | batch.truncated[rows]
-            self._crew.begin_again(ended)
+            self._envs.restart_with_waiting(ended)
         if self.arena.faults.any():
             self._recover_all(infos, positions_of(rows, self.num_envs))
         if not self._silent:
@@ -231,18 +230,18 @@ class KernelEngine(Engine):
     def _outcome(self, low: int, high: int) -> int:
         """Step envs [low, high)."""
         if high - low == self.num_worlds:
-            return self._sharing.step()
+            return self._thread_choice.step()
         return self._runner.step_part(low, high)
 
-    # --- what comes back besides numbers ------------------------------------------------------------------------
+    # --- infos, faults, episodes --------------------------------------------------------------------------------
 
     def _read_infos(self, infos: dict[str, Any], rows: slice | np.ndarray) -> None:
-        spoke = self.arena.spoke if self.agents == 1 else np.repeat(self.arena.spoke, self.agents)
-        if rows is ALL and b"\0" not in spoke.tobytes():  # the common case, at a third of the price
+        info_mask = self.arena.spoke if self.agents == 1 else np.repeat(self.arena.spoke, self.agents)
+        if rows is ALL and b"\0" not in info_mask.tobytes():  # the common case, at a third of the cost
             for name, key, column in self._info_columns:
-                infos[name], infos[key] = column.copy(), spoke.copy()
-        elif (spoke := spoke[rows]).any():
-            _columns(infos, self.arena.infos, self.world.info, rows, spoke)
+                infos[name], infos[key] = column.copy(), info_mask.copy()
+        elif (info_mask := info_mask[rows]).any():
+            _columns(infos, self.arena.infos, self.world.info, rows, info_mask)
         if self.world.action_mask is not None:
             infos["action_mask"] = self.arena.masks[rows].copy()
             infos["_action_mask"] = np.ones(len(infos["action_mask"]), np.bool_)
@@ -264,7 +263,7 @@ class KernelEngine(Engine):
             infos["final_obs"][at] = finals.row(int(ids[at]))
 
     def _recover_all(self, infos: dict[str, Any], position: dict[int, int] | None, phase: str = "step") -> None:
-        """Raise the first fault, or restart the envs that may be."""
+        """Raise the first fault, or restart the envs where that is allowed."""
         arena = self.arena
         try:
             for env in np.flatnonzero(arena.faults).tolist():
@@ -277,7 +276,7 @@ class KernelEngine(Engine):
                     raise error
                 self._recover(Failure(env * self.agents, phase, error), infos, position)
         finally:
-            arena.faults[:] = 0  # the others' too, if the first was raised
+            arena.faults[:] = 0  # of all envs, also if the first was raised
 
     def finished_episodes(self) -> np.ndarray:
         """Episodes that ended since the last call, as records of env, return, length and seconds, oldest first."""
@@ -302,11 +301,11 @@ class KernelEngine(Engine):
         if isinstance(seed, (int, np.integer)):
             self._restarts.root_seed = int(seed)
         if options:
-            self._crew.take_up(envs.tolist())
+            self._envs.apply_waiting(envs.tolist())
             self.set_parameters(envs=envs, **options)
         infos: dict[str, Any] = {}
-        self.arena.spoke[:] = False  # envs that are not reset have nothing to say
-        if self._crew.begin(envs, seeds) & FAULT:
+        self.arena.spoke[:] = False  # envs that are not reset have no infos
+        if self._envs.begin(envs, seeds) & FAULT:
             self._recover_all(infos, None, "reset")
         if not self._silent:
             self._read_infos(infos, ALL)
@@ -317,14 +316,14 @@ class KernelEngine(Engine):
         rows = np.array(masked_rows(mask, self.num_envs))
         envs = np.unique(rows // self.agents)
         if len(envs) * self.agents != len(rows):
-            raise OptionError("options['reset_mask'] should hold whole worlds: all rows of a world, or none of them")
+            raise OptionError("options['reset_mask'] should select all rows of a world, or none of them")
         return envs
 
     def reset_with(self, options: Mapping[int, dict[str, Any]]) -> None:
-        """As in other backends; options are values for the world's parameters, and with several agents it counts
+        """As in other backends; options are values of the world's parameters. With several agents, keys are numbers of
         worlds."""
         super().reset_with(options)
-        self._crew.wait_with(options)
+        self._envs.set_next_parameters(options)
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
@@ -334,7 +333,7 @@ class KernelEngine(Engine):
     def set_parameters(self, envs: Any = None, **values: Any) -> None:
         """Change parameters from the next step on: of all envs or of some, with one value or one per env."""
         self._require_idle("set_parameters")
-        self._crew.set_parameters(env_numbers(envs, self.num_worlds), values)
+        self._envs.set_parameters(env_numbers(envs, self.num_worlds), values)
 
     def state_dict(self, portable: bool = True) -> dict[str, Any]:
         """Everything needed to continue exactly from here; always arrays and plain values. See `load_state_dict`."""
@@ -362,7 +361,7 @@ class KernelEngine(Engine):
             raise StateError(f"the parameters of {self.world.name} have changed since its state was saved")
         check_same(self.world.name, state.get("tables"), self.world.table_facts)
         self._load_params(state["arrays"]["params"])
-        self._crew.forget_taken_up()
+        self._envs.forget_applied()
         for name in SAVED[1:]:
             _restore(self.arena.arrays[name], state["arrays"][name], name)
         self._restarts.load_state_dict(state)
@@ -373,7 +372,7 @@ class KernelEngine(Engine):
         """One record for all envs, or one for each."""
         records = np.frombuffer(saved.tobytes(), self.world.params_dtype)
         if len(records) > 1:
-            self._crew.spread_params()
+            self._envs.spread_params()
         self.arena.params[:] = records
 
     def resize(self, num_envs: int) -> None:
@@ -382,16 +381,16 @@ class KernelEngine(Engine):
         super().resize(num_envs * self.agents)
 
     def close_extras(self, **kwargs: Any) -> None:
-        sharing = getattr(self, "_sharing", None)
+        sharing = getattr(self, "_thread_choice", None)
         if sharing is not None:
             sharing.close()
 
 
-def _columns(infos: dict[str, Any], records: np.ndarray, names: Any, rows: Any, spoke: np.ndarray) -> None:
+def _columns(infos: dict[str, Any], records: np.ndarray, names: Any, rows: Any, info_mask: np.ndarray) -> None:
     for name in names:
         column = records[name][rows].copy()
-        column[~spoke] = 0
-        infos[name], infos[f"_{name}"] = column, spoke.copy()
+        column[~info_mask] = 0
+        infos[name], infos[f"_{name}"] = column, info_mask.copy()
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
@@ -400,5 +399,5 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 
 def _restore(array: np.ndarray, saved: np.ndarray, name: str) -> None:
     if saved.nbytes != array.nbytes:
-        raise StateError(f"the saved {name} have another size: the world has changed since")
+        raise StateError(f"the saved {name} have another size: the world has changed since the state was saved")
     array[...] = np.frombuffer(saved.tobytes(), array.dtype).reshape(array.shape)

@@ -1,4 +1,4 @@
-"""What can be asked of a kernel world's envs besides stepping them."""
+"""A kernel world's envs: resets, restarts, parameters and attributes; all but stepping."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rookery.engine import seeding
-from rookery.engine.env_factory import Kernel
+from rookery.engine.env_factory import KernelSource
 from rookery.engine.failure import Failure
 from rookery.engine.step_report import StepReport
 from rookery.engine.worker_envs import EnvDescription
@@ -22,13 +22,13 @@ from rookery.kernel.world import KernelWorld
 
 
 class KernelEnvs:
-    """Resets envs, restarts them, and shows each of them as a Gymnasium env where that is asked for."""
+    """Resets and restarts envs, sets their parameters, and gives each as a Gymnasium env for `call`."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: KernelSource) -> None:
         self._kernel, self.world = kernel, kernel.world
         self._views: dict[int, KernelEnv] = {}
         self._waiting: dict[int, dict[str, Any]] = {}  # parameters for the next episodes of some envs
-        self._taken_up: dict[int, dict[str, Any]] = {}
+        self._applied: dict[int, dict[str, Any]] = {}
 
     def description(self) -> EnvDescription:
         world = self.world
@@ -44,8 +44,8 @@ class KernelEnvs:
     # --- episodes -----------------------------------------------------------------------------------------------
 
     def begin(self, envs: np.ndarray, seeds: Sequence[int | None]) -> int:
-        """Start episodes in these envs. Those with a seed start a new life; so do those that have had none."""
-        self.take_up(envs.tolist())
+        """Start episodes in these envs. Those with a seed, and those that never had one, start with new state."""
+        self.apply_waiting(envs.tolist())
         states = self.arena.states
         for env in envs.tolist():
             seed = seeds[env]
@@ -57,7 +57,7 @@ class KernelEnvs:
         return self._runner.begin(envs)
 
     def restart(self, row: int, seed: int, announce: bool) -> list[StepReport]:
-        """Begin anew after a fault; the lost episode ends as truncated in the step that broke it."""
+        """Start a new episode after a fault; the lost episode ends as truncated in the step that failed."""
         arena, agents = self.arena, self.world.num_agents
         env = row // agents
         rows = range(env * agents, (env + 1) * agents)
@@ -79,54 +79,54 @@ class KernelEnvs:
             arena.states["stage"][env] = RESET_NEXT if mode == NEXT_STEP else OVER
         return [report]
 
-    def begin_again(self, ended: np.ndarray) -> int:
-        """Begin the episodes that have just begun by themselves once more, where other parameters were waiting for
-        them: to be the same as if these had been there in time."""
+    def restart_with_waiting(self, ended: np.ndarray) -> int:
+        """Reset again the envs that have just reset themselves, where parameters were waiting for their next episode:
+        the result is the same as if these had been set before."""
         arena, agents = self.arena, self.world.num_agents
         envs = [env for env in self._waiting if ended[env * agents]]
         if not envs:
             return 0
-        self.take_up(envs)
+        self.apply_waiting(envs)
         if self._runner.mode != SAME_STEP:
             return 0
         rows = (np.array(envs)[:, None] * agents + np.arange(agents)).ravel()
-        told = [(array, array[rows]) for array in (arena.rewards, arena.terminated, arena.truncated)]
+        kept = [(array, array[rows]) for array in (arena.rewards, arena.terminated, arena.truncated)]
         arena.states["episode"][envs] -= 1
         outcome = self._runner.begin(envs)
-        for array, values in told:
+        for array, values in kept:
             array[rows] = values
         return outcome
 
     # --- parameters ---------------------------------------------------------------------------------------------
 
-    def wait_with(self, options: Mapping[int, dict[str, Any]]) -> None:
+    def set_next_parameters(self, options: Mapping[int, dict[str, Any]]) -> None:
         """Keep parameters for the next episodes of some envs."""
         for env, values in options.items():
-            self.world.encode(values)  # a wrong one is told of now
-            if self._taken_up.get(env) == values:
+            self.world.encode(values)  # raises now if a value is wrong
+            if self._applied.get(env) == values:
                 self._waiting.pop(env, None)
             else:
                 self._waiting[env] = dict(values)
-        between = [env for env in options if self.arena.states["stage"][env] != RUNNING]
-        self.take_up(between)  # no episode is under way there
+        idle = [env for env in options if self.arena.states["stage"][env] != RUNNING]
+        self.apply_waiting(idle)  # no episode is running there
 
-    def take_up(self, envs: Sequence[int]) -> None:
+    def apply_waiting(self, envs: Sequence[int]) -> None:
         """Set the parameters that were waiting for these envs."""
         due = [env for env in envs if env in self._waiting] if self._waiting else []
         for env in due:
             values = self._waiting.pop(env)
             self.set_parameters(np.array([env]), values)
-            self._taken_up[env] = values
+            self._applied[env] = values
 
-    def forget_taken_up(self, envs: np.ndarray | None = None) -> None:
-        """Parameters have been set in another way."""
-        for env in list(self._taken_up) if envs is None else envs.tolist():
-            self._taken_up.pop(env, None)
+    def forget_applied(self, envs: np.ndarray | None = None) -> None:
+        """Forget which parameters were applied, as they were set in another way."""
+        for env in list(self._applied) if envs is None else envs.tolist():
+            self._applied.pop(env, None)
 
     def set_parameters(self, envs: np.ndarray, values: dict[str, Any]) -> None:
         arena = self.arena
-        if self._taken_up:
-            self.forget_taken_up(envs)
+        if self._applied:
+            self.forget_applied(envs)
         for name, encoded in encode_many(self.world, values, len(envs)).items():
             if np.ndim(encoded) or len(envs) < arena.num_envs:
                 self.spread_params()
@@ -137,19 +137,19 @@ class KernelEnvs:
         if len(self.arena.params) < self.arena.num_envs:
             self.arena.spread_params()
             self._runner.refresh()
-            self._views.clear()  # they look at the record that all shared
+            self._views.clear()  # they refer to the record that all shared
 
     # --- envs as objects ----------------------------------------------------------------------------------------
 
     def call(self, rows: Sequence[int], name: str, args: tuple, kwargs: dict) -> dict[int, Any]:
-        def ask(view: KernelEnv) -> Any:
+        def call_env(view: KernelEnv) -> Any:
             found = view.get_wrapper_attr(name)
             return found(*args, **kwargs) if callable(found) else found
 
-        return self._each(rows, ask)
+        return self._each(rows, call_env)
 
     def set_attr(self, rows: Sequence[int], name: str, values: Sequence[Any]) -> dict[int, Any]:
-        """Parameters are the attributes that can be set."""
+        """Set parameters; a kernel world has no other attributes to set."""
         for row, value in zip(rows, values, strict=True):
             self.set_parameters(np.array([row // self.world.num_agents]), {name: value})
         return dict.fromkeys(rows)
@@ -157,8 +157,8 @@ class KernelEnvs:
     def is_wrapped(self, rows: Sequence[int], wrapper: type) -> dict[int, bool]:
         return dict.fromkeys(rows, False)
 
-    def _each(self, rows: Sequence[int], ask: Callable[[KernelEnv], Any]) -> dict[int, Any]:
-        return {row: ask(self._view(row // self.world.num_agents)) for row in rows}
+    def _each(self, rows: Sequence[int], function: Callable[[KernelEnv], Any]) -> dict[int, Any]:
+        return {row: function(self._view(row // self.world.num_agents)) for row in rows}
 
     def _view(self, env: int) -> KernelEnv:
         """One env of the batch as an object, over the batch's own memory."""
@@ -168,8 +168,8 @@ class KernelEnvs:
 
 
 def encode_many(world: KernelWorld, values: dict[str, Any], count: int) -> dict[str, Any]:
-    """Parameters as numbers, or as arrays of `count` numbers where one was given for each env. What is named counts
-    more than what something else brings along, as a mode its time limit."""
+    """Parameters as numbers, or as arrays of `count` numbers where one was given per env. A named parameter takes
+    precedence over one that another parameter implies, as a mode implies a time limit."""
     shared = {name: value for name, value in values.items() if isinstance(value, str) or np.ndim(value) == 0}
     encoded: dict[str, Any] = dict(world.encode(shared))
     for name in values.keys() - shared.keys():

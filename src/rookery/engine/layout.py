@@ -1,7 +1,7 @@
 """Spaces as flat columns: where every leaf of a nested space lives in one block of memory.
 
 A space is a tree; its leaves are arrays (Box, Discrete, MultiBinary, MultiDiscrete), which get a column with one
-row per env, or objects (Text, Graph, Sequence, ...), which have no fixed size and travel as messages.
+row per env, or objects (Text, Graph, Sequence, ...), which have no fixed size and are sent as messages.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def leaves(space: Space, path: tuple[str | int, ...] = ()) -> list[SpaceLeaf]:
     if isinstance(space, spaces.Tuple):
         return [leaf for key, child in enumerate(space.spaces) for leaf in leaves(child, (*path, key))]
     if isinstance(space, ARRAY_SPACES):
-        # The one canonical dtype object: unpickling makes copies, and comparing by identity is quicker.
+        # NumPy's own dtype object: unpickling makes copies, and comparing by identity is faster.
         dtype = np.dtype(np.dtype(space.dtype).str)
         if dtype.hasobject:
             raise SpaceError(f"{space} cannot be laid out in memory: its dtype is {dtype}")

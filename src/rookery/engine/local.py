@@ -1,4 +1,4 @@
-"""What the backends that live in this process share: crews called directly, in memory of our own."""
+"""What the serial and the thread backend share: envs in this process, called directly."""
 
 from __future__ import annotations
 
@@ -9,53 +9,54 @@ from typing import Any
 from rookery.engine.batch import ROW, WORKER_WORDS, Batch, BatchSpec, private_batch
 from rookery.engine.engine import Engine
 from rookery.engine.failure import Failed
-from rookery.engine.global_random import Borrowed
+from rookery.engine.global_random import PreserveRandomState
+from rookery.engine.machine import process_usage
 from rookery.engine.segments import Segment, rows_of
 from rookery.engine.step_report import StepReport
 from rookery.engine.worker_envs import EnvDescription, WorkerEnvs
 
-_NOTHING_TO_DO = nullcontext()
+_NO_CONTEXT = nullcontext()
 
 
 class LocalEngine(Engine):
-    """Crews in this process. Subclasses decide who runs them."""
+    """Envs in this process. Subclasses decide which thread steps them."""
 
     interruptible = False
 
     def _build_first_env(self, rows: list[int]) -> EnvDescription:
-        self._crews = [self._new_crew()]
+        self._worker_envs = [self._new_worker_envs()]
         self._reports: dict[int, StepReport] = {}
-        with self._unwrapped():
-            return self._crews[0].build(rows[:1])
+        with _RaiseOriginal():
+            return self._worker_envs[0].build(rows[:1])
 
-    def _new_crew(self) -> WorkerEnvs:
-        crew = WorkerEnvs(self.source, self.settings.strictness, self.settings.isolate_random)
-        crew.interruptible = True
-        return crew
+    def _new_worker_envs(self) -> WorkerEnvs:
+        envs = WorkerEnvs(self.source, self.settings.strictness, self.settings.isolate_random)
+        envs.interruptible = True
+        return envs
 
     @property
     def workers(self) -> int:
-        return len(self._crews)
+        return len(self._worker_envs)
 
     def _start_workers(self, spec: BatchSpec, description: EnvDescription) -> None:
         self.batch: Batch = private_batch(spec)
         spaces = description.observation_space, description.action_space
-        staff = max(s.worker for s in self.segments) + 1
-        for crew in self._crews[staff:]:
-            crew.close()
-        self._crews[staff:] = [self._new_crew() for _ in range(len(self._crews), staff)]
+        count = max(s.worker for s in self.segments) + 1
+        for envs in self._worker_envs[count:]:
+            envs.close()
+        self._worker_envs[count:] = [self._new_worker_envs() for _ in range(len(self._worker_envs), count)]
         try:
-            with self._unwrapped():
-                for k, crew in enumerate(self._crews):
-                    crew.build([row for row in rows_of(self.segments, k) if row not in crew.envs], spaces)
+            with _RaiseOriginal():
+                for k, envs in enumerate(self._worker_envs):
+                    envs.build([row for row in rows_of(self.segments, k) if row not in envs.envs], spaces)
                     mine = [s for s in self.segments if s.worker == k]
-                    crew.attach(self.batch, k * WORKER_WORDS + ROW, mine)
-                    for stepper in crew.steppers.values():
+                    envs.attach(self.batch, k * WORKER_WORDS + ROW, mine)
+                    for stepper in envs.steppers.values():
                         stepper.interruptible = self.interruptible
-                    crew.set_slots(list(self._slot_table.slots.values()))
+                    envs.set_slots(list(self._slot_table.slots.values()))
         except BaseException:
-            for crew in self._crews:
-                crew.close()
+            for envs in self._worker_envs:
+                envs.close()
             raise
 
     def _resize_workers(self, spec: BatchSpec) -> None:
@@ -64,16 +65,16 @@ class LocalEngine(Engine):
         keep = slice(0, min(old.spec.num_envs, spec.num_envs))
         self.batch.observations.put(keep, old.observations.take(keep), keep.stop)
 
-    def _call_workers(self, wanted: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
-        with self._borrowed(), _NOTHING_TO_DO if raw else self._unwrapped():
-            return {k: getattr(self._crews[k], method)(*args) for k, (method, args) in wanted.items()}
+    def _call_workers(self, calls: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
+        with self._preserve_random(), _NO_CONTEXT if raw else _RaiseOriginal():
+            return {k: getattr(self._worker_envs[k], method)(*args) for k, (method, args) in calls.items()}
 
     def _notify_workers(self, method: str, args: tuple) -> None:
         self._call_workers({k: (method, args) for k in range(self.workers)})
 
     def _step(self, segment: Segment) -> None:
-        """Step one segment now; keeps its report for later."""
-        status, report = self._crews[segment.worker].steppers[segment.index].step()
+        """Step one segment now, and keep its report for `_read_report`."""
+        status, report = self._worker_envs[segment.worker].steppers[segment.index].step()
         self.batch.status[segment.index] = status
         if report is not None:
             self._reports[segment.index] = report
@@ -81,21 +82,16 @@ class LocalEngine(Engine):
     def _read_report(self, segment: Segment) -> StepReport:
         return self._reports.pop(segment.index)
 
-    def _borrowed(self) -> Any:
-        """The caller's random generators are put aside while envs use global ones of their own."""
-        return Borrowed() if self._crews[0].isolating else _NOTHING_TO_DO
-
-    def _unwrapped(self) -> Any:
-        return _RaiseOriginal()
+    def _preserve_random(self) -> Any:
+        """Keep the caller's global random generators unchanged while envs use their own."""
+        return PreserveRandomState() if self._worker_envs[0].isolates_random else _NO_CONTEXT
 
     def _usage(self) -> list[dict[str, Any]]:
-        from rookery.engine.process_usage import process_usage
-
         usage = process_usage(os.getpid())
-        return [usage for _ in self._crews]
+        return [usage for _ in self._worker_envs]
 
     def close_extras(self, **kwargs: Any) -> None:
-        failures = [failure for crew in getattr(self, "_crews", []) for failure in crew.close()]
+        failures = [failure for envs in getattr(self, "_worker_envs", []) for failure in envs.close()]
         if failures:
             self.closed = True
             raise failures[0].exception()

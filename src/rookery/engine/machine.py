@@ -1,10 +1,11 @@
-"""What this process may use of the machine: cores and memory, under affinity masks and cgroup limits."""
+"""Cores and memory: what this process may use, under affinity masks and cgroup limits, and what a process uses."""
 
 from __future__ import annotations
 
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -64,6 +65,16 @@ def oom_kills() -> int:
     except OSError:
         pass
     return 0
+
+
+def process_usage(pid: int) -> dict[str, Any]:
+    """CPU seconds used so far and resident memory in bytes; zeros for a process that is gone."""
+    try:
+        process = psutil.Process(pid)
+        times = process.cpu_times()
+        return {"pid": pid, "cpu_seconds": times.user + times.system, "memory": process.memory_info().rss}
+    except psutil.NoSuchProcess:
+        return {"pid": pid, "cpu_seconds": 0.0, "memory": 0}
 
 
 def _own_cgroups(root: Path, controller: str = "") -> list[Path]:

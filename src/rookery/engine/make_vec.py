@@ -1,4 +1,4 @@
-"""`make_vec`: from a world and a few wishes to a running engine."""
+"""`make_vec`: from a world and options to a running engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rookery.engine.probe import probe
 from rookery.engine.settings import Settings, autoreset, one_of, plain_int, positive_int
 from rookery.errors import OptionError, RookeryError, StepTimeout
 
-KERNEL_ENVS = 1024  # if nobody says how many: enough to fill a few cores, few enough to stay in their caches
+KERNEL_ENVS = 1024  # if num_envs is omitted: enough to fill a few cores, few enough to stay in their caches
 
 # Backends are found by name and imported when used.
 BACKENDS = {
@@ -58,12 +58,12 @@ def make_vec(
     Args:
         world: A Gymnasium id, a class (of an env or a `KernelWorld`), any callable that builds an env (lambdas and
             closures too), `"file.py:MyEnv"`, or a list of callables, one per env.
-        num_envs: How many envs; None finds out by measuring for a moment. `n_envs` is the same.
+        num_envs: How many envs; None measures a step and chooses. `n_envs` is the same option.
         backend: "serial", "thread", "process"; for kernel worlds also "kernel" (compiled, on CPU threads) and "cuda"
             (on a GPU, with torch tensors: see `rookery.engine.cuda.CudaEngine`); or "auto": "kernel" for a kernel
             world, else processes where they are faster than the serial loop.
-        workers: How many workers (threads, for a kernel world) share the envs, in any split; None finds out.
-        batch_size: `recv()` returns the first so many envs to finish, so that one slow env does not hold the others.
+        workers: How many workers (threads, for a kernel world) step the envs; None chooses.
+        batch_size: `recv()` returns the first `batch_size` envs to finish: a slow env does not delay the others.
         groups: Divide the envs into groups (`envs.groups`) that are stepped in turns, for overlap with a policy.
         start_method: "spawn", "forkserver" or "fork"; None chooses. No main guard is needed for any of them.
         autoreset_mode: Gymnasium's NEXT_STEP, SAME_STEP or DISABLED.
@@ -80,9 +80,9 @@ def make_vec(
             "allow" (which also lets observations be cast to their space's dtype).
         isolate_random: Give each env its own `random` and `numpy.random`; None does so where the env's code uses them.
         close_timeout: Seconds that `close()` may take before workers are killed.
-        pin: Tie workers to cores; None does so where there are as many workers as cores.
+        pin: Pin workers to cores; None does so where there are as many workers as cores.
         bounds: For kernel worlds: check every index of compiled code, and name the line of one that is out of bounds.
-            Several times slower; to try a world, not to train on it.
+            Several times slower: for testing a world, not for training.
         env_kwargs: Keyword arguments for the world.
 
     Example:
@@ -94,7 +94,7 @@ def make_vec(
         array([1., 1., 1.])
         >>> envs.close()
     """
-    num_envs, workers = plain_int(_same_thing(num_envs, n_envs)), plain_int(workers)
+    num_envs, workers = plain_int(_one_of_two_names(num_envs, n_envs)), plain_int(workers)
     batch_size, groups = plain_int(batch_size), plain_int(groups)
     mode = autoreset(autoreset_mode)
     one_of("backend", backend, ("auto", *BACKENDS))
@@ -112,9 +112,9 @@ def make_vec(
 
     copies = backend != "cuda" if copy is None else copy
 
-    def settings(envs: int, staff: int) -> Settings:
+    def settings(envs: int, processes: int) -> Settings:
         return Settings(
-            num_envs=envs, workers=staff, batch_size=batch_size, groups=groups, start_method=start_method,
+            num_envs=envs, workers=processes, batch_size=batch_size, groups=groups, start_method=start_method,
             autoreset_mode=mode, copy=copies, step_timeout=step_timeout, on_failure=on_failure,
             max_restarts=max_restarts, restart_window=restart_window, bad_values=bad_values,
             isolate_random=isolate_random, close_timeout=close_timeout, pin=pin, bounds=bounds,
@@ -124,7 +124,7 @@ def make_vec(
     if step_timeout is not None and backend == "auto" and kernel_of(source) is None:
         backend = "process"
     at_least = max(batch_size or 1, groups)
-    choice = _settle(source, num_envs, workers, backend, start_method, at_least, step_timeout)
+    choice = _choose(source, num_envs, workers, backend, start_method, at_least, step_timeout)
     return _build(source, choice, settings(choice.num_envs, choice.workers))
 
 
@@ -136,8 +136,8 @@ def plan(
     start_method: str | None = None,
     env_kwargs: dict[str, Any] | None = None,
 ) -> Choice:
-    """What `make_vec` would take for what is left open, measured where it must be; nothing stays running."""
-    return _settle(resolve(world, num_envs, env_kwargs), num_envs, workers, backend, start_method)
+    """What `make_vec` would choose for options that are omitted, measured where needed; nothing stays running."""
+    return _choose(resolve(world, num_envs, env_kwargs), num_envs, workers, backend, start_method)
 
 
 def get_recommended_n_envs(world: Any = None) -> int:
@@ -145,7 +145,7 @@ def get_recommended_n_envs(world: Any = None) -> int:
     return usable_cores() if world is None else choose(probe(resolve(world))).num_envs
 
 
-def _settle(
+def _choose(
     source: EnvFactory,
     num_envs: int | None,
     workers: int | None,
@@ -154,11 +154,11 @@ def _settle(
     at_least: int = 1,
     step_timeout: float | None = None,
 ) -> Choice:
-    """Measure only what was left open."""
+    """Choose the options that were omitted, and measure only what they need."""
     if backend in ("kernel", "cuda") or (backend == "auto" and kernel_of(source) is not None):
         backend, count = "kernel" if backend == "auto" else backend, num_envs or max(KERNEL_ENVS, at_least)
         return Choice(backend, count, min(workers or usable_cores(), count), "")
-    _hint_at_twin(source.name)
+    _hint_at_compiled(source.name)
     if num_envs is not None and backend == "serial":
         return Choice(backend, num_envs, workers or 1, "")
     if num_envs is not None and workers is not None and backend != "auto":
@@ -181,29 +181,29 @@ def _settle(
 
 
 def _with_bounds(source: EnvFactory, backend: str) -> str:
-    """Which backend checks indices; refuses those that cannot."""
+    """The backend that checks indices; OptionError for those that cannot."""
     if backend not in ("auto", "kernel") or kernel_of(source, build=True) is None:
         raise OptionError("bounds=True checks the compiled code of kernel worlds: it needs one, and backend='kernel'")
     return "kernel"
 
 
 def _unmeasured(error: Exception, num_envs: int | None, workers: int | None, backend: str, at_least: int) -> Choice:
-    """A worker for each core. Random actions were our idea: an env may refuse them and do well with a policy's."""
+    """One worker per core, without a measurement: an env may reject random actions and work with a policy's."""
     count = num_envs or max(2 * usable_cores(), workers or 1, at_least)
     backend = "process" if backend == "auto" else backend
-    staff = 1 if backend == "serial" else workers or min(usable_cores(), count)
+    workers = 1 if backend == "serial" else workers or min(usable_cores(), count)
     why = f"not measured, as a step with a random action raised {type(error).__name__}: {error}"
-    choice = Choice(backend, count, staff, f"backend={backend!r}, num_envs={count}, workers={staff}: {why}")
+    choice = Choice(backend, count, workers, f"backend={backend!r}, num_envs={count}, workers={workers}: {why}")
     say(choice.reason)
     return choice
 
 
 @cache
-def _hint_at_twin(name: str) -> None:
-    """The engine never swaps the world; it tells that there is a quicker one. Once is enough."""
-    twin = f"rookery/{name}"
-    if twin in gym.registry:
-        say(f"{name} has a twin that is compiled and far quicker: rookery.make_vec({twin!r})")
+def _hint_at_compiled(name: str) -> None:
+    """The engine never replaces the world; it says once that a compiled version exists."""
+    compiled = f"rookery/{name}"
+    if compiled in gym.registry:
+        say(f"{name} has a compiled version that is much faster: rookery.make_vec({compiled!r})")
 
 
 def _build(source: EnvFactory, choice: Choice, settings: Settings) -> Engine:
@@ -218,14 +218,14 @@ def _build(source: EnvFactory, choice: Choice, settings: Settings) -> Engine:
 
 
 def _cannot_start(error: OSError, count: int) -> Choice:
-    """The serial loop instead, unless the error is one of ours or of an env, which carries its number."""
+    """The serial backend instead, unless the error is rookery's own or an env's, which has an `env_index`."""
     if isinstance(error, RookeryError) or hasattr(error, "env_index"):
         raise error
     say(f"worker processes cannot be started here ({error}); falling back to the serial backend with {count} envs")
     return Choice("serial", count, 1, "")
 
 
-def _same_thing(num_envs: int | None, n_envs: int | None) -> int | None:
+def _one_of_two_names(num_envs: int | None, n_envs: int | None) -> int | None:
     if num_envs is not None and n_envs is not None and num_envs != n_envs:
         raise OptionError(f"num_envs={num_envs} and n_envs={n_envs} are two names of one option; give one of them")
     return n_envs if num_envs is None else num_envs

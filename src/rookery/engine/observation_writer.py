@@ -1,4 +1,4 @@
-"""Writing observations into their columns, and refusing those that do not belong there."""
+"""Writes observations into their columns, and refuses those outside the observation space."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rookery.engine.loops import COMPILED, inside
 from rookery.errors import BadValue, RookeryError, SpaceError
 
 SPREAD_BYTES = 1 << 16
-QUICK = [np.dtype(kind) for kind in ("f4", "f8", "i8")]  # what `inside` takes
-ADVICE = "mend the space or the env, or accept it with bad_values='allow'"
+QUICK = [np.dtype(kind) for kind in ("f4", "f8", "i8")]  # the dtypes that `inside` takes
+ADVICE = "fix the space or the env, or accept it with bad_values='allow'"
 
 
-class Observer:
+class ObservationWriter:
     """Writes the observations of envs [low, high). `strict` refuses casts and out-of-space values; "finite" refuses NaN
-    and infinity, and choices that do not exist."""
+    and infinity, and discrete values out of range."""
 
     def __init__(self, columns: Columns, low: int, high: int, strict: bool | str) -> None:
         self.space, self.leaves, self.strict = columns.space, columns.leaves, strict
@@ -75,14 +75,14 @@ class Observer:
         self.objects.append((k, self.low + i, value))
 
     def clean(self) -> bool:
-        """Whether all observations here lie in their space."""
+        """Whether all observations are in their space."""
         for bounds in self._bounds:  # noqa: SIM110 - a generator would cost as much again as the check
             if bounds.broken():
                 return False
         return True
 
     def problems(self) -> dict[int, RookeryError]:
-        """Envs (by position) whose observation lies outside its space, with the error that says how."""
+        """Envs (by position) whose observation is outside its space, with an error that says how."""
         found: dict[int, RookeryError] = {}
         for bounds in self._bounds:
             if bounds.broken():
@@ -96,8 +96,8 @@ class Observer:
 
 
 class Bounds:
-    """One column's limits. Without compiled code, the check of a whole worker's rows takes two comparisons and a byte
-    search, 1 us."""
+    """The limits of one column. Without compiled code, checking all rows of a worker takes two comparisons and a search
+    over bytes, 1 us."""
 
     def __init__(self, leaf: SpaceLeaf, rows: np.ndarray, finite: bool = False) -> None:
         self.leaf, self.rows = leaf, rows
@@ -142,7 +142,7 @@ class Bounds:
 
 def _limits(leaf: SpaceLeaf, finite: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Lowest and highest allowed value, in the column's dtype; unbounded floats end at the largest finite one,
-    so that the same comparison finds infinities and NaN. All floats do if only these are looked for (`finite`)."""
+    so that the same comparison finds infinities and NaN. With `finite`, all floats end there."""
     space = leaf.space
     if isinstance(space, spaces.Discrete):
         return np.asarray(space.start), np.asarray(space.start + space.n - 1)

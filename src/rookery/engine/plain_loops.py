@@ -1,4 +1,4 @@
-"""The engine's inner loops in Python: what they do, and what runs where `_loops.c` could not be compiled."""
+"""The engine's inner loops in Python: the reference for `_loops.c`, and used where that could not be compiled."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def fence() -> None:
 
     Releasing and then acquiring a lock are the atomic operations that plain Python offers; in this order the release
     keeps earlier writes above it and the acquire keeps later reads below. x86 needs it for store-then-load (a wake-up
-    was lost within seconds without it), ARM for every hand-over. The lock is a new one each time: one that were kept
-    could be found released by another thread, or stay so after an interrupt.
+    was lost within seconds without it), ARM for all data passed between processes. The lock is a new one each time: a
+    shared one could be released by another thread, or stay released after an interrupt.
     """
     lock = allocate_lock()
     lock.acquire()
@@ -26,13 +26,13 @@ def fence() -> None:
 
 
 def watch(words: memoryview, at: int, old: int, seconds: float) -> bool:
-    """Look at a word until it differs from `old`, giving way to any other process that wants this core."""
-    give_way, clock = os.sched_yield, time.perf_counter
+    """Poll a word until it differs from `old`, yielding the core between two reads; False after `seconds`."""
+    yield_core, clock = os.sched_yield, time.perf_counter
     until = clock() + seconds
     while words[at] == old:
         if clock() > until:
             return False
-        give_way()
+        yield_core()
     return True
 
 
@@ -45,14 +45,14 @@ def step_each(
     first: int,
     caught: Callable[[BaseException], Any],
 ) -> list[Any]:
-    """What each call returns for its action: None for those in another phase than 0, which are not called, and what
-    `caught` makes of an exception. Row `first + i` is announced in `words[at]` before the i-th is called."""
+    """The result of each call for its action: None where the phase is not 0, without a call, and `caught(error)` for an
+    exception. `words[at]` is set to row `first + i` before the i-th call."""
     results: list[Any] = []
     for row, (call, action, phase) in enumerate(zip(calls, actions, phases, strict=True), first):
         words[at] = row
         try:
             results.append(None if phase else call(action))
-        except BaseException as error:  # noqa: BLE001 - `caught` knows which are not ours to keep
+        except BaseException as error:  # noqa: BLE001 - `caught` raises again what it should
             results.append(caught(error))
     return results
 
@@ -67,20 +67,20 @@ def store(
     lengths: memoryview,
     slots: dict[str, tuple[tuple[type, ...], memoryview, memoryview]],
 ) -> tuple[float, bool, Sequence[int]]:
-    """Put away the results of ordinary steps: observations into `rows`, numbers of infos into their `slots`. Returns
-    the sum of their rewards, whether slots were used, and the positions of the results left to do: here, all."""
+    """Store the results of ordinary steps: observations in `rows`, numbers of infos in their `slots`. Returns the sum
+    of their rewards, whether slots were used, and the positions of results that it did not store: here, all."""
     return 0.0, False, range(len(results))
 
 
 def read_slots(
     infos: dict[str, Any], names: list[tuple[str, str, np.dtype]], values: np.ndarray, masks: np.ndarray
 ) -> Sequence[int]:
-    """Add what envs wrote into their slots to the infos: a column under each key, a mask under its other name. Returns
-    the positions of the slots left to do: here, all."""
+    """Add what envs wrote into their slots to the infos: a column and a mask per key. Returns the positions of slots
+    that it did not read: here, all."""
     return range(len(names))
 
 
 def inside(rows: np.ndarray, low: np.ndarray, high: np.ndarray) -> bool:
     """Whether all values lie within their limits; NaN does not. All three are contiguous and of one dtype and size.
-    This says what the compiled one does; where it is missing, `observe.Bounds` compares into arrays that it keeps."""
+    This is the reference for the compiled version; without that, `Bounds` compares into arrays that it keeps."""
     return bool(((rows >= low) & (rows <= high)).all())

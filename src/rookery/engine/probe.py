@@ -1,4 +1,4 @@
-"""Measuring a world: one worker process builds an env, steps it with random actions, tells what it cost, and goes."""
+"""Measures a world: one worker process builds an env, steps it with random actions, reports the cost, and exits."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from typing import Any
 from rookery.engine.action_masks import has_masks, legal
 from rookery.engine.env_factory import EnvFactory
 from rookery.engine.failure import Failed
-from rookery.engine.process_usage import process_usage
+from rookery.engine.machine import process_usage
 from rookery.engine.worker_envs import EnvDescription, WorkerEnvs
-from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout
-from rookery.engine.workers.held_interrupts import Undisturbed
+from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout, DeferInterrupt
 from rookery.engine.workers.launcher import WorkerLauncher
-from rookery.engine.workers.worker_handle import WorkerHandle, dismiss
+from rookery.engine.workers.worker_handle import WorkerHandle, stop_workers
 from rookery.errors import StepTimeout, WorkerDied
 
 PROBE_SECONDS = 0.4
 MIN_STEPS = 3
-START_SECONDS = 30.0  # what building an env may take, where steps have a timeout
-TIMED_STEPS = 8  # at least so many steps and resets are timed
+START_SECONDS = 30.0  # how long building an env may take, where steps have a timeout
+TIMED_STEPS = 8  # at least this many steps and resets are timed
 
 
 @dataclass(frozen=True)
@@ -43,52 +42,52 @@ def probe(
     seconds: float = PROBE_SECONDS,
     step_timeout: float | None = None,
 ) -> Probe:
-    """Measure `source` in a process of its own; with 0 `seconds`, build an env for its facts and step nothing. Raises
-    what the env raises; StepTimeout if, with a `step_timeout`, it takes longer than that many steps could."""
-    patience = None if step_timeout is None else START_SECONDS + TIMED_STEPS * step_timeout
+    """Measure `source` in a process of its own; with `seconds=0`, build an env for its description and step nothing.
+    Raises what the env raises; StepTimeout if, with a `step_timeout`, it takes longer than TIMED_STEPS steps may."""
+    timeout = None if step_timeout is None else START_SECONDS + TIMED_STEPS * step_timeout
     launcher = WorkerLauncher(start_method or "spawn")
-    hand: WorkerHandle | None = None
+    handle: WorkerHandle | None = None
     try:
-        with Undisturbed():  # between a process and the name under which it is ended
-            hand = WorkerHandle(0, launcher)
-        hand.response(hand.request("hire", (source, True, None, [], 0.0), timeout=patience), patience)
-        return hand.response(hand.request("run", (_measure, seconds)), patience)
+        with DeferInterrupt():  # else a process could be started and never stopped
+            handle = WorkerHandle(0, launcher)
+        handle.response(handle.request("start", (source, True, None, [], 0.0), timeout=timeout), timeout)
+        return handle.response(handle.request("run", (_measure, seconds)), timeout)
     except ChannelTimeout:
         raise StepTimeout(
-            f"{source.name} could not be measured in {patience:g} s (step_timeout={step_timeout:g})"
+            f"{source.name} could not be measured in {timeout:g} s (step_timeout={step_timeout:g})"
         ) from None
     except Failed as failed:
         raise failed.failure.exception() from None
     except ChannelClosed:
-        status = hand.process.wait() if hand else None
+        status = handle.process.wait() if handle else None
         raise WorkerDied(f"the process that measured {source.name} died (exit status {status})") from None
     finally:
-        if hand is not None:
-            dismiss([hand], timeout=2.0)
+        if handle is not None:
+            stop_workers([handle], timeout=2.0)
         launcher.close()
 
 
-def _measure(crew: WorkerEnvs, seconds: float) -> Probe:
+def _measure(envs: WorkerEnvs, seconds: float) -> Probe:
     """Runs in the worker."""
     before = time.perf_counter()
-    description = crew.build([0])
+    description = envs.build([0])
     build_seconds = time.perf_counter() - before
     process_memory = process_usage(os.getpid())["memory"]
     if not seconds:
         return Probe(0.0, 1.0, 0.0, build_seconds, 0, process_memory, description)
-    env = crew.envs[0]
+    env = envs.envs[0]
     actions = _actions(env, 64)
-    with crew.blame(0, "reset"):
+    with envs.attribute_to(0, "reset"):
         first_reset, _ = _timed(lambda: env.reset(seed=1))
         second_reset, last = _timed(env.reset)
-    chooses = has_masks(env.action_space, last)
+    masked = has_masks(env.action_space, last)
     wall, cpu, steps, resets = 0.0, 0.0, 0, 0.0
     while steps < MIN_STEPS or wall + resets < seconds:
         start, start_cpu = time.perf_counter(), _cpu_seconds()
         ended = False
         for action in actions:
-            with crew.blame(0, "step"):
-                last = env.step(legal(env.action_space, action, last) if chooses else action)
+            with envs.attribute_to(0, "step"):
+                last = env.step(legal(env.action_space, action, last) if masked else action)
                 _, _, terminated, truncated, _ = last
             steps += 1
             ended = bool(terminated or truncated)
@@ -99,14 +98,14 @@ def _measure(crew: WorkerEnvs, seconds: float) -> Probe:
         if ended:
             took, last = _timed(env.reset)
             resets += took
-    memory = _second_env_memory(crew) if build_seconds < 2.0 else process_memory
+    memory = _second_env_memory(envs) if build_seconds < 2.0 else process_memory
     share = min(1.0, cpu / wall) if wall > 0 else 1.0
     reset_seconds = min(first_reset, second_reset)
     return Probe(wall / steps, share, reset_seconds, build_seconds, memory, process_memory, description)
 
 
 def _cpu_seconds() -> float:
-    """CPU time used, plus time spent ready to run while others had the cores: on a busy machine that is no waiting."""
+    """CPU time used, plus time spent ready to run while other processes had the cores, which is not waiting either."""
     try:
         with open("/proc/self/schedstat") as file:
             used, queued, _ = (int(word) for word in file.read().split())
@@ -115,10 +114,10 @@ def _cpu_seconds() -> float:
         return time.process_time()
 
 
-def _second_env_memory(crew: WorkerEnvs) -> int:
-    """The first env also pays for imports; what the second adds is the price of an env."""
+def _second_env_memory(envs: WorkerEnvs) -> int:
+    """The memory of a first env includes imports; what a second one adds is the memory of an env."""
     before = process_usage(os.getpid())["memory"]
-    crew.build([0 if not crew._source.endless else 1])
+    envs.build([0 if not envs._source.endless else 1])
     return max(0, process_usage(os.getpid())["memory"] - before)
 
 

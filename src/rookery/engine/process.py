@@ -16,47 +16,55 @@ from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.loops import fence, watch
-from rookery.engine.machine import allowed_cores, oom_kills, usable_cores
-from rookery.engine.process_usage import process_usage
-from rookery.engine.segments import Segment, rows_of
+from rookery.engine.machine import allowed_cores, oom_kills, process_usage, usable_cores
+from rookery.engine.segments import Segment, format_rows, rows_of
 from rookery.engine.settings import Settings
 from rookery.engine.step_report import StepReport
 from rookery.engine.worker_envs import EnvDescription
-from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout
+from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout, DeferInterrupt
 from rookery.engine.workers.contention import Contention
-from rookery.engine.workers.exit_status import ending, listed
-from rookery.engine.workers.held_interrupts import Undisturbed
-from rookery.engine.workers.launcher import WorkerLauncher
-from rookery.engine.workers.shared_block import map_block
-from rookery.engine.workers.worker_handle import OVERSLEPT_SECONDS, Resources, WorkerHandle, dismiss, kill_silent, ring
+from rookery.engine.workers.launcher import WorkerLauncher, describe_exit
+from rookery.engine.workers.shared_memory import map_block
+from rookery.engine.workers.worker_handle import (
+    OVERSLEPT_SECONDS,
+    ProcessResources,
+    WorkerHandle,
+    kill_unresponsive,
+    stop_workers,
+    wake_workers,
+)
 from rookery.errors import MemoryShortage, StepTimeout, WorkerDied
 
-WATCH_SECONDS = 1e-3  # how long parent and workers look for news before they sleep; not at all after longer waits
-START_SECONDS = 60.0  # a hung start is found after this long, where steps have a timeout
-LAST_STEP_SECONDS = 0.5  # what the others may still take for their step when an engine fails
+SPIN_SECONDS = 1e-3  # how long parent and workers poll shared memory before they sleep; not at all after longer waits
+START_SECONDS = 60.0  # per env: a start that takes longer counts as hung, where steps have a timeout
+LAST_STEP_SECONDS = 0.5  # how long the other workers may take to finish their step when an engine fails
 clock = time.perf_counter
-CHECK_SECONDS = 1.0  # the longest sleep without a look around
+CHECK_SECONDS = 1.0  # the longest sleep without checking for hung workers
 
 
 class ProcessEngine(Engine):
-    """Workers write observations straight into the batch the caller reads; see signals.py for how they are woken."""
+    """Workers write observations straight into the batch that the caller reads.
+
+    To start a step, the engine counts up `go` of each segment and wakes the workers (`wake_workers`). A worker steps
+    the segments whose `go` differs from `done` (`workers/worker.py`), and sets `done` to `go`.
+    """
 
     backend = "process"
     forkable = False
 
     def __init__(self, source: EnvFactory, settings: Settings) -> None:
         launcher = WorkerLauncher(settings.start_method or default_start_method(settings.workers))
-        self._held = Resources(launcher)
-        self._hands, self._bell = self._held.hands, self._held.bell
+        self._resources = ProcessResources(launcher)
+        self._handles, self._wakeup = self._resources.handles, self._resources.wakeup
         self._oom_kills = oom_kills()
-        self._pinned = _pins(settings)
-        # Watching pays where it takes no core from a worker: one is free, or each worker has its own to come back to.
-        # Unpinned on as many cores, a watching parent halved the speed of two workers.
+        self._pinned = _should_pin(settings)
+        # Polling pays where it takes no core from a worker: one core is free, or each worker is pinned to its own.
+        # With two unpinned workers on two cores, a polling parent halved their speed.
         spare = settings.workers < usable_cores()
-        self._watch_seconds = WATCH_SECONDS if self._pinned or spare else 0.0
+        self._spin_seconds = SPIN_SECONDS if self._pinned or spare else 0.0
         self._last_wait, self._contention = 0.0, Contention()
-        self._seen: dict[int, tuple[Any, float]] = {}  # per busy worker: where it is, and since when
-        self._finalizer = weakref.finalize(self, self._held.close, settings.close_timeout)
+        self._progress: dict[int, tuple[Any, float]] = {}  # per busy worker: its env and step, and since when
+        self._finalizer = weakref.finalize(self, self._resources.close, settings.close_timeout)
         try:
             super().__init__(source, settings)
         except BaseException:
@@ -66,34 +74,33 @@ class ProcessEngine(Engine):
 
     @property
     def workers(self) -> int:
-        return len(self._hands)
+        return len(self._handles)
 
     @property
     def start_method(self) -> str:
-        return self._held.launcher.method
+        return self._resources.launcher.method
 
-    # --- bringing workers up ------------------------------------------------------------------------------------
+    # --- starting workers ---------------------------------------------------------------------------------------
 
     def _build_first_env(self, rows: list[int]) -> EnvDescription:
-        """The first worker alone: bad input and too little memory are found before there is a second one."""
-        self._hire(0)
-        return self._first_answer(0, "build", (rows[:1],))
+        """Start the first worker alone: bad input and lack of memory are found before there is a second one."""
+        self._start_worker(0)
+        return self._first_response(0, "build", (rows[:1],))
 
-    def _hire(self, number: int) -> WorkerHandle:
-        with Undisturbed():  # between a process and its place among those that are ended
-            hand = WorkerHandle(number, self._held.launcher)
-            self._hands[number : number + 1] = [hand]
-        strict = self.settings.strictness
-        isolate = self.settings.isolate_random
-        hiring = (self.source, strict, isolate, self._cores(number), self._watch_seconds)
-        with contextlib.suppress(ChannelClosed, ChannelTimeout):  # found with the next question
-            hand.request("hire", hiring, timeout=self._start_patience())
-        return hand
+    def _start_worker(self, number: int) -> WorkerHandle:
+        with DeferInterrupt():  # else a process could be started and never stopped
+            handle = WorkerHandle(number, self._resources.launcher)
+            self._handles[number : number + 1] = [handle]
+        settings = self.settings
+        arguments = (self.source, settings.strictness, settings.isolate_random, self._cores(number), self._spin_seconds)
+        with contextlib.suppress(ChannelClosed, ChannelTimeout):  # found with the next request
+            handle.request("start", arguments, timeout=self._start_timeout())
+        return handle
 
-    def _hire_late(self, number: int) -> WorkerHandle:
-        """For an engine that was running already, and has no other backend to fall back on."""
+    def _add_worker(self, number: int) -> WorkerHandle:
+        """Start a worker of an engine that runs already, and can no longer fall back to another backend."""
         try:
-            return self._hire(number)
+            return self._start_worker(number)
         except OSError as error:
             raise WorkerDied(f"worker {number} could not be started: {error}") from error
 
@@ -101,82 +108,82 @@ class ProcessEngine(Engine):
         cores = allowed_cores()
         return [cores[number % len(cores)]] if self._pinned else []
 
-    def _first_answer(self, number: int, method: str, args: tuple) -> Any:
-        hand = self._hands[number]
+    def _first_response(self, number: int, method: str, args: tuple) -> Any:
+        handle = self._handles[number]
         try:
-            return hand.response(hand.request(method, args), self._start_patience())
+            return handle.response(handle.request(method, args), self._start_timeout())
         except Failed as failed:
             raise failed.failure.exception() from None
         except (ChannelClosed, ChannelTimeout) as lost:
-            raise self._lost_at_start(number, lost) from None
+            raise self._start_error(number, lost) from None
 
     def _start_workers(self, spec: BatchSpec, description: EnvDescription) -> None:
         self._allocate(spec)
-        while len(self._hands) <= max(s.worker for s in self.segments):
-            self._hire(len(self._hands))
-        self._attach(range(len(self._hands)), built={0: {rows_of(self.segments, 0)[0]}})
-        self._watch_deaths()
+        while len(self._handles) <= max(s.worker for s in self.segments):
+            self._start_worker(len(self._handles))
+        self._attach(range(len(self._handles)), built={0: {rows_of(self.segments, 0)[0]}})
+        self._poll_exits()
 
     def _allocate(self, spec: BatchSpec) -> None:
         size = spec.fields()[1]
         try:
-            self.batch = Batch(spec, map_block(self._held.new_block(size), size))
+            self.batch = Batch(spec, map_block(self._resources.new_block(size), size))
         except OSError as error:
-            raise MemoryShortage(f"{size_text(size)} of shared memory could not be had: {error.strerror}") from None
+            raise MemoryShortage(f"{size_text(size)} of shared memory cannot be allocated: {error.strerror}") from None
 
     def _attach(self, numbers: Sequence[int], built: dict[int, set[int]]) -> None:
-        """Have workers build the envs they lack and move to the block `fd`, all at the same time."""
+        """Have workers build the envs they do not have yet and move to the new block, in parallel."""
         spaces = self.single_observation_space, self.single_action_space
-        pending, block = [], self._held.block
+        pending, block = [], self._resources.block
         problems: list[BaseException] = []
         for number in numbers:
-            hand = self._hands[number]
+            handle = self._handles[number]
             mine = [s for s in self.segments if s.worker == number]
             missing = [row for row in rows_of(self.segments, number) if row not in built.get(number, ())]
-            fds = (block, *(() if hand.batch is not None else (*hand.bell.fds, *self._bell.fds)))
-            patience = self._start_patience(len(missing))
+            fds = (block, *(() if handle.batch is not None else (*handle.wakeup.fds, *self._wakeup.fds)))
+            timeout = self._start_timeout(len(missing))
             try:
-                build = hand.request("build", (missing, spaces), timeout=patience)
-                pending.append((hand, build, patience, (len(fds), self.batch.spec, number, mine), fds))
+                build = handle.request("build", (missing, spaces), timeout=timeout)
+                pending.append((handle, build, timeout, (len(fds), self.batch.spec, number, mine), fds))
             except (ChannelClosed, ChannelTimeout) as lost:
-                problems.append(self._lost_at_start(number, lost))
-        for hand, build, patience, where, fds in pending:
+                problems.append(self._start_error(number, lost))
+        for handle, build, timeout, arguments, fds in pending:
             try:
-                # The answer first: large spaces fill a socket, and each side would wait for the other to read.
-                hand.response(build, patience)
-                hand.response(hand.request("attach", where, fds, patience), patience)
-                hand.attached(self.batch)
+                # The response first: large spaces fill a socket, and each side would wait for the other to read.
+                handle.response(build, timeout)
+                handle.response(handle.request("attach", arguments, fds, timeout), timeout)
+                handle.attach(self.batch)
             except Failed as failed:
                 problems.append(failed.failure.exception())
             except (ChannelClosed, ChannelTimeout) as lost:
-                problems.append(self._lost_at_start(hand.number, lost))
-        if problems:  # only now, when all others know where to look for their next message
+                problems.append(self._start_error(handle.number, lost))
+        if problems:  # only now, when all other workers have moved
             raise problems[0]
 
     def _check_workers(self) -> None:
-        self._call_workers({hand.number: ("rest", ()) for hand in self._hands})
+        self._call_workers({handle.number: ("ping", ()) for handle in self._handles})
 
     def _resize_workers(self, spec: BatchSpec) -> None:
         old, kept = self.batch, min(self.batch.spec.num_envs, spec.num_envs)
         self._allocate(spec)
-        staff = max(s.worker for s in self.segments) + 1
-        leaving, self._hands[staff:] = self._hands[staff:], []
-        dismiss(leaving, self.settings.close_timeout)
-        built = {hand.number: set(range(old.spec.num_envs)) for hand in self._hands}
-        while len(self._hands) < staff:
-            self._hire_late(len(self._hands))
+        workers = max(s.worker for s in self.segments) + 1
+        surplus, self._handles[workers:] = self._handles[workers:], []
+        stop_workers(surplus, self.settings.close_timeout)
+        built = {handle.number: set(range(old.spec.num_envs)) for handle in self._handles}
+        while len(self._handles) < workers:
+            self._add_worker(len(self._handles))
         self.batch.observations.put(slice(0, kept), old.observations.take(slice(0, kept)), kept)
-        self._attach(range(staff), built)
-        self._watch_deaths()
+        self._attach(range(workers), built)
+        self._poll_exits()
         self._share_slots()
 
-    def _watch_deaths(self) -> None:
+    def _poll_exits(self) -> None:
         self._poll = select.poll()
-        self._poll.register(self._bell, select.POLLIN)
+        self._poll.register(self._wakeup, select.POLLIN)
         self._by_pidfd = {}
-        for hand in self._hands:
-            self._by_pidfd[hand.process.pidfd] = hand.number
-            self._poll.register(hand.process.pidfd, select.POLLIN)
+        for handle in self._handles:
+            self._by_pidfd[handle.process.pidfd] = handle.number
+            self._poll.register(handle.process.pidfd, select.POLLIN)
 
     # --- stepping -----------------------------------------------------------------------------------------------
 
@@ -187,10 +194,10 @@ class ProcessEngine(Engine):
         for segment in segments:
             go[segment.index] += 1
         all_of_them = segments is self.segments
-        ring(self._hands if all_of_them else [self._hands[k] for k in {s.worker for s in segments}])
+        wake_workers(self._handles if all_of_them else [self._handles[k] for k in {s.worker for s in segments}])
 
     def _send_objects(self, segments: Sequence[Segment]) -> None:
-        """The slow path: actions without a fixed size go by message."""
+        """The slow path: actions without a fixed size are sent as messages."""
         actions = self.batch.actions
         items: dict[int, list[tuple[int, int, Any]]] = {}
         for s in segments:
@@ -200,27 +207,27 @@ class ProcessEngine(Engine):
 
     def _wait(self, segments: Sequence[Segment], need: int) -> None:
         some = self.settings.per_env and need < len(segments)
-        if some and self.settings.step_timeout is not None:  # others may finish again and again beside a hung one
+        if some and self.settings.step_timeout is not None:  # other envs may finish again and again beside a hung one
             self._check_hangs(self.settings.step_timeout)
         start = clock()
-        if some or self._last_wait > self._watch_seconds or not self._watch(segments, start + self._watch_seconds):
+        if some or self._last_wait > self._spin_seconds or not self._spin(segments, start + self._spin_seconds):
             self._sleep(segments, need if some else len(segments))
         now = clock()
         self._last_wait = now - start
         fence()
         if self._pinned and self._contention.changed(now - start, now):
-            self._settle_workers()
+            self._set_affinity()
 
-    def _settle_workers(self) -> None:
-        """Give up the cores to a busy neighbour, or take them back."""
+    def _set_affinity(self) -> None:
+        """Unpin workers and stop polling while other programs want the cores, or undo that."""
         crowded = self._contention.crowded
-        self._watch_seconds = 0.0 if crowded else WATCH_SECONDS
-        for hand in self._hands:
-            cores = allowed_cores() if crowded else self._cores(hand.number)
-            hand.tell("settle", (cores, self._watch_seconds))
+        self._spin_seconds = 0.0 if crowded else SPIN_SECONDS
+        for handle in self._handles:
+            cores = allowed_cores() if crowded else self._cores(handle.number)
+            handle.notify("set_affinity", (cores, self._spin_seconds))
 
-    def _watch(self, segments: Sequence[Segment], until: float) -> bool:
-        """Look for the results of all these segments, one after the other, giving way to the workers."""
+    def _spin(self, segments: Sequence[Segment], until: float) -> bool:
+        """Poll shared memory until all these segments are done; False if they are not by then."""
         go, done = self.batch.go, self.batch.done
         for segment in segments:
             index = segment.index
@@ -229,149 +236,149 @@ class ProcessEngine(Engine):
         return True
 
     def _sleep(self, segments: Sequence[Segment], enough: int) -> None:
-        """One poll waits for results, for deaths and for deadlines."""
+        """Sleep until results come; the same poll notices dead workers and deadlines."""
         batch, timeout = self.batch, self.settings.step_timeout
         go, done = batch.go, batch.done
 
         def ready() -> bool:
             return sum([done[s.index] == go[s.index] for s in segments]) >= enough
 
-        for hand in self._hands:
-            with contextlib.suppress(ChannelClosed, ChannelTimeout):  # then found below
-                hand.catch_up(timeout)
+        for handle in self._handles:
+            with contextlib.suppress(ChannelClosed, ChannelTimeout):  # found below
+                handle.drain(timeout)
         pause = CHECK_SECONDS if timeout is None else min(CHECK_SECONDS, timeout / 4)
         batch.parent_words[ASLEEP] = 1
         fence()
         try:
             while not ready():
                 start = time.monotonic()
-                news = self._poll.poll(pause * 1000)
+                ready_fds = self._poll.poll(pause * 1000)
                 if time.monotonic() - start > pause + OVERSLEPT_SECONDS:
-                    self._seen.clear()  # nobody hung: all of us were stopped
-                for fd, _ in news:
-                    if fd == self._bell.fileno():
-                        self._bell.silence()
+                    self._progress.clear()  # no worker hung: all processes were stopped, as by Ctrl-Z
+                for fd, _ in ready_fds:
+                    if fd == self._wakeup.fileno():
+                        self._wakeup.clear()
                     elif fd in self._by_pidfd and not ready():
-                        self._lose(self._by_pidfd[fd], None)
+                        self._handle_lost(self._by_pidfd[fd], None)
                 if timeout is not None:
                     self._check_hangs(timeout)
         finally:
             batch.parent_words[ASLEEP] = 0
 
     def _check_hangs(self, timeout: float) -> None:
-        """A worker that has been at the same env for too long is killed and treated as dead."""
+        """Kill workers that have been at the same env for too long, and treat them as dead."""
         now, go, done = time.monotonic(), self.batch.go, self.batch.done
         busy: dict[int, int] = {}
         for s in self._in_flight.values():
             if done[s.index] != go[s.index]:
                 busy[s.worker] = busy.get(s.worker, 0) + go[s.index]
-        for number, asked in busy.items():
-            row = self._hands[number].current_row()
-            if number not in self._seen or self._seen[number][0] != (row, asked):
-                self._seen[number] = (row, asked), now
-            elif now - self._seen[number][1] > timeout:
-                del self._seen[number]
-                self._lose(number, self._kill(number))
+        for number, steps in busy.items():
+            row = self._handles[number].current_row()
+            if number not in self._progress or self._progress[number][0] != (row, steps):
+                self._progress[number] = (row, steps), now
+            elif now - self._progress[number][1] > timeout:
+                del self._progress[number]
+                self._handle_lost(number, self._kill(number))
 
     def _read_report(self, segment: Segment) -> StepReport:
-        hand = self._hands[segment.worker]
+        handle = self._handles[segment.worker]
         try:
-            return hand.report(segment.index, segment.low, self.settings.step_timeout)
-        except ChannelClosed:  # it died between the step and its last words
-            self._lose(segment.worker, None)
+            return handle.read_report(segment.index, segment.low, self.settings.step_timeout)
+        except ChannelClosed:  # it died between its step and its report
+            self._handle_lost(segment.worker, None)
         except ChannelTimeout:
-            self._lose(segment.worker, self._kill(segment.worker))
+            self._handle_lost(segment.worker, self._kill(segment.worker))
         return StepReport()
 
-    # --- asking -------------------------------------------------------------------------------------------------
+    # --- calling ------------------------------------------------------------------------------------------------
 
-    def _call_workers(self, wanted: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
-        answers: dict[int, Any] = {}
+    def _call_workers(self, calls: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
+        results: dict[int, Any] = {}
         first: Failed | None = None
-        while left := [k for k in wanted if k not in answers]:
-            asked = {k: self._request(k, *wanted[k]) for k in left}
-            for k, number in asked.items():
+        while missing := [k for k in calls if k not in results]:
+            requests = {k: self._request(k, *calls[k]) for k in missing}
+            for k, number in requests.items():
                 try:
                     if isinstance(number, Exception):
                         raise number
-                    answers[k] = self._hands[k].response(number, self.settings.step_timeout)
+                    results[k] = self._handles[k].response(number, self.settings.step_timeout)
                 except Failed as failed:
-                    answers[k], first = None, first or failed
+                    results[k], first = None, first or failed
                 except ChannelClosed:
-                    self._lose(k, None)  # raises, or puts a new worker in its place, which is asked again
+                    self._handle_lost(k, None)  # raises, or starts a new worker in its place, which is called again
                 except ChannelTimeout:
-                    self._lose(k, self._kill(k))
+                    self._handle_lost(k, self._kill(k))
         if first is not None:
             raise first if raw else first.failure.exception()
-        return answers
+        return results
 
     def _notify_workers(self, method: str, args: tuple) -> None:
-        for hand in self._hands:
-            hand.tell(method, args, self._start_patience())
+        for handle in self._handles:
+            handle.notify(method, args, self._start_timeout())
 
     def _request(self, worker: int, method: str, args: tuple) -> int | Exception:
-        hand, timeout = self._hands[worker], self.settings.step_timeout
+        handle, timeout = self._handles[worker], self.settings.step_timeout
         try:
-            hand.catch_up(timeout)  # a worker that has nothing else to do takes even a long message at once
-            return hand.request(method, args, timeout=timeout)
+            handle.drain(timeout)  # a worker that has nothing else to do reads even a long message at once
+            return handle.request(method, args, timeout=timeout)
         except (ChannelClosed, ChannelTimeout) as lost:
             return lost
 
     # --- losing workers -----------------------------------------------------------------------------------------
 
-    def _lose(self, number: int, hung_row: int | None) -> None:
-        """A worker is dead, or was killed at `hung_row`: raise, or put another in its place."""
-        error = self._death(number, hung_row)
+    def _handle_lost(self, number: int, hung_row: int | None) -> None:
+        """Handle a worker that is dead, or was killed at env `hung_row`: raise, or start another in its place."""
+        error = self._death_error(number, hung_row)
         if self.settings.on_failure != "restart":
             self._fail(error)
             raise error
-        story = f"{type(error).__name__}: {error}"
+        cause = f"{type(error).__name__}: {error}"
         lost = [s for s in self.segments if s.worker == number and s.index in self._in_flight]
         self._resent |= {s.index for s in lost}
         while True:
-            self._count_restart("worker", number, story)
+            self._count_restart("worker", number, cause)
             try:
                 failure = self._replace(number, lost)
             except Failed as failed:
                 failure = failed.failure
             except (ChannelClosed, ChannelTimeout) as lost_again:
                 row = self._kill(number) if isinstance(lost_again, ChannelTimeout) else None
-                story = f"WorkerDied: {self._death(number, row)}"
+                cause = f"WorkerDied: {self._death_error(number, row)}"
                 continue
-            except BaseException as broken_off:  # it could not be started, or Ctrl-C: there is nobody in its place
-                self._fail(broken_off)
-                raise broken_off from error
+            except BaseException as not_started:  # or Ctrl-C: there is no worker in its place
+                self._fail(not_started)
+                raise not_started from error
             if failure is None:
                 return
-            story = failure.trace
+            cause = failure.trace
 
     def _kill(self, number: int) -> int:
-        """End a worker that hangs; returns the env it was at."""
-        row = self._hands[number].current_row()
-        self._hands[number].process.kill()
+        """Kill a worker that hangs; returns the env it was at."""
+        row = self._handles[number].current_row()
+        self._handles[number].process.kill()
         return row
 
     def _replace(self, number: int, lost: Sequence[Segment]) -> Failure | None:
-        """A new worker with the same envs, started on seeds of their own. Segments that were on their way are asked
-        for again, also if the dead worker had finished them: their observations are no longer there."""
-        self._bury(number)
+        """Start a new worker with the same envs, on seeds of their own. Its segments that were in flight are sent
+        again, also if the dead worker had finished them: their observations are lost."""
+        self._discard(number)
         batch, rows = self.batch, rows_of(self.segments, number)
-        for segment in lost:  # nothing to do yet for the new worker
+        for segment in lost:  # the new worker has nothing to step yet
             batch.done[segment.index] = batch.go[segment.index]
-        hand, patience = self._hire_late(number), self._start_patience(len(rows))
+        handle, timeout = self._add_worker(number), self._start_timeout(len(rows))
         mine = [s for s in self.segments if s.worker == number]
         spaces = self.single_observation_space, self.single_action_space
-        fds = (self._held.block, *hand.bell.fds, *self._bell.fds)
-        self._watch_deaths()
-        hand.response(hand.request("build", (rows, spaces), timeout=patience), patience)
-        attach = hand.request("attach", (len(fds), batch.spec, number, mine), fds, patience)
-        hand.response(attach, patience)
-        hand.attached(batch)
+        fds = (self._resources.block, *handle.wakeup.fds, *self._wakeup.fds)
+        self._poll_exits()
+        handle.response(handle.request("build", (rows, spaces), timeout=timeout), timeout)
+        attach = handle.request("attach", (len(fds), batch.spec, number, mine), fds, timeout)
+        handle.response(attach, timeout)
+        handle.attach(batch)
         slots = list(self._slot_table.slots.values())
-        hand.response(hand.request("set_slots", (slots,)), patience)
-        hand.response(hand.request("reset_with", (self._reset_options,), timeout=patience), patience)
+        handle.response(handle.request("set_slots", (slots,)), timeout)
+        handle.response(handle.request("reset_with", (self._reset_options,), timeout=timeout), timeout)
         seeds = [self._restarts.next_seed(row) for row in rows]
-        reports = hand.response(hand.request("revive", (rows, seeds)), self.settings.step_timeout)
+        reports = handle.response(handle.request("restart_all", (rows, seeds)), self.settings.step_timeout)
         for report in reports:
             for k, row, value in report.objects:
                 batch.observations.columns[k][row] = value
@@ -379,76 +386,74 @@ class ProcessEngine(Engine):
                 return report.failures[0]
         for segment in lost:
             batch.done[segment.index] = batch.go[segment.index] - 1
-        hand.ring()
+        wake_workers([handle])
         return None
 
-    def _bury(self, number: int) -> None:
-        hand = self._hands[number]
-        hand.process.kill()
-        hand.process.wait()
-        hand.discard()
+    def _discard(self, number: int) -> None:
+        handle = self._handles[number]
+        handle.process.kill()
+        handle.process.wait()
+        handle.discard()
 
-    def _start_patience(self, envs: int = 1) -> float | None:
-        """A worker may take its time to start: interpreter, imports, building so many envs."""
+    def _start_timeout(self, envs: int = 1) -> float | None:
+        """How long a worker may take to start: interpreter, imports, building `envs` envs."""
         timeout = self.settings.step_timeout
         return None if timeout is None else max(timeout, START_SECONDS) * max(envs, 1)
 
-    def _lost_at_start(self, number: int, lost: Exception) -> WorkerDied:
+    def _start_error(self, number: int, lost: Exception) -> WorkerDied:
         if isinstance(lost, ChannelClosed):
-            return self._death(number, None)
+            return self._death_error(number, None)
         self._kill(number)
-        seconds = self._start_patience()
-        return StepTimeout(
-            f"worker {number} did not start its envs {listed(rows_of(self.segments, number))} within {seconds:g} s per "
-            "env; it was killed"
-        )
+        seconds, rows = self._start_timeout(), format_rows(rows_of(self.segments, number))
+        return StepTimeout(f"worker {number} did not start its envs {rows} within {seconds:g} s per env; it was killed")
 
-    def _death(self, number: int, hung_row: int | None) -> WorkerDied:
-        hand, rows = self._hands[number], rows_of(self.segments, number)
-        who = f"worker {number} (pid {hand.process.pid}, envs {listed(rows)})"
+    def _death_error(self, number: int, hung_row: int | None) -> WorkerDied:
+        handle, rows = self._handles[number], rows_of(self.segments, number)
+        name = f"worker {number} (pid {handle.process.pid}, envs {format_rows(rows)})"
         if hung_row is not None:
-            hand.process.wait()
+            handle.process.wait()
             return StepTimeout(
-                f"env {hung_row} did not return within step_timeout={self.settings.step_timeout:g} s; {who} was killed"
+                f"env {hung_row} did not return within step_timeout={self.settings.step_timeout:g} s; {name} was killed"
             )
-        row = hand.current_row()
+        row = handle.current_row()
         at = f" while at env {row}" if row in rows else ""
-        hand.process.kill()  # no effect on one that is dead; an env may also have closed the channel and live on
-        manner = ending(hand.process.wait(), oom_kills() > self._oom_kills)
+        handle.process.kill()  # no effect on a dead one; an env may also have closed the channel of a living one
+        manner = describe_exit(handle.process.wait(), oom_kills() > self._oom_kills)
         self._oom_kills = oom_kills()
-        return WorkerDied(f"{who} {manner}{at}")
+        return WorkerDied(f"{name} {manner}{at}")
 
-    # --- the rest -----------------------------------------------------------------------------------------------
+    # --- closing ------------------------------------------------------------------------------------------------
 
     def _usage(self) -> list[dict[str, Any]]:
-        return [process_usage(hand.process.pid) for hand in self._hands]
+        return [process_usage(handle.process.pid) for handle in self._handles]
 
     def _release(self) -> None:
-        """Workers may close their envs in peace, but who hangs must not hold the error back that ends the engine."""
+        """Let workers close their envs, but kill those that hang: the error that ends the engine must not wait."""
         try:
-            kill_silent([hand for hand in self._hands if not hand.discarded], LAST_STEP_SECONDS)
+            kill_unresponsive([handle for handle in self._handles if not handle.discarded], LAST_STEP_SECONDS)
         finally:
-            self._held.close(self.settings.close_timeout)
+            self._resources.close(self.settings.close_timeout)
 
     def close_extras(self, timeout: float | None = None, terminate: bool = False, **kwargs: Any) -> None:
         """Close all envs and end all workers, within `timeout` seconds (default: `close_timeout`)."""
         self.closed = True
         self._in_flight.clear()
         self._finalizer.detach()
-        failures = self._held.close(0.0 if terminate else self.settings.close_timeout if timeout is None else timeout)
-        del self.batch  # the block goes back to the system once no returned view refers to it
+        seconds = self.settings.close_timeout if timeout is None else timeout
+        failures = self._resources.close(0.0 if terminate else seconds)
+        del self.batch  # the block is freed once no returned view refers to it
         if failures:
             raise failures[0].exception()
 
 
-def _pins(settings: Settings) -> bool:
-    """Pin workers where there is one for each core: measured +26 % to +50 % on short steps. With fewer workers the
-    kernel finds free cores itself, and pinning would make separate runs share the same ones."""
+def _should_pin(settings: Settings) -> bool:
+    """Pin workers where there is one per core: measured +26 % to +50 % on short steps. With fewer workers the kernel
+    finds free cores itself, and pinning would make separate runs share the same ones."""
     if not hasattr(os, "sched_setaffinity"):
         return False
     return settings.workers == len(allowed_cores()) if settings.pin is None else settings.pin
 
 
 def default_start_method(workers: int) -> str:
-    """Safe with threads and without a guarded main module; many workers share one warm interpreter."""
+    """Safe with threads and without a guarded main module; many workers are forked from one interpreter."""
     return "spawn" if workers <= max(2, len(allowed_cores())) else "forkserver"

@@ -1,4 +1,4 @@
-"""Seeds: env i draws from the i-th child of `SeedSequence(seed)`, whatever runs beside it.
+"""Seeds: env i gets the i-th child of `SeedSequence(seed)`, whatever the backend and the number of workers.
 
 Children are never neighbours of one another (`seed + i` shares streams between runs with close seeds).
 """
@@ -13,7 +13,7 @@ from rookery.errors import OptionError
 
 
 def child_seed(root: int, *key: int) -> int:
-    """The seed of a descendant of `root`: 31 bits, because many envs hand their seed to C code as an int."""
+    """The seed of a descendant of `root`: 31 bits, because many envs pass their seed to C code as an int."""
     return int(np.random.SeedSequence(root, spawn_key=key).generate_state(1, np.uint32)[0] >> 1)
 
 
@@ -37,5 +37,5 @@ def env_seeds(seed: int | Sequence[int | None] | None, num_envs: int) -> list[in
 
 
 def fresh_entropy() -> int:
-    """A root for envs that nobody seeded, so that they still differ from each other and between runs."""
+    """A root seed for envs without one, so that they differ from each other and between runs."""
     return int(np.random.SeedSequence().generate_state(1, np.uint32)[0])

@@ -92,3 +92,14 @@ def complete_segments(
     if busy:
         raise UsageError(f"envs {list(busy[0].rows)} are being stepped already; recv() them first")
     return segments
+
+
+def format_rows(rows: Sequence[int]) -> str:
+    """[0, 1, 2, 5] as '0-2, 5'."""
+    parts: list[list[int]] = []
+    for row in rows:
+        if parts and parts[-1][1] == row - 1:
+            parts[-1][1] = row
+        else:
+            parts.append([row, row])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)

@@ -9,7 +9,7 @@ from rookery.engine.segments import Segment
 
 
 class SerialEngine(LocalEngine):
-    """Steps all envs one after another, when their results are asked for.
+    """Steps all envs one after another, when their results are waited for.
 
     `random` and `numpy.random` are kept apart for each env, as in worker processes. What one process cannot keep
     apart: module-level variables, class attributes, environment variables, the working directory.
@@ -24,7 +24,7 @@ class SerialEngine(LocalEngine):
 
     def _wait(self, segments: Sequence[Segment], need: int) -> None:
         go, done, count = self.batch.go, self.batch.done, 0
-        with self._borrowed():
+        with self._preserve_random():
             for segment in segments:
                 index = segment.index
                 if done[index] != go[index]:

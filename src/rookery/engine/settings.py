@@ -36,7 +36,7 @@ class Settings:
 
     @property
     def strictness(self) -> bool | str:
-        """What is checked of observations: all, that they are "finite" (and shaped as they should be), or little."""
+        """Checks of observations: all (True), shape, NaN and infinity ("finite"), or the shape alone (False)."""
         return "finite" if self.bad_values == "finite" else self.bad_values != "allow"
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Stepping a run of envs, one after another, into their rows of the batch.
+"""Steps a range of envs, one after another, and writes the results into their rows of the batch.
 
 This is the only place where an env's `step` and `reset` are called: every backend runs this code, in its own process,
 thread or loop, so all of them give the same numbers.
@@ -22,7 +22,7 @@ from rookery.engine.failure import Failure
 from rookery.engine.global_random import GlobalRandom
 from rookery.engine.layout import join
 from rookery.engine.loops import step_each, store
-from rookery.engine.observation_writer import Observer
+from rookery.engine.observation_writer import ObservationWriter
 from rookery.engine.step_report import NOTHING, REPORT, SLOTS, Slot, StepReport
 from rookery.errors import BadValue, RookeryError, SpaceError, UsageError
 
@@ -30,8 +30,8 @@ _RUNNING, _RESET_NEXT, _RESTARTED, _OVER = range(4)
 
 
 @dataclass
-class Raised:
-    """Stands for the result of a step that raised."""
+class StepError:
+    """The result of a step that raised."""
 
     error: BaseException
 
@@ -39,8 +39,8 @@ class Raised:
 class Stepper:
     """Envs [low, low + len(envs)) of the batch."""
 
-    # In the caller's own thread a KeyboardInterrupt is the user's, not the env's. Where threads step, it is still the
-    # caller's that resets.
+    # In the caller's own thread a KeyboardInterrupt comes from the user, not from the env. The thread backend steps in
+    # other threads, but resets in the caller's.
     interruptible = reset_interruptible = False
 
     def __init__(self, envs: list[gym.Env], low: int, strict: bool | str, isolation: list[GlobalRandom] | None) -> None:
@@ -50,18 +50,18 @@ class Stepper:
         self._started = [0.0] * len(envs)
         self._steps = [self._entry(i) for i in range(len(envs))]
         self._slots: dict[str, tuple[tuple[type, ...], Any, Any]] = {}
-        self.reset_options: dict[int, dict[str, Any]] = {}  # by row: what to reset an env with if nothing is said
+        self.reset_options: dict[int, dict[str, Any]] = {}  # by row: reset options that hold for all resets of an env
 
-    # --- wiring -------------------------------------------------------------------------------------------------
+    # --- setup --------------------------------------------------------------------------------------------------
 
     def attach(self, batch: Batch, words: Any, row_word: int) -> None:
-        """Use these arrays from now on; `words[row_word]` is where the env being stepped is announced."""
+        """Use these arrays from now on; `words[row_word]` names the env that is being stepped."""
         low, high = self.low, self.low + len(self.envs)
         self._batch, self._words, self._row_word = batch, words, row_word
         self._count_word = row_word - ROW + STEPS
         self._mode = batch.spec.autoreset_mode
-        self._observer = Observer(batch.observations, low, high, self.strict)
-        self._final = Observer(batch.finals, low, high, self.strict) if batch.finals is not None else None
+        self._observer = ObservationWriter(batch.observations, low, high, self.strict)
+        self._final = ObservationWriter(batch.finals, low, high, self.strict) if batch.finals is not None else None
         self._rewards = scalars(batch.rewards[low:high])
         self._terminated = scalars(batch.terminated[low:high])
         self._truncated = scalars(batch.truncated[low:high])
@@ -71,11 +71,11 @@ class Stepper:
         self._plain_actions = None if actions is None else actions[low:high]
         self._masks = batch.info_masks[:, low:high]
         self._used_masks = self._masks[:0]
-        self._marked = True  # perhaps: by a worker that had these rows before and died
+        self._slots_used = True  # perhaps, by a worker that had these rows before and died
         self._slots = {}
 
     def add_slots(self, slots: Iterable[Slot]) -> None:
-        """Let these info keys travel in shared memory from the next step on."""
+        """Write these info keys to shared memory from the next step on."""
         low, high = self.low, self.low + len(self.envs)
         for slot in slots:
             values = self._batch.info_values[slot.index, low:high]
@@ -84,54 +84,55 @@ class Stepper:
         self._used_masks = self._masks[: len(self._slots)]
 
     def _entry(self, i: int) -> Any:
-        """What the loop calls to step env i: its bound method, wrapped only if its random state must be swapped."""
+        """What is called to step env i: its bound method, wrapped only if its random state must be swapped."""
         step = self.envs[i].step
         if self.isolation is None:
             return step
-        private = self.isolation[i]
+        own_random = self.isolation[i]
 
         def isolated(action: Any) -> Any:
-            private.enter()
+            own_random.enter()
             try:
                 return step(action)
             finally:
-                private.leave()
+                own_random.leave()
 
         return isolated
 
     def replace(self, i: int, env: gym.Env) -> None:
-        """Put a new env in the place of a broken one."""
+        """Replace a broken env."""
         self.envs[i] = env
         self._steps[i] = self._entry(i)
 
     # --- stepping -----------------------------------------------------------------------------------------------
 
     def step(self) -> tuple[int, StepReport | None]:
-        """Step every env once; returns what there is besides the arrays."""
-        if self._marked:
+        """Step every env once; returns a status (NOTHING, SLOTS or REPORT) and the report, if there is one."""
+        if self._slots_used:
             self._used_masks[...] = False
-            self._marked = False
+            self._slots_used = False
         sum_of_rewards, report = self._store(self._step_envs())
         self._words[self._count_word] += len(self._steps)
         if self.strict and not (sum_of_rewards - sum_of_rewards == 0.0 and self._observer.clean()):
-            report = self._accuse(report)
+            report = self._report_bad_values(report)
         if self._observer.objects:
             report = report or StepReport()
             report.objects, self._observer.objects = self._observer.objects, []
-        return (REPORT if report else SLOTS if self._marked else NOTHING), report
+        return (REPORT if report else SLOTS if self._slots_used else NOTHING), report
 
     def _step_envs(self) -> list[Any]:
-        """Nothing but the envs' own steps. Between two of them the caches are cold: what the loop does here costs five
-        times what it costs in `_store`, where it is done for all envs in a row (7 us an env with everything here)."""
+        """Only the envs' own steps. Between two of them the caches are cold: any other work here costs five times what
+        it costs in `_store`, where it is done for all envs in a row (7 us per env with everything here)."""
         return step_each(self._steps, self._actions(), self._phase, self._words, self._row_word, self.low, self._caught)
 
-    def _caught(self, error: BaseException) -> Raised:
+    def _caught(self, error: BaseException) -> StepError:
         if isinstance(error, KeyboardInterrupt) and self.interruptible:
             raise error
-        return Raised(error)
+        return StepError(error)
 
     def _store(self, results: list[Any]) -> tuple[float, StepReport | None]:
-        """Write what the envs returned into their rows; returns the sum of rewards, which NaN and infinity spoil."""
+        """Write what the envs returned into their rows; returns the sum of rewards (not finite if one of them is not)
+        and the report."""
         sum_of_rewards, left = self._store_plain(results)
         report: StepReport | None = None
         if not left:
@@ -143,8 +144,8 @@ class Stepper:
         for i in left:
             result = results[i]
             try:
-                if type(result) is not tuple and not isinstance(result, tuple):  # named tuples are welcome
-                    report = self._resume(i, result, report)
+                if type(result) is not tuple and not isinstance(result, tuple):  # named tuples are fine
+                    report = self._step_outside_episode(i, result, report)
                     continue
                 observation, reward, terminated, truncated, info = result
                 rewards[i], terminations[i], truncations[i] = reward, terminated, truncated
@@ -153,7 +154,7 @@ class Stepper:
                 lengths[i] += 1
                 sum_of_rewards += reward
                 if terminated or truncated:
-                    report, observation, info = self._end(i, observation, info, report)
+                    report, observation, info = self._end_episode(i, observation, info, report)
                 if (
                     rows
                     and type(observation) is ndarray
@@ -164,7 +165,7 @@ class Stepper:
                 else:
                     self._observer.put(i, observation)
                 if info:
-                    report = self._note(i, info, report)
+                    report = self._store_info(i, info, report)
             except BaseException as error:
                 if isinstance(error, KeyboardInterrupt) and self.interruptible:
                     raise
@@ -172,27 +173,27 @@ class Stepper:
         return sum_of_rewards, report
 
     def _store_plain(self, results: list[Any]) -> tuple[float, Sequence[int]]:
-        """Put away, all at once, what can be; returns the sum of its rewards, and the positions left."""
+        """Store all ordinary results at once; returns the sum of their rewards, and the positions of the others."""
         if self._plain_rows is None:
             return 0.0, range(len(results))
         sum_of_rewards, marked, left = store(results, self._plain_rows, *self._plain_columns, self._slots)
-        self._marked |= marked
+        self._slots_used |= marked
         return sum_of_rewards, left
 
     def _actions(self) -> Iterable[Any]:
-        """One action per env, in the form Gymnasium gives to a single env; arrays are private copies."""
+        """One action per env, in the form Gymnasium gives to a single env; arrays are own_random copies."""
         if self._plain_actions is not None:
             return self._plain_actions.copy()
         columns, low, high = self._batch.actions, self.low, self.low + len(self.envs)
         parts = [column[low:high].copy() for column in columns.columns]
         return [join(columns.space, iter(values)) for values in zip(*parts, strict=True)]
 
-    def _end(
+    def _end_episode(
         self, i: int, observation: Any, info: dict, report: StepReport | None
     ) -> tuple[StepReport | None, Any, dict]:
-        """Close the books of an episode; in SAME_STEP mode the next one begins at once."""
+        """Record the end of an episode; in SAME_STEP mode the next one starts at once."""
         row = self.low + i
-        self._close_books(i)
+        self._record_episode(i)
         if self._mode is AutoresetMode.NEXT_STEP:
             self._phase[i] = _RESET_NEXT
         elif self._mode is AutoresetMode.DISABLED:
@@ -205,22 +206,22 @@ class Stepper:
                 raise problem
             if info and not hasattr(info, "items"):
                 raise _no_dict(info)
-            if info or self._final.objects:  # copied before the reset: an env may hand out the same objects again
+            if info or self._final.objects:  # copied before the reset: an env may return the same objects again
                 report = report or StepReport()
-                report.final_infos.append((row, _kept(info)))
+                report.final_infos.append((row, _copied_info(info)))
                 report.final_objects += self._final.objects
                 self._final.objects = []
             observation, info = self._reset_env(i, None, None)
         return report, observation, info
 
-    def _close_books(self, i: int) -> None:
+    def _record_episode(self, i: int) -> None:
         row = self.low + i
         self._batch.returns[row], self._batch.lengths[row] = self._returns[i], self._lengths[i]
         self._batch.seconds[row] = time.perf_counter() - self._started[i]
 
-    def _resume(self, i: int, result: Any, report: StepReport | None) -> StepReport | None:
-        """A step for an env that is not in an episode: after its end, or after a restart; or one that failed."""
-        if type(result) is Raised:
+    def _step_outside_episode(self, i: int, result: Any, report: StepReport | None) -> StepReport | None:
+        """Handle an env that is not in an episode (after its end, or after a restart), or whose step failed."""
+        if type(result) is StepError:
             return self._fail(i, "step", result.error, report)
         phase = self._phase[i]
         if result is not None or phase == _RUNNING:
@@ -233,10 +234,10 @@ class Stepper:
             return self._announce_restart(i, report)
         observation, info = self._reset_env(i, None, None)
         self._observer.put(i, observation)
-        return self._note(i, info, report) if info else report
+        return self._store_info(i, info, report) if info else report
 
     def _announce_restart(self, i: int, report: StepReport | None) -> StepReport:
-        """The lost episode ends as truncated. Its last observation is gone: the new episode's first stands in."""
+        """End the lost episode as truncated. Its last observation is lost: the new episode's first replaces it."""
         self._batch.returns[self.low + i], self._batch.lengths[self.low + i] = self._returns[i], self._lengths[i]
         self._batch.seconds[self.low + i] = 0.0
         self._returns[i], self._lengths[i] = 0.0, 0
@@ -249,15 +250,15 @@ class Stepper:
         self._phase[i] = {AutoresetMode.NEXT_STEP: _RESET_NEXT, AutoresetMode.DISABLED: _OVER}.get(self._mode, _RUNNING)
         return report
 
-    def _note(self, i: int, info: dict[str, Any], report: StepReport | None) -> StepReport | None:
-        """Numbers under known keys go to shared memory; the rest goes into the report."""
+    def _store_info(self, i: int, info: dict[str, Any], report: StepReport | None) -> StepReport | None:
+        """Write numbers with a slot to shared memory, and the rest into the report."""
         slots, rest = self._slots, None
         for key, value in info.items():
             slot = slots.get(key)
             if slot is not None and type(value) in slot[0]:
                 try:
                     slot[1][i] = value
-                    slot[2][i] = self._marked = True
+                    slot[2][i] = self._slots_used = True
                     continue
                 except ValueError:
                     pass  # an integer of more than eight bytes
@@ -270,8 +271,8 @@ class Stepper:
             report.infos.append((self.low + i, rest))
         return report
 
-    def _accuse(self, report: StepReport | None) -> StepReport | None:
-        """Some value here is one that no learner should see: find out whose."""
+    def _report_bad_values(self, report: StepReport | None) -> StepReport | None:
+        """Some reward or observation is not finite or outside its space: report the envs that returned one."""
         failed = {f.row for f in report.failures} if report else set()
         problems: dict[int, RookeryError] = self._observer.problems()
         for i, reward in enumerate(self._rewards.tolist()):
@@ -282,11 +283,11 @@ class Stepper:
                 report = self._fail(i, "step", problem, report)
         return report
 
-    def _fail(self, i: int, phase: str, failing: BaseException, report: StepReport | None) -> StepReport:
-        if isinstance(failing, (BadValue, SpaceError)):
-            failing.args = (f"env {self.low + i}, step {self._lengths[i]} of its episode: {failing}",)
+    def _fail(self, i: int, phase: str, error: BaseException, report: StepReport | None) -> StepReport:
+        if isinstance(error, (BadValue, SpaceError)):
+            error.args = (f"env {self.low + i}, step {self._lengths[i]} of its episode: {error}",)
         report = report or StepReport()
-        report.failures.append(Failure(self.low + i, phase, failing))
+        report.failures.append(Failure(self.low + i, phase, error))
         self._rewards[i], self._terminated[i], self._truncated[i] = 0.0, False, False
         return report
 
@@ -314,7 +315,7 @@ class Stepper:
         return report
 
     def restart(self, i: int, seed: int) -> StepReport:
-        """Begin anew after a failure; the next step tells so (`truncated`, `info["restarted"]`)."""
+        """Start a new episode after a failure; the next step reports it (`truncated`, `info["restarted"]`)."""
         lost_return, lost_length = self._returns[i], self._lengths[i]
         report = self.reset([i], [seed], None)
         self._returns[i], self._lengths[i] = lost_return, lost_length
@@ -322,16 +323,16 @@ class Stepper:
         return report
 
     def announce_restart(self, i: int) -> StepReport:
-        """Tell of a restart within the step that caused it."""
+        """Report a restart within the step that caused it."""
         self._rewards[i], self._terminated[i], self._truncated[i] = 0.0, False, True
         return self._announce_restart(i, None)
 
     def _reset_env(self, i: int, seed: int | None, options: dict | None) -> tuple[Any, dict]:
         self._words[self._row_word] = self.low + i
         self._returns[i], self._lengths[i], self._started[i] = 0.0, 0, time.perf_counter()
-        standing = self.reset_options.get(self.low + i)
-        if standing is not None:
-            options = {**standing, **(options or {})}
+        own_options = self.reset_options.get(self.low + i)
+        if own_options is not None:
+            options = {**own_options, **(options or {})}
         result = _pair(self._call_reset(i, seed, options))
         self._phase[i] = _RUNNING  # only now: an env whose reset failed is not in an episode
         return result
@@ -339,47 +340,47 @@ class Stepper:
     def _call_reset(self, i: int, seed: int | None, options: dict | None) -> Any:
         if self.isolation is None:
             return self.envs[i].reset(seed=seed, options=options)
-        private = self.isolation[i]
+        own_random = self.isolation[i]
         if seed is not None:
-            private.seed(seed)
-        private.enter()
+            own_random.seed(seed)
+        own_random.enter()
         try:
             return self.envs[i].reset(seed=seed, options=options)
         finally:
-            private.leave()
+            own_random.leave()
 
     # --- state --------------------------------------------------------------------------------------------------
 
-    def books(self, i: int) -> dict[str, Any]:
-        """What the engine itself knows about env i."""
+    def episode_stats(self, i: int) -> dict[str, Any]:
+        """What the engine itself keeps about env i's episode."""
         seconds = time.perf_counter() - self._started[i]
         return {"phase": self._phase[i], "return": self._returns[i], "length": self._lengths[i], "seconds": seconds}
 
-    def load_books(self, i: int, books: dict[str, Any]) -> None:
-        self._phase[i], self._returns[i], self._lengths[i] = books["phase"], books["return"], books["length"]
-        self._started[i] = time.perf_counter() - books["seconds"]
+    def load_episode_stats(self, i: int, stats: dict[str, Any]) -> None:
+        self._phase[i], self._returns[i], self._lengths[i] = stats["phase"], stats["return"], stats["length"]
+        self._started[i] = time.perf_counter() - stats["seconds"]
 
 
 def _pair(result: Any) -> tuple[Any, dict]:
-    """What reset() returned. Without its info, the observation itself might be taken apart."""
+    """What reset() returned, checked: without an info, the observation itself might be unpacked."""
     if isinstance(result, tuple) and len(result) == 2:
         return result
     got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
     raise SpaceError(f"reset() should return a tuple of observation and info, got {got}")
 
 
-def _kept(info: dict[str, Any]) -> dict[str, Any]:
-    """An info that a reset does not change; what cannot be copied (a lock, a socket) is handed on as it is."""
+def _copied_info(info: dict[str, Any]) -> dict[str, Any]:
+    """A copy of an info, which a reset does not change; what cannot be copied (a lock, a socket) is not."""
     try:
         return copy.deepcopy(info)
     except Exception:  # noqa: BLE001 - copying runs the objects' own code
         if type(info) is not dict:
             return info
-        return {key: _kept(value) for key, value in info.items()}
+        return {key: _copied_info(value) for key, value in info.items()}
 
 
 def _explained(error: BaseException, result: Any) -> BaseException:
-    """Python's words for a malformed result of step(), in ours."""
+    """A clearer error than Python's own for a malformed result of step()."""
     if isinstance(error, RookeryError) or not isinstance(result, tuple):
         return error
     if isinstance(error, ValueError) and len(result) != 5:

@@ -34,15 +34,15 @@ class ThreadEngine(LocalEngine):
         if not hasattr(self, "_work"):
             self._done: queue.SimpleQueue[Segment] = queue.SimpleQueue()
             self._work: list[queue.SimpleQueue] = []
-            self._finalizer = weakref.finalize(self, _dismiss, self._work)  # also for an engine that nobody closes
-        for work in self._work[len(self._crews) :]:
+            self._finalizer = weakref.finalize(self, _stop_threads, self._work)  # also for an engine that nobody closes
+        for work in self._work[len(self._worker_envs) :]:
             work.put(None)
-        del self._work[len(self._crews) :]
-        while len(self._work) < len(self._crews):
+        del self._work[len(self._worker_envs) :]
+        while len(self._work) < len(self._worker_envs):
             self._work.append(queue.SimpleQueue())
             threading.Thread(
                 target=_serve,
-                args=(self._work[-1], self._done, self._crews[len(self._work) - 1], self._reports),
+                args=(self._work[-1], self._done, self._worker_envs[len(self._work) - 1], self._reports),
                 name=f"rookery-worker-{len(self._work) - 1}",
                 daemon=True,
             ).start()
@@ -68,16 +68,16 @@ class ThreadEngine(LocalEngine):
         super().close_extras(**kwargs)
 
 
-def _dismiss(work: list[queue.SimpleQueue]) -> None:
+def _stop_threads(work: list[queue.SimpleQueue]) -> None:
     for tasks in work:
         tasks.put(None)
 
 
-def _serve(work: queue.SimpleQueue, done: queue.SimpleQueue, crew: Any, reports: dict) -> None:
+def _serve(work: queue.SimpleQueue, done: queue.SimpleQueue, envs: Any, reports: dict) -> None:
     while (task := work.get()) is not None:
         segment, batch = task
         try:
-            status, report = crew.steppers[segment.index].step()
+            status, report = envs.steppers[segment.index].step()
         except BaseException as error:  # noqa: BLE001 - a thread that dies in silence would be waited for
             status, report = REPORT, StepReport(failures=[Failure(segment.low, "step", error)])
         batch.status[segment.index] = status

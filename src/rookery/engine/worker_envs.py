@@ -1,4 +1,4 @@
-"""The envs of one worker and everything that can be asked of them, in whatever process or thread they live."""
+"""The envs of one worker, and all that an engine can call on them, in any process or thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rookery.errors import SpaceError, UsageError
 
 @dataclass(frozen=True)
 class EnvDescription:
-    """What the parent needs to know about a world, learnt from a worker's first env."""
+    """What the parent needs to know about the envs, taken from a worker's first env."""
 
     observation_space: gym.Space
     action_space: gym.Space
@@ -36,16 +36,16 @@ class EnvDescription:
 
 
 class WorkerEnvs:
-    """Builds envs as told, keeps them, and steps them segment by segment."""
+    """Builds envs, keeps them, and steps them segment by segment."""
 
-    interruptible = False  # asked in the caller's own thread, a KeyboardInterrupt is the user's, not the env's
+    interruptible = False  # in the caller's own thread a KeyboardInterrupt comes from the user, not from the env
 
     def __init__(self, source: EnvFactory, strict: bool | str = True, isolate: bool | None = None) -> None:
         self._source, self._strict, self._isolate = source, strict, isolate
         self.envs: dict[int, gym.Env] = {}
         self.steppers: dict[int, Stepper] = {}
         self._batch: Batch | None = None
-        self._private: dict[int, GlobalRandom] | None = None
+        self._own_random: dict[int, GlobalRandom] | None = None
         self._description: EnvDescription | None = None
         self._slots: list[Slot] = []
         self._reset_options: dict[int, dict[str, Any]] = {}
@@ -55,45 +55,48 @@ class WorkerEnvs:
     def build(self, rows: Sequence[int], expected: tuple[gym.Space, gym.Space] | None = None) -> EnvDescription:
         """Build these envs; all must have the same spaces, and the `expected` ones if given."""
         for row in rows:
-            with self.blame(row, "__init__"):
+            with self.attribute_to(row, "__init__"):
                 env = self._source.make(row)
                 if expected is None:
-                    leaves(env.observation_space), leaves(env.action_space)  # a clear error now if they cannot work
+                    (
+                        leaves(env.observation_space),
+                        leaves(env.action_space),
+                    )  # raises a clear error now if they are not supported
                     expected = env.observation_space, env.action_space
                 _check_spaces(env, *expected)
             self.envs[row] = env
             if self._description is None:
-                self._description = self._learn(env)
-            if self._private is not None:
+                self._description = self._describe(env)
+            if self._own_random is not None:
                 python, numpy = self._description.global_random
-                self._private[row] = GlobalRandom(seeding.fresh_entropy(), python, numpy)
+                self._own_random[row] = GlobalRandom(seeding.fresh_entropy(), python, numpy)
         assert self._description is not None
         return self._description
 
-    def _learn(self, env: gym.Env) -> EnvDescription:
+    def _describe(self, env: gym.Env) -> EnvDescription:
         used = uses_global_random(env) if self._isolate is None else (self._isolate, self._isolate)
         if any(used):
-            self._private = {}
+            self._own_random = {}
         mode = getattr(env, "render_mode", None)
         return EnvDescription(env.observation_space, env.action_space, dict(env.metadata), mode, env.spec, used)
 
     def attach(self, batch: Batch, row_word: int, segments: Sequence[Segment]) -> None:
         """Work on these arrays and segments from now on; envs outside them are closed."""
-        books = {s.low + i: s.books(i) for s in self.steppers.values() for i in range(len(s.envs))}
+        stats = {s.low + i: s.episode_stats(i) for s in self.steppers.values() for i in range(len(s.envs))}
         wanted = {row for s in segments for row in range(s.low, s.high)}
         self.close([row for row in self.envs if row not in wanted])
         self.steppers, self._batch, self._row_word = {}, batch, row_word
         for segment in segments:
             rows = range(segment.low, segment.high)
-            private = None if self._private is None else [self._private[row] for row in rows]
-            stepper = Stepper([self.envs[row] for row in rows], segment.low, self._strict, private)
+            own_random = None if self._own_random is None else [self._own_random[row] for row in rows]
+            stepper = Stepper([self.envs[row] for row in rows], segment.low, self._strict, own_random)
             stepper.attach(batch, batch.worker_words, row_word)
             stepper.add_slots(self._slots)
             stepper.reset_options = self._reset_options
             stepper.reset_interruptible = self.interruptible
             for i, row in enumerate(rows):
-                if row in books:
-                    stepper.load_books(i, books[row])
+                if row in stats:
+                    stepper.load_episode_stats(i, stats[row])
             self.steppers[segment.index] = stepper
 
     def take_actions(self, items: Sequence[tuple[int, int, Any]]) -> None:
@@ -103,20 +106,20 @@ class WorkerEnvs:
             self._batch.actions.columns[leaf][row] = value
 
     def set_slots(self, slots: Sequence[Slot]) -> None:
-        """Let these info keys travel in shared memory from the next step on."""
+        """Write these info keys to shared memory from the next step on."""
         self._slots = list(slots)
         for stepper in self.steppers.values():
             stepper.add_slots(slots)
 
     def reset_with(self, options: Mapping[int, dict[str, Any]]) -> None:
-        """Options for these envs' next resets, by row; those of other workers' envs do no harm."""
+        """Options for these envs' next resets, by row; rows of other workers are ignored."""
         self._reset_options.update(options)
 
     @property
-    def isolating(self) -> bool:
-        return self._private is not None
+    def isolates_random(self) -> bool:
+        return self._own_random is not None
 
-    # --- asking -------------------------------------------------------------------------------------------------
+    # --- calls --------------------------------------------------------------------------------------------------
 
     def reset(self, rows: Sequence[int], seeds: Sequence[int | None], options: dict | None) -> list[StepReport]:
         seed_of, reports = dict(zip(rows, seeds, strict=True)), []
@@ -127,37 +130,37 @@ class WorkerEnvs:
         return reports
 
     def restart(self, row: int, seed: int, announce: bool) -> list[StepReport]:
-        """Replace a broken env by a new one; `announce` tells of it in the step under way, else in the next."""
+        """Replace a broken env by a new one; `announce` reports it in the step that failed, else in the next."""
         stepper, i = self._find(row)
         if row in self.envs:
-            self.close([row])  # it is broken already: how its close() fares does not matter
+            self.close([row])  # it is broken already: a failure of its close() does not matter
         self.build(
             [row],
             None
             if self._description is None
             else (self._description.observation_space, self._description.action_space),
         )
-        if stepper.isolation is not None and self._private is not None:
-            stepper.isolation[i] = self._private[row]
+        if stepper.isolation is not None and self._own_random is not None:
+            stepper.isolation[i] = self._own_random[row]
         stepper.replace(i, self.envs[row])
         reports = [stepper.restart(i, seed)]
         if announce and not reports[0].failures:
             reports.append(stepper.announce_restart(i))
         return reports
 
-    def revive(self, rows: Sequence[int], seeds: Sequence[int]) -> list[StepReport]:
-        """Start envs that stand in for those of a dead worker; their next step tells so."""
+    def restart_all(self, rows: Sequence[int], seeds: Sequence[int]) -> list[StepReport]:
+        """Start envs that replace those of a dead worker; their next step reports it."""
         seed_of = dict(zip(rows, seeds, strict=True))
         return [s.restart(row - s.low, seed_of[row]) for s in self.steppers.values() for row in self._rows(s)]
 
     def call(self, rows: Sequence[int], name: str, args: tuple, kwargs: dict) -> dict[int, Any]:
         """An attribute of each env or, if it is callable, its result."""
 
-        def ask(row: int) -> Any:
+        def call_env(row: int) -> Any:
             found = self._env(row).get_wrapper_attr(name)
             return found(*args, **kwargs) if callable(found) else found
 
-        return self._each(rows, name, ask)
+        return self._each(rows, name, call_env)
 
     def set_attr(self, rows: Sequence[int], name: str, values: Sequence[Any]) -> dict[int, Any]:
         value_of = dict(zip(rows, values, strict=True))
@@ -169,11 +172,11 @@ class WorkerEnvs:
     def save(self, rows: Sequence[int], portable: bool = False) -> dict[int, dict[str, Any]]:
         def snapshot(row: int) -> dict[str, Any]:
             stepper, i = self._find(row)
-            private = None if self._private is None else self._private[row].state()
+            own_random = None if self._own_random is None else self._own_random[row].state()
             return {
                 "env": save_load.save(self._env(row), portable),
-                "books": stepper.books(i),
-                "global_random": private,
+                "books": stepper.episode_stats(i),
+                "global_random": own_random,
             }
 
         return self._each(rows, "get_state", snapshot)
@@ -186,12 +189,15 @@ class WorkerEnvs:
             saved = state_of[row]
             self.envs[row] = save_load.load(self.envs[row], saved["env"])
             stepper.replace(i, self.envs[row])
-            stepper.load_books(i, saved["books"])
+            stepper.load_episode_stats(i, saved["books"])
 
         answers = self._each(rows, "set_state", restore)
-        for row, saved in state_of.items():  # only now: each env's call leaves behind the random state it began with
-            if self._private is not None and saved["global_random"] is not None:
-                self._private[row].load(saved["global_random"])
+        for (
+            row,
+            saved,
+        ) in state_of.items():  # only now: each call above ends by storing the random state it started with
+            if self._own_random is not None and saved["global_random"] is not None:
+                self._own_random[row].load(saved["global_random"])
         return answers
 
     def run(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -199,7 +205,7 @@ class WorkerEnvs:
         return function(self, *args)
 
     def close(self, rows: Sequence[int] | None = None) -> list[Failure]:
-        """Close envs, all of them by default; one that fails does not keep the others open."""
+        """Close envs, all of them by default, also after one has failed to close."""
         failures = []
         for row in list(self.envs) if rows is None else rows:
             try:
@@ -224,25 +230,25 @@ class WorkerEnvs:
                 return stepper, row - stepper.low
         raise KeyError(row)
 
-    def _each(self, rows: Sequence[int], phase: str, ask: Callable[[int], Any]) -> dict[int, Any]:
+    def _each(self, rows: Sequence[int], phase: str, call_env: Callable[[int], Any]) -> dict[int, Any]:
         results = {}
         for row in rows:
-            if self._batch is not None:  # say where we are: a time limit is for each env
+            if self._batch is not None:  # the time limit of a call is per env
                 self._batch.worker_words[self._row_word] = row
-            with self.blame(row, phase):
-                if self._private is None:
-                    results[row] = ask(row)
+            with self.attribute_to(row, phase):
+                if self._own_random is None:
+                    results[row] = call_env(row)
                     continue
-                self._private[row].enter()
+                self._own_random[row].enter()
                 try:
-                    results[row] = ask(row)
+                    results[row] = call_env(row)
                 finally:
-                    self._private[row].leave()
+                    self._own_random[row].leave()
         return results
 
     @contextmanager
-    def blame(self, row: int, phase: str) -> Iterator[None]:
-        """Have what is raised here told as a failure of one env."""
+    def attribute_to(self, row: int, phase: str) -> Iterator[None]:
+        """Turn an exception raised here into a Failure of one env."""
         try:
             yield
         except BaseException as error:

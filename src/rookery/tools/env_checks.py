@@ -17,7 +17,7 @@ from rookery import printing
 from rookery.engine.action_masks import legal
 from rookery.engine.env_factory import EnvFactory
 from rookery.engine.env_state import save_load
-from rookery.engine.global_random import Borrowed, uses_global_random
+from rookery.engine.global_random import PreserveRandomState, uses_global_random
 from rookery.engine.layout import leaves
 from rookery.errors import SpaceError, StateError
 from rookery.kernel.kernel_env import KernelEnv
@@ -43,7 +43,7 @@ class Checkup:
         self._open: list[gym.Env] = []
 
     def run(self) -> None:
-        with Borrowed(), suppress(Stop):
+        with PreserveRandomState(), suppress(Stop):
             self._examine()
         self._close()
 

@@ -18,7 +18,7 @@ from rookery.engine.action_masks import legal
 from rookery.engine.batch import Columns
 from rookery.engine.global_random import GlobalRandom
 from rookery.engine.layout import leaves, split
-from rookery.engine.observation_writer import Observer
+from rookery.engine.observation_writer import ObservationWriter
 from rookery.errors import RookeryError
 
 Frame = tuple[Any, ...]  # (observation,) of a reset, or a step's first four values
@@ -76,7 +76,7 @@ class Judge:
             for k, leaf in enumerate(leaves(self._space))
             if leaf.dtype is not None
         }
-        self._observer = Observer(Columns(self._space, arrays, "observation", 1), 0, 1, strict=True)
+        self._observer = ObservationWriter(Columns(self._space, arrays, "observation", 1), 0, 1, strict=True)
         self._last: tuple[Any, Any] | None = None  # the observation as returned, and a copy of it
 
     def reset(self, result: Any) -> Frame:
@@ -110,7 +110,7 @@ class Judge:
         except RookeryError as error:
             problem = error
         if problem is not None:
-            self._report("observation", f"{where}: {str(problem).partition(': mend the space')[0]}")
+            self._report("observation", f"{where}: {str(problem).partition(': fix the space')[0]}")
         self._reuse(observation)
         kept = copy.deepcopy(observation)
         self._last = observation, kept

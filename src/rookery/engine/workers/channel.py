@@ -1,4 +1,4 @@
-"""Messages between parent and worker: a socket that also carries file descriptors. For everything that is not hot."""
+"""Messages between parent and worker: a socket that also carries file descriptors. Steps do not use it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import array
 import contextlib
 import pickle
 import select
+import signal
 import socket
 import struct
+import threading
 import time
+from types import FrameType
 from typing import Any
 
 import cloudpickle
 
-from rookery.engine.workers.held_interrupts import Undisturbed
-
 _HEADER = struct.Struct("<QB")  # length, number of descriptors
 _MAX_FDS = 8
 
-UNANSWERED = 0  # the number of a message that wants no answer
+NO_REPLY = 0  # the number of a message that gets no response
 
 
 class ChannelClosed(Exception):
@@ -26,16 +27,43 @@ class ChannelClosed(Exception):
 
 
 class ChannelTimeout(Exception):
-    """The other side did not answer in time."""
+    """The other side did not respond in time."""
+
+
+class DeferInterrupt:
+    """Delays a first Ctrl-C to the end of the `with` block; a second one takes effect at once.
+
+    After half a message, the process at the other end would wait for ever.
+    """
+
+    def __enter__(self) -> None:
+        self._held: list[tuple[int, FrameType | None]] = []
+        self._handler: Any = None
+        if threading.current_thread() is threading.main_thread():  # where Python handles signals
+            handler = signal.getsignal(signal.SIGINT)
+            if callable(handler):
+                self._handler = handler
+                signal.signal(signal.SIGINT, self._hold)
+
+    def _hold(self, number: int, frame: FrameType | None) -> None:
+        self._held.append((number, frame))
+        if len(self._held) > 1:
+            self._handler(number, frame)
+
+    def __exit__(self, *_: object) -> None:
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)
+            if len(self._held) == 1:
+                self._handler(*self._held[0])
 
 
 class Channel:
-    """A pickled object at a time. `peer` is a descriptor that becomes readable when the other process dies."""
+    """Sends and receives pickled objects. `peer` is a descriptor that becomes readable when the other process dies."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
         self.peer: int | None = None
-        # What has come of the next message. Kept here: Ctrl-C may fall in the middle of a long one.
+        # The part of the next message that has arrived. Kept here: Ctrl-C may interrupt a long one.
         self._header, self._fds = bytearray(), list[int]()
         self._data: bytearray | None = None
         self._filled = list[int]()
@@ -51,19 +79,19 @@ class Channel:
             raise ChannelTimeout from None
         except OSError as error:
             raise ChannelClosed(str(error)) from None
-        except BaseException:  # from a signal's handler
+        except BaseException:  # raised by a signal handler
             self.break_off()
             raise
         finally:
             self.socket.settimeout(None)
 
     def _send_header(self, header: bytes, fds: tuple[int, ...]) -> None:
-        """As `socket.send_fds`, which takes no flags: a program may let SIGPIPE end it, but not for a dead worker."""
+        """As `socket.send_fds`, which takes no flags: SIGPIPE may end a program, but should not for a dead worker."""
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         self.socket.sendmsg([header], rights, socket.MSG_NOSIGNAL)
 
     def break_off(self) -> None:
-        """Let the other side see an end: of half a message it would wait for the rest for ever."""
+        """Show the other side an end of file: after half a message it would wait for the rest for ever."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 
@@ -71,17 +99,17 @@ class Channel:
         """The next message and the descriptors that came with it."""
         data, fds = self.gather(timeout), self._fds
         self._header, self._fds, self._data = bytearray(), [], None
-        return pickle.loads(data), fds  # noqa: S301 - from our own live process
+        return pickle.loads(data), fds  # noqa: S301 - from a live process of this engine
 
     def gather(self, timeout: float | None = None) -> bytearray:
-        """Wait until the next message is here as a whole; `receive` then has it at once."""
+        """Wait until the next message has arrived completely; `receive` then returns it at once."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while len(self._header) < _HEADER.size:
             self._await(deadline)
-            with Undisturbed():  # between what was read and its place
+            with DeferInterrupt():  # else what was read could be lost before it is stored
                 self._read_header()
         if self._data is None:
-            self._filled = []  # first: with new data and old counts, it would look as if it were here
+            self._filled = []  # first: with new data and old counts, the message would look complete
             self._data = bytearray(_HEADER.unpack(self._header)[0])
         self._fill(memoryview(self._data), deadline)
         return self._data
@@ -100,7 +128,7 @@ class Channel:
         while sum(self._filled) < len(view):
             self._await(deadline)
             try:
-                # One call in C, so that Ctrl-C cannot part what was read from its count.
+                # One call in C, so that Ctrl-C cannot come between reading and counting.
                 self._filled.extend(map(self.socket.recv_into, (view[sum(self._filled) :],)))
             except OSError as error:  # a killed process leaves a reset behind, not an end of file
                 raise ChannelClosed(str(error)) from None
@@ -108,7 +136,7 @@ class Channel:
                 raise ChannelClosed("end of file")
 
     def _await(self, deadline: float | None) -> None:
-        """Wait for bytes, for the peer's death (whose last words are still read), or for the deadline."""
+        """Wait for bytes, for the peer's death (what it sent before is still read), or for the deadline."""
         poll = select.poll()
         poll.register(self.socket, select.POLLIN)
         if self.peer is not None:
@@ -139,6 +167,6 @@ def dumps(message: Any) -> bytes:
 
 
 def pair() -> tuple[Channel, socket.socket]:
-    """Our end as a channel, and the other end as a socket to give away."""
+    """This process's end as a channel, and the other end as a socket for the child process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     return Channel(ours), theirs

@@ -1,4 +1,4 @@
-"""Child processes: fresh interpreters that run one of our modules, and that end when their parent does."""
+"""Child processes: new interpreters that run `main` of a module in this package, and end when their parent does."""
 
 from __future__ import annotations
 
@@ -35,23 +35,25 @@ main(int(sys.argv[1]), {parent})
 
 
 def interpreter(module: str, theirs: socket.socket) -> subprocess.Popen:
-    """A fresh Python that runs `main` of one of our modules with this socket."""
+    """Start Python with `main` of a module in this package and this socket."""
     fd = theirs.fileno()
     code = _BOOT.format(module=module, parent=os.getpid())
-    path = [entry for entry in sys.path if isinstance(entry, str)]  # others, such as a Path, Python itself passes over
+    path = [
+        entry for entry in sys.path if isinstance(entry, str)
+    ]  # Python itself ignores other entries, such as a Path
     command = [sys.executable, "-c", code, str(fd), json.dumps(path)]
-    return from_lasting_thread(
+    return in_lasting_thread(
         lambda: subprocess.Popen(command, pass_fds=[fd], stdin=subprocess.DEVNULL, env={**os.environ, **ONE_THREAD})
     )
 
 
-def settle_in(parent: int) -> None:
-    """What a child of ours does first: it dies with its parent (`parent` is the pid it should have), leaves Ctrl-C to
-    it, and takes over none of the program's own ways with signals."""
+def set_up_child(parent: int) -> None:
+    """The first call in a child process: it dies with its parent (`parent` is the pid it should have), ignores Ctrl-C,
+    which the parent handles, and does not inherit the program's own signal handlers."""
     die_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would keep us from learning how a child ended
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, the exit status of a child could not be read
 
 
 def die_with_parent(parent: int) -> None:
@@ -59,10 +61,10 @@ def die_with_parent(parent: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
-            os._exit(1)  # it died before we asked
+            os._exit(1)  # it died before the call
 
 
-def from_lasting_thread(call: Callable[[], Any]) -> Any:
+def in_lasting_thread(call: Callable[[], Any]) -> Any:
     """Run `call` in a thread that lives as long as this process. The kernel ties "die with your parent" to the thread
     that started the child: from a short-lived thread, the child would be killed when that thread ends."""
     if threading.current_thread() is threading.main_thread():
@@ -74,7 +76,7 @@ def from_lasting_thread(call: Callable[[], Any]) -> Any:
 
 @cache
 def _lasting_thread() -> SimpleQueue[tuple[Callable[[], Any], Future[Any]]]:
-    """Where to leave work for it."""
+    """The queue of calls for that thread."""
     calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
 
     def serve() -> None:
@@ -82,7 +84,7 @@ def _lasting_thread() -> SimpleQueue[tuple[Callable[[], Any], Future[Any]]]:
             call, future = calls.get()
             try:
                 future.set_result(call())
-            except BaseException as error:  # noqa: BLE001 - handed to the caller
+            except BaseException as error:  # noqa: BLE001 - raised in the caller
                 future.set_exception(error)
 
     threading.Thread(target=serve, name="rookery-launcher", daemon=True).start()

@@ -1,4 +1,4 @@
-"""The fork server: a fresh interpreter with everything imported, which forks one worker per request."""
+"""The fork server: a new interpreter with everything imported, which forks one worker per request."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import socket
 
 from rookery.engine.workers import worker
 from rookery.engine.workers.channel import Channel, ChannelClosed
-from rookery.engine.workers.child_process import settle_in
+from rookery.engine.workers.child_process import set_up_child
 from rookery.engine.workers.launcher import collect
 
 
 def main(fd: int, parent: int) -> None:
     """Serve until the parent closes the channel."""
-    settle_in(parent)
+    set_up_child(parent)
     channel = Channel(socket.socket(fileno=fd))
     me = os.getpid()
     while True:

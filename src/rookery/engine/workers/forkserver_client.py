@@ -1,4 +1,4 @@
-"""The fork server as an engine sees it: it is asked for workers, and given up if it does not answer."""
+"""The parent's side of the fork server: requests new workers, and gives the server up if it does not respond."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import psutil
 from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout, pair
 from rookery.engine.workers.child_process import interpreter
 
-START_SECONDS = 60.0  # at first it has everything to import, on a machine that may be busy
-ANSWER_SECONDS = 10.0  # later it only forks
-LOOK_SECONDS = 0.5  # how often it is looked at meanwhile
-END_SECONDS = 5.0  # longer than a killed process takes to go, unless it is stuck in the kernel
+START_SECONDS = 60.0  # it first imports everything, on a machine that may be busy
+RESPONSE_SECONDS = 10.0  # later it only forks
+LOOK_SECONDS = 0.5  # how often it is checked meanwhile
+END_SECONDS = 5.0  # longer than a killed process takes to end, unless it is stuck in the kernel
 
 
 class ForkServerLost(OSError):
@@ -24,7 +24,7 @@ class ForkServerLost(OSError):
 
 
 class ForkServer:
-    """A process with everything imported (nursery.py) that forks workers."""
+    """A process with everything imported (`forkserver.py`) that forks workers."""
 
     def __init__(self) -> None:
         self._channel, theirs = pair()
@@ -35,12 +35,12 @@ class ForkServer:
             raise
         finally:
             theirs.close()
-        self._in_step = True  # whether the next answer belongs to the next question
-        self._patience = START_SECONDS
+        self._in_sync = True  # whether the next response belongs to the next request
+        self._timeout = START_SECONDS
 
     @property
     def usable(self) -> bool:
-        return self._in_step and not self.dead
+        return self._in_sync and not self.dead
 
     @property
     def dead(self) -> bool:
@@ -48,12 +48,12 @@ class ForkServer:
 
     def fork(self, theirs: socket.socket) -> int:
         """The pid of a new worker, which has this socket."""
-        return self._ask(("fork",), (theirs.fileno(),))
+        return self._request(("fork",), (theirs.fileno(),))
 
     def status(self, pid: int) -> int | None:
-        """How a worker that has ended did so; None if that cannot be known."""
+        """The exit status of a worker that has ended; None if it cannot be known."""
         with contextlib.suppress(ForkServerLost):
-            return self._ask(("wait", pid))
+            return self._request(("wait", pid))
         return None
 
     def close(self) -> None:
@@ -63,21 +63,21 @@ class ForkServer:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(END_SECONDS)
 
-    def _ask(self, question: tuple, fds: tuple[int, ...] = ()) -> Any:
-        if not self._in_step:
-            raise ForkServerLost("the fork server does not answer")
-        self._in_step = False  # until it has answered, whatever comes between
+    def _request(self, request: tuple, fds: tuple[int, ...] = ()) -> Any:
+        if not self._in_sync:
+            raise ForkServerLost("the fork server does not respond")
+        self._in_sync = False  # until it has responded, whatever is raised between
         try:
-            self._channel.send(question, fds, LOOK_SECONDS)
-            answer = self._answer()
+            self._channel.send(request, fds, LOOK_SECONDS)
+            response = self._response()
         except (ChannelClosed, ChannelTimeout):
-            raise ForkServerLost("the fork server died, was stopped, or takes too long to answer") from None
-        self._in_step, self._patience = True, ANSWER_SECONDS
-        return answer
+            raise ForkServerLost("the fork server died, was stopped, or takes too long to respond") from None
+        self._in_sync, self._timeout = True, RESPONSE_SECONDS
+        return response
 
-    def _answer(self) -> Any:
-        """Wait long for one that is at work, and not for one that was stopped."""
-        deadline = time.monotonic() + self._patience
+    def _response(self) -> Any:
+        """Wait long for a server that is working, but not for one that was stopped."""
+        deadline = time.monotonic() + self._timeout
         while True:
             try:
                 return self._channel.receive(LOOK_SECONDS)[0]

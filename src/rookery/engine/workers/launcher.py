@@ -1,8 +1,8 @@
-"""Starting worker processes. No way re-imports the user's script, so `if __name__ == "__main__"` is not needed.
+"""Starts worker processes. No method imports the user's script again, so `if __name__ == "__main__"` is not needed.
 
-spawn       a fresh interpreter per worker; nothing is inherited
-forkserver  one fresh interpreter with the imports done, forked once per worker: quick for many workers
-fork        a copy of this process: quickest to start, but unsafe when this process runs threads
+spawn       a new interpreter per worker; nothing is inherited
+forkserver  one new interpreter with the imports done, forked once per worker: fast for many workers
+fork        a copy of this process: fastest to start, but unsafe when this process runs threads
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from collections.abc import Callable
 from functools import partial
 
 from rookery.engine.workers.channel import Channel, pair
-from rookery.engine.workers.child_process import from_lasting_thread, interpreter
+from rookery.engine.workers.child_process import in_lasting_thread, interpreter
 from rookery.engine.workers.forkserver_client import END_SECONDS, ForkServer, ForkServerLost
 
 
 class Process:
-    """A started worker: its pid, a descriptor that tells of its death, and how to learn how it ended."""
+    """A worker process: its pid, a descriptor that becomes readable when it ends, and its exit status."""
 
     def __init__(self, pid: int, reap: Callable[[], int | None]) -> None:
         self.pid, self._reap = pid, reap
         self.status: int | None = None  # as from os.waitstatus_to_exitcode: negative for a signal
         try:
             self.pidfd = os.pidfd_open(pid)
-        except OSError:  # no descriptors left
+        except OSError:  # no descriptors are free
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             reap()
@@ -48,7 +48,7 @@ class Process:
         return bool(poll.poll(seconds * 1000))
 
     def wait(self) -> int | None:
-        """The exit status of a process that has ended or was killed. None if nobody knows it, and if the process is
+        """The exit status of a process that has ended or was killed. None if it is not known, and if the process is
         stuck in the kernel, where not even SIGKILL ends it."""
         if self.status is None and self.pidfd >= 0 and self.ends_within(END_SECONDS):
             self.status = self._reap()
@@ -65,15 +65,15 @@ class WorkerLauncher:
 
     def __init__(self, method: str) -> None:
         if not (hasattr(os, "pidfd_open") and hasattr(os, "memfd_create")):
-            raise OSError("they need Linux: memfd for memory without a name, pidfd to see a death")
+            raise OSError("they need Linux: memfd for shared memory, pidfd to notice that a process died")
         self.method = method
-        self._servers: list[ForkServer] = []  # the last one is asked for workers
+        self._servers: list[ForkServer] = []  # the last one forks new workers
 
     def start(self) -> tuple[Process, Channel]:
         """A new worker that listens on the channel."""
         try:
             return self._start()
-        except ForkServerLost:  # a new one, with a new channel: the lost one may wake up and still use its own
+        except ForkServerLost:  # try a new one, with a new channel: the lost one may continue and still use its own
             return self._start()
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class WorkerLauncher:
         parent = os.getpid()
 
         def fork() -> int:
-            sys.stdout.flush()  # or the child would print what is still in the buffer a second time
+            sys.stdout.flush()  # else the child would print what is still in the buffer a second time
             pid = os.fork()
             if pid == 0:
                 from rookery.engine.workers.worker import main
@@ -110,7 +110,7 @@ class WorkerLauncher:
                 main(theirs.detach(), parent)
             return pid
 
-        pid = from_lasting_thread(fork)
+        pid = in_lasting_thread(fork)
         return Process(pid, lambda: collect(pid))
 
     def _from_server(self, theirs: socket.socket, _: Channel) -> Process:
@@ -122,7 +122,7 @@ class WorkerLauncher:
             raise ForkServerLost("the fork server died, and its new worker with it") from None
 
     def _server(self) -> ForkServer:
-        """A server that answers. One that does not is left to the workers it has: they would die with it."""
+        """A server that responds. One that does not is kept for the workers it has: they would die with it."""
         for server in [server for server in self._servers if server.dead]:
             self._servers.remove(server)
             server.close()
@@ -132,7 +132,7 @@ class WorkerLauncher:
 
 
 def _status(child: subprocess.Popen) -> int | None:
-    """`child.wait()` is 0 where somebody else has collected the status, or the program ignores SIGCHLD."""
+    """`child.wait()` returns 0 if other code has collected the status, or the program ignores SIGCHLD: then None."""
     try:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     except ChildProcessError:
@@ -147,3 +147,17 @@ def collect(pid: int) -> int | None:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except ChildProcessError:
         return None
+
+
+def describe_exit(status: int | None, for_memory: bool) -> str:
+    """How a process ended, from its exit status; `for_memory` if the kernel has just killed one to free memory."""
+    if status is None:
+        return "died; its exit status is not known"
+    if status >= 0:
+        return f"exited with code {status}" + (" (the env called exit)" if status == 0 else "")
+    name = signal.strsignal(-status) if -status >= signal.SIGRTMIN else signal.Signals(-status).name
+    if -status != signal.SIGKILL:
+        return f"died of signal {-status} ({name})"
+    if for_memory:
+        return f"was killed for memory (signal 9, {name}: the kernel ran out of memory and chose it)"
+    return f"was killed by signal 9 ({name}); if nobody sent it, it was for memory: see the kernel's log"

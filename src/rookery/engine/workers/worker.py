@@ -1,4 +1,4 @@
-"""A worker process: steps its envs when the bell rings, and answers messages in between."""
+"""A worker process: steps its envs when it is woken, and handles requests in between."""
 
 from __future__ import annotations
 
@@ -15,109 +15,108 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from rookery.engine.batch import ASLEEP, BELL, MAIL, ROW, WORKER_WORDS, Batch, BatchSpec
+from rookery.engine.batch import ASLEEP, MESSAGES, ROW, WAKEUP, WORKER_WORDS, Batch, BatchSpec
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.loops import fence, watch
 from rookery.engine.segments import Segment
 from rookery.engine.step_report import REPORT, StepReport
 from rookery.engine.worker_envs import WorkerEnvs
-from rookery.engine.workers.channel import UNANSWERED, Channel, ChannelClosed, dumps
-from rookery.engine.workers.child_process import settle_in
-from rookery.engine.workers.shared_block import map_block
-from rookery.engine.workers.wakeup import Wakeup
+from rookery.engine.workers.channel import NO_REPLY, Channel, ChannelClosed, dumps
+from rookery.engine.workers.child_process import set_up_child
+from rookery.engine.workers.shared_memory import Wakeup, map_block
 
 PARENT_CHECK_MS = 1000
 
 
 def main(fd: int, parent: int) -> None:
-    """Live until told to go, or until the parent is gone. Never returns."""
-    settle_in(parent)
-    logging.getLogger("rookery").setLevel(logging.WARNING)  # else every worker would say what the parent says once
+    """Serve until the engine requests an exit, or until the parent is gone. Never returns."""
+    set_up_child(parent)
+    logging.getLogger("rookery").setLevel(logging.WARNING)  # else every worker would print what the parent prints once
     code, channel = 0, Channel(socket.socket(fileno=fd))
     try:
         Worker(channel, os.getppid()).serve()
     except ChannelClosed:
         pass  # the parent is gone
-    except BaseException:  # noqa: BLE001 - a defect of ours, or an env that reached into this loop: say so and go
+    except BaseException:  # noqa: BLE001 - a defect of rookery, or an env that interfered with this loop: report it and exit
         traceback.print_exc()
         code = 1
     channel.close()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
-    os._exit(code)  # no atexit handlers or threads of the envs may hold the process back
+    os._exit(code)  # no atexit handlers or threads of the envs may keep the process alive
 
 
 class Worker:
-    """One end of the protocol whose other end is `ProcessEngine`."""
+    """One end of the protocol; the other end is `WorkerHandle` in the parent."""
 
     def __init__(self, channel: Channel, parent: int) -> None:
         self._channel, self._parent = channel, parent
-        self._crew: WorkerEnvs | None = None
+        self._envs: WorkerEnvs | None = None
         self._batch: Batch | None = None
         self._running = True
         self._last_pause = 0.0
 
     def serve(self) -> None:
         while self._running and self._batch is None:  # no arrays yet: messages only
-            self._answer()
-        heard = 0
+            self._handle_request()
+        seen = 0
         while self._running:
-            heard = self._listen(heard)
-            while self._mail_read != self._words[self._base + MAIL]:
-                self._mail_read += 1
-                self._answer()
-            self._work()
+            seen = self._wait_for_wakeup(seen)
+            while self._messages_read != self._words[self._base + MESSAGES]:
+                self._messages_read += 1
+                self._handle_request()
+            self._step_segments()
 
     # --- stepping -----------------------------------------------------------------------------------------------
 
-    def _listen(self, heard: int) -> int:
-        """Wait until the bell word changes: watch it for a moment, then sleep until the bell rings."""
-        words, bell = self._words, self._base + BELL
+    def _wait_for_wakeup(self, seen: int) -> int:
+        """Wait until the wakeup word changes: poll it for a moment, then sleep until the wakeup is set."""
+        words, wakeup = self._words, self._base + WAKEUP
         start = time.perf_counter()
-        # Not after a longer pause: whoever keeps us waiting that long needs the core more than we do.
-        if self._last_pause > self._watch_seconds or not watch(words, bell, heard, self._watch_seconds):
+        # Not after a longer pause: the process that this one waits for then needs the core more.
+        if self._last_pause > self._spin_seconds or not watch(words, wakeup, seen, self._spin_seconds):
             words[self._base + ASLEEP] = 1
             fence()
-            while words[bell] == heard:
+            while words[wakeup] == seen:
                 self._poll.poll(PARENT_CHECK_MS)
                 if os.getppid() != self._parent:
                     os._exit(1)
             words[self._base + ASLEEP] = 0
-            self._bell.silence()
+            self._wakeup.clear()
         self._last_pause = time.perf_counter() - start
-        heard = words[bell]
+        seen = words[wakeup]
         fence()
-        return heard
+        return seen
 
-    def _work(self) -> None:
-        """Step every segment that was asked for."""
-        batch, crew = self._batch, self._crew
-        assert batch is not None and crew is not None
-        go, done, give_way = batch.go, batch.done, os.sched_yield
-        for index, stepper in crew.steppers.items():
-            asked = go[index]
-            if asked == done[index]:
+    def _step_segments(self) -> None:
+        """Step every segment that was sent."""
+        batch, envs = self._batch, self._envs
+        assert batch is not None and envs is not None
+        go, done, yield_core = batch.go, batch.done, os.sched_yield
+        for index, stepper in envs.steppers.items():
+            wanted = go[index]
+            if wanted == done[index]:
                 continue
             status, report = stepper.step()
             batch.status[index] = status
             fence()
-            done[index] = asked
+            done[index] = wanted
             fence()
             if batch.parent_words[ASLEEP]:
-                self._parent_bell.ring()
-            give_way()  # at once: on a shared core the parent is waiting for this very moment
+                self._parent_wakeup.set()
+            yield_core()  # at once: on a shared core the parent may be waiting for it
             if status == REPORT:  # after `done`, so that the parent is already reading when it is long
                 self._reply(("report", index, report))
 
-    # --- answering ----------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------
 
-    def _answer(self) -> None:
+    def _handle_request(self) -> None:
         (number, method, packed), fds = self._channel.receive()
         try:
-            args = pickle.loads(packed)  # noqa: S301 - from our own live parent; apart, so that its failure has a number
-            answer = getattr(self, f"_do_{method}", None)
-            value = answer(fds, *args) if answer else getattr(self._crew, method)(*args)
+            args = pickle.loads(packed)  # noqa: S301 - from the live parent; apart, so that a failure has the request's number
+            own = getattr(self, f"_do_{method}", None)
+            value = own(fds, *args) if own else getattr(self._envs, method)(*args)
             message = ("value", number, value)
         except Failed as failed:
             message = ("failed", number, failed.failure)
@@ -126,59 +125,59 @@ class Worker:
         self._reply(message)
 
     def _reply(self, message: tuple) -> None:
-        """Packed apart, so that what cannot be pickled, or read at the other end, is told with its number."""
+        """Pickle the value apart, so that a failure to pickle or to unpickle it is reported with its number."""
         kind, number, value = message
-        if number == UNANSWERED and kind != "report":
+        if number == NO_REPLY and kind != "report":
             return
         try:
             packed = dumps(value)
         except Exception as error:  # noqa: BLE001 - pickling runs the objects' own code
-            row, what = _culprit(value) if kind == "report" else (-1, "the answer")
+            row, what = _unpicklable(value) if kind == "report" else (-1, "the result")
             problem = TypeError(f"{what} cannot be sent to another process: {error}")
             kind = "report" if kind == "report" else "failed"
             packed = dumps(Failure(row, "step" if kind == "report" else "call", problem))
         self._channel.send((kind, number, packed))
 
-    def _do_hire(
-        self, _: list[int], source: Any, strict: bool, isolate: bool | None, cores: Sequence[int], watch_seconds: float
+    def _do_start(
+        self, _: list[int], source: Any, strict: bool, isolate: bool | None, cores: Sequence[int], spin_seconds: float
     ) -> int:
         _one_torch_thread()
-        self._do_settle([], cores, watch_seconds)
-        self._crew = WorkerEnvs(source, strict, isolate)
+        self._do_set_affinity([], cores, spin_seconds)
+        self._envs = WorkerEnvs(source, strict, isolate)
         return os.getpid()
 
-    def _do_settle(self, _: list[int], cores: Sequence[int], watch_seconds: float) -> None:
-        """Where to run, and how long to look for the next task before sleeping."""
+    def _do_set_affinity(self, _: list[int], cores: Sequence[int], spin_seconds: float) -> None:
+        """Which cores to run on, and how long to poll for the next step before sleeping."""
         if cores:
             os.sched_setaffinity(0, cores)
-        self._watch_seconds = watch_seconds
+        self._spin_seconds = spin_seconds
 
     def _do_attach(self, fds: list[int], sent: int, spec: BatchSpec, number: int, segments: Sequence[Segment]) -> None:
-        assert self._crew is not None
-        if len(fds) < sent:  # the kernel drops those that are beyond the limit, without a word
+        assert self._envs is not None
+        if len(fds) < sent:  # the kernel silently drops those beyond the limit
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        block, *bells = fds
+        block, *wakeup_fds = fds
         buffer = map_block(block, spec.fields()[1])
         os.close(block)
-        if bells:
-            half = len(bells) // 2
-            self._bell, self._parent_bell = Wakeup(bells[:half]), Wakeup(bells[half:])
+        if wakeup_fds:
+            half = len(wakeup_fds) // 2
+            self._wakeup, self._parent_wakeup = Wakeup(wakeup_fds[:half]), Wakeup(wakeup_fds[half:])
             self._poll = select.poll()
-            self._poll.register(self._bell, select.POLLIN)
+            self._poll.register(self._wakeup, select.POLLIN)
         batch, base = Batch(spec, buffer), number * WORKER_WORDS
-        self._crew.attach(batch, base + ROW, segments)
+        self._envs.attach(batch, base + ROW, segments)
         self._batch, self._words, self._base = batch, batch.worker_words, base
-        self._mail_read = self._words[self._base + MAIL]
+        self._messages_read = self._words[self._base + MESSAGES]
 
-    def _do_rest(self, _: list[int]) -> None:
-        """Nothing; the answer says that what came before is done."""
+    def _do_ping(self, _: list[int]) -> None:
+        """Nothing; the response says that all earlier requests are done."""
 
-    def _do_leave(self, _: list[int]) -> list[Failure]:
+    def _do_exit(self, _: list[int]) -> list[Failure]:
         self._running = False
-        return self._crew.close() if self._crew else []
+        return self._envs.close() if self._envs else []
 
 
-def _culprit(report: StepReport) -> tuple[int, str]:
+def _unpicklable(report: StepReport) -> tuple[int, str]:
     """Which env's info cannot be pickled, and which key of it."""
     for row, info in [*report.infos, *report.final_infos]:
         for key, value in info.items():

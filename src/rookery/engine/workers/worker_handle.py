@@ -1,4 +1,4 @@
-"""The parent's handle on one worker process: asking, posting, and letting go."""
+"""The parent's handle on one worker process: requests, responses, and the end of the worker."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ from typing import Any
 
 import cloudpickle
 
-from rookery.engine.batch import ASLEEP, BELL, MAIL, ROW, WORKER_WORDS, Batch
+from rookery.engine.batch import ASLEEP, MESSAGES, ROW, WAKEUP, WORKER_WORDS, Batch
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.loops import fence
 from rookery.engine.step_report import StepReport
-from rookery.engine.workers.channel import UNANSWERED, ChannelClosed, ChannelTimeout
-from rookery.engine.workers.held_interrupts import Undisturbed
+from rookery.engine.workers.channel import NO_REPLY, ChannelClosed, ChannelTimeout, DeferInterrupt
 from rookery.engine.workers.launcher import WorkerLauncher
-from rookery.engine.workers.shared_block import new_block
-from rookery.engine.workers.wakeup import Wakeup
+from rookery.engine.workers.shared_memory import Wakeup, new_block
 
-OVERSLEPT_SECONDS = 1.0  # who wakes up so late was stopped, as by Ctrl-Z, and the workers with it
+OVERSLEPT_SECONDS = 1.0  # a process that wakes up this late was stopped, as by Ctrl-Z, and its workers with it
 
 
 class WorkerHandle:
@@ -29,87 +27,83 @@ class WorkerHandle:
 
     def __init__(self, number: int, launcher: WorkerLauncher) -> None:
         self.number = number
-        self.bell = Wakeup()
+        self.wakeup = Wakeup()
         try:
             self.process, self.channel = launcher.start()
         except BaseException:
-            self.bell.close()
+            self.wakeup.close()
             raise
         self.batch: Batch | None = None
-        self._asked = 0
-        self._due: set[int] = set()  # questions on their way whose answers were not taken
+        self._last_request = 0
+        self._pending: set[int] = set()  # requests sent whose responses were not taken yet
         self._values: dict[int, tuple[str, bytes]] = {}
         self._reports: dict[int, bytes] = {}
 
-    def attached(self, batch: Batch) -> None:
-        """From now on the worker looks at these words rather than at its channel."""
+    def attach(self, batch: Batch) -> None:
+        """From now on the worker waits for its wakeup word in this batch rather than for its channel."""
         self.batch, self.words, self._base = batch, batch.worker_words, self.number * WORKER_WORDS
-        self.bell_word, self.asleep_word = self._base + BELL, self._base + ASLEEP
-
-    def ring(self) -> None:
-        """Have the worker look at its words."""
-        ring([self])
+        self.wakeup_word, self.asleep_word = self._base + WAKEUP, self._base + ASLEEP
 
     def request(self, method: str, args: tuple, fds: tuple[int, ...] = (), timeout: float | None = None) -> int:
-        """Send a question; `response` with the number returned here gives the answer."""
-        self._asked += 1
-        self._mail(self._asked, method, args, fds, timeout)
-        return self._asked
+        """Call a method in the worker; `response` with the number returned here gives its result."""
+        self._last_request += 1
+        self._post(self._last_request, method, args, fds, timeout)
+        return self._last_request
 
-    def tell(self, method: str, args: tuple, timeout: float | None = None) -> None:
-        """A message that needs no answer, and whose loss with the worker does not matter. A worker that does not take
-        it in time is lost."""
+    def notify(self, method: str, args: tuple, timeout: float | None = None) -> None:
+        """Call a method in the worker without a response. If the worker dies, the call is lost. A worker that does not
+        read it in time is lost."""
         with contextlib.suppress(ChannelClosed, ChannelTimeout):
-            self._mail(UNANSWERED, method, args, (), timeout)
+            self._post(NO_REPLY, method, args, (), timeout)
 
-    def _mail(self, number: int, method: str, args: tuple, fds: tuple = (), timeout: float | None = None) -> None:
+    def _post(self, number: int, method: str, args: tuple, fds: tuple = (), timeout: float | None = None) -> None:
         packed = cloudpickle.dumps(args)  # by value for what lives in a script or notebook: workers do not import it
-        with Undisturbed():
-            if number != UNANSWERED:
-                self._due.add(number)
+        with DeferInterrupt():
+            if number != NO_REPLY:
+                self._pending.add(number)
             try:
                 if self.batch is not None:
-                    self.words[self._base + MAIL] += 1
-                    self.ring()  # first, so that the worker is reading when the message is long
+                    self.words[self._base + MESSAGES] += 1
+                    wake_workers([self])  # first, so that the worker is reading when the message is long
                 self.channel.send((number, method, packed), fds, timeout)
-            except BaseException:  # from a signal's handler: the worker would wait for this message for ever
+            except BaseException:  # from a signal handler: the worker would wait for this message for ever
                 self.channel.break_off()
                 raise
 
-    def response(self, number: int, patience: float | None = None, deadline: float | None = None) -> Any:
-        """The answer to a question. ChannelTimeout is raised when the worker has spent `patience` seconds on one env,
-        or at the `deadline`."""
+    def response(self, number: int, timeout: float | None = None, deadline: float | None = None) -> Any:
+        """The result of a request. ChannelTimeout is raised when the worker has spent `timeout` seconds on one env, or
+        at the `deadline`."""
         while number not in self._values:
-            self._receive(patience, deadline)
-        self._due.discard(number)  # first: of an answer that is gone and due, `catch_up` would wait for ever
+            self._receive(timeout, deadline)
+        self._pending.discard(number)  # first: `drain` would wait for ever for a response that was taken
         kind, packed = self._values.pop(number)
         value = _load(packed, -1)
         if kind == "failed" or isinstance(value, Failure):
             raise Failed(value)
         return value
 
-    def catch_up(self, patience: float | None) -> None:
-        """Read the answers that Ctrl-C kept us from reading: a worker whose answer is long waits for that."""
-        while not self._due <= self._values.keys():
-            self._receive(patience, None)
-        for number in self._due:
+    def drain(self, timeout: float | None) -> None:
+        """Read the responses that Ctrl-C kept from being read: a worker with a long response waits for that."""
+        while not self._pending <= self._values.keys():
+            self._receive(timeout, None)
+        for number in self._pending:
             del self._values[number]
-        self._due.clear()
+        self._pending.clear()
 
-    def report(self, index: int, row: int, patience: float | None = None) -> StepReport:
-        """The report of a segment that has one; `row` is blamed if it cannot be read."""
+    def read_report(self, index: int, row: int, timeout: float | None = None) -> StepReport:
+        """The report of a segment that has one; a failure to read it is attributed to `row`."""
         while index not in self._reports:
-            self._receive(patience, None)
+            self._receive(timeout, None)
         report = _load(self._reports.pop(index), row)
         return StepReport(failures=[report]) if isinstance(report, Failure) else report
 
-    def _receive(self, patience: float | None, deadline: float | None) -> None:
-        """Take one message in. A worker that has moved on to another env is given new patience, and so is one that
-        could not while all of us were stopped."""
+    def _receive(self, timeout: float | None, deadline: float | None) -> None:
+        """Read one message. The timeout starts again when the worker has moved on to another env, and after all
+        processes were stopped."""
         row = self.current_row()
         while True:
             start = time.monotonic()
-            left = patience if deadline is None else max(0.0, deadline - start)
+            left = timeout if deadline is None else max(0.0, deadline - start)
             try:
                 self.channel.gather(left)
                 break
@@ -118,7 +112,7 @@ class WorkerHandle:
                 if deadline is not None or (row == self.current_row() and not overslept):
                     raise
                 row = self.current_row()
-        with Undisturbed():  # between what was taken out of the channel and its place
+        with DeferInterrupt():  # else a message could be lost between the channel and its dict
             (kind, number, packed), _ = self.channel.receive()
             if kind == "report":
                 self._reports[number] = packed
@@ -132,102 +126,102 @@ class WorkerHandle:
     def discard(self) -> None:
         """Free what this process holds for a worker that has ended."""
         self.channel.close()
-        self.bell.close()
+        self.wakeup.close()
         self.process.close()
         self.batch = None
 
     @property
     def discarded(self) -> bool:
-        """Whether that is done."""
-        return not self.bell.fds
+        """Whether `discard` was called."""
+        return not self.wakeup.fds
 
 
-def ring(hands: Sequence[WorkerHandle]) -> None:
-    """Have workers look at their words: 0.4 us for those that are watching, a system call for each that sleeps."""
-    for hand in hands:
-        hand.words[hand.bell_word] += 1
+def wake_workers(handles: Sequence[WorkerHandle]) -> None:
+    """Have workers look for segments and messages: 0.4 us for those that poll, a system call for each that sleeps."""
+    for handle in handles:
+        handle.words[handle.wakeup_word] += 1
     fence()
-    for hand in hands:
-        if hand.words[hand.asleep_word]:
-            hand.bell.ring()
+    for handle in handles:
+        if handle.words[handle.asleep_word]:
+            handle.wakeup.set()
 
 
-def dismiss(hands: Sequence[WorkerHandle], timeout: float) -> list[Failure]:
+def stop_workers(handles: Sequence[WorkerHandle], timeout: float) -> list[Failure]:
     """Close the envs of these workers and end them, within `timeout` seconds whatever they are doing."""
     deadline = time.monotonic() + timeout
-    hands = [hand for hand in hands if not hand.discarded]  # such as one that could not be replaced
+    handles = [handle for handle in handles if not handle.discarded]  # such as one that could not be replaced
     try:
-        return _ask_to_leave(hands, deadline)
-    except BaseException:  # Ctrl-C: at once, then
+        return _request_exit(handles, deadline)
+    except BaseException:  # Ctrl-C: kill them at once
         deadline = 0.0
         raise
     finally:
-        for hand in hands:
-            if not hand.process.ends_within(max(0.0, deadline - time.monotonic())):
-                hand.process.kill()
-        for hand in hands:
-            hand.process.wait()
-            hand.discard()
+        for handle in handles:
+            if not handle.process.ends_within(max(0.0, deadline - time.monotonic())):
+                handle.process.kill()
+        for handle in handles:
+            handle.process.wait()
+            handle.discard()
 
 
-def kill_silent(hands: Sequence[WorkerHandle], timeout: float) -> None:
-    """Kill those that do not come to an end of what they are doing within `timeout` seconds."""
-    silent = {hand.number: hand for hand in hands}
-    for number, _ in _answers(hands, "rest", time.monotonic() + timeout):
-        del silent[number]
-    for hand in silent.values():
-        hand.process.kill()
+def kill_unresponsive(handles: Sequence[WorkerHandle], timeout: float) -> None:
+    """Kill the workers that do not respond within `timeout` seconds."""
+    unresponsive = {handle.number: handle for handle in handles}
+    for number, _ in _responses(handles, "ping", time.monotonic() + timeout):
+        del unresponsive[number]
+    for handle in unresponsive.values():
+        handle.process.kill()
 
 
-def _ask_to_leave(hands: Sequence[WorkerHandle], deadline: float) -> list[Failure]:
-    return [failure for _, failures in _answers(hands, "leave", deadline) for failure in failures]
+def _request_exit(handles: Sequence[WorkerHandle], deadline: float) -> list[Failure]:
+    return [failure for _, failures in _responses(handles, "exit", deadline) for failure in failures]
 
 
-def _answers(hands: Sequence[WorkerHandle], method: str, deadline: float) -> Iterator[tuple[int, Any]]:
-    """Who answers a question until then, and what."""
-    asked = []
-    for hand in hands:
+def _responses(handles: Sequence[WorkerHandle], method: str, deadline: float) -> Iterator[tuple[int, Any]]:
+    """The workers that respond before the deadline, with their results."""
+    requests = []
+    for handle in handles:
         with contextlib.suppress(ChannelClosed, ChannelTimeout):
-            asked.append((hand, hand.request(method, (), timeout=0.5)))
-    for hand, number in asked:
+            requests.append((handle, handle.request(method, (), timeout=0.5)))
+    for handle, number in requests:
         with contextlib.suppress(ChannelClosed, ChannelTimeout, Failed):
-            yield hand.number, hand.response(number, deadline=deadline)
+            yield handle.number, handle.response(number, deadline=deadline)
 
 
 def _load(packed: bytes, row: int) -> Any:
     """What a worker sent, or a Failure if it cannot be read here."""
     try:
-        return pickle.loads(packed)  # noqa: S301 - from our own live worker
+        return pickle.loads(packed)  # noqa: S301 - from a live worker of this process
     except Exception as error:  # noqa: BLE001 - an object's own __setstate__ or constructor may raise anything
         problem = TypeError(f"what the env returned cannot be read in this process: {type(error).__name__}: {error}")
         return Failure(row, "step", problem)
 
 
-class Resources:
-    """All that a process engine holds of the system, in one place, so that one call lets it go."""
+class ProcessResources:
+    """All resources of the system that a process engine holds, so that one call releases them."""
 
     def __init__(self, launcher: WorkerLauncher) -> None:
-        self.launcher, self.bell, self.block = launcher, Wakeup(), -1
-        self.hands: list[WorkerHandle] = []
+        self.launcher, self.wakeup, self.block = launcher, Wakeup(), -1
+        self.handles: list[WorkerHandle] = []
         self._owner = os.getpid()
 
     def new_block(self, size: int) -> int:
-        """A shared block in the place of the one there was."""
+        """A shared block that replaces the one there was."""
         self._release_block()
         self.block = new_block(size)
         return self.block
 
     def close(self, timeout: float) -> list[Failure]:
-        """End all workers. Quiet when repeated or at interpreter exit; does nothing in a forked child, to whom none of
-        this belongs."""
-        if os.getpid() != self._owner or not self.bell.fds:
+        """End all workers. It may be called again, and at interpreter exit; it does nothing in a forked child, which
+        does not own them."""
+        if os.getpid() != self._owner or not self.wakeup.fds:
             return []
-        leaving, self.hands[:] = list(self.hands), []
+        handles, self.handles[:] = list(self.handles), []
         try:
-            return dismiss(leaving, timeout)
+            return stop_workers(handles, timeout)
         finally:
             self.launcher.close()
-            self.bell.close()
+            self.wakeup.close()
             self._release_block()
 
     def _release_block(self) -> None:
