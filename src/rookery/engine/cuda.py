@@ -1,8 +1,9 @@
-"""The CUDA backend: a kernel world's envs on a GPU, one thread an env. Nothing leaves the device."""
+"""The CUDA backend: a kernel world's envs on a GPU, one thread per env. Steps copy nothing from or to the GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,25 +15,30 @@ from rookery.engine import seeding
 from rookery.engine.env_factory import EnvFactory, kernel_of
 from rookery.engine.kernel import MODES
 from rookery.engine.kernel_envs import encode_many, env_numbers
-from rookery.engine.settings import Settings
+from rookery.engine.machine import process_usage
+from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
 from rookery.kernel.cuda_runtime import DeviceArrays, KernelLauncher, find_device
 from rookery.kernel.env_arrays import EnvArrays
+from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.runner import describe_fault, seed_key
 from rookery.kernel.tables import check_same
 
+WRITTEN_BACK = ("states", "params", "observations", "infos")  # by `call`: what a method of an env may change
+NOT_IN_PARTS = "backend='cuda' steps all envs at once, and has no groups: use step(actions)"
 SAVED = ("states", "params", "infos", "observations", "rewards", "terminated", "truncated", "masks")
 
 
 class CudaEngine(VectorEnv):
-    """As `KernelEngine`, with torch tensors on a GPU going in and coming out.
+    """The methods of `Engine`, with actions and results as torch tensors on a GPU.
 
-    - `step(actions)` reads the caller's tensor where it lies and runs on the caller's stream. What it returns are views
-      that the next step overwrites (`copy=True` returns copies).
-    - It can be captured in a CUDA graph. While capturing nothing can be raised: call `check()` now and then; outside a
-      graph every step is checked, at the price of waiting for it (`bad_values="allow"` leaves the check out).
+    - `step(actions)` reads the caller's tensor without a copy and runs on the caller's stream. It returns views that
+      the next step overwrites (`copy=True` returns copies).
+    - It can be captured in a CUDA graph. While capturing, no error can be raised: call `check()` now and then. Outside
+      a graph every step is checked, which waits for the GPU (`bad_values="allow"` omits the check).
     - In SAME_STEP mode `infos["final_obs"]` holds the last observation of each row whose episode ended in this step,
       and is undefined in the others. `last_returns` and `last_lengths` are those of each row's last finished episode.
+    - What would need the CPU in every step raises a UsageError: `finished_episodes`, `reset_with`, `send`, `recv`.
     """
 
     backend = "cuda"
@@ -42,26 +48,30 @@ class CudaEngine(VectorEnv):
         if kernel is None:
             raise OptionError(f"backend='cuda' needs a kernel world, and {source.name} is not one")
         if settings.groups > 1 or settings.batch_size is not None:
-            raise OptionError("backend='cuda' steps all envs at once: leave out groups and batch_size")
+            raise OptionError("backend='cuda' steps all envs at once: omit groups and batch_size")
         if "restart" in (settings.bad_values, settings.on_failure):
             raise OptionError(
                 "backend='cuda' cannot restart envs: use bad_values='raise' or 'allow', on_failure='raise'"
             )
         self.world, self.settings, self.source = kernel.world, settings, source
-        self.agents, self.num_worlds = kernel.world.num_agents, settings.num_envs
-        self.num_envs = self.num_worlds * self.agents
-        self.device = find_device(device)
+        self.agents, self.device = kernel.world.num_agents, find_device(device)
         self.single_observation_space, self.single_action_space = (
             kernel.world.observation_space,
             kernel.world.action_space,
         )
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.metadata = {**kernel.world.metadata, "autoreset_mode": settings.autoreset_mode}
         self.render_mode, self.spec = kernel.render_mode, kernel.spec
         self._mode, self._strict = MODES[settings.autoreset_mode], settings.bad_values != "allow"
         self._root_seed = seeding.fresh_entropy()
-        self.arena = DeviceArrays(self.world, self.num_worlds, self.device)
+        self._steps = 0
+        self._allocate(settings.num_envs)
+
+    def _allocate(self, num_worlds: int) -> None:
+        """New arrays for this number of envs."""
+        self.num_worlds, self.num_envs = num_worlds, num_worlds * self.agents
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.arena = DeviceArrays(self.world, num_worlds, self.device)
         self._launcher = KernelLauncher(self.arena)
         self._actions = self.arena.tensors["actions"]
         self._action_dtype = self.arena.tensors["actions"].dtype
@@ -90,6 +100,7 @@ class CudaEngine(VectorEnv):
         """Step all envs once."""
         self._actions = self._checked(actions)
         self._launcher.step(self._actions, self._mode, self._strict)
+        self._steps += self.num_worlds
         if self._strict and not self._capturing():
             self.check()
         tensors = self.arena.tensors
@@ -104,16 +115,60 @@ class CudaEngine(VectorEnv):
         if not self._launcher.trouble.item():
             return
         self._launcher.trouble.zero_()
-        host = EnvArrays(self.world, self.num_worlds)
+        host = self._on_host(("faults", "rewards", "observations", "states"))
         host.arrays["actions"][...] = self._actions.cpu().numpy()
-        for name in ("faults", "rewards", "observations", "states"):
-            host.arrays[name][...] = self.arena.host(name).reshape(host.arrays[name].shape)
         self.arena.tensors["faults"].zero_()
         for env in np.flatnonzero(host.faults).tolist():
             error = describe_fault(host, env)
             if isinstance(error, (BadValue, SpaceError)):
                 error.args = (f"env {env}, step {host.states['steps'][env]} of its episode: {error}",)
             raise error
+
+    def render(self) -> tuple[Any, ...]:
+        """Each env's rendering."""
+        return self.call("render")
+
+    def call(self, name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Each env's attribute `name` or, if it is callable, what it returns: of a copy of the env on the CPU, whose
+        state and parameters are then written to the GPU."""
+        return self.call_some(range(self.num_envs), name, *args, **kwargs)
+
+    def call_some(self, rows: Sequence[int], name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """`call` for some envs only."""
+        host = self._on_host(WRITTEN_BACK)
+        before = {column: host.arrays[column].tobytes() for column in WRITTEN_BACK}
+        results = []
+        for row in rows:
+            if not 0 <= row < self.num_envs:
+                raise OptionError(f"there is no env {row}: there are {self.num_envs}")
+            env = KernelEnv.over(host.view(row // self.agents), self.render_mode, plain=True)
+            found = env.get_wrapper_attr(name)
+            results.append(found(*args, **kwargs) if callable(found) else found)
+        for column in WRITTEN_BACK:
+            if host.arrays[column].tobytes() != before[column]:
+                self.arena.put(column, host.arrays[column])
+        return tuple(results)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Each env's attribute `name`."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set a parameter of each env: a list or tuple gives one value per row, anything else goes to all."""
+        if not isinstance(values, (list, tuple)):
+            return self.set_parameters(**{name: values})
+        if len(values) != self.num_envs:
+            raise OptionError(f"set_attr({name!r}) needs one value for each of {self.num_envs} envs, got {len(values)}")
+        return self.set_some(range(self.num_envs), name, values)
+
+    def set_some(self, rows: Sequence[int], name: str, values: Sequence[Any]) -> None:
+        """`set_attr` for some envs only."""
+        value_of = {row // self.agents: value for row, value in zip(rows, values, strict=True)}
+        self.set_parameters(envs=list(value_of), **{name: list(value_of.values())})
+
+    def is_wrapped(self, wrapper: type, rows: Sequence[int] | None = None) -> tuple[bool, ...]:
+        """False for each env: kernel worlds have no wrappers."""
+        return (False,) * (self.num_envs if rows is None else len(rows))
 
     # --- beyond it ----------------------------------------------------------------------------------------------
 
@@ -147,10 +202,70 @@ class CudaEngine(VectorEnv):
             records[name][envs if len(records) > 1 else 0] = value
         self.arena.put("params", records)
 
+    @property
+    def workers(self) -> int:
+        return 1
+
+    @property
+    def restarts(self) -> int:
+        """0: this backend restarts no envs."""
+        return 0
+
+    def stats(self) -> list[dict[str, Any]]:
+        """As in other backends, for this process; steps that a CUDA graph replays are not counted."""
+        usage = process_usage(os.getpid())
+        return [{**usage, "worker": 0, "envs": self.num_envs, "steps": self._steps}]
+
+    def resize(self, num_envs: int) -> None:
+        """Change the number of envs (worlds, with several agents). Envs that stay keep their state; new ones must be
+        reset before they are stepped. A CUDA graph that was captured before must be captured again."""
+        num_envs = plain_int(num_envs)
+        positive_int("num_envs", num_envs)
+        if num_envs == self.num_worlds:
+            return
+        old, kept = self.arena, min(self.num_worlds, num_envs)
+        self._allocate(num_envs)
+        if old.per_env or len(old.tensors["params"]) > 1:
+            self.arena.spread_params()
+            self._launcher.refresh()
+        for name in (*SAVED, "final_infos", "finals", "final_masks", "last_returns", "last_lengths"):
+            mine, before = self.arena.host(name), old.host(name)
+            rows = kept if len(before) in (1, old.num_envs) else kept * self.agents
+            mine[:rows] = before[:rows]
+            self.arena.put(name, mine)
+
+    def finished_episodes(self) -> np.ndarray:
+        """Not on this backend: see the message."""
+        raise UsageError(
+            "backend='cuda' lists no finished episodes, as it would wait for the GPU in every step: read "
+            "last_returns and last_lengths of the rows that are terminated or truncated"
+        )
+
+    def reset_with(self, options: Mapping[int, dict[str, Any]]) -> None:
+        """Not on this backend: see the message."""
+        raise UsageError(
+            "backend='cuda' cannot take options for later resets, as envs reset themselves on the GPU: use "
+            "set_parameters(envs, ...), or reset(options=...)"
+        )
+
+    @property
+    def groups(self) -> tuple[Any, ...]:
+        """Not on this backend: see the message."""
+        raise UsageError(NOT_IN_PARTS)
+
+    def send(self, actions: Any, env_ids: Sequence[int] | np.ndarray | None = None) -> None:
+        """Not on this backend: see the message."""
+        raise UsageError(NOT_IN_PARTS)
+
+    def recv(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Not on this backend: see the message."""
+        raise UsageError(NOT_IN_PARTS)
+
     def state_dict(self, portable: bool = True) -> dict[str, Any]:
         """Everything needed to continue exactly from here; always NumPy arrays and plain values."""
         return {
             "format": 1,
+            "portable": True,
             "num_envs": self.num_envs,
             "autoreset_mode": self.settings.autoreset_mode.name,
             "root_seed": self._root_seed,
@@ -177,7 +292,7 @@ class CudaEngine(VectorEnv):
     # --- helpers ------------------------------------------------------------------------------------------------
 
     def _seed(self, wanted: np.ndarray, seeds: Sequence[int | None]) -> None:
-        """Those with a seed start a new life; so do those that have had none."""
+        """Set new state in the envs with a seed, and in those that never had one."""
         states = self.arena.host("states")
         fresh = (states["seed"] == 0) & (states["episode"] == 0) & wanted
         given = np.array([seed is not None for seed in seeds]) & wanted
@@ -210,9 +325,9 @@ class CudaEngine(VectorEnv):
 
     def _infos(self) -> dict[str, Any]:
         tensors, infos = self.arena.tensors, dict[str, Any]()
-        spoke = tensors["spoke"].repeat_interleave(self.agents) if self.agents > 1 else tensors["spoke"]
+        info_mask = tensors["spoke"].repeat_interleave(self.agents) if self.agents > 1 else tensors["spoke"]
         for name in self.world.info:
-            infos[name], infos[f"_{name}"] = self.arena.field("infos", name), spoke
+            infos[name], infos[f"_{name}"] = self.arena.field("infos", name), info_mask
         if self.world.action_mask is not None:
             infos["action_mask"] = tensors["masks"]
         if self.settings.autoreset_mode is AutoresetMode.SAME_STEP:
@@ -227,13 +342,20 @@ class CudaEngine(VectorEnv):
         return self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
     def _whole_worlds(self, mask: Any) -> np.ndarray:
-        rows = np.asarray(mask.cpu() if isinstance(mask, torch.Tensor) else mask)
-        if rows.dtype != np.bool_ or rows.shape != (self.num_envs,):
-            raise OptionError(f"options['reset_mask'] should be a bool array of shape ({self.num_envs},)")
-        rows = rows.reshape(self.num_worlds, self.agents)
+        rows = np.zeros((self.num_worlds, self.agents), np.bool_)
+        rows.flat[masked_rows(mask.cpu() if isinstance(mask, torch.Tensor) else mask, self.num_envs)] = True
         if (rows.any(axis=1) != rows.all(axis=1)).any():
-            raise OptionError("options['reset_mask'] should hold whole worlds: all rows of a world, or none of them")
+            raise OptionError("options['reset_mask'] should select all rows of a world, or none of them")
         return rows[:, 0].copy()
+
+    def _on_host(self, columns: Sequence[str]) -> EnvArrays:
+        """A copy of these columns on the CPU."""
+        host = EnvArrays(self.world, self.num_worlds)
+        if len(self.arena.tensors["params"]) > 1:
+            host.spread_params()
+        for name in columns:
+            host.arrays[name][...] = self.arena.host(name).reshape(host.arrays[name].shape)
+        return host
 
 
 def _copied(infos: dict[str, Any]) -> dict[str, Any]:

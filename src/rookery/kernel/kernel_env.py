@@ -51,10 +51,12 @@ class KernelEnv(gym.Env):
         self._settle(EnvArrays(world, 1), render_mode, plain)
 
     @classmethod
-    def over(cls, arena: EnvArrays, render_mode: str | None, like: Runner) -> KernelEnv:
-        """An env whose state is that of an arena of one, run as another arena of this world is."""
+    def over(
+        cls, arena: EnvArrays, render_mode: str | None, like: Runner | None = None, plain: bool = False
+    ) -> KernelEnv:
+        """An env whose state is that of an arena of one, run as another arena of this world is, or as plain Python."""
         env = cls.__new__(cls)
-        env._settle(arena, render_mode, plain=False, like=like)
+        env._settle(arena, render_mode, plain, like)
         return env
 
     def _settle(self, arena: EnvArrays, render_mode: str | None, plain: bool, like: Runner | None = None) -> None:
