@@ -20,7 +20,7 @@ from gymnasium.vector.utils import batch_space
 from rookery.engine import seeding
 from rookery.engine.batch import ALL, STEPS, WORKER_WORDS, Batch, BatchSpec, check_count, check_memory
 from rookery.engine.env_factory import EnvFactory
-from rookery.engine.env_state.save_load import load_columns, load_options, save_columns, save_options
+from rookery.engine.env_state.snapshot import load_columns, load_options, save_columns, save_options
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.groups import Group
 from rookery.engine.infos import SlotTable, add_final_observations, merge_report, positions_of

@@ -16,8 +16,8 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from rookery.engine.env_state.values import copied_state, python_random_in, python_random_out
-from rookery.engine.env_state.wrapper_chain import wrapper_chain
+from rookery.engine.env_state.snapshot import wrapper_chain
+from rookery.engine.env_state.value_tree import copied_state, python_random_in, python_random_out
 
 _PYTHON = random._inst  # type: ignore[attr-defined]  # the generators behind the module-level functions
 _NUMPY: Any = np.random.mtrand._rand

@@ -12,8 +12,8 @@ import gymnasium as gym
 from rookery.engine import seeding
 from rookery.engine.batch import Batch
 from rookery.engine.env_factory import EnvFactory
-from rookery.engine.env_state import save_load
-from rookery.engine.env_state.wrapper_chain import wrapper_chain
+from rookery.engine.env_state import snapshot
+from rookery.engine.env_state.snapshot import wrapper_chain
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.global_random import GlobalRandom, uses_global_random
 from rookery.engine.layout import leaves
@@ -170,28 +170,28 @@ class WorkerEnvs:
         return {row: any(isinstance(layer, wrapper) for layer in wrapper_chain(self.envs[row])) for row in rows}
 
     def save(self, rows: Sequence[int], portable: bool = False) -> dict[int, dict[str, Any]]:
-        def snapshot(row: int) -> dict[str, Any]:
+        def save_env(row: int) -> dict[str, Any]:
             stepper, i = self._find(row)
             own_random = None if self._own_random is None else self._own_random[row].state()
             return {
-                "env": save_load.save(self._env(row), portable),
+                "env": snapshot.save(self._env(row), portable),
                 "books": stepper.episode_stats(i),
                 "global_random": own_random,
             }
 
-        return self._each(rows, "get_state", snapshot)
+        return self._each(rows, "get_state", save_env)
 
     def load(self, rows: Sequence[int], states: Sequence[dict[str, Any]]) -> dict[int, Any]:
         state_of = dict(zip(rows, states, strict=True))
 
-        def restore(row: int) -> None:
+        def load_env(row: int) -> None:
             stepper, i = self._find(row)
             saved = state_of[row]
-            self.envs[row] = save_load.load(self.envs[row], saved["env"])
+            self.envs[row] = snapshot.load(self.envs[row], saved["env"])
             stepper.replace(i, self.envs[row])
             stepper.load_episode_stats(i, saved["books"])
 
-        answers = self._each(rows, "set_state", restore)
+        answers = self._each(rows, "set_state", load_env)
         for (
             row,
             saved,

@@ -16,7 +16,7 @@ import gymnasium as gym
 from rookery import printing
 from rookery.engine.action_masks import legal
 from rookery.engine.env_factory import EnvFactory
-from rookery.engine.env_state import save_load
+from rookery.engine.env_state import snapshot
 from rookery.engine.global_random import PreserveRandomState, uses_global_random
 from rookery.engine.layout import leaves
 from rookery.errors import SpaceError, StateError
@@ -146,14 +146,14 @@ class Checkup:
         """Save in mid-episode, go on, and see whether the restored env goes the same way."""
         try:
             last = env.reset(seed=self._seed)
-            saved = save_load.save(env)
+            saved = snapshot.save(env)
         except StateError as error:
             self._report.advice.append(f"its state cannot be saved, so a run on it cannot be resumed exactly: {error}")
             return
         if self._single or any(self._random):
             return  # nowhere to restore it, or the generators would have to be saved too
         on = _onward(env, self._actions[:STATE_STEPS], last)
-        restored = save_load.load(self._build(), saved)
+        restored = snapshot.load(self._build(), saved)
         if not same(on, _onward(restored, self._actions[:STATE_STEPS], last)):
             self._note(
                 "state", "an env restored from its saved state goes another way: something is missing in the state"

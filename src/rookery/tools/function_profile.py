@@ -16,7 +16,7 @@ import gymnasium as gym
 
 from rookery.engine.action_masks import has_masks, legal
 from rookery.engine.env_factory import EnvFactory
-from rookery.engine.env_state.wrapper_chain import wrapper_chain
+from rookery.engine.env_state.snapshot import wrapper_chain
 
 MOST_SECONDS = 2.0  # for each of the two passes, when the number of steps is left open
 OPEN_STEPS = 2000

@@ -1,106 +1,178 @@
-"""A Gymnasium env as a tree of arrays and plain values, without its help and without a pickle.
+"""The state of one env, saved and loaded.
 
-Every attribute of the bare env and of each wrapper is taken, and the objects they refer to, as long as all of it can be
-written down exactly. Restoring needs a fresh env of the same kind that was reset: it keeps its own objects, spaces and
-functions, and gets their contents. State outside of the env's own objects (class attributes, globals, C libraries) is
-not seen.
+In live memory it is what the env's own `get_state` returns, or a pickle of the env. For a file it is a snapshot: every
+attribute of the bare env and of each wrapper, and the objects they refer to, as a tree of arrays and plain values.
+Loading a snapshot needs a new env of the same kind that was reset: it keeps its own objects, spaces and functions, and
+gets their contents. State outside of the env's own objects (class attributes, globals, C libraries) is not saved.
 """
 
 from __future__ import annotations
 
+import copy
+import pickle
 import time
 from collections.abc import Iterator
 from typing import Any
 
+import cloudpickle
 import gymnasium as gym
+from gymnasium.utils import EzPickle
 
 from rookery.console import printable
-from rookery.engine.env_state.value_reader import ValueReader
-from rookery.engine.env_state.value_writer import ValueWriter
-from rookery.engine.env_state.values import KEPT, Unsaveable, attributes
-from rookery.engine.env_state.wrapper_chain import wrapper_chain
+from rookery.engine.batch import Columns
+from rookery.engine.env_state.value_tree import KEPT, Unsaveable, ValueReader, ValueWriter, attributes
 from rookery.errors import StateError
 
-# Attributes that say how an env was made, or what it looks like, but not how it goes on.
+# Attributes that say how an env was made, or how it is drawn, but do not decide its next steps.
 CONSTANT = {"env", "spec", "_cached_spec", "metadata", "render_mode", "_saved_kwargs", "np_random_seed"}
 PICTURES = {"screen", "screen_surface", "window", "window_surface", "surf", "clock", "viewer", "font", "renderer"}
 PICTURES |= {"mujoco_renderer", "game_renderer"}
 DRAWING = {"pygame", "PIL", "matplotlib", "glfw", "OpenGL", "tkinter", "cv2"}
-TABLES = {("TaxiEnv", "P"), ("CliffWalkingEnv", "P")}  # made of the arguments, only read, and 80 ms to write
-_ADVICE = "give the env get_state() and set_state(state)"
-CLOCKS = {"episode_start_time"}  # readings of perf_counter, which means nothing in another process
+TABLES = {("TaxiEnv", "P"), ("CliffWalkingEnv", "P")}  # made from the arguments, only read, and 80 ms to write
+CLOCKS = {"episode_start_time"}  # readings of perf_counter, which have no meaning in another process
+ADVICE = "give the env get_state() and set_state(state)"
 
 
-def take(env: gym.Env) -> dict[str, Any]:
-    """The state of `env`, or a StateError that names the attribute that cannot be saved."""
+def wrapper_chain(env: Any) -> Iterator[Any]:
+    """Every wrapper of `env`, outermost first, then the bare env."""
+    while isinstance(env, gym.Wrapper):
+        yield env
+        env = env.env
+    yield env
+
+
+def save(env: gym.Env, portable: bool = False) -> dict[str, Any]:
+    """The exact state of `env`, or a StateError that says why it cannot be saved; if `portable`, as arrays and plain
+    values, fit for a file."""
+    inner: Any = env.unwrapped
+    if portable:
+        return {"kind": "snapshot", **_save_layers(env, bare=True)}
+    if _has_own_state(inner):
+        own = copy.deepcopy(inner.get_state())  # it may be the env's own arrays, which the next step changes
+        generator = getattr(inner, "_np_random", None)
+        bits = None if generator is None else generator.bit_generator.state
+        return {"kind": "state", "state": own, "wrappers": _save_layers(env, bare=False), "random": bits}
+    for layer in wrapper_chain(env):
+        if isinstance(layer, EzPickle) and type(layer).__getstate__ is EzPickle.__getstate__:
+            raise StateError(
+                f"{type(layer).__name__} is pickled as its constructor arguments alone (EzPickle), so its state would "
+                f"be lost; {ADVICE}"
+            )
+    try:
+        return {"kind": "pickle", "bytes": cloudpickle.dumps(env)}
+    except Exception as error:
+        name = type(inner).__name__
+        raise StateError(f"{name} has no get_state/set_state and cannot be pickled ({error}); {ADVICE}") from error
+
+
+def load(env: gym.Env, state: dict[str, Any]) -> gym.Env:
+    """Bring `env` to a saved state; returns the env to use from now on."""
+    if state["kind"] == "pickle":
+        if type(state["bytes"]) is not bytes:  # a type that no file of ours can hold
+            raise StateError("the state holds a pickle that is not from live memory; it is not opened")
+        return pickle.loads(state["bytes"])  # noqa: S301 - live memory of this run, never a file
+    inner: Any = env.unwrapped
+    if state["kind"] == "snapshot" or env is not inner:
+        env.reset(seed=0)  # an env or a wrapper may create its objects only now
+    if state["kind"] == "snapshot":
+        _load_layers(env, state)
+        return env
+    inner.set_state(copy.deepcopy(state["state"]))  # the env may continue to work in it
+    if state["random"] is not None:
+        inner.np_random.bit_generator.state = state["random"]
+    _load_layers(env, state["wrappers"])
+    return env
+
+
+def save_columns(columns: Columns) -> dict[str, Any]:
+    """The observations of all envs, leaf by leaf, as arrays and plain values."""
+    return {
+        str(k): _save_value(column, f"observation{columns.leaves[k].name} holds")
+        for k, column in enumerate(columns.columns)
+    }
+
+
+def load_columns(columns: Columns, tree: dict[str, Any]) -> None:
+    for k, column in enumerate(columns.columns):
+        column[:] = ValueReader().read(tree[str(k)])
+
+
+def save_options(options: dict[int, dict[str, Any]], portable: bool) -> Any:
+    """The options of `Engine.reset_with`, by row."""
+    return _save_value(options, "reset_with() was given") if portable else copy.deepcopy(options)
+
+
+def load_options(saved: Any, portable: bool) -> dict[int, dict[str, Any]]:
+    if saved is None:  # a state of a version that did not save them
+        return {}
+    return ValueReader().read(saved) if portable else copy.deepcopy(saved)
+
+
+def _save_value(value: Any, where: str) -> Any:
+    try:
+        return ValueWriter().write(value, standalone=True)
+    except Unsaveable as inside:
+        raise StateError(f"{where} a {inside}, which cannot be saved as arrays") from None
+
+
+# --- an env and its wrappers, layer by layer ------------------------------------------------------------------------
+
+
+def _save_layers(env: gym.Env, bare: bool) -> dict[str, Any]:
+    """The attributes of all wrappers and, if `bare`, the state of the bare env."""
     layers = list(wrapper_chain(env))
     writer = ValueWriter(layers)
-    tree: dict[str, Any] = {"kind": "snapshot", "classes": _classes(layers), "layers": {}}
-    for i, layer in enumerate(layers):
+    saved: dict[str, Any] = {}
+    for i, layer in enumerate(layers if bare else layers[:-1]):
         own = _own_state(layer, writer) if layer is layers[-1] else None
-        tree["layers"][str(i)] = own or {"attributes": _attributes(layer, writer)}
-    if writer.overlapping:
-        raise StateError(f"arrays of {type(env.unwrapped).__name__} share memory, which cannot be saved; {_ADVICE}")
-    return tree
+        saved[str(i)] = own or {"attributes": _save_attributes(layer, writer)}
+    if bare and writer.overlapping:
+        raise StateError(f"arrays of {type(env.unwrapped).__name__} share memory, which cannot be saved; {ADVICE}")
+    return {"classes": _classes(layers), "layers": saved}
 
 
-def restore(env: gym.Env, tree: dict[str, Any]) -> None:
-    """Bring `env`, fresh and reset, to the state in `tree`."""
-    layers = _layers_as_saved(env, tree)
-    reader = ValueReader(layers)
-    for i, layer in enumerate(layers):
-        saved = tree["layers"][str(i)]
-        if "state" in saved:
-            layer.set_state(reader.read(saved["state"], None))
-            saved = {"attributes": saved["random"]}
-        _set_attributes(layer, saved["attributes"], reader)
-
-
-def take_wrappers(env: gym.Env) -> dict[str, Any]:
-    """What the wrappers of `env` hold, for an env that tells its own state; StateError as in `take`."""
-    layers = list(wrapper_chain(env))
-    writer = ValueWriter(layers)
-    attributes = {str(i): _attributes(layer, writer) for i, layer in enumerate(layers[:-1])}
-    return {"classes": _classes(layers), "layers": attributes}
-
-
-def restore_wrappers(env: gym.Env, tree: dict[str, Any]) -> None:
-    """Bring the wrappers of `env` to the state in `tree`."""
-    layers = _layers_as_saved(env, tree)
-    reader = ValueReader(layers)
-    for i, layer in enumerate(layers[:-1]):
-        _set_attributes(layer, tree["layers"][str(i)], reader)
-
-
-def _layers_as_saved(env: gym.Env, tree: dict[str, Any]) -> list[Any]:
+def _load_layers(env: gym.Env, tree: dict[str, Any]) -> None:
     layers = list(wrapper_chain(env))
     if tree["classes"] != _classes(layers):
-        made = printable(" in ".join(reversed(tree["classes"])))
-        raise StateError(f"the state was saved of {made}, this env is {' in '.join(reversed(_classes(layers)))}")
-    return layers
+        made_of = printable(" in ".join(reversed(tree["classes"])))
+        raise StateError(f"the state was saved of {made_of}, this env is {' in '.join(reversed(_classes(layers)))}")
+    reader = ValueReader(layers)
+    for i in range(len(tree["layers"])):
+        layer, saved = layers[i], tree["layers"][str(i)]
+        if "state" in saved:
+            layer.set_state(reader.read(saved["state"]))
+        for name, part in (saved["random"] if "state" in saved else saved["attributes"]).items():
+            value = reader.read(part, getattr(layer, name, None))
+            setattr(layer, name, time.perf_counter() - value if name in CLOCKS else value)
 
 
-def _set_attributes(layer: Any, attributes: dict[str, Any], reader: ValueReader) -> None:
-    for name, value in attributes.items():
-        now = reader.read(value, getattr(layer, name, None))
-        setattr(layer, name, time.perf_counter() - now if name in CLOCKS else now)
+def _has_own_state(bare: Any) -> bool:
+    return callable(getattr(bare, "get_state", None)) and callable(getattr(bare, "set_state", None))
 
 
 def _own_state(bare: Any, writer: ValueWriter) -> dict[str, Any] | None:
-    """What the env says of itself, if it does, in a form that can be written down."""
-    if not (callable(getattr(bare, "get_state", None)) and callable(getattr(bare, "set_state", None))):
+    """What the env's own `get_state` returns, if it has one and it can be written as a tree."""
+    if not _has_own_state(bare):
         return None
     try:
-        state = writer.write(bare.get_state(), rebuilt=True)
+        state = writer.write(bare.get_state(), standalone=True)
     except Unsaveable:
         return None
     return {"state": state, "random": {"_np_random": writer.write(getattr(bare, "_np_random", None))}}
 
 
-def _attributes(layer: Any, writer: ValueWriter) -> dict[str, Any]:
+def _save_attributes(layer: Any, writer: ValueWriter) -> dict[str, Any]:
+    try:
+        found = attributes(layer)
+    except Unsaveable:
+        raise StateError(f"{type(layer).__name__} keeps state outside of its attributes; {ADVICE}") from None
     drawing = getattr(layer, "render_mode", None) is not None
     saved = {}
-    for name, value in _changing(layer):
+    for name, value in found.items():
+        if name in CONSTANT or (type(layer).__name__, name) in TABLES or isinstance(value, KEPT):
+            continue
+        if value is None and name in PICTURES:
+            continue
         try:
             saved[name] = writer.write(time.perf_counter() - value if name in CLOCKS else value)
         except Unsaveable as inside:
@@ -109,20 +181,9 @@ def _attributes(layer: Any, writer: ValueWriter) -> dict[str, Any]:
             detail = "" if inside.value is value else f" (it holds a {type(inside.value).__name__})"
             raise StateError(
                 f"attribute `{name}` of {type(layer).__name__} is a {type(value).__name__}, which cannot be saved as "
-                f"arrays{detail}; {_ADVICE}"
+                f"arrays{detail}; {ADVICE}"
             ) from None
     return saved
-
-
-def _changing(layer: Any) -> Iterator[tuple[str, Any]]:
-    try:
-        mine = attributes(layer)
-    except Unsaveable:
-        raise StateError(f"{type(layer).__name__} keeps state outside of its attributes; {_ADVICE}") from None
-    for name, value in mine.items():
-        constant = name in CONSTANT or (type(layer).__name__, name) in TABLES or isinstance(value, KEPT)
-        if not constant and not (value is None and name in PICTURES):
-            yield name, value
 
 
 def _classes(layers: list[Any]) -> list[str]:
