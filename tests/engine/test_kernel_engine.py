@@ -243,7 +243,7 @@ def test_parameters_of_all_and_of_some():
 
 
 def test_auto_takes_the_kernel_backend_for_kernel_worlds(caplog):
-    """A kernel world is compiled without being asked; Gymnasium's own world stays, with a hint at its compiled version."""
+    """A kernel world is compiled without being asked; Gymnasium's stays, with a hint at its compiled version."""
     assert rookery.make_vec(Walker, 4).backend == "kernel"
     from rookery.engine import make_vec
 

@@ -55,12 +55,12 @@ def test_the_way_of_an_env_that_does_nothing_wrong_is_the_same_with_bounds():
 def test_a_draw_from_nothing_is_an_error(mistake):
     """Without bounds too, though only with them there is a line to show."""
     world = planted.EmptyRanges(mistake=mistake)
-    with pytest.raises(WorldError, match=r"integer\(state, \d, \d\) has nothing to draw from") as caught:
+    with pytest.raises(WorldError, match=r"integer\(state, \d, \d\) has an empty range") as caught:
         run(world)
     assert f'planted.py", line {line_with(mistake)}' in str(caught.value)
     envs = rookery.make_vec(world, 3, backend="kernel", on_failure="restart")
     envs.reset(seed=1)
-    with pytest.raises(WorldError, match=r"with nothing to draw from.*bounds=True"):
+    with pytest.raises(WorldError, match=r"with an empty range.*bounds=True"):
         for _ in range(20):
             envs.step(np.zeros(3, np.int64))
     with pytest.raises(UsageError, match=r"call reset\(\)"):
@@ -73,7 +73,7 @@ def test_a_draw_from_nothing_is_an_error(mistake):
 def test_a_draw_from_nothing_raises_in_plain_python():
     env = rookery.kernel.kernel_env.KernelEnv(planted.EmptyRanges(mistake=1), plain=True)
     env.reset(seed=1)
-    with pytest.raises(ValueError, match="nothing to draw from"):
+    with pytest.raises(ValueError, match="has an empty range"):
         for _ in range(8):
             env.step(0)
 

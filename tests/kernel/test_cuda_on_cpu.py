@@ -12,7 +12,7 @@ from rookery.engine.cuda import CudaEngine
 from rookery.engine.env_factory import resolve
 from rookery.engine.settings import Settings, autoreset
 from rookery.errors import BadValue, OptionError, SpaceError
-from rookery.kernel.cuda_bodies import build_bodies, key_of, reserve_in_turn
+from rookery.kernel.cuda_bodies import build_bodies, key_of, reserve_serially
 from rookery.worlds.hockey.world import HockeyOne, HockeyRows
 
 
@@ -116,5 +116,5 @@ def test_kernels_are_made_anew_for_other_easy_steps():
     class OneKind(Stairs):
         hard_kinds = 1
 
-    keys = [key_of(build_bodies(world(), reserve_in_turn), "") for world in (Stairs, AllHard, OneKind, Stairs)]
+    keys = [key_of(build_bodies(world(), reserve_serially), "") for world in (Stairs, AllHard, OneKind, Stairs)]
     assert keys[0] == keys[3] and len(set(keys)) == 3

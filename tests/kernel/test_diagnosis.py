@@ -22,7 +22,7 @@ from rookery.kernel.kernel_env import KernelEnv, find_world
 @pytest.mark.parametrize(
     ("world", "words"),
     [
-        (broken.UndeclaredField, "no field 'speed'; declared are .* x"),
+        (broken.UndeclaredField, "no field 'speed'; the fields are .* x"),
         (broken.Helper, "no attribute 'nothing'"),
         (broken.UnknownName, "'nobody_knows' is not defined"),
         (broken.Allocates, "cannot be compiled: .*zeros"),
@@ -30,12 +30,12 @@ from rookery.kernel.kernel_env import KernelEnv, find_world
         (broken.Raises, "cannot raise an exception"),
         (broken.WritesTooFar, "out of bounds"),
         (broken.Recursive, "factorial calls itself"),
-        (broken.ReadsAClass, "ReadsAClass is a class; constants are numbers"),
-        (broken.NumpyRandom, "take rookery.kernel.random"),
-        (broken.PythonRandom, "take rookery.kernel.random"),
+        (broken.ReadsAClass, "ReadsAClass is a class; a constant must be a number"),
+        (broken.NumpyRandom, "use rookery.kernel.random"),
+        (broken.PythonRandom, "use rookery.kernel.random"),
         (broken.SetsAGlobal, "STORE_GLOBAL"),
-        (broken.Clips, "clip cannot be compiled for what it is given"),
-        (broken.WritesASlice, "written number by number"),
+        (broken.Clips, "clip cannot be compiled for these arguments"),
+        (broken.WritesASlice, "written one number at a time"),
         (broken.TooLarge, "300 out of bounds for uint8"),
         (broken.DrawsFromANumber, "no attribute 'seed'"),
         (broken.EasyMisspelt, "no field 'y'"),
@@ -55,30 +55,30 @@ def test_mistakes_are_shown_at_their_line(world, words):
     ("world", "words"),
     [
         (broken.ReturnsOne, "step should return the reward and whether the episode terminated"),
-        (broken.AsksForMore, "AsksForMore.step asks for 'wind'; it may ask for state, action,"),
+        (broken.AsksForMore, "AsksForMore.step has an unknown argument 'wind'; it may have state, action,"),
         (broken.NotStatic, "NotStatic.step should be a static method"),
         (broken.TakenName, "may not have a field 'seed'"),
-        (broken.OddType, "OddType.state should map names to NumPy types"),
+        (broken.OddType, "OddType.state should map names to NumPy dtypes"),
         (broken.NoSpace, "NoSpace.observation_space should be one of Box"),
-        (broken.NoKinds, "NoKinds.hard_kinds should be a whole number from 1 up, got 0"),
-        (broken.FloatAgents, "FloatAgents.num_agents should be a whole number from 1 up, got 1.5"),
+        (broken.NoKinds, "NoKinds.hard_kinds should be an integer >= 1, got 0"),
+        (broken.FloatAgents, "FloatAgents.num_agents should be an integer >= 1, got 1.5"),
         (broken.NamedParameter, "NamedParameter.parameters: 'speed' should be a number, got 'fast'"),
-        (broken.NoLimit, "NoLimit.time_limit should be a number of steps, or 0 for never"),
+        (broken.NoLimit, "NoLimit.time_limit should be a number of steps, or 0 for no limit"),
         (broken.KeywordField, "KeywordField.state: 'for' cannot be the name"),
         (broken.HiddenTable, "HiddenTable.tables: '_prices' cannot be the name"),
         (broken.WordTable, "WordTable.tables: 'names' should hold numbers"),
         (broken.RaggedTable, "RaggedTable.tables: 'levels' cannot be an array"),
         (broken.ListedState, "ListedState.state should be a dictionary"),
-        (broken.BoolArray, "'walls' is an array of bools, which cannot be compiled; take 'u1'"),
-        (broken.WordField, "WordField.info: 'name' has the type"),
-        (broken.HalfFloats, "observation_space has the type float16"),
+        (broken.BoolArray, "'walls' is an array of bools, which cannot be compiled; use 'u1'"),
+        (broken.WordField, "WordField.info: 'name' has the dtype"),
+        (broken.HalfFloats, "observation_space has the dtype float16"),
         (broken.EngineInfo, "EngineInfo.info may not have a field 'final_obs'"),
-        (broken.MaskedBox, "action_mask is for Discrete actions"),
+        (broken.MaskedBox, "action_mask needs a Discrete action space"),
         (broken.AliasOfNothing, "'quick' is for a parameter that does not exist"),
-        (broken.RewardsOfOne, "asks for 'rewards', with one agent: return the reward"),
-        (broken.SwappedReturns, "1.0 does not say whether the episode terminated"),
-        (broken.EasyWithoutAKind, r"\(step should return .*; easy, a whole number before that\)"),
-        (broken.EasyChanges, "easy returned 1, for a long step, after it had changed the state"),
+        (broken.RewardsOfOne, "has the argument 'rewards', but num_agents is 1: return the reward"),
+        (broken.SwappedReturns, "1.0 is not a bool for whether the episode terminated"),
+        (broken.EasyWithoutAKind, r"\(step should return .*; easy, an integer before that\)"),
+        (broken.EasyChanges, "easy returned 1, for a hard step, after it had changed the state"),
         (broken.NoSuper, r"NoSuper.__init__ should call super\(\).__init__"),
         ("nothing", "is not a KernelWorld|No module"),
         (int, "is not a KernelWorld"),
@@ -93,7 +93,7 @@ def test_what_cannot_work_is_refused(world, words):
 
 def test_several_agents_return_one_value():
     """A pair, as worlds of one agent return it, would count as an end of every step."""
-    with pytest.raises(WorldError, match=r"\(1.0, False\) does not say whether the episode terminated"):
+    with pytest.raises(WorldError, match=r"\(1.0, False\) is not a bool for whether the episode terminated"):
         rookery.make_vec(broken.BothReturned, 2, backend="kernel")
 
 
@@ -103,14 +103,14 @@ def test_an_exception_in_compiled_code_is_raised():
     envs.reset(seed=1)
     for _ in range(3):
         envs.step(envs.action_space.sample())
-    with pytest.raises(WorldError, match=r"BeyondATuple stopped amid a step.*bounds=True"):
+    with pytest.raises(WorldError, match=r"BeyondATuple failed in a step.*bounds=True"):
         envs.step(envs.action_space.sample())
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 2**63, 1.5], ids=str)
 def test_whole_parameters_stay_whole(value):
     """Neither NaN, infinity nor what is too large passes for a whole number."""
-    with pytest.raises(OptionError, match="'harm' should be a whole number"):
+    with pytest.raises(OptionError, match="'harm' should be an integer"):
         Poisoned(harm=value)
 
 
@@ -128,7 +128,7 @@ SECOND_START = """
 import sys, time
 sys.path.insert(0, {folder!r})
 import rookery
-from rookery.worlds import native
+from rookery.kernel import native
 compiled = []
 original = native._compile
 native._compile = lambda *args: compiled.append(1) or original(*args)

@@ -64,7 +64,7 @@ def test_steps_in_time_are_not_stopped():
 
 def test_a_loop_of_more_turns_than_anyone_can_wait_for_is_refused():
     envs = engine(3)
-    with pytest.raises(WorldError, match="stopped amid a step"):
+    with pytest.raises(WorldError, match="failed in a step"):
         step_until_it_stops(envs)
 
 
@@ -112,7 +112,7 @@ def test_what_a_handler_raises_comes_out_of_the_step():
 
 def test_a_world_that_never_ends_is_compiled_all_the_same(monkeypatch):
     """Trying it in plain Python first is given up after a while."""
-    monkeypatch.setattr("rookery.kernel.diagnosis.REHEARSAL_SECONDS", 0.2)
+    monkeypatch.setattr("rookery.kernel.diagnosis.DRY_RUN_SECONDS", 0.2)
 
     class AtOnce(planted.Endless):
         @staticmethod

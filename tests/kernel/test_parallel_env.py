@@ -145,7 +145,7 @@ def test_what_cannot_be_served_is_said():
     with pytest.raises(UsageError, match="call reset"):
         env.step({})
     env.reset(seed=0)
-    with pytest.raises(SpaceError, match="no action for 'agent_1'"):
+    with pytest.raises(SpaceError, match="the action of 'agent_1' is missing"):
         env.step({"agent_0": [0.0]})
     with pytest.raises(SpaceError, match=r"the action of 'agent_0', 0\.5, is not in Box"):
         env.step({"agent_0": 0.5, "agent_1": [0.0]})
@@ -153,7 +153,7 @@ def test_what_cannot_be_served_is_said():
         env.step({"agent_0": [2.0], "agent_1": [0.0]})
     with pytest.raises(WorldError, match="Walker has one agent"):
         KernelParallelEnv(Walker)
-    with pytest.raises(WorldError, match="Tug cannot be rendered as 'human'"):
+    with pytest.raises(WorldError, match="Tug has no render_mode 'human'"):
         KernelParallelEnv(Tug, render_mode="human")
 
 

@@ -119,10 +119,10 @@ class Rounds:
     """Stands in for a runner whose rounds take as long as told."""
 
     def __init__(self, seconds):
-        self.seconds, self.arena, self.addresses = seconds, self, (0, 0)
+        self.seconds, self.env_arrays, self.addresses = seconds, self, (0, 0)
         self.num_envs = 100
 
-    def tick(self):
+    def start_batch_step(self):
         """Nothing to note."""
 
     def step(self, low, high):

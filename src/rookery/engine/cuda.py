@@ -21,7 +21,7 @@ from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageE
 from rookery.kernel.cuda_runtime import DeviceArrays, KernelLauncher, find_device
 from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.kernel_env import KernelEnv
-from rookery.kernel.runner import describe_fault, seed_key
+from rookery.kernel.runner import seed_key, value_fault_to_exception
 from rookery.kernel.tables import check_same
 
 WRITTEN_BACK = ("states", "params", "observations", "infos")  # by `call`: what a method of an env may change
@@ -91,7 +91,7 @@ class CudaEngine(VectorEnv):
         if isinstance(seed, (int, np.integer)):
             self._root_seed = int(seed)
         self._seed(wanted, seeding.env_seeds(seed, self.num_worlds))
-        self._launcher.begin(torch.from_numpy(wanted).to(self.device), self._strict)
+        self._launcher.reset(torch.from_numpy(wanted).to(self.device), self._strict)
         if self._strict:
             self.check()
         return self._observations(), self._infos()
@@ -112,14 +112,14 @@ class CudaEngine(VectorEnv):
     def check(self) -> None:
         """Raise what went wrong since the last check: a bad action, NaN, a value outside the space. Waits for the
         GPU."""
-        if not self._launcher.trouble.item():
+        if not self._launcher.any_fault.item():
             return
-        self._launcher.trouble.zero_()
+        self._launcher.any_fault.zero_()
         host = self._on_host(("faults", "rewards", "observations", "states"))
         host.arrays["actions"][...] = self._actions.cpu().numpy()
         self.arena.tensors["faults"].zero_()
         for env in np.flatnonzero(host.faults).tolist():
-            error = describe_fault(host, env)
+            error = value_fault_to_exception(host, env)
             if isinstance(error, (BadValue, SpaceError)):
                 error.args = (f"env {env}, step {host.states['steps'][env]} of its episode: {error}",)
             raise error
@@ -141,7 +141,7 @@ class CudaEngine(VectorEnv):
         for row in rows:
             if not 0 <= row < self.num_envs:
                 raise OptionError(f"there is no env {row}: there are {self.num_envs}")
-            env = KernelEnv.over(host.view(row // self.agents), self.render_mode, plain=True)
+            env = KernelEnv.from_arrays(host.view(row // self.agents), self.render_mode, plain=True)
             found = env.get_wrapper_attr(name)
             results.append(found(*args, **kwargs) if callable(found) else found)
         for column in WRITTEN_BACK:
@@ -325,7 +325,7 @@ class CudaEngine(VectorEnv):
 
     def _infos(self) -> dict[str, Any]:
         tensors, infos = self.arena.tensors, dict[str, Any]()
-        info_mask = tensors["spoke"].repeat_interleave(self.agents) if self.agents > 1 else tensors["spoke"]
+        info_mask = tensors["info_mask"].repeat_interleave(self.agents) if self.agents > 1 else tensors["info_mask"]
         for name in self.world.info:
             infos[name], infos[f"_{name}"] = self.arena.field("infos", name), info_mask
         if self.world.action_mask is not None:

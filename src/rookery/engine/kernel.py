@@ -90,7 +90,8 @@ class KernelEngine(Engine):
         self._runner = self._new_runner(MODES[spec.autoreset_mode])
         self._envs.attach(self.arena, self._runner)
         self.close_extras()
-        self._thread_choice = ThreadChoice(self._runner, 1 if self.settings.bounds else self._threads)
+        threads = 1 if self.settings.bounds or self._runner.is_plain else self._threads
+        self._thread_choice = ThreadChoice(self._runner, threads)
         self._silent = not self.world.info and self.world.action_mask is None
         self._info_columns = [(name, f"_{name}", self.arena.infos[name]) for name in self.world.info]
         self._observed = self.batch.observations.only_array
@@ -194,7 +195,7 @@ class KernelEngine(Engine):
         """Whether a step is only arrays: one vector of floats per row, one discrete action, no infos and no masks."""
         observed, acted = self.batch.observations.only_array, self.batch.actions.only_array
         vectors = observed.ndim == 2 and observed.dtype == np.float32 and acted.ndim == 1
-        watched = self.settings.bounds or self.settings.step_timeout is not None
+        watched = self.settings.bounds or self.settings.step_timeout is not None or self._runner.is_plain
         return vectors and self._silent and self._same_step and self.agents == 1 and not self._copy and not watched
 
     def plain_arrays(self) -> tuple[np.ndarray, ...]:
@@ -231,12 +232,12 @@ class KernelEngine(Engine):
         """Step envs [low, high)."""
         if high - low == self.num_worlds:
             return self._thread_choice.step()
-        return self._runner.step_part(low, high)
+        return self._runner.step_range(low, high)
 
     # --- infos, faults, episodes --------------------------------------------------------------------------------
 
     def _read_infos(self, infos: dict[str, Any], rows: slice | np.ndarray) -> None:
-        info_mask = self.arena.spoke if self.agents == 1 else np.repeat(self.arena.spoke, self.agents)
+        info_mask = self.arena.info_mask if self.agents == 1 else np.repeat(self.arena.info_mask, self.agents)
         if rows is ALL and b"\0" not in info_mask.tobytes():  # the common case, at a third of the cost
             for name, key, column in self._info_columns:
                 infos[name], infos[key] = column.copy(), info_mask.copy()
@@ -268,7 +269,7 @@ class KernelEngine(Engine):
         try:
             for env in np.flatnonzero(arena.faults).tolist():
                 fault = arena.faults[env]
-                error = self._runner.error_of(env)
+                error = self._runner.fault_to_exception(env)
                 if isinstance(error, (BadValue, SpaceError)):
                     when = "" if fault == BAD_ACTION else f", step {arena.states['steps'][env]} of its episode"
                     error.args = (f"env {env}{when}: {error}",)
@@ -304,7 +305,7 @@ class KernelEngine(Engine):
             self._envs.apply_waiting(envs.tolist())
             self.set_parameters(envs=envs, **options)
         infos: dict[str, Any] = {}
-        self.arena.spoke[:] = False  # envs that are not reset have no infos
+        self.arena.info_mask[:] = False  # envs that are not reset have no infos
         if self._envs.begin(envs, seeds) & FAULT:
             self._recover_all(infos, None, "reset")
         if not self._silent:

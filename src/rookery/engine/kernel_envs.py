@@ -54,7 +54,7 @@ class KernelEnvs:
             if seed is not None:
                 states[env] = np.zeros((), states.dtype)
                 states["seed"][env] = seed_key(seed)
-        return self._runner.begin(envs)
+        return self._runner.reset(envs)
 
     def restart(self, row: int, seed: int, announce: bool) -> list[StepReport]:
         """Start a new episode after a fault; the lost episode ends as truncated in the step that failed."""
@@ -63,7 +63,7 @@ class KernelEnvs:
         rows = range(env * agents, (env + 1) * agents)
         report = StepReport()
         if self.begin(np.array([env]), {env: seed}) & FAULT:  # type: ignore[arg-type]
-            report.failures.append(Failure(row, "reset", self._runner.error_of(env)))
+            report.failures.append(Failure(row, "reset", self._runner.fault_to_exception(env)))
             return [report]
         if not announce:
             return [report]
@@ -92,7 +92,7 @@ class KernelEnvs:
         rows = (np.array(envs)[:, None] * agents + np.arange(agents)).ravel()
         kept = [(array, array[rows]) for array in (arena.rewards, arena.terminated, arena.truncated)]
         arena.states["episode"][envs] -= 1
-        outcome = self._runner.begin(envs)
+        outcome = self._runner.reset(envs)
         for array, values in kept:
             array[rows] = values
         return outcome
@@ -163,7 +163,7 @@ class KernelEnvs:
     def _view(self, env: int) -> KernelEnv:
         """One env of the batch as an object, over the batch's own memory."""
         if env not in self._views:
-            self._views[env] = KernelEnv.over(self.arena.view(env), self._kernel.render_mode, self._runner)
+            self._views[env] = KernelEnv.from_arrays(self.arena.view(env), self._kernel.render_mode, self._runner)
         return self._views[env]
 
 

@@ -27,17 +27,17 @@ class ThreadChoice:
     def step(self) -> int:
         """Step all envs once; does nothing if any action is invalid."""
         runner = self._runner
-        runner.tick()
+        runner.start_batch_step()
         start = perf_counter()
         with_team = self._team is not None and self._use_team(start - self._last_end)
-        outcome = self._step_with_team() if with_team else runner.step(0, runner.arena.num_envs)
+        outcome = self._step_with_team() if with_team else runner.step(0, runner.env_arrays.num_envs)
         self._last_end = end = perf_counter()
         if not self._single_seconds:
             self._record_trial(end - start, with_team)
         return outcome
 
     def _step_with_team(self) -> int:
-        runner, size = self._runner, self._runner.arena.num_envs
+        runner, size = self._runner, self._runner.env_arrays.num_envs
         return runner.check(0, size) or self._team.run(*runner.addresses, size)
 
     def _use_team(self, pause: float) -> bool:

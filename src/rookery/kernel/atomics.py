@@ -1,4 +1,4 @@
-"""Words in memory that several threads share, and calls of the C library, for compiled code. It needs Numba."""
+"""For compiled code: atomic operations on 64-bit words that threads share, and calls of C functions. Needs Numba."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def word_at(builder: Any, address: Any) -> Any:
 
 
 def _atomic(operation: str) -> Any:
-    """A function of (address, value) that changes a word at once for all threads, and returns what it was."""
+    """A function of (address, value) that changes the word atomically and returns its old value."""
 
     def change(typing_context: Any, address: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -30,12 +30,12 @@ def _atomic(operation: str) -> Any:
     return intrinsic(change)
 
 
-add, merge, exchange = _atomic("add"), _atomic("or"), _atomic("xchg")
+atomic_add, atomic_or, atomic_exchange = _atomic("add"), _atomic("or"), _atomic("xchg")
 
 
 @intrinsic
 def load(typing_context: Any, address: Any) -> Any:
-    """A word as it is now."""
+    """Load a word atomically."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load_atomic(word_at(builder, arguments[0]), "seq_cst", 8)
@@ -45,7 +45,7 @@ def load(typing_context: Any, address: Any) -> Any:
 
 @intrinsic
 def store(typing_context: Any, address: Any, value: Any) -> Any:
-    """Sets a word; whoever sees it sees what was written before, too."""
+    """Store a word atomically. A thread that reads the new value also sees all earlier writes of this thread."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.store_atomic(arguments[1], word_at(builder, arguments[0]), "seq_cst", 8)
@@ -55,8 +55,8 @@ def store(typing_context: Any, address: Any, value: Any) -> Any:
 
 
 @intrinsic
-def relax(typing_context: Any) -> Any:
-    """Leaves the core to its other thread, where it has one, for some dozens of cycles."""
+def cpu_pause(typing_context: Any) -> Any:
+    """The CPU's spin-wait hint: yields the core to its sibling hardware thread for some dozens of cycles."""
     hint = "yield" if platform.machine() in ("aarch64", "arm64") else "pause"
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -68,8 +68,8 @@ def relax(typing_context: Any) -> Any:
 
 
 @intrinsic
-def give_way(typing_context: Any) -> Any:
-    """Lets any other thread or process that waits for this core go first."""
+def yield_thread(typing_context: Any) -> Any:
+    """`sched_yield`: lets another thread or process that waits for this core run first."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return call_c(builder, "sched_yield", [])
@@ -78,6 +78,19 @@ def give_way(typing_context: Any) -> Any:
 
 
 def call_c(builder: Any, name: str, arguments: list[Any], returns: Any = WORD) -> Any:
-    """A call of the C library or of Python's, which the linker finds in this process."""
+    """Call a function of the C library or of Python's C API, which the linker finds in this process."""
     kind = cgutils.ir.FunctionType(returns, [argument.type for argument in arguments])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+
+
+@intrinsic
+def call_entry(typing_context: Any, entry: Any, plan: Any, command: Any, low: Any, high: Any, slot: Any) -> Any:
+    """Call the entry point of a compiled world (see native.py) at an address, with the plan at another address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = cgutils.ir.FunctionType(WORD, [WORD.as_pointer(), *[WORD] * 4])
+        entry, plan, *rest = arguments
+        function = builder.inttoptr(entry, kind.as_pointer())
+        return builder.call(function, [word_at(builder, plan), *rest])
+
+    return NUMBER(*[NUMBER] * 6), generate

@@ -1,4 +1,4 @@
-"""The loop over envs on a CPU: checks the actions first, and keeps the books of episodes."""
+"""The loop over envs on a CPU: checks the actions first, and records the statistics of finished episodes."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from rookery.kernel.translate import Function
 from rookery.kernel.world import KernelWorld
 from rookery.kernel.world_calls import build_action_check
 
-# What it can be asked to do: step all, begin those that are wanted, only look at the actions.
-STEP, BEGIN, CHECK = 0, 1, 2
-EPISODES_KEPT = 10_000  # a slot remembers this many ends of episodes until they are asked for
+# Commands: step all envs, reset the envs in `reset_mask`, only check the actions.
+STEP, RESET, CHECK_ACTIONS = 0, 1, 2
+EPISODES_KEPT = 10_000  # finished episodes that a slot (one per thread) keeps until they are read
 
 
 def build_loop(world: KernelWorld) -> Function:
-    """`work(columns, tables, books, what, low, high, slot, header)`: STEP, BEGIN or CHECK envs [low, high)."""
-    advance, _, _, begin = build(world)
+    """`run(columns, tables, stats, command, low, high, slot, header)`: runs a command on envs [low, high)."""
+    step_env, _, _, reset_env = build(world)
     agents = world.num_agents
     fits = build_action_check(world)
 
-    def check(columns: Any, low: int, high: int) -> int:
+    def check_actions(columns: Any, low: int, high: int) -> int:
         good = True
-        for i in range(low, high):  # without a branch or a store: 0.5 ns an env, where it was 4
+        for i in range(low, high):  # without a branch or a store: 0.5 ns per env instead of 4
             good &= fits(columns, i)
         if good:
             return NOTHING
@@ -31,44 +31,44 @@ def build_loop(world: KernelWorld) -> Function:
                 columns.faults[i] = BAD_ACTION
         return FAULT
 
-    def note(columns: Any, books: Any, i: int, slot: int, turn: int, now: int) -> None:
+    def record_episode(columns: Any, stats: Any, i: int, slot: int, batch_step: int, now: int) -> None:
         for row in range(i * agents, i * agents + agents):
-            episode = books.episodes[slot, books.counts[slot] % EPISODES_KEPT]
-            episode.turn = turn
+            episode = stats.episodes[slot, stats.counts[slot] % EPISODES_KEPT]
+            episode.batch_step = batch_step
             episode.row = row
             episode.total = columns.last_returns[row]
             episode.length = columns.last_lengths[row]
-            episode.nanoseconds = now - books.started[i]
-            books.counts[slot] += 1
+            episode.nanoseconds = now - stats.started[i]
+            stats.counts[slot] += 1
 
-    def step_all(columns: Any, tables: Any, books: Any, low: int, high: int, slot: int, header: Any) -> int:
-        _, per_env, mode, strict, turn, now = header
-        outcome = check(columns, low, high)
+    def step_all(columns: Any, tables: Any, stats: Any, low: int, high: int, slot: int, header: Any) -> int:
+        _, per_env, mode, strict, batch_step, now = header
+        outcome = check_actions(columns, low, high)
         if outcome != NOTHING:
             return outcome
         for i in range(low, high):
-            code = advance(columns, tables, i, slot, per_env, mode, strict)
+            code = step_env(columns, tables, i, slot, per_env, mode, strict)
             if code == ENDED:
-                note(columns, books, i, slot, turn, now)
+                record_episode(columns, stats, i, slot, batch_step, now)
             if columns.states[i].steps == 0:
-                books.started[i] = now
+                stats.started[i] = now
             outcome |= code
         return outcome
 
-    def begin_wanted(columns: Any, tables: Any, books: Any, low: int, high: int, slot: int, header: Any) -> int:
+    def reset_masked(columns: Any, tables: Any, stats: Any, low: int, high: int, slot: int, header: Any) -> int:
         _, per_env, _, strict, _, now = header
         outcome = NOTHING
         for i in range(low, high):
-            if columns.wanted[i]:
-                outcome |= begin(columns, tables, i, slot, per_env, strict)
-                books.started[i] = now
+            if columns.reset_mask[i]:
+                outcome |= reset_env(columns, tables, i, slot, per_env, strict)
+                stats.started[i] = now
         return outcome
 
-    def work(columns: Any, tables: Any, books: Any, what: int, low: int, high: int, slot: int, header: Any) -> int:
-        if what == STEP:
-            return step_all(columns, tables, books, low, high, slot, header)
-        if what == BEGIN:
-            return begin_wanted(columns, tables, books, low, high, slot, header)
-        return check(columns, low, high)
+    def run(columns: Any, tables: Any, stats: Any, command: int, low: int, high: int, slot: int, header: Any) -> int:
+        if command == STEP:
+            return step_all(columns, tables, stats, low, high, slot, header)
+        if command == RESET:
+            return reset_masked(columns, tables, stats, low, high, slot, header)
+        return check_actions(columns, low, high)
 
-    return work
+    return run

@@ -1,7 +1,7 @@
-"""Compiled code that notices an index out of bounds, and names the line.
+"""Compiled code with bounds checks, and an error that names the line.
 
-Numba can check indices, but says neither where nor which. So every round is preceded by a copy of the envs; if a round
-is stopped, it is made again from the copy, in plain Python, whose error has a line.
+Numba can check indices, but its error names neither the line nor the index. So the env arrays are copied before each
+batch step. If the step fails, it is repeated from the copy in plain Python, whose error has a line.
 """
 
 from __future__ import annotations
@@ -9,52 +9,52 @@ from __future__ import annotations
 from typing import Any
 
 from rookery.errors import WorldError
-from rookery.kernel.batch_loop import BEGIN, STEP
-from rookery.kernel.diagnosis import mistake_in
+from rookery.kernel.batch_loop import RESET, STEP
+from rookery.kernel.diagnosis import error_in_world
 from rookery.kernel.plain import entry_point
 from rookery.kernel.runner import MODE, STRICT, Runner
 
 
 class CheckedRunner(Runner):
-    """A runner with bounds checks: slower, and on one thread."""
+    """A runner with bounds checks. It is slower, and uses one thread."""
 
     checked = True
 
-    def tick(self) -> None:
-        super().tick()
-        self._before = self.arena.copy()
+    def start_batch_step(self) -> None:
+        super().start_batch_step()
+        self._arrays_before = self.env_arrays.copy()
 
     def step_all(self) -> int:
-        self.tick()
-        return self.step(0, self.arena.num_envs)
+        self.start_batch_step()
+        return self.step(0, self.env_arrays.num_envs)
 
     def step(self, low: int, high: int, slot: int = 0) -> int:
-        self._what = STEP
+        self._command = STEP
         return super().step(low, high, slot)
 
-    def begin(self, envs: Any) -> int:
-        self._what = BEGIN
-        return super().begin(envs)
+    def reset(self, envs: Any) -> int:
+        self._command = RESET
+        return super().reset(envs)
 
-    def _mistake(self, fault: int) -> WorldError:
-        """The first env that raises in plain Python tells where."""
-        entry = entry_point(self.arena.world)
-        for number in range(self.arena.num_envs):
-            error = self._replayed(entry, number)
+    def _world_error(self, fault: int) -> WorldError:
+        """The error of the first env that raises in plain Python."""
+        entry = entry_point(self.env_arrays.world)
+        for number in range(self.env_arrays.num_envs):
+            error = self._replay_error(entry, number)
             if error is not None:
-                return mistake_in(self.arena.world, error, f"env {number}: ")
+                return error_in_world(self.env_arrays.world, error, f"env {number}: ")
         return WorldError(
-            f"{self.arena.world.name} used an index out of bounds in compiled code, though not in plain Python; look "
-            "for what the two compute differently: a number too large for its field, or scratch that is read unset"
+            f"{self.env_arrays.world.name} used an index out of bounds in compiled code, but not in plain Python; look "
+            "for code where the two differ: a number too large for its field, or `scratch` read before it is set"
         )
 
-    def _replayed(self, entry: Any, env: int) -> Exception | None:
-        """What one env's part of the last round raises in plain Python."""
-        arena = self._before.view(env)
-        plan = arena.plan()
+    def _replay_error(self, entry: Any, env: int) -> Exception | None:
+        """What the last batch step of one env raises in plain Python."""
+        env_arrays = self._arrays_before.view(env)
+        plan = env_arrays.plan()
         plan[MODE], plan[STRICT] = self.mode, False
         try:
-            entry(arena, plan, self._what, 0, 1, 0)
+            entry(env_arrays, plan, self._command, 0, 1, 0)
         except Exception as error:  # noqa: BLE001 - anything that the world's author may have written
             return error
         return None

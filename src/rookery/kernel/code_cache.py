@@ -1,7 +1,7 @@
-"""Compiled worlds on disk, found again by everything that went into them.
+"""An on-disk cache of compiled code, keyed by a hash of everything that the code depends on.
 
-The key is a hash over the code of every function the world calls, in whatever file it stands, over the constants they
-use, and over the compiler and the processor. So an edit anywhere is noticed, and nothing else compiles again.
+The hash covers the bytecode of every function that the world calls, in any file, the constants they use, the compiler's
+version and the CPU. An edit of any of these compiles the world again; an edit of anything else does not.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from rookery.files import open_plain
 from rookery.kernel.translate import closed_over, codes, used_globals
 from rookery.user_dirs import cache_folder, read_own, write_own
 
-PATIENCE = 120.0  # seconds to wait for who compiles the same: no world takes as long
+PATIENCE = 120.0  # seconds to wait for another process that compiles the same code: no world takes as long
 STDLIB = sysconfig.get_paths()["stdlib"]
 
 
 def fingerprint(function: Any, circumstances: Any) -> str:
-    """A name for what compiling `function` under these circumstances gives."""
+    """The cache key of `function` compiled under these circumstances."""
     digest = hashlib.sha256(repr(circumstances).encode())
     _add(digest, function, set(), set())
     return digest.hexdigest()
 
 
 def _add(digest: Any, value: Any, seen: set[Any], names: set[str]) -> None:
-    """Count a value in, as code reads it that mentions these names."""
-    inner = getattr(value, "py_func", value)  # of a function that its author compiled
-    inner = getattr(inner, "_defn", inner)  # of a function that writes code, one of Numba's intrinsics
+    """Add a value to the hash. Of a module, only the attributes in `names` count."""
+    inner = getattr(value, "py_func", value)  # the function behind a Numba dispatcher
+    inner = getattr(inner, "_defn", inner)  # the function behind one of Numba's intrinsics
     if isinstance(inner, FunctionType):
         _add_function(digest, inner, seen)
     elif isinstance(inner, ModuleType):
@@ -69,8 +69,8 @@ def _add_function(digest: Any, function: FunctionType, seen: set[Any]) -> None:
 
 
 def _add_module(digest: Any, module: ModuleType, seen: set[Any], names: set[str]) -> None:
-    """What code takes out of a module. Of installed libraries, only the name: their code does not change between two
-    starts, or their version does."""
+    """Add the attributes of a module that code reads. Of an installed library, only its name counts: its code changes
+    only with its version."""
     digest.update(module.__name__.encode())
     path = getattr(module, "__file__", None) or ""
     if not path or "site-packages" in path or path.startswith(STDLIB):
@@ -83,7 +83,7 @@ def _add_module(digest: Any, module: ModuleType, seen: set[Any], names: set[str]
 
 
 def _add_class(digest: Any, space: type, seen: set[Any]) -> None:
-    """What a class (an enum, say) has to offer: its functions and constants."""
+    """Add the functions and constants of a class, such as an enum."""
     digest.update(space.__name__.encode())
     if id(space) in seen:
         return
@@ -107,12 +107,12 @@ def _add_code(digest: Any, code: CodeType) -> None:
 
 
 def find(world: str, key: str, make: Callable[[], tuple[str, bytes]]) -> tuple[str, bytes]:
-    """The entry point's name and the object code: from disk or, if they are not there, made and kept. Of processes that
-    want the same at once, one makes it and the others wait for that."""
+    """The entry point's name and the object code, from disk, or from `make`, whose result is then stored. If several
+    processes need the same code at once, one makes it and the others wait."""
     found = read(world, key)
     if found is not None:
         return found
-    with _alone(_path(world, key)):
+    with _locked(_path(world, key)):
         found = read(world, key)
         if found is None:
             found = make()
@@ -121,7 +121,7 @@ def find(world: str, key: str, make: Callable[[], tuple[str, bytes]]) -> tuple[s
 
 
 def read(world: str, key: str) -> tuple[str, bytes] | None:
-    """The entry point's name and the object code, if they are there and whole."""
+    """The entry point's name and the object code; None if the file does not exist or is damaged."""
     try:
         path = _path(world, key)
         head, _, code = read_own(path).partition(b"\n") if path else (b"", b"", b"")
@@ -134,7 +134,7 @@ def read(world: str, key: str) -> tuple[str, bytes] | None:
 
 
 def write(world: str, key: str, entry: str, code: bytes) -> None:
-    """Keep compiled code for the next start; where that is impossible, the next start compiles again."""
+    """Store compiled code. If that fails, the next start compiles again."""
     facts = {"world": world, "entry": entry, "sha256": hashlib.sha256(code).hexdigest()}
     path = _path(world, key)
     with suppress(OSError):
@@ -143,22 +143,22 @@ def write(world: str, key: str, entry: str, code: bytes) -> None:
 
 
 @contextmanager
-def _alone(path: Path | None) -> Iterator[None]:
-    """Only one process at a time is in here for this path, as far as that can be had: who waits too long goes on, and
-    so does everyone where files cannot be locked. The lock of a process that died is free."""
+def _locked(path: Path | None) -> Iterator[None]:
+    """A lock between processes, on a best-effort basis: after PATIENCE, or where files cannot be locked, the block runs
+    without it. The lock of a process that died is released by the kernel."""
     fd = -1
     with suppress(OSError):
         if path is not None:
             fd = open_plain(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
             forks.keep_from_children(fd)
-            _wait_for(fd, time.monotonic() + PATIENCE)
+            _wait_for_lock(fd, time.monotonic() + PATIENCE)
     try:
         yield
     finally:
         forks.close(fd)
 
 
-def _wait_for(fd: int, deadline: float) -> None:
+def _wait_for_lock(fd: int, deadline: float) -> None:
     while time.monotonic() < deadline:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

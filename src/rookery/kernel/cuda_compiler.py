@@ -1,9 +1,8 @@
-"""What a GPU runs: a body of cuda_bodies.py, for one env a thread. Import it late: it needs numba-cuda.
+"""Compiles the bodies of cuda_bodies.py to GPU kernels, one thread per env. Import it late: it needs numba-cuda.
 
-A kernel gets addresses and makes of each the part that is its env's own, so that bodies see columns of a single env.
-What a step reads and writes most (the state, observations, rewards) it first copies into memory of the thread's own,
-mostly registers, and writes back at the end: the compiler cannot know that two columns never overlap, and would read
-everything again after every write.
+A kernel receives addresses, and makes arrays of its own env from them: a body sees columns of a single env. The state,
+observations and rewards are copied to the thread's local memory (mostly registers) at the start, and written back at
+the end: the compiler cannot know that two columns never overlap, and would read everything again after every write.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from numba.cuda.np.numpy_support import carray
 
 from rookery.kernel import native
 from rookery.kernel.cuda_bodies import (
+    ADDRESSED,
     FLAT,
     FLOAT32,
     HARD_BLOCK,
-    PLACES,
     SHARED,
     WORD,
     Bodies,
-    Notes,
+    LaunchNotes,
     build_bodies,
     key_of,
 )
@@ -38,16 +37,16 @@ from rookery.kernel.translate import translate
 from rookery.kernel.world import KernelWorld, own_codes
 
 INLINED = tuple(f"rookery.kernel.{name}" for name in ("cuda_bodies", "env_loop", "world", "world_calls"))
-FEW = 64  # so many numbers, at most, are kept in memory of a thread's own
-_made: dict[str, Bodies] = {}  # fingerprint -> kernels: an engine made twice compiles once
+FEW = 64  # columns with at most so many numbers per env are copied to local memory
+_made: dict[str, Bodies] = {}  # fingerprint -> kernels: two engines of one world compile once
 
 
 def kernels(world: KernelWorld) -> Bodies:
-    """The bodies as kernels, compiled when first launched; once for a world and the types of what it works on."""
+    """The bodies as kernels. Numba compiles them at their first launch, once per world and types."""
     bodies = build_bodies(world, _reserve)
     key = key_of(bodies, _forms(world))
     if key not in _made:
-        native.entry_point(world)  # for the CPU first: it tells mistakes by their lines, and refuses writes to tables
+        native.entry_point(world)  # for the CPU first: its errors name the line, and it refuses writes to tables
         jit = partial(_jit, inlined=own_codes(world))
         made = {name: _kernel(world, translate(body, jit), name) for name, body in bodies._asdict().items()}
         _made[key] = Bodies(**{name: cuda.jit(kernel) for name, kernel in made.items()})
@@ -59,8 +58,8 @@ def _reserve(notes: Any, kind: int) -> int:
 
 
 @cuda.jit(device=True, forceinline=True)
-def _noted(count: Any, hard: Any) -> int:
-    """The env whose long step is this thread's to make, or -1: one kind after the other, none sharing a block."""
+def _hard_env(count: Any, hard: Any) -> int:
+    """The hard env that this thread steps, or -1. Kinds follow one another, and no two of them share a block."""
     block = cuda.blockIdx.x
     for kind in range(len(count)):
         blocks = (count[kind] + HARD_BLOCK - 1) // HARD_BLOCK
@@ -85,11 +84,12 @@ def _forms(world: KernelWorld) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
 
 
 def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
-    """What is launched, around the body `device`."""
+    """The kernel that makes arrays from addresses and calls the body `device`."""
     forms = _forms(world)
     scope: dict[str, Any] = {
-        "cuda": cuda, "carray": carray, "pointer": _pointer, "device": device, "Columns": Columns, "Notes": Notes,
-        "noted": _noted, "int32": np.int32, "word": np.int64,
+        "cuda": cuda, "carray": carray, "pointer": _pointer, "device": device, "Columns": Columns,
+        "LaunchNotes": LaunchNotes,
+        "hard_env": _hard_env, "int32": np.int32, "word": np.int64,
         **{f"{part}_type": dtype for part, (_, dtype) in forms.items()},
     }  # fmt: skip
     size = {part: math.prod(shape) for part, (shape, _) in forms.items()}
@@ -97,14 +97,14 @@ def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
     words = each["states"] // WORD
     copied = [part for part in ("observations", "rewards") if size[part] <= FEW]
     own = ["states", "scratch", *copied, *(() if world.info else ("infos", "final_infos"))]
-    at = {part: f"at[{k}]" for k, part in enumerate(PLACES)}
+    at = {part: f"at[{k}]" for k, part in enumerate(ADDRESSED)}
     kinds = world.hard_kinds
     lines = [
         "def kernel(at, tables, n, per_env, mode, strict):",
-        f"    trouble = carray(pointer({at['trouble']}), (1,), int32)",
+        f"    any_fault = carray(pointer({at['any_fault']}), (1,), int32)",
         f"    count = carray(pointer({at['count']}), ({kinds},), int32)",
         f"    hard = carray(pointer({at['hard']}), ({kinds}, n), int32)",
-        f"    i = {'noted(count, hard)' if name == 'step_hard' else 'cuda.grid(1)'}",
+        f"    i = {'hard_env(count, hard)' if name == 'step_hard' else 'cuda.grid(1)'}",
         "    if i < 0 or i >= n:",
         "        return",
     ]
@@ -128,10 +128,10 @@ def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
         copies.append((f"{part}_here[k]", f"{part}_there[k]", size[part]))
     lines += [f"    for k in range({many}):\n        {mine} = {its}" for mine, its, many in copies]
     lines.append(
-        f"    device(Columns({', '.join(COLUMNS)}), tables, 0, 0, mode, strict, Notes(trouble, count, hard, i))"
+        f"    device(Columns({', '.join(COLUMNS)}), tables, 0, 0, mode, strict, LaunchNotes(any_fault, count, hard, i))"
     )
     lines += [f"    for k in range({many}):\n        {its} = {mine}" for mine, its, many in copies]
-    exec("\n".join(lines), scope)  # noqa: S102 - made of our own names
+    exec("\n".join(lines), scope)  # noqa: S102 - made of names from this package
     return scope["kernel"]
 
 
@@ -146,7 +146,7 @@ def _pointer(typing_context: Any, address: Any) -> Any:
 
 
 def _memory(size: int) -> Any:
-    """A function that returns so many bytes of the thread's own memory. (Numba's own would fill them with zeros.)"""
+    """A function that returns `size` bytes of local memory. (Numba's local arrays would be filled with zeros.)"""
 
     def memory(typing_context: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Kernel worlds on a GPU: the same loop, one env a thread. Import it late: it needs numba-cuda and torch.
+"""Kernel worlds on a GPU: the same loop, one thread per env. Import it late: it needs numba-cuda and torch.
 
-Without a GPU the same body runs as plain Python over the same tensors, one "thread" after another, so that a machine
-that has none still guards this path.
+With device="cpu" the same bodies run as plain Python over the same tensors, one env after another. So this path can be
+tested on a machine without a GPU.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ from typing import Any
 
 import numpy as np
 
-if not hasattr(np, "row_stack"):  # gone in NumPy 2.5; numba-cuda 0.30 still looks for it
+if not hasattr(np, "row_stack"):  # removed in NumPy 2.5; numba-cuda 0.30 still uses it
     np.row_stack = np.vstack  # type: ignore[attr-defined]
 
 import torch
 
 from rookery.errors import MissingExtra, OptionError
 from rookery.kernel.cuda_bodies import (
+    ADDRESSED,
     FLAT,
     FLOAT32,
     HARD_BLOCK,
-    NOTES,
-    PLACES,
+    NOTE_ARRAYS,
     Bodies,
-    Notes,
+    LaunchNotes,
     build_bodies,
-    reserve_in_turn,
+    reserve_serially,
 )
 from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.env_loop import COLUMNS, Columns
+from rookery.kernel.numba_support import load_native
 from rookery.kernel.plain import PlainRows
 from rookery.kernel.world import KernelWorld
 
@@ -38,8 +39,8 @@ BLOCK = 128
 class DeviceArrays:
     """The arrays of `num_envs` envs as torch tensors on one device.
 
-    On a GPU states lie word by word, each word of all envs together: neighbouring threads then read neighbouring words,
-    where whole records lie apart. Elsewhere, and for whoever asks, they are records.
+    On a GPU, states are stored word by word, each word of all envs together, so that neighbouring threads read
+    neighbouring words. On the CPU, and in what `host` returns, they are records.
     """
 
     def __init__(self, world: KernelWorld, num_envs: int, device: torch.device) -> None:
@@ -60,7 +61,7 @@ class DeviceArrays:
         return int(len(self.tensors["params"]) == self.num_envs > 1)
 
     def host(self, name: str) -> np.ndarray:
-        """A copy of one column in NumPy's terms."""
+        """A copy of one column as a NumPy array."""
         array, dtype = self.tensors[name].cpu().numpy(), self.dtypes[name]
         if self._by_word(name):
             return np.ascontiguousarray(array.T).view(dtype).reshape(-1)
@@ -71,12 +72,12 @@ class DeviceArrays:
         self.tensors[name].copy_(torch.from_numpy(self._encoded(name, np.array(array))))
 
     def saved(self, name: str) -> np.ndarray:
-        """A copy of one column, of records as bytes."""
+        """A copy of one column for a checkpoint; records become bytes."""
         array = self.host(name)
         return array.view(np.uint8).reshape(*array.shape, -1) if self.dtypes[name].names else array
 
     def load(self, name: str, array: np.ndarray) -> None:
-        """Replace the contents of one column by what was `saved`."""
+        """Replace the contents of one column by what `saved` returned."""
         dtype = self.dtypes[name]
         self.put(name, array.copy().view(dtype).reshape(array.shape[:-1]) if dtype.names else array)
 
@@ -84,7 +85,7 @@ class DeviceArrays:
         return name == "states" and self.device.type == "cuda"
 
     def _encoded(self, name: str, array: np.ndarray) -> np.ndarray:
-        """A column as it lies on the device: records as words or as bytes."""
+        """A column as it is stored on the device: records as words or as bytes."""
         if self._by_word(name):
             return np.ascontiguousarray(array.view(np.int64).reshape(len(array), -1).T)
         if array.dtype.names:
@@ -92,12 +93,12 @@ class DeviceArrays:
         return array
 
     def spread_params(self) -> None:
-        """Give every env parameters of its own, to begin with those it has."""
+        """Give every env its own copy of the parameters."""
         if len(self.tensors["params"]) != self.num_envs:
             self.tensors["params"] = self.tensors["params"].repeat(self.num_envs, 1)
 
     def field(self, name: str, field: str) -> torch.Tensor:
-        """One field of a column of records, as a tensor over the same memory."""
+        """One field of a column of records, as a tensor that shares its memory."""
         kind, offset = self.dtypes[name].fields[field][:2]  # type: ignore[index]
         base = kind.base
         part = self.tensors[name][..., offset : offset + kind.itemsize]
@@ -105,32 +106,32 @@ class DeviceArrays:
 
 
 class KernelLauncher:
-    """Runs bodies once for every env, on the arena's device."""
+    """Runs the bodies once per env, on the device of the arrays."""
 
-    def __init__(self, arena: DeviceArrays) -> None:
-        self.arena, device = arena, arena.device
+    def __init__(self, env_arrays: DeviceArrays) -> None:
+        self.env_arrays, device = env_arrays, env_arrays.device
         self._on_gpu = device.type == "cuda"
-        self._easy = arena.world.easy is not None
-        self.trouble = torch.zeros(1, dtype=torch.int32, device=device)
-        kinds = arena.world.hard_kinds
+        self._easy = env_arrays.world.easy is not None
+        self.any_fault = torch.zeros(1, dtype=torch.int32, device=device)
+        kinds = env_arrays.world.hard_kinds
         self._count = torch.zeros(kinds, dtype=torch.int32, device=device)
-        self._hard = torch.zeros((kinds, arena.num_envs), dtype=torch.int32, device=device)
-        self._run = _kernels(arena.world) if self._on_gpu else build_bodies(arena.world, reserve_in_turn)
+        self._hard = torch.zeros((kinds, env_arrays.num_envs), dtype=torch.int32, device=device)
+        self._run = _kernels(env_arrays.world) if self._on_gpu else build_bodies(env_arrays.world, reserve_serially)
         self.refresh()
 
     def refresh(self) -> None:
-        """Take note of tensors that were replaced."""
-        tensors, notes = self.arena.tensors, (self.trouble, self._count, self._hard)
+        """Read the addresses again, after a tensor was replaced."""
+        tensors, notes = self.env_arrays.tensors, (self.any_fault, self._count, self._hard)
         if self._on_gpu:
             from numba import cuda
 
-            self._places = {name: tensors[name].data_ptr() for name in PLACES if name in tensors}
-            self._places |= {name: tensor.data_ptr() for name, tensor in zip(NOTES, notes, strict=True)}
-            self._tables = self.arena.tables_type(*map(cuda.as_cuda_array, self.arena.tables.values()))
+            self._addresses = {name: tensors[name].data_ptr() for name in ADDRESSED if name in tensors}
+            self._addresses |= {name: tensor.data_ptr() for name, tensor in zip(NOTE_ARRAYS, notes, strict=True)}
+            self._tables = self.env_arrays.tables_type(*map(cuda.as_cuda_array, self.env_arrays.tables.values()))
         else:
-            self._columns: Any = Columns(*(_plain(tensors[name], self.arena.dtypes[name]) for name in COLUMNS))
-            self._tables = self.arena.tables_type(*map(_plain, self.arena.tables.values()))
-            self._notes = Notes(_plain(self.trouble), _plain(self._count), _plain(self._hard), 0)
+            self._columns: Any = Columns(*(_plain(tensors[name], self.env_arrays.dtypes[name]) for name in COLUMNS))
+            self._tables = self.env_arrays.tables_type(*map(_plain, self.env_arrays.tables.values()))
+            self._notes = LaunchNotes(_plain(self.any_fault), _plain(self._count), _plain(self._hard), 0)
 
     def step(self, actions: torch.Tensor, mode: int, strict: bool) -> None:
         """Step all envs with these actions, on the caller's stream, without waiting."""
@@ -141,45 +142,47 @@ class KernelLauncher:
         else:
             self._launch(self._run.step, actions, mode, strict)
 
-    def begin(self, wanted: torch.Tensor, strict: bool) -> None:
-        """Start a new episode in the envs that are wanted."""
-        self.arena.tensors["wanted"].copy_(wanted)
-        self._launch(self._run.begin, self.arena.tensors["actions"], 0, strict)
+    def reset(self, reset_mask: torch.Tensor, strict: bool) -> None:
+        """Start a new episode in the envs of the mask."""
+        self.env_arrays.tensors["reset_mask"].copy_(reset_mask)
+        self._launch(self._run.reset, self.env_arrays.tensors["actions"], 0, strict)
 
     def _launch(self, body: Any, actions: torch.Tensor, mode: int, strict: bool, hard: bool = False) -> None:
-        n, rest = self.arena.num_envs, (self.arena.per_env, mode, int(strict))
+        n, rest = self.env_arrays.num_envs, (self.env_arrays.per_env, mode, int(strict))
         if self._on_gpu:
             from numba import cuda
 
             block = HARD_BLOCK if hard else BLOCK
-            blocks = (n + block - 1) // block + (len(self._count) - 1 if hard else 0)  # each kind may end amid a block
-            stream = cuda.external_stream(torch.cuda.current_stream(self.arena.device).cuda_stream)
-            places = (*{**self._places, "actions": actions.data_ptr()}.values(),)
-            body[blocks, block, stream](places, self._tables, n, *rest)
+            blocks = (n + block - 1) // block + (len(self._count) - 1 if hard else 0)  # each kind starts a new block
+            stream = cuda.external_stream(torch.cuda.current_stream(self.env_arrays.device).cuda_stream)
+            addresses = (*{**self._addresses, "actions": actions.data_ptr()}.values(),)
+            body[blocks, block, stream](addresses, self._tables, n, *rest)
         else:
             flat = actions.reshape(n, -1)
             columns = self._columns._replace(actions=_plain(actions), flat_actions=_plain(flat))
-            for i in self._noted() if hard else range(n):
+            for i in self._hard_envs() if hard else range(n):
                 body(columns, self._tables, i, *rest, self._notes)
 
-    def _noted(self) -> list[int]:
+    def _hard_envs(self) -> list[int]:
         return [i for envs, count in zip(self._hard, self._count, strict=True) for i in envs[:count].tolist()]
 
 
 def _kernels(world: KernelWorld) -> Bodies:
+    if load_native() is None:
+        raise OptionError("backend='cuda' compiles with Numba, and the installed version cannot compile kernel worlds")
     from rookery.kernel.cuda_compiler import kernels
 
     return kernels(world)
 
 
 def _plain(tensor: torch.Tensor, dtype: np.dtype | None = None) -> PlainRows:
-    """A tensor as plain Python wants to see it."""
+    """A CPU tensor as an array of Python numbers."""
     array = tensor.numpy()
     return PlainRows(array.view(dtype).reshape(array.shape[:-1]) if dtype is not None and dtype.names else array)
 
 
 def find_device(name: str | None) -> torch.device:
-    """The device to run on; says what is missing where there is none. ("cpu" runs the GPU's code in plain Python.)"""
+    """The device to run on, or an error that names what is missing. ("cpu" runs the GPU's code as plain Python.)"""
     device = torch.device(name or "cuda")
     if device.type == "cpu":
         return device

@@ -1,4 +1,4 @@
-"""The arrays that a batch of kernel envs lives in, and the plan by which compiled code finds them."""
+"""The arrays of a batch of kernel envs, and the plan: the list of their addresses and shapes for compiled code."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from rookery.kernel.world import KernelWorld
 from rookery.kernel.world_calls import mask_size
 
 EPISODE = np.dtype(
-    [("turn", "i8"), ("row", "i8"), ("total", "f8"), ("length", "i8"), ("nanoseconds", "i8")], align=True
+    [("batch_step", "i8"), ("row", "i8"), ("total", "f8"), ("length", "i8"), ("nanoseconds", "i8")], align=True
 )
-BOOKS = ("started", "episodes", "counts")  # kept by the CPU loop beside the columns
-Books: Any = namedtuple("Books", BOOKS)  # type: ignore[misc]
-# Numbers at the start of a plan: those that the loop gets, and those by which it is stopped (see interrupt.py).
-HEADER = ("num_envs", "per_env", "mode", "strict", "turn", "clock")
-PLAN_WORDS = (*HEADER, "timeout", "next_look", "stop")
-GO_ON, TIMED_OUT, INTERRUPTED = 0, 1, 2  # what `stop` says
+EPISODE_STATS = ("started", "episodes", "counts")  # written by the CPU loop beside the columns
+EpisodeStats: Any = namedtuple("EpisodeStats", EPISODE_STATS)  # type: ignore[misc]
+# Numbers at the start of a plan: those that are passed to the loop, and those that can stop it (see interrupt.py).
+HEADER = ("num_envs", "per_env", "mode", "strict", "batch_step", "clock")
+PLAN_WORDS = (*HEADER, "timeout", "next_poll", "stop")
+CONTINUE, TIMED_OUT, INTERRUPTED = 0, 1, 2  # values of `stop`
 
-PER_ENV = ("states", "params", "spoke", "wanted", "actions", "flat_actions", "faults", "started")
+PER_ENV = ("states", "params", "info_mask", "reset_mask", "actions", "flat_actions", "faults", "started")
 PER_ROW = (
     "infos", "final_infos", "observations", "flat", "finals", "flat_finals", "rewards", "terminated", "truncated",
     "masks", "final_masks", "last_returns", "last_lengths",
@@ -37,7 +37,11 @@ NO_TABLES = {"nothing": np.zeros(1)}
 
 
 class EnvArrays:
-    """State, actions, results and books of `num_envs` envs of a world. `given` arrays are used instead of new ones."""
+    """States, actions, results and episode statistics of `num_envs` envs of a world.
+
+    `slots` is the number of threads: each has its own scratch record and its own list of finished episodes. Arrays in
+    `given` are used instead of new ones.
+    """
 
     def __init__(
         self, world: KernelWorld, num_envs: int, slots: int = 1, given: Mapping[str, np.ndarray] | None = None
@@ -74,8 +78,8 @@ class EnvArrays:
             "scratch": np.zeros(self.slots, world.scratch_dtype),
             "infos": np.zeros(rows, world.info_dtype),
             "final_infos": np.zeros(rows, world.info_dtype),
-            "spoke": np.zeros(n, np.bool_),
-            "wanted": np.zeros(n, np.bool_),
+            "info_mask": np.zeros(n, np.bool_),
+            "reset_mask": np.zeros(n, np.bool_),
             "actions": np.zeros((n, *together, *action_shape), action_dtype),
             "observations": np.zeros((rows, *(shape or (1,))), dtype),
             "finals": np.zeros((rows, *(shape or (1,))), dtype),
@@ -97,7 +101,7 @@ class EnvArrays:
         }
 
     def spread_params(self) -> None:
-        """Give every env parameters of its own, to begin with those it has."""
+        """Give every env its own copy of the parameters."""
         if len(self.params) != self.num_envs:
             self.arrays["params"] = np.repeat(self.params, self.num_envs)
 
@@ -106,7 +110,7 @@ class EnvArrays:
         return int(len(self.params) == self.num_envs > 1)
 
     def view(self, env: int) -> EnvArrays:
-        """An arena of one env, over this one's memory."""
+        """The arrays of one env, which share the memory of these."""
         part = EnvArrays.__new__(EnvArrays)
         part.world, part.num_envs, part.slots, part.rows = self.world, 1, self.slots, self.world.num_agents
         part.tables, part.tables_type = self.tables, self.tables_type
@@ -121,19 +125,18 @@ class EnvArrays:
         return part
 
     def copy(self) -> EnvArrays:
-        """An arena in memory of its own, which is as this one is now."""
+        """A copy in new memory."""
         other = copy(self)
         other.arrays = {name: array.copy() for name, array in self.arrays.items()}
         other._flatten()
         return other
 
     def parts(self) -> list[np.ndarray]:
-        """All arrays in the order in which a plan lists them."""
-        return [*(self.arrays[name] for name in (*COLUMNS, *BOOKS)), *self.tables.values()]
+        """All arrays, in the order of the plan."""
+        return [*(self.arrays[name] for name in (*COLUMNS, *EPISODE_STATS)), *self.tables.values()]
 
     def plan(self) -> np.ndarray:
-        """Where everything is: the header's numbers, then an address and a shape for each array. Valid as long as the
-        arrays are."""
+        """PLAN_WORDS, then the address and the shape of each array. Valid until an array is replaced."""
         numbers = [self.num_envs, self.per_env] + [0] * (len(PLAN_WORDS) - 2)
         for part in self.parts():
             assert part.flags.c_contiguous
@@ -141,15 +144,15 @@ class EnvArrays:
         return np.array(numbers, np.int64)
 
     def take_episodes(self) -> np.ndarray:
-        """Episodes that ended since the last call, oldest first."""
+        """Episodes that finished since the last call, oldest first."""
         taken = [ring[: min(count, EPISODES_KEPT)] for ring, count in zip(self.episodes, self.counts, strict=True)]
         episodes = np.concatenate(taken)
         self.counts[:] = 0
-        return episodes[np.lexsort((episodes["row"], episodes["turn"]))]
+        return episodes[np.lexsort((episodes["row"], episodes["batch_step"]))]
 
 
 def read_only(array: Any) -> np.ndarray:
-    """A view that cannot be written to."""
+    """A read-only view."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view

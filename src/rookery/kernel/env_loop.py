@@ -1,8 +1,8 @@
-"""The loop around a world's functions: autoreset, time limits, returns and checks, for any number of envs.
+"""One env's step around a world's functions: autoreset, time limits, episode returns and checks of values.
 
-Like the worlds, it is plain Python that is compiled: `build` closes it over a world's functions, and `translate`
-turns the result into machine code for a CPU or a GPU. One env never looks at another, so envs may be stepped in any
-order, by any number of threads.
+Like the worlds, this is plain Python that is compiled: `build` returns closures over a world's functions, and
+`translate` compiles them for a CPU or a GPU. No env reads another env's data, so envs may be stepped in any order, by
+any number of threads.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from collections import namedtuple
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from rookery.kernel.random import EMPTY_RANGE, note_empty_range
+from rookery.kernel.random import EMPTY_RANGE, mark_empty_range
 from rookery.kernel.space_limits import can_leave
 from rookery.kernel.translate import Function, reachable
 from rookery.kernel.world import ARGUMENTS, KernelWorld, adapt
 from rookery.kernel.world_calls import (
-    build_actor,
-    build_clearer,
-    build_easy_actor,
-    build_masker,
-    build_resetter,
+    build_clear,
+    build_easy_step,
+    build_masks,
+    build_reset,
+    build_step,
     mask_size,
 )
 
-# Where an env stands; after a draw from an empty range, it is at EMPTY_RANGE.
+# An env's `stage`. After a draw from an empty range it is EMPTY_RANGE.
 RUNNING, RESET_NEXT, OVER = 0, 1, 2
-# When an env begins anew, as in Gymnasium.
+# Gymnasium's autoreset modes.
 NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
-# What a step may come to, besides numbers; a batch returns the union.
+# The outcome of one env's step; a batch returns the bitwise or of all outcomes.
 NOTHING, ENDED, FAULT = 0, 1, 2
-HARD = 4  # it was not made, being a hard one: of the first kind, of the second kind if one more, and so on
-# What `faults` holds for an env. STOPPED stands at the first of several envs, one of which raised an exception.
-FINE, BAD_OBSERVATION, BAD_REWARD, BAD_ACTION, NOT_RUNNING, STOPPED, BAD_RANGE = range(7)
+HARD = 4  # the step was not made because it is hard: HARD for the first kind, HARD + 1 for the second, and so on
+# Values of `faults`. STOPPED is set at the first env of a range in which one env raised an exception.
+NO_FAULT, BAD_OBSERVATION, BAD_REWARD, BAD_ACTION, NOT_RUNNING, STOPPED, BAD_RANGE = range(7)
 
 COLUMNS = (
     "states",  # (n,) records
@@ -41,17 +41,17 @@ COLUMNS = (
     "scratch",  # (slots,) records
     "infos",  # (rows,) records; a row is an agent of an env
     "final_infos",  # (rows,) records, of episodes that ended (SAME_STEP)
-    "spoke",  # (n,) whether infos hold something of this step
-    "wanted",  # (n,) whether to begin anew when told to
+    "info_mask",  # (n,) whether infos were written in this step
+    "reset_mask",  # (n,) which envs the command RESET resets
     "actions",  # (n, ...)
     "flat_actions",  # (n, size): the same memory, flat
-    "action_low",  # (size,) what the action space allows
+    "action_low",  # (size,) the bounds of the action space
     "action_high",
     "observations",  # (rows, ...)
     "flat",  # (rows, size)
     "finals",  # (rows, ...): last observations of episodes that ended (SAME_STEP)
     "flat_finals",
-    "low",  # (size,) what the observation space allows
+    "low",  # (size,) the bounds of the observation space
     "high",
     "rewards",  # (rows,)
     "terminated",  # (rows,)
@@ -65,17 +65,17 @@ COLUMNS = (
 Columns: Any = namedtuple("Columns", COLUMNS)  # type: ignore[misc]
 
 
-class Parts(NamedTuple):
-    """What can be done to env i, each as a function of (columns, tables, i, slot, per_env, mode, strict)."""
+class EnvFunctions(NamedTuple):
+    """The operations on env i, each a function of (columns, tables, i, slot, per_env, mode, strict) -> outcome."""
 
-    advance: Function  # the whole step; returns what it came to
-    advance_if_easy: Function  # the same, but HARD or more if the step is not an easy one
-    advance_running: Function  # the step of an env that is known to be running
-    begin: Function  # a new episode; without mode
+    step_env: Function
+    step_env_if_easy: Function  # returns HARD or more if the step is not an easy one
+    step_running_env: Function  # for an env that is known to be running
+    reset_env: Function  # starts an episode; has no argument `mode`
 
 
 def functions_of(world: KernelWorld) -> set[Any]:
-    """A world's functions, and all that they call."""
+    """A world's functions, and all functions that they call."""
     found: set[Any] = set()
     for function in (getattr(world, role, None) for role in ARGUMENTS):
         if isinstance(function, FunctionType):
@@ -83,17 +83,17 @@ def functions_of(world: KernelWorld) -> set[Any]:
     return found
 
 
-def build(world: KernelWorld) -> Parts:
-    """The parts of the loop, closed over a world's functions."""
+def build(world: KernelWorld) -> EnvFunctions:
+    """The operations on an env of this world."""
     agents, size = world.num_agents, math.prod(world.observation_space.shape or ())
     checked = size if can_leave(world.observation_space) else 0
-    draws = note_empty_range in functions_of(world)
+    draws = mark_empty_range in functions_of(world)
     choices, kinds, informs = mask_size(world), world.hard_kinds, bool(world.info)
-    world_reset, observe = build_resetter(world), adapt(world.observe, "observe")
-    clear, masks = build_clearer(world.state_dtype), build_masker(world)
-    act, act_if_easy = build_actor(world), build_easy_actor(world)
+    world_reset, observe = build_reset(world), adapt(world.observe, "observe")
+    clear, write_masks = build_clear(world.state_dtype), build_masks(world)
+    world_step, world_easy_step = build_step(world), build_easy_step(world)
 
-    def start(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
+    def start_episode(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
         clear(state)
         for agent in range(agents):
             state.returns[agent] = 0.0
@@ -103,20 +103,20 @@ def build(world: KernelWorld) -> Parts:
         state.stage = RUNNING
         world_reset(columns, tables, i, slot, state, params)
 
-    def look(columns: Any, tables: Any, i: int, state: Any, params: Any) -> None:
+    def observe_agents(columns: Any, tables: Any, i: int, state: Any, params: Any) -> None:
         for agent in range(agents):
             observe(state, columns.observations[i * agents + agent], agent, params, tables)
-        masks(columns, i, state, params, tables)
+        write_masks(columns, i, state, params, tables)
 
-    def settle(columns: Any, i: int, terminated: bool, truncated: bool) -> None:
+    def set_ends(columns: Any, i: int, terminated: bool, truncated: bool) -> None:
         for row in range(i * agents, i * agents + agents):
             columns.terminated[row] = terminated
             columns.truncated[row] = truncated
 
-    def fault_of(columns: Any, i: int) -> int:
+    def find_fault(columns: Any, i: int) -> int:
         for row in range(i * agents, i * agents + agents):
             reward = columns.rewards[row]
-            if reward - reward != 0.0:  # NaN and infinity, without asking for either by name
+            if reward - reward != 0.0:  # true for NaN and infinity
                 return BAD_REWARD
             good = True
             for k in range(checked):
@@ -124,27 +124,27 @@ def build(world: KernelWorld) -> Parts:
                 good &= (columns.low[k] <= value) & (value <= columns.high[k])
             if not good:
                 return BAD_OBSERVATION
-        return FINE
+        return NO_FAULT
 
-    def judge(columns: Any, i: int, strict: int, otherwise: int) -> int:
-        fault = fault_of(columns, i) if strict else FINE
+    def check_values(columns: Any, i: int, strict: int, otherwise: int) -> int:
+        fault = find_fault(columns, i) if strict else NO_FAULT
         if draws and columns.states[i].stage == EMPTY_RANGE:
             fault = BAD_RANGE
-        if fault != FINE:
+        if fault != NO_FAULT:
             columns.faults[i] = fault
             return FAULT
         return otherwise
 
-    def begin(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
+    def reset_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
         state, params = columns.states[i], columns.params[i * per_env]
-        start(columns, tables, i, slot, state, params)
-        look(columns, tables, i, state, params)
-        settle(columns, i, False, False)
+        start_episode(columns, tables, i, slot, state, params)
+        observe_agents(columns, tables, i, state, params)
+        set_ends(columns, i, False, False)
         for row in range(i * agents, i * agents + agents):
             columns.rewards[row] = 0.0
-        return judge(columns, i, strict, NOTHING)
+        return check_values(columns, i, strict, NOTHING)
 
-    def finish(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any, mode: int) -> None:
+    def finish_episode(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any, mode: int) -> None:
         for agent in range(agents):
             columns.last_returns[i * agents + agent] = state.returns[agent]
             columns.last_lengths[i * agents + agent] = state.steps
@@ -159,51 +159,51 @@ def build(world: KernelWorld) -> Parts:
                     columns.flat_finals[row, k] = columns.flat[row, k]
                 for k in range(choices):
                     columns.final_masks[row, k] = columns.masks[row, k]
-            start(columns, tables, i, slot, state, params)
-            look(columns, tables, i, state, params)
+            start_episode(columns, tables, i, slot, state, params)
+            observe_agents(columns, tables, i, state, params)
 
-    def stand(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
-        """For an env that is not running."""
+    def step_idle_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
+        """The step of an env that is not running."""
         if columns.states[i].stage == RESET_NEXT:
-            return begin(columns, tables, i, slot, per_env, strict)
+            return reset_env(columns, tables, i, slot, per_env, strict)
         columns.faults[i] = NOT_RUNNING
         return FAULT
 
-    def advance(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
-        if i < 0:  # never; but now the compiler knows, and leaves out Python's counting from the end in every index
+    def step_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
+        if i < 0:  # never true; but it lets the compiler drop the handling of negative indices everywhere
             return NOTHING
         if columns.states[i].stage != RUNNING:
-            return stand(columns, tables, i, slot, per_env, strict)
-        return advance_running(columns, tables, i, slot, per_env, mode, strict)
+            return step_idle_env(columns, tables, i, slot, per_env, strict)
+        return step_running_env(columns, tables, i, slot, per_env, mode, strict)
 
-    def advance_running(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
+    def step_running_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
         state, params = columns.states[i], columns.params[i * per_env]
-        terminated = act(columns, tables, i, slot, state, params)
-        return conclude(columns, tables, i, slot, per_env, mode, strict, terminated)
+        terminated = world_step(columns, tables, i, slot, state, params)
+        return finish_step(columns, tables, i, slot, per_env, mode, strict, terminated)
 
-    def advance_if_easy(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
+    def step_env_if_easy(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
         if columns.states[i].stage != RUNNING:
-            return stand(columns, tables, i, slot, per_env, strict)
-        kind, terminated = act_if_easy(columns, tables, i, columns.states[i], columns.params[i * per_env])
+            return step_idle_env(columns, tables, i, slot, per_env, strict)
+        kind, terminated = world_easy_step(columns, tables, i, columns.states[i], columns.params[i * per_env])
         if kind != 0:
             return HARD + min(max(kind, 1), kinds) - 1
-        return conclude(columns, tables, i, slot, per_env, mode, strict, terminated)
+        return finish_step(columns, tables, i, slot, per_env, mode, strict, terminated)
 
-    def conclude(
+    def finish_step(
         columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int, terminated: bool
     ) -> int:
-        """All that follows the world's own step."""
+        """Everything after the world's own step."""
         state, params = columns.states[i], columns.params[i * per_env]
         state.steps += 1
         if informs:
-            columns.spoke[i] = True
+            columns.info_mask[i] = True
         truncated = params.time_limit > 0 and state.steps >= params.time_limit
-        look(columns, tables, i, state, params)
-        settle(columns, i, terminated, truncated)
-        outcome = judge(columns, i, strict, NOTHING)
+        observe_agents(columns, tables, i, state, params)
+        set_ends(columns, i, terminated, truncated)
+        outcome = check_values(columns, i, strict, NOTHING)
         if outcome == NOTHING and (terminated or truncated):
-            finish(columns, tables, i, slot, state, params, mode)
-            return judge(columns, i, strict, ENDED) if mode == SAME_STEP else ENDED
+            finish_episode(columns, tables, i, slot, state, params, mode)
+            return check_values(columns, i, strict, ENDED) if mode == SAME_STEP else ENDED
         return outcome
 
-    return Parts(advance, advance_if_easy, advance_running, begin)
+    return EnvFunctions(step_env, step_env_if_easy, step_running_env, reset_env)

@@ -1,4 +1,4 @@
-"""A kernel world as an ordinary Gymnasium env of one."""
+"""A kernel world as an ordinary Gymnasium env, for a single env."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from rookery.kernel.plain import PlainRecord
 from rookery.kernel.runner import Runner, seed_key
 from rookery.kernel.world import KernelWorld
 
-SAVED = ("states", "params", "observations", "infos")  # what decides how an env goes on
+SAVED = ("states", "params", "observations", "infos")  # the arrays that `get_state` returns
 
 
 class KernelEnv(gym.Env):
-    """One env of a kernel world: the same numbers as in a batch of any size.
+    """One env of a kernel world. It returns the same numbers as in a batch of any size.
 
     Args:
-        world: A KernelWorld class or instance, or where to find one, as "package.module:Class".
+        world: A KernelWorld class or instance, or the import path of a class, as "package.module:Class".
         render_mode: One of the world's render modes.
         plain: Run the world's functions as plain Python, to debug them.
         **parameters: The world's parameters, if `world` is not an instance.
@@ -39,65 +39,65 @@ class KernelEnv(gym.Env):
         (1.0, False, False)
     """
 
-    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 50}  # of all worlds; each has its own
+    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 50}  # each instance has its world's own
 
     def __init__(self, world: Any, render_mode: str | None = None, plain: bool = False, **parameters: Any) -> None:
         world = find_world(world, parameters)
         if world.num_agents > 1:
             raise WorldError(
-                f"{world.name} has {world.num_agents} agents, and Gymnasium's interface is for one: "
+                f"{world.name} has {world.num_agents} agents, and a Gymnasium env has one: "
                 "use rookery.make_vec with backend='kernel', or rookery.kernel.parallel_env.KernelParallelEnv"
             )
-        self._settle(EnvArrays(world, 1), render_mode, plain)
+        self._setup(EnvArrays(world, 1), render_mode, plain)
 
     @classmethod
-    def over(
-        cls, arena: EnvArrays, render_mode: str | None, like: Runner | None = None, plain: bool = False
+    def from_arrays(
+        cls, env_arrays: EnvArrays, render_mode: str | None, like: Runner | None = None, plain: bool = False
     ) -> KernelEnv:
-        """An env whose state is that of an arena of one, run as another arena of this world is, or as plain Python."""
+        """An env over existing arrays of one env. It uses the compiled code of the runner `like`, or plain Python."""
         env = cls.__new__(cls)
-        env._settle(arena, render_mode, plain, like)
+        env._setup(env_arrays, render_mode, plain, like)
         return env
 
-    def _settle(self, arena: EnvArrays, render_mode: str | None, plain: bool, like: Runner | None = None) -> None:
-        world = arena.world
+    def _setup(self, env_arrays: EnvArrays, render_mode: str | None, plain: bool, like: Runner | None = None) -> None:
+        world = env_arrays.world
         modes = world.metadata.get("render_modes", [])
         if render_mode is not None and render_mode not in modes:
-            raise WorldError(f"{world.name} cannot be rendered as {render_mode!r}; it knows {modes}")
-        self.world, self._arena, self._plain = world, arena, plain
-        # Copies: a space draws its samples from a generator of its own, which two envs should not share.
+            raise WorldError(f"{world.name} has no render_mode {render_mode!r}; its render modes are {modes}")
+        self.world, self._env_arrays, self._plain = world, env_arrays, plain
+        # Copies: a space has a random generator, which two envs must not share.
         self.observation_space, self.action_space = deepcopy(world.observation_space), deepcopy(world.action_space)
         self.metadata, self.render_mode = dict(world.metadata), render_mode
-        self._runner = Runner(arena, DISABLED, plain=plain, like=like)
+        self._runner = Runner(env_arrays, DISABLED, plain=plain, like=like)
 
     # --- Gymnasium's interface ----------------------------------------------------------------------------------
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Start an episode. `options` may hold values for the world's parameters, kept until they are set again."""
+        """Start an episode. `options` may hold values for the world's parameters; they stay until set again."""
         super().reset(seed=seed)
         if options:
             self.set_parameters(**options)
-        if seed is not None or not self._arena.states["episode"][0]:
-            self._arena.states[0] = np.zeros((), self._arena.states.dtype)
-            self._arena.states["seed"] = seed_key(seed) if seed is not None else self.np_random.integers(2**31)
-        if self._runner.begin([0]) & FAULT:
-            raise self._runner.error_of(0)
+        if seed is not None or not self._env_arrays.states["episode"][0]:
+            self._env_arrays.states[0] = np.zeros((), self._env_arrays.states.dtype)
+            self._env_arrays.states["seed"] = seed_key(seed) if seed is not None else self.np_random.integers(2**31)
+        if self._runner.reset([0]) & FAULT:
+            raise self._runner.fault_to_exception(0)
         self._show()
         return self._observation(), (self._info() if self.world.informs_at_reset else self._masks())
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        arena = self._arena
-        arena.actions[0] = self._checked(action)
-        self._runner.tick()
+        env_arrays = self._env_arrays
+        env_arrays.actions[0] = self._checked(action)
+        self._runner.start_batch_step()
         if self._runner.step(0, 1) & FAULT:
-            raise self._runner.error_of(0)
+            raise self._runner.fault_to_exception(0)
         self._show()
-        ends = bool(arena.terminated[0]), bool(arena.truncated[0])
-        return self._observation(), float(arena.rewards[0]), *ends, self._info()
+        ends = bool(env_arrays.terminated[0]), bool(env_arrays.truncated[0])
+        return self._observation(), float(env_arrays.rewards[0]), *ends, self._info()
 
     def _checked(self, action: Any) -> np.ndarray:
-        """An action as an array of the space's shape and type; NumPy alone would stretch, round and wrap it."""
-        array, wanted = np.asarray(action), self._arena.actions
+        """An action as an array of the space's shape and type; NumPy alone would broadcast, round or wrap it."""
+        array, wanted = np.asarray(action), self._env_arrays.actions
         if array.shape == wanted.shape[1:] and np.can_cast(array.dtype, wanted.dtype, "same_kind"):
             cast = array.astype(wanted.dtype)
             if wanted.dtype.kind == "f" or np.array_equal(cast, array):
@@ -105,7 +105,7 @@ class KernelEnv(gym.Env):
         raise SpaceError(f"action {action!r} is not in {self.action_space}")
 
     def render(self) -> Any:
-        """A picture of the env as it is now."""
+        """A picture of the env's current state."""
         if self.render_mode is None:
             gym.logger.warn("render() was called on an env made without a render_mode")
             return None
@@ -116,54 +116,54 @@ class KernelEnv(gym.Env):
         if close is not None:
             close()
 
-    # --- beyond it ----------------------------------------------------------------------------------------------
+    # --- state and parameters -----------------------------------------------------------------------------------
 
     @property
     def state(self) -> PlainRecord:
-        """The env's state, live: its fields can be read and set as attributes."""
-        return PlainRecord(self._arena.states[0])
+        """The env's state, not a copy: its fields can be read and set as attributes."""
+        return PlainRecord(self._env_arrays.states[0])
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The world's parameters as they are now."""
-        return {name: self._arena.params[name][0].item() for name in self.world.values}
+        """The world's current parameters."""
+        return {name: self._env_arrays.params[name][0].item() for name in self.world.values}
 
     def set_parameters(self, **values: Any) -> None:
-        """Change parameters, from the next step on."""
+        """Change parameters. The next step uses them."""
         for name, value in self.world.encode(values).items():
-            self._arena.params[name] = value
+            self._env_arrays.params[name] = value
 
     def get_wrapper_attr(self, name: str) -> Any:
-        """An attribute; parameters count as such."""
+        """An attribute or a parameter of the world."""
         known = self.world.aliases.get(name, name)
         return self.parameters[known] if known in self.world.values else super().get_wrapper_attr(name)
 
     def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
-        """Set an attribute; parameters count as such."""
+        """Set an attribute or a parameter of the world."""
         if self.world.aliases.get(name, name) not in self.world.values:
             return super().set_wrapper_attr(name, value, force=force)
         self.set_parameters(**{name: value})
         return True
 
     def get_state(self) -> dict[str, np.ndarray]:
-        """Everything that decides how the env goes on, as arrays; and a mark of the tables it goes on with."""
-        saved = {name: np.frombuffer(self._arena.arrays[name].tobytes(), np.uint8) for name in SAVED}
+        """Everything that is needed to continue from here, as arrays; and a hash of the world's tables."""
+        saved = {name: np.frombuffer(self._env_arrays.arrays[name].tobytes(), np.uint8) for name in SAVED}
         return saved | self._tables_mark()
 
     def set_state(self, state: dict[str, np.ndarray]) -> None:
-        """Go on from what `get_state` gave."""
+        """Continue from what `get_state` returned."""
         mark = self._tables_mark()
         if sorted(state) != sorted([*SAVED, *mark]):
             raise StateError(
                 f"a state of {self.world.name} should hold {', '.join([*SAVED, *mark])}, got {', '.join(state)}"
             )
         if mark and not np.array_equal(state["tables"], mark["tables"]):
-            raise StateError(f"the state of {self.world.name} was saved with other tables than it has now")
+            raise StateError(f"the state of {self.world.name} was saved with different tables: use the same tables")
         for name in SAVED:
             saved = state[name]
-            array = self._arena.arrays[name]
+            array = self._env_arrays.arrays[name]
             if saved.nbytes != array.nbytes:
-                raise StateError(f"the saved {name} of {self.world.name} have another size: the world has changed")
+                raise StateError(f"the saved {name} of {self.world.name} have a different size: the world has changed")
             array[...] = np.frombuffer(saved.tobytes(), array.dtype).reshape(array.shape)
 
     def _tables_mark(self) -> dict[str, np.ndarray]:
@@ -181,30 +181,35 @@ class KernelEnv(gym.Env):
         self.set_state(state)
 
     def _observation(self) -> Any:
-        observation = self._arena.observations[0]
+        observation = self._env_arrays.observations[0]
         return (
-            observation.copy() if self.observation_space.shape else self._arena.observations.dtype.type(observation[0])
+            observation.copy()
+            if self.observation_space.shape
+            else self._env_arrays.observations.dtype.type(observation[0])
         )
 
     def _info(self) -> dict[str, Any]:
-        return {name: self._arena.infos[name][0].copy() for name in self.world.info} | self._masks()
+        return {name: self._env_arrays.infos[name][0].copy() for name in self.world.info} | self._masks()
 
     def _masks(self) -> dict[str, Any]:
-        return {} if self.world.action_mask is None else {"action_mask": self._arena.masks[0].copy()}
+        return {} if self.world.action_mask is None else {"action_mask": self._env_arrays.masks[0].copy()}
 
     def _show(self) -> None:
         if self.render_mode == "human":
             self._picture()
 
     def _picture(self) -> Any:
-        return self.world.render(self.state, PlainRecord(self._arena.params[0]), self.render_mode or "rgb_array")
+        return self.world.render(self.state, PlainRecord(self._env_arrays.params[0]), self.render_mode or "rgb_array")
 
 
 def find_world(world: Any, parameters: dict[str, Any] | None = None) -> KernelWorld:
-    """A world from an instance, a class, a function that makes one, or a class by its place ("package.module:Name")."""
+    """A world from an instance, a class, a function that makes one, or an import path ("package.module:Name")."""
     if isinstance(world, KernelWorld):
         if parameters:
-            raise WorldError(f"parameters {', '.join(parameters)} were given beside a finished world; give its class")
+            raise WorldError(
+                f"parameters {', '.join(parameters)} were given with an instance of {world.name}: give its class, or "
+                "set them when the instance is made"
+            )
         return world
     if isinstance(world, str):
         world = registered_world(world) if world in _registered() else _class_at(world)
@@ -217,7 +222,7 @@ def find_world(world: Any, parameters: dict[str, Any] | None = None) -> KernelWo
 
 
 def registered_world(world: Any) -> Any:
-    """The class or function that Gymnasium's registry names as a kernel world, as "package.module:Name"."""
+    """The class or function behind the import path of a kernel world in Gymnasium's registry."""
     if not isinstance(world, str):
         return world
     module, _, name = world.partition(":")
@@ -225,7 +230,8 @@ def registered_world(world: Any) -> Any:
 
 
 def _registered() -> set[str]:
-    """What the registry names. Whoever registers a world runs code of their own anyway; all others name classes."""
+    """Import paths in Gymnasium's registry. These may name a function; any other path must name a class, because a
+    function that an untrusted string names must not be called."""
     named = (spec.kwargs.get("world") for spec in gym.registry.values())
     return {world for world in named if isinstance(world, str)}
 
@@ -235,7 +241,7 @@ def _class_at(place: str) -> type[KernelWorld]:
     try:
         found = getattr(import_module(module), name, None)
     except (ImportError, ValueError, TypeError) as error:
-        raise WorldError(f"{place!r}: there is no such world ({error})") from None
+        raise WorldError(f"{place!r}: this world cannot be imported ({error})") from None
     if not isinstance(found, type) or not issubclass(found, KernelWorld):
-        raise WorldError(f"{place!r} is no class derived from KernelWorld, and nothing else is called by its name")
+        raise WorldError(f"{place!r} is not a subclass of KernelWorld: only such a class may be given by its path")
     return found

@@ -1,32 +1,35 @@
-"""Kernel worlds as machine code for this CPU. The only module that needs Numba at work; import it late.
+"""Compiles kernel worlds to machine code for this CPU. Import it late: it needs Numba.
 
-Compiled code is reached through one C function that is given a plan (see arena.py): 0.6 us a call, where Numba's own
-dispatcher takes 4 for as many arrays. The object code is kept on disk (see cache.py), so a second start compiles
-nothing; and being plain object code, it is loaded without unpickling anything.
+Compiled code is called through one C function that receives a plan (see env_arrays.py). Such a call takes 0.6 us, where
+Numba's own dispatcher takes 4 for as many arrays. The object code is cached on disk (see code_cache.py), so a second
+start compiles nothing. It is plain object code, so that loading it unpickles nothing.
 """
 
 from __future__ import annotations
 
 import ctypes
 import hashlib
+import inspect
 from collections.abc import Collection
 from ctypes.util import find_library
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
 import numba
 from numba import types
 from numba.core import cgutils, registry
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.runtime import rtsys
+from numba.core.typed_passes import NopythonTypeInference
+from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic
 
 from rookery.console import say
-from rookery.kernel import atomics, code_cache, interrupt, pipeline, readonly, widening
+from rookery.kernel import atomics, code_cache, interrupt, readonly, widening
 from rookery.kernel.batch_loop import build_loop
-from rookery.kernel.diagnosis import explained, rehearse
-from rookery.kernel.env_arrays import BOOKS, HEADER, PLAN_WORDS, Books, EnvArrays
+from rookery.kernel.diagnosis import dry_run, explain_compile_errors
+from rookery.kernel.env_arrays import EPISODE_STATS, HEADER, PLAN_WORDS, EnvArrays, EpisodeStats
 from rookery.kernel.env_loop import COLUMNS, FAULT, STOPPED, Columns
 from rookery.kernel.translate import translate
 from rookery.kernel.world import KernelWorld, own_codes
@@ -35,41 +38,55 @@ INLINED = tuple(f"rookery.kernel.{name}" for name in ("batch_loop", "env_loop", 
 SIGNATURE = types.int64(types.CPointer(types.int64), types.int64, types.int64, types.int64, types.int64)
 PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 4)
 
-# What is called from outside. An exception ends here: it would leave the batch half stepped without a word.
+# The C entry point. It catches exceptions: a C function cannot raise, so the batch would be half stepped unnoticed.
 _ENTRY = """
-def entry(address, what, low, high, slot):
-    attend(address)
+def entry(address, command, low, high, slot):
+    set_current_plan(address)
     plan = carray(address, ({},))
     header = ({})
-    columns, books, tables = Columns({}), Books({}), Tables({})
+    columns, episode_stats, tables = Columns({}), EpisodeStats({}), Tables({})
     try:
-        return work(columns, tables, books, what, low, high, slot, header)
+        return run(columns, tables, episode_stats, command, low, high, slot, header)
     except Exception:
         columns.faults[low] = STOPPED
         return FAULT
 """
 
-_loaded: dict[str, tuple[Any, Any]] = {}  # fingerprint -> (function, what keeps its code in memory)
+_loaded: dict[str, tuple[Any, Any]] = {}  # fingerprint -> (function, the LLVM engine that owns its code)
+
+
+class WorldCompiler(CompilerBase):
+    """Numba's compiler with three more passes, for the functions of a world; the loop around them needs none."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(widening.WidenLoads, IRProcessing)
+        passes.add_pass_after(interrupt.CountIterations, IRProcessing)
+        passes.add_pass_after(readonly.RefuseWrites, NopythonTypeInference)
+        passes.finalize()
+        return [passes]
 
 
 def entry_point(world: KernelWorld, checked: bool = False) -> Any:
-    """The C function `f(plan_address, what, low, high, slot)` for envs [low, high) of the arena behind a plan. It
-    releases the GIL, and returns the union of what came of the envs' steps. `checked`: an index out of bounds in the
-    world's code ends the call."""
-    arena = EnvArrays(world, 1)
+    """The C function `f(plan_address, command, low, high, slot)`, which runs a command on envs [low, high) of a plan.
+
+    It releases the GIL and returns the bitwise or of the envs' outcomes. With `checked`, an index out of bounds in the
+    world's code ends the call.
+    """
+    env_arrays = EnvArrays(world, 1)
     loop = build_loop(world)
-    names = [*COLUMNS, *BOOKS, *arena.tables]
-    easy = code_cache.fingerprint(world.easy, "")  # not compiled here, but rehearsed whenever it is another one
-    key = code_cache.fingerprint(loop, [names, easy, _forms(arena), _ENTRY, checked, _passes(), *_circumstances()])
+    names = [*COLUMNS, *EPISODE_STATS, *env_arrays.tables]
+    easy = code_cache.fingerprint(world.easy, "")  # not compiled here, but the dry run calls it
+    key = code_cache.fingerprint(loop, [names, easy, _forms(env_arrays), _ENTRY, checked, _passes(), *_circumstances()])
     if key not in _loaded:
-        _watch_loops()
-        found = code_cache.find(world.name, key, lambda: _compile(world, arena, loop, checked))
+        _link_poll()
+        found = code_cache.find(world.name, key, lambda: _compile(world, env_arrays, loop, checked))
         _loaded[key] = _load(*found, PROTOTYPE)
     return _loaded[key][0]
 
 
 def compiled(name: str, function: Any, signature: Any) -> Any:
-    """A function of 64-bit numbers as a C function that releases the GIL. It is kept on disk as worlds are."""
+    """A function of 64-bit integers as a C function that releases the GIL. It is cached on disk as worlds are."""
     key = code_cache.fingerprint(function, [str(signature), *_circumstances()])
     if key not in _loaded:
         found = code_cache.find(name, key, lambda: _object_code(translate(function, _jit_own), signature))
@@ -83,68 +100,68 @@ def _circumstances() -> list[str]:
 
 @lru_cache
 def _passes() -> str:
-    """A hash of what is done to a world's functions on the way: other passes make other code."""
-    files = [Path(str(part.__file__)) for part in (pipeline, interrupt, atomics, widening, readonly)]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    """A hash of the sources of the compiler passes: other passes make other code."""
+    sources = [inspect.getsource(part) for part in (WorldCompiler, interrupt, atomics, widening, readonly)]
+    return hashlib.sha256("".join(sources).encode()).hexdigest()
 
 
-def _forms(arena: EnvArrays) -> list[tuple[Any, int]]:
-    """All that compiled code has to know of an arena: the type and number of dimensions of each array."""
-    return [(part.dtype, part.ndim) for part in arena.parts()]
+def _forms(env_arrays: EnvArrays) -> list[tuple[Any, int]]:
+    """All that compiled code depends on: the dtype and the number of dimensions of each array."""
+    return [(part.dtype, part.ndim) for part in env_arrays.parts()]
 
 
-def _compile(world: KernelWorld, arena: EnvArrays, loop: Any, checked: bool) -> tuple[str, bytes]:
+def _compile(world: KernelWorld, env_arrays: EnvArrays, loop: Any, checked: bool) -> tuple[str, bytes]:
     """The name of the entry point, and object code that holds it."""
-    say(f"compiling {world.name}: once for this machine, after which it is found on disk")
-    rehearse(world)
-    with explained(world):
+    say(f"compiling {world.name} (once on this machine; later starts read the compiled code from disk)")
+    dry_run(world)
+    with explain_compile_errors(world):
         jit = partial(_jit, inlined=own_codes(world), checked=checked)
-        return _object_code(_entry(arena, translate(loop, jit)), SIGNATURE)
+        return _object_code(_entry(env_arrays, translate(loop, jit)), SIGNATURE)
 
 
 def _object_code(function: Any, signature: Any) -> tuple[str, bytes]:
     interrupt.prepare()
-    llvm.initialize_native_asmparser()  # there may be instructions that LLVM has no name for (see team.py)
+    llvm.initialize_native_asmparser()  # for the inline assembly in atomics.py
     made = numba.cfunc(signature, error_model="numpy")(getattr(function, "py_func", function))
     module = llvm.parse_assembly(made.inspect_llvm())
     return made.native_name, _target_machine().emit_object(module)
 
 
 def _jit(function: Any, inlined: Collection[Any], checked: bool) -> Any:
-    """The loop's own functions are inlined: a call hands over all columns, and a step of CartPole would take 325 ns
-    instead of 30. So are the world's own, called from one place or two; of what they call, the compiler knows best."""
+    """The loop's own functions are inlined: a call passes all columns, and a step of CartPole would take 325 ns instead
+    of 30. So are the world's own functions, which have one or two callers. For their helpers, LLVM decides."""
     if function.__module__ in INLINED:
         return _jit_own(function, forceinline=True)
     inline = function.__code__ in inlined
-    return _jit_own(function, forceinline=inline, boundscheck=checked, pipeline_class=pipeline.WorldCompiler)
+    return _jit_own(function, forceinline=inline, boundscheck=checked, pipeline_class=WorldCompiler)
 
 
 def _jit_own(function: Any, **options: Any) -> Any:
-    """No Python calls these functions, and nothing in them allocates: leaving out what that would need more than halves
-    the time to compile."""
+    """Python does not call these functions, and nothing in them allocates: without the wrappers for that, compiling
+    takes less than half the time."""
     return numba.njit(error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(
         function
     )
 
 
-def _entry(arena: EnvArrays, work: Any) -> Any:
-    """A function that makes arrays of a plan's addresses and hands them to `work`."""
+def _entry(env_arrays: EnvArrays, run: Any) -> Any:
+    """A function that makes arrays from a plan's addresses and passes them to `run`."""
     scope: dict[str, Any] = {
-        "carray": numba.carray, "pointer": _pointer, "work": work, "Columns": Columns, "Books": Books,
-        "Tables": arena.tables_type, "STOPPED": STOPPED, "FAULT": FAULT, "attend": interrupt.attend,
-        "read_only": readonly.read_only,
+        "carray": numba.carray, "pointer": _pointer, "run": run, "Columns": Columns, "EpisodeStats": EpisodeStats,
+        "Tables": env_arrays.tables_type, "STOPPED": STOPPED, "FAULT": FAULT,
+        "set_current_plan": interrupt.set_current_plan, "read_only": readonly.read_only,
     }  # fmt: skip
-    columns, books = len(COLUMNS), len(COLUMNS) + len(BOOKS)
+    columns, episode_stats = len(COLUMNS), len(COLUMNS) + len(EPISODE_STATS)
     arrays, at = [], len(PLAN_WORDS)
-    for k, (dtype, ndim) in enumerate(_forms(arena)):
+    for k, (dtype, ndim) in enumerate(_forms(env_arrays)):
         scope[f"dtype{k}"] = dtype
         shape = "".join(f"plan[{at + 1 + d}], " for d in range(ndim))
         array = f"carray(pointer(plan[{at}]), ({shape}), dtype{k})"
-        arrays.append(f"read_only({array})" if k >= books or k == COLUMNS.index("params") else array)
+        arrays.append(f"read_only({array})" if k >= episode_stats or k == COLUMNS.index("params") else array)
         at += 1 + ndim
     header = ", ".join(f"plan[{k}]" for k in range(len(HEADER)))
-    parts = (", ".join(some) for some in (arrays[:columns], arrays[columns:books], arrays[books:]))
-    exec(_ENTRY.format(at, header, *parts), scope)  # noqa: S102 - made of numbers alone
+    parts = (", ".join(some) for some in (arrays[:columns], arrays[columns:episode_stats], arrays[episode_stats:]))
+    exec(_ENTRY.format(at, header, *parts), scope)  # noqa: S102 - made of numbers only
     return scope["entry"]
 
 
@@ -158,20 +175,6 @@ def _pointer(typing_context: Any, address: Any) -> Any:
     return types.voidptr(types.int64), generate
 
 
-@intrinsic
-def call_entry(typing_context: Any, entry: Any, plan: Any, what: Any, low: Any, high: Any, slot: Any) -> Any:
-    """For other compiled code: call the entry point at an address, with the plan at another."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        number = cgutils.ir.IntType(64)
-        kind = cgutils.ir.FunctionType(number, [number.as_pointer(), *[number] * 4])
-        entry, plan, *rest = arguments
-        function = builder.inttoptr(entry, kind.as_pointer())
-        return builder.call(function, [builder.inttoptr(plan, number.as_pointer()), *rest])
-
-    return types.int64(*[types.int64] * 6), generate
-
-
 def _target_machine() -> Any:
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
@@ -181,7 +184,7 @@ def _target_machine() -> Any:
 
 
 def _load(name: str, code: bytes, prototype: Any) -> tuple[Any, Any]:
-    """Bring object code into memory; returns its entry point, and the engine that must outlive it."""
+    """Load object code; returns its entry point, and the LLVM engine, which must outlive it."""
     _prepare_linker()
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
@@ -190,16 +193,16 @@ def _load(name: str, code: bytes, prototype: Any) -> tuple[Any, Any]:
 
 
 @lru_cache
-def _watch_loops() -> None:
-    """Make known what the loops of worlds ask."""
-    is_over = compiled("is-over", interrupt.is_over, types.int64())
-    llvm.add_symbol(interrupt.IS_OVER, ctypes.cast(is_over, ctypes.c_void_p).value)
+def _link_poll() -> None:
+    """Give the linker the function that loops of worlds call to poll."""
+    poll_current_call = compiled("poll-current-call", interrupt.poll_current_call, types.int64())
+    llvm.add_symbol(interrupt.POLL_SYMBOL, ctypes.cast(poll_current_call, ctypes.c_void_p).value)
 
 
 @lru_cache
 def _prepare_linker() -> None:
-    """Make known what compiled code may call: Numba's own helpers, and the C library's mathematics. (A name that the
-    linker does not know becomes a null pointer.)"""
+    """Give the linker what compiled code may call: Numba's helpers and the C math library. (A name that the linker does
+    not know becomes a null pointer.)"""
     interrupt.prepare()
     rtsys.initialize(registry.cpu_target.target_context)
     llvm.load_library_permanently(find_library("m") or "libm.so.6")

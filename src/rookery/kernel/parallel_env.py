@@ -1,4 +1,4 @@
-"""A kernel world with several agents as a PettingZoo env."""
+"""A kernel world with several agents as a PettingZoo parallel env."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ except ImportError as error:
 
 
 class KernelParallelEnv(ParallelEnv):
-    """One env of a kernel world, with its agents by name: the same numbers as in a batch of any size.
+    """One env of a kernel world, with its agents by name. It returns the same numbers as in a batch of any size.
 
-    Agents are called as the world's `agent_names` say, or agent_0, agent_1, ... All of them begin and end together.
+    The agents' names are the world's `agent_names`, or agent_0, agent_1, ... All agents start and end together.
 
     Args:
-        world: A KernelWorld class or instance, or where to find one, as "package.module:Class".
+        world: A KernelWorld class or instance, or the import path of a class, as "package.module:Class".
         render_mode: One of the world's render modes.
         plain: Run the world's functions as plain Python, to debug them.
         **parameters: The world's parameters, if `world` is not an instance.
@@ -48,7 +48,7 @@ class KernelParallelEnv(ParallelEnv):
         self.metadata = {"name": self.world.name, "is_parallelizable": True, **self.world.metadata}
         self.possible_agents = _agent_names(self.world)
         self.agents: list[str] = []
-        # Each agent has spaces of its own, to be seeded and sampled apart from the others'.
+        # Each agent has its own spaces, so that they can be seeded and sampled separately.
         self.observation_spaces = {agent: copy.deepcopy(self.world.observation_space) for agent in self.possible_agents}
         self.action_spaces = {agent: copy.deepcopy(self.world.action_space) for agent in self.possible_agents}
         self.state_space = spaces.Box(-np.inf, np.inf, self.state().shape, np.float64)
@@ -62,8 +62,8 @@ class KernelParallelEnv(ParallelEnv):
     def reset(
         self, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-        """Start an episode. `options` may hold values for the world's parameters, kept until they are set again; as
-        PettingZoo demands, other options are passed over."""
+        """Start an episode. `options` may hold values for the world's parameters; they stay until set again. Other
+        options are ignored, as PettingZoo requires."""
         names = {*self.world.values, *self.world.aliases}
         known = {name: value for name, value in (options or {}).items() if name in names}
         self._rows.reset(seed=seed, options=known)
@@ -75,7 +75,7 @@ class KernelParallelEnv(ParallelEnv):
         """Step the world with an action from every agent; returns observations, rewards, terminations, truncations and
         infos, each by agent."""
         if not self.agents:
-            raise UsageError("not in an episode: call reset()")
+            raise UsageError("the env is not in an episode: call reset()")
         self._rows.step(self._in_order(actions))
         results = (self._rows.observations(), *self._rows.outcomes(), self._rows.infos())
         if self._rows.ended():
@@ -83,59 +83,64 @@ class KernelParallelEnv(ParallelEnv):
         return tuple(self._named(part) for part in results)
 
     def render(self) -> Any:
-        """A picture of the env as it is now."""
+        """A picture of the env's current state."""
         return self._rows.render()
 
     def close(self) -> None:
         self._rows.close()
 
     def state(self) -> np.ndarray:
-        """Every field of the world's own state, one after the other, as doubles."""
+        """All fields of the world's own state, concatenated, as doubles."""
         return self._rows.own_fields()
 
     def _named(self, by_row: list[Any]) -> dict[str, Any]:
         return dict(zip(self.possible_agents, by_row, strict=True))
 
     def _in_order(self, actions: Mapping[str, Any]) -> list[Any]:
-        """The agents' actions by row, each of its space's shape: NumPy would stretch smaller ones."""
+        """The agents' actions in the order of rows, with their shapes checked: NumPy would broadcast smaller ones."""
         for agent in self.agents:
             if agent not in actions:
-                raise SpaceError(f"there is no action for {agent!r}; in every step all agents act: {self.agents}")
+                raise SpaceError(f"the action of {agent!r} is missing; every step needs one per agent: {self.agents}")
             if np.shape(actions[agent]) != self.action_spaces[agent].shape:
                 raise SpaceError(f"the action of {agent!r}, {actions[agent]!r}, is not in {self.action_spaces[agent]}")
         return [actions[agent] for agent in self.agents]
 
 
 class _Rows(KernelEnv):
-    """An env of several agents. What it returns is the first agent's; here is what all of them get, a row each."""
+    """An env of several agents. `reset` and `step` return the first agent's results; the other methods, one row per
+    agent."""
 
     def __init__(self, world: KernelWorld, render_mode: str | None, plain: bool) -> None:
         if world.num_agents < 2:
             raise WorldError(f"{world.name} has one agent: use rookery.kernel.kernel_env.KernelEnv")
-        self._settle(EnvArrays(world, 1), render_mode, plain)
+        self._setup(EnvArrays(world, 1), render_mode, plain)
 
     def observations(self) -> list[Any]:
-        observations = self._arena.observations
+        observations = self._env_arrays.observations
         return list(observations.copy() if self.observation_space.shape else observations[:, 0].copy())
 
     def outcomes(self) -> tuple[list[float], list[bool], list[bool]]:
         """Rewards, terminations and truncations."""
-        return self._arena.rewards.tolist(), self._arena.terminated.tolist(), self._arena.truncated.tolist()
+        return (
+            self._env_arrays.rewards.tolist(),
+            self._env_arrays.terminated.tolist(),
+            self._env_arrays.truncated.tolist(),
+        )
 
     def ended(self) -> bool:
-        return bool(self._arena.terminated[0] or self._arena.truncated[0])
+        return bool(self._env_arrays.terminated[0] or self._env_arrays.truncated[0])
 
     def masks(self) -> list[dict[str, Any]]:
         if self.world.action_mask is None:
             return [{} for _ in range(self.world.num_agents)]
-        return [{"action_mask": mask.copy()} for mask in self._arena.masks]
+        return [{"action_mask": mask.copy()} for mask in self._env_arrays.masks]
 
     def infos(self) -> list[dict[str, Any]]:
-        by_row = zip(self._arena.infos, self.masks(), strict=True)
+        by_row = zip(self._env_arrays.infos, self.masks(), strict=True)
         return [{name: info[name].copy() for name in self.world.info} | mask for info, mask in by_row]
 
     def own_fields(self) -> np.ndarray:
-        record = self._arena.states[0]
+        record = self._env_arrays.states[0]
         own = [np.ravel(record[name]) for name in self.world.state_dtype.names or () if name not in RESERVED]
         return np.concatenate([np.zeros(0), *own])
 

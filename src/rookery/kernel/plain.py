@@ -1,6 +1,6 @@
-"""Kernel worlds as plain Python: slow, and with a breakpoint wherever you like.
+"""Kernel worlds as plain Python: slow, but a debugger can stop anywhere in them.
 
-Whatever is read is a Python number, so arithmetic is done in doubles, as in compiled code (see numbers.py).
+Every number that is read is a Python number, so arithmetic uses doubles, as in compiled code (see widening.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rookery.kernel.batch_loop import build_loop
-from rookery.kernel.env_arrays import BOOKS, HEADER, Books, EnvArrays, read_only
+from rookery.kernel.env_arrays import EPISODE_STATS, HEADER, EnvArrays, EpisodeStats, read_only
 from rookery.kernel.env_loop import COLUMNS, Columns
 from rookery.kernel.translate import closed_over, read_names, rebound
 from rookery.kernel.world import ARGUMENTS, KernelWorld
@@ -23,7 +23,7 @@ READ_ONLY = "tables and parameters are read-only"
 
 
 class PlainRecord:
-    """One record; its fields are attributes."""
+    """A NumPy record whose fields are attributes."""
 
     __slots__ = ("_fields",)
 
@@ -31,17 +31,17 @@ class PlainRecord:
         object.__setattr__(self, "_fields", fields)
 
     def __reduce__(self) -> Any:
-        return PlainRecord, (self._fields.copy(),)  # a copy is no longer the env's own
+        return PlainRecord, (self._fields.copy(),)  # a pickled record no longer shares the env's memory
 
     def __getattr__(self, name: str) -> Any:
         return _python(self._fields[self._known(name)])
 
     def __setattr__(self, name: str, value: Any) -> None:
-        _put(self._fields, self._known(name), value)
+        _store(self._fields, self._known(name), value)
 
     def _known(self, name: str) -> str:
         if name not in (self._fields.dtype.names or ()):
-            raise AttributeError(f"there is no field {name!r}; declared are {', '.join(self._fields.dtype.names)}")
+            raise AttributeError(f"there is no field {name!r}; the fields are {', '.join(self._fields.dtype.names)}")
         return name
 
     def __repr__(self) -> str:
@@ -49,7 +49,7 @@ class PlainRecord:
 
 
 class PlainRows:
-    """An array whose elements are handed out as Python numbers, records, or rows to be indexed further."""
+    """An array whose elements are read as Python numbers, records, or rows to be indexed further."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
@@ -68,7 +68,7 @@ class PlainRows:
         return PlainRows(part) if isinstance(at, slice) else _python(part)
 
     def __setitem__(self, at: Any, value: Any) -> None:
-        _put(self.array, at, value._fields if isinstance(value, PlainRecord) else value)
+        _store(self.array, at, value._fields if isinstance(value, PlainRecord) else value)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "array"), name)
@@ -78,16 +78,16 @@ class PlainRows:
 
 
 def _python(value: Any) -> Any:
-    """A number as Python's own; an array as one whose elements are."""
+    """A number as a Python number; an array as one that returns Python numbers."""
     if not isinstance(value, np.ndarray) or not value.shape:
         return value.item()
-    if value.ndim == 1 and value.dtype.char in "?fd":  # the quickest; of other types it takes less than compiled code
+    if value.ndim == 1 and value.dtype.char in "?fd":  # other types: a memoryview accepts less than compiled code does
         return PlainVector(value)
     return PlainRows(value)
 
 
 class PlainVector:
-    """An array in one dimension, by way of a memoryview: twice as quick, and gives Python's numbers."""
+    """A one-dimensional array behind a memoryview, which is twice as fast and returns Python numbers."""
 
     __slots__ = ("_numbers",)
 
@@ -124,8 +124,8 @@ class PlainVector:
         return np.array(self._numbers, dtype) if copy else np.asarray(self._numbers, dtype)
 
 
-def _put(into: Any, at: Any, value: Any) -> None:
-    """Store a number. One that is too large for its place is a mistake, which compiled code would not notice."""
+def _store(into: Any, at: Any, value: Any) -> None:
+    """Store a number. One that does not fit its type raises here; compiled code would silently wrap it."""
     try:
         into[at] = value
     except OverflowError as error:
@@ -137,9 +137,8 @@ def _put(into: Any, at: Any, value: Any) -> None:
 
 
 def with_plain_constants(world: KernelWorld) -> KernelWorld:
-    """A world whose functions read Python numbers from NumPy constants too, where those would compute otherwise: to
-    NumPy, a sum of bytes is a byte, and one of a single and a double a single. The code is the same, so that a
-    breakpoint in it stops."""
+    """The world, with NumPy constants in its functions replaced by Python numbers where NumPy computes differently: in
+    NumPy, a sum of bytes is a byte. The functions keep their code objects, so that breakpoints work."""
     plain, done = copy(world), dict[FunctionType, FunctionType]()
     for role in ARGUMENTS:
         function = getattr(world, role, None)
@@ -150,7 +149,7 @@ def with_plain_constants(world: KernelWorld) -> KernelWorld:
 
 def _with_plain_constants(function: FunctionType, done: dict[FunctionType, FunctionType]) -> FunctionType:
     if function not in done:
-        done[function] = function  # also if it calls itself
+        done[function] = function  # set first: the function may call itself
         names = {
             name: _constant(value, done) for name, value in function.__globals__.items() if name in read_names(function)
         }
@@ -170,18 +169,18 @@ def _constant(value: Any, done: dict[FunctionType, FunctionType]) -> Any:
 
 
 def entry_point(world: KernelWorld) -> Any:
-    """As `native.entry_point`, but the function takes an arena and its plan."""
-    work = build_loop(with_plain_constants(world))
+    """Like `native.entry_point`, but the function takes an EnvArrays and its plan."""
+    run = build_loop(with_plain_constants(world))
 
-    def entry(arena: EnvArrays, plan: np.ndarray, what: int, low: int, high: int, slot: int) -> int:
-        columns: Any = Columns(*_wrapped(arena, COLUMNS))
-        columns = columns._replace(params=PlainRows(read_only(arena.params)))
-        books = Books(*_wrapped(arena, BOOKS))
-        tables = arena.tables_type(*map(PlainRows, arena.tables.values()))
-        return work(columns, tables, books, what, low, high, slot, plan[: len(HEADER)].tolist())
+    def entry(env_arrays: EnvArrays, plan: np.ndarray, command: int, low: int, high: int, slot: int) -> int:
+        columns: Any = Columns(*_wrapped(env_arrays, COLUMNS))
+        columns = columns._replace(params=PlainRows(read_only(env_arrays.params)))
+        episode_stats = EpisodeStats(*_wrapped(env_arrays, EPISODE_STATS))
+        tables = env_arrays.tables_type(*map(PlainRows, env_arrays.tables.values()))
+        return run(columns, tables, episode_stats, command, low, high, slot, plan[: len(HEADER)].tolist())
 
     return entry
 
 
-def _wrapped(arena: EnvArrays, names: Iterable[str]) -> list[PlainRows]:
-    return [PlainRows(arena.arrays[name]) for name in names]
+def _wrapped(env_arrays: EnvArrays, names: Iterable[str]) -> list[PlainRows]:
+    return [PlainRows(env_arrays.arrays[name]) for name in names]

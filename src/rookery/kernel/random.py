@@ -1,6 +1,6 @@
-"""Random numbers for kernel worlds: a function of (the env's seed, its episode, how many were drawn before).
+"""Random numbers for kernel worlds: a function of (the env's seed, the episode, the number of earlier draws).
 
-Nothing else is remembered, so an env draws the same numbers in a batch of any size, on any thread, on any device.
+There is no other state, so an env draws the same numbers in a batch of any size, on any thread, on any device.
 The generator is Philox2x32 with 10 rounds: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011. All
 arithmetic stays within 64 bits, so it runs unchanged in plain Python, where nothing wraps around.
 """
@@ -17,7 +17,7 @@ WORD_BITS = np.uint64(32)
 SPARE_BITS = np.uint64(11)  # of 64 bits, a double keeps 53
 TO_UNIT = 2.0**-53
 TINY = 2.0**-60
-EMPTY_RANGE = 3  # a `stage` of an env, beside those in loop.py
+EMPTY_RANGE = 3  # a `stage` of an env, besides those in env_loop.py
 
 
 def philox(key: Any, first: Any, second: Any) -> Any:
@@ -38,18 +38,18 @@ def random_bits(state: Any) -> Any:
 
 
 def uniform(state: Any, low: float, high: float) -> float:
-    """A number drawn evenly from [low, high)."""
+    """A number from the uniform distribution over [low, high)."""
     return low + (high - low) * (float(random_bits(state) >> SPARE_BITS) * TO_UNIT)
 
 
-def normal(state: Any, mean: float, deviation: float) -> float:
-    """A number drawn from a normal distribution."""
+def normal(state: Any, mean: float, std: float) -> float:
+    """A number from a normal distribution with this mean and standard deviation."""
     radius = math.sqrt(-2.0 * math.log(uniform(state, 0.0, 1.0) + TINY))
-    return mean + deviation * radius * math.cos(uniform(state, 0.0, 2.0 * math.pi))
+    return mean + std * radius * math.cos(uniform(state, 0.0, 2.0 * math.pi))
 
 
 def integer(state: Any, low: int, high: int) -> int:
-    """A whole number drawn evenly from low, low + 1, ..., high - 1."""
+    """An integer from the uniform distribution over low, low + 1, ..., high - 1."""
     if high <= low:
         refuse_empty_range(state, low, high)
         return low
@@ -57,10 +57,10 @@ def integer(state: Any, low: int, high: int) -> int:
 
 
 def refuse_empty_range(state: Any, low: int, high: int) -> None:
-    """In plain Python: raise at the line that asked."""
-    raise ValueError(f"integer(state, {low}, {high}) has nothing to draw from: {high} should be above {low}")
+    """In plain Python: raise at the calling line."""
+    raise ValueError(f"integer(state, {low}, {high}) has an empty range: {high} should be above {low}")
 
 
-def note_empty_range(state: Any, low: int, high: int) -> None:
-    """In compiled code, which cannot raise on a GPU: mark the env, for the loop to find when the step is done."""
+def mark_empty_range(state: Any, low: int, high: int) -> None:
+    """In compiled code, which cannot raise on a GPU: mark the env. The loop checks the mark after the step."""
     state.stage = EMPTY_RANGE

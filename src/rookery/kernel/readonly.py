@@ -1,4 +1,4 @@
-"""Tables and parameters that compiled code can read and not write. A write is refused when the world is compiled."""
+"""Read-only tables and parameters: code that writes to them does not compile."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ReadOnlyRecord(types.Record):
 
 
 class ReadOnlyNestedArray(types.NestedArray):
-    """An array within such a record."""
+    """An array in a read-only record."""
 
     def __init__(self, array: types.NestedArray) -> None:
         super().__init__(_frozen(array.dtype), array.shape)
@@ -50,7 +50,7 @@ def _frozen(kind: Any) -> Any:
 
 @intrinsic
 def read_only(typing_context: Any, array: Any) -> Any:
-    """The same array, which cannot be written to."""
+    """The same array with a read-only type."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return impl_ret_borrowed(context, builder, signature.return_type, arguments[0])
@@ -60,8 +60,8 @@ def read_only(typing_context: Any, array: Any) -> Any:
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class RefuseWrites(AnalysisPass):
-    """Refuses to set fields of read-only records and of tuples, and to write to read-only arrays by ways that Numba
-    leaves open. (What is written to such an array itself, it refuses.)"""
+    """A compiler pass: refuses writes to fields of read-only records and tuples, and the indirect writes to read-only
+    arrays that Numba allows. (Direct writes to such an array, Numba refuses itself.)"""
 
     _name = "rookery_refuse_writes"
 
@@ -87,5 +87,5 @@ def _is_read_only(kind: Any) -> bool:
 
 
 def _hands_out_elements(kind: Any) -> bool:
-    """Whether it is an `np.nditer` over a read-only array: its elements could be written to."""
+    """Whether it is an `np.nditer` over a read-only array, whose elements could be written to."""
     return isinstance(kind, types.NumpyNdIterType) and any(_is_read_only(array) for array in kind.arrays)

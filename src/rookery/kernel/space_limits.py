@@ -1,4 +1,4 @@
-"""What a space allows at each of its places."""
+"""The bounds of a space, per element."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from gymnasium import spaces
 
 
 def limits(space: Any, any_number: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the greatest value allowed at each place of a space, finite and of the space's own type, so that
-    nothing is converted when they are compared; of a Box, only that they be numbers if `any_number`.
+    """The lowest and the highest value of each element of a space, finite and of the space's own type, so that nothing
+    is converted when they are compared. With `any_number`, a Box allows every finite number.
 
     >>> limits(spaces.Box(0.0, np.inf, (1,), np.float64))
     (array([0.]), array([1.79769313e+308]))
@@ -22,7 +22,7 @@ def limits(space: Any, any_number: bool = False) -> tuple[np.ndarray, np.ndarray
 
 
 def can_leave(space: Any) -> bool:
-    """Whether a number of the space's type can lie outside the space.
+    """Whether a number of the space's dtype can be outside the space.
 
     >>> can_leave(spaces.Box(0, 255, (84, 84), np.uint8)), can_leave(spaces.Box(0, 1, (84, 84), np.uint8))
     (False, True)

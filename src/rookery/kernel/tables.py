@@ -1,4 +1,4 @@
-"""Tables of kernel worlds: what is large and only read, such as prices, maps or levels."""
+"""Tables of kernel worlds: large read-only arrays, such as prices, maps or levels."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rookery.errors import StateError, WorldError
 
 @dataclass(frozen=True)
 class Table:
-    """Declares a table whose numbers are given when the world is made.
+    """Declares a table whose array is given when the world is made.
 
     Args:
-        shape: Its shape; None stands for any length.
-        dtype: Its NumPy type. What is given must be of this type, or fit into it without loss.
+        shape: Its shape; None means any length.
+        dtype: Its NumPy dtype. The array must have this dtype, or be convertible to it without loss.
 
     Example:
         >>> Table((None, 2), "f4").filled("Market", "prices", [[1, 2], [3, 4], [5, 6]]).shape
@@ -33,13 +33,13 @@ class Table:
     dtype: Any = "f8"
 
     def filled(self, world: str, name: str, numbers: Any) -> np.ndarray:
-        """The numbers as an array of this shape and type; a WorldError if they are not."""
+        """The numbers as an array of this shape and dtype; a WorldError if they do not fit."""
         array, dtype = _array(world, name, numbers), np.dtype(self.dtype)
         casting = "same_kind" if isinstance(numbers, (list, tuple)) else "safe"
         if not np.can_cast(array.dtype, dtype, casting):  # type: ignore[arg-type]
             raise WorldError(
-                f"{world}: the table {name!r} should hold {dtype}, got {array.dtype}; convert it, if what is lost does "
-                f"not matter: {name}.astype({dtype.name!r})"
+                f"{world}: the table {name!r} should hold {dtype}, got {array.dtype}; if the loss of precision does "
+                f"not matter, convert it: {name}.astype({dtype.name!r})"
             )
         fits = len(array.shape) == len(self.shape) and all(
             wanted in (None, found) for wanted, found in zip(self.shape, array.shape, strict=True)
@@ -56,10 +56,10 @@ class Table:
 
 
 def fill(world: str, declared: Any, tables: Any, given: dict[str, Any]) -> Any:
-    """The tables of a world, with those that are only `declared` taken out of what is `given`, unless they are among
-    its `tables` already: a subclass may have put them there."""
+    """The tables of a world. Those that are only `declared` are taken from `given`, unless a subclass has already put
+    them into `tables`."""
     if not isinstance(declared, Mapping) or not isinstance(tables, Mapping):
-        return tables  # of another kind, which is refused later
+        return tables  # not a mapping, which is refused later
     filled = dict(tables)
     for name, table in declared.items():
         if isinstance(table, Table):
@@ -73,7 +73,7 @@ def fill(world: str, declared: Any, tables: Any, given: dict[str, Any]) -> Any:
 
 
 def describe(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Shape, type and hash of each table, by which a saved state knows the tables it was saved with."""
+    """Shape, dtype and hash of each table. A saved state holds these to check the tables when it is loaded."""
     arrays = {name: np.ascontiguousarray(table) for name, table in tables.items()}
     return {
         name: {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": _hash(array)}
@@ -82,7 +82,7 @@ def describe(tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_same(world: str, saved: Any, here: Mapping[str, Any]) -> None:
-    """Refuse a state that was saved with other tables than are here. Its envs would read where there is nothing."""
+    """Refuse a state that was saved with other tables: its envs could read outside of these."""
     saved = saved if isinstance(saved, dict) else {}
     if saved == here:
         return
@@ -90,14 +90,15 @@ def check_same(world: str, saved: Any, here: Mapping[str, Any]) -> None:
         before, now = saved.get(name), here.get(name)
         if before != now:
             raise StateError(
-                f"the state of {printable(world)} was saved with other data: its table {name!r} {_told(before)} then, "
-                f"and {_told(now)} now; envs go on only with the same tables (an agent may play on any)"
+                f"the state of {printable(world)} was saved with other data: its table {name!r} {_described(before)} "
+                f"then, and {_described(now)} now; envs can continue only with the same tables (an agent can play on "
+                "any)"
             )
 
 
-def _told(facts: Any) -> str:
+def _described(facts: Any) -> str:
     if not isinstance(facts, dict):
-        return "was not there" if facts is None else "is not known"
+        return "did not exist" if facts is None else "is not known"
     shape = "x".join(map(str, facts["shape"])) if isinstance(facts.get("shape"), list) else "?"
     return printable(f"was {shape} {facts.get('dtype')} with the hash {str(facts.get('sha256'))[:12]}")
 

@@ -1,9 +1,10 @@
-"""Threads that share out a world's loop over envs, in compiled code throughout. Import it late: it needs Numba.
+"""A thread pool for a world's loop over envs, written in compiled code. Import it late: it needs Numba.
 
-Results do not depend on them: no env looks at another. Threads that return to Python for each piece of work wait for
-its lock, 16 of them nearly all the time. These look at a word in memory for the next round, and sleep only after a
-pause, so that a round of 20 us is worth sharing. Each begins with envs of its own, which are still in its caches, then
-helps the others. So whoever is held up, or asleep, is not waited for: the others do its part.
+Results do not depend on the threads: no env reads another env's data. Threads that returned to Python after each batch
+would wait for the GIL; 16 of them nearly all the time. These threads wait for the next batch by spinning on a word in
+memory, and sleep only if none comes for a while, so that even a batch of 20 us gains from them. Each thread first steps
+its own share of the envs, which is still in its caches, then chunks of the others' shares. So a thread that is
+descheduled or asleep does not hold up the batch.
 """
 
 from __future__ import annotations
@@ -18,155 +19,171 @@ import numpy as np
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from rookery.kernel.atomics import BYTE, NUMBER, WORD, add, call_c, exchange, give_way, load, merge, relax, store
+from rookery.kernel.atomics import (
+    BYTE,
+    NUMBER,
+    WORD,
+    atomic_add,
+    atomic_exchange,
+    atomic_or,
+    call_c,
+    call_entry,
+    cpu_pause,
+    load,
+    store,
+    yield_thread,
+)
 from rookery.kernel.batch_loop import STEP
-from rookery.kernel.interrupt import LOOK_EVERY, should_stop
-from rookery.kernel.native import call_entry, compiled
+from rookery.kernel.interrupt import POLL_EVERY, should_stop
+from rookery.kernel.native import compiled
 
-PIECES = 4  # into which a thread's share is cut, so that the others can help
-EAGER_LOOKS = 100  # looks for the next round at full speed, some 2 us
-PATIENT_LOOKS = 400  # looks that give way to others first, some 100 us more; then a thread sleeps
+CHUNKS = 4  # per thread's share, so that the other threads can take some of them
+BUSY_SPINS = 100  # checks for the next batch at full speed, some 2 us
+YIELDING_SPINS = 400  # checks that yield the core first, some 100 us more; then the thread sleeps
 MOST_THREADS = 1024
 
-# The words on the board, by their offset in bytes. Each has a line of the cache to itself, or who writes one would hold
-# up who reads another. From TICKETS on, there is one for each thread: the next piece of its share that is to be taken.
+# Words that the threads share, by their offset in bytes. Each is alone in its cache line: a write to one would slow
+# down reads of a neighbour. From NEXT_CHUNK on there is one word per thread: the number of the next chunk of its share.
 LINE = 64
-ROUND, DONE, OUTCOME, ASLEEP, OVER, EAR, BELL, THREADS, SIZE, ENTRY, PLAN, TICKETS = range(0, 12 * LINE, LINE)
+OFFSETS = range(0, 12 * LINE, LINE)
+BATCH, DONE, OUTCOME, ASLEEP, CLOSED, WAKE_READ, WAKE_WRITE, THREADS, SIZE, ENTRY, PLAN, NEXT_CHUNK = OFFSETS
 
 
 class ThreadTeam:
-    """`threads` threads, the caller's among them, for as long as this object is there and open."""
+    """`threads` threads, including the caller's, until this object is closed or garbage-collected."""
 
     def __init__(self, threads: int) -> None:
         threads = min(threads, MOST_THREADS)
-        board = np.zeros((TICKETS + threads * LINE) // 8, np.int64)
-        ear, bell = os.pipe()
-        for word, value in ((THREADS, threads), (EAR, ear), (BELL, bell)):
-            board[word // 8] = value
-        board[TICKETS // 8 :] = PIECES  # nothing to do yet
-        self._address = board.ctypes.data  # of memory that the threads keep, and the finalizer
-        self._share = compiled("team-share", _share, NUMBER(*[NUMBER] * 4))
-        serve = compiled("team-serve", _serve, NUMBER(NUMBER, NUMBER))
+        words = np.zeros((NEXT_CHUNK + threads * LINE) // 8, np.int64)
+        wake_read, wake_write = os.pipe()
+        for word, value in ((THREADS, threads), (WAKE_READ, wake_read), (WAKE_WRITE, wake_write)):
+            words[word // 8] = value
+        words[NEXT_CHUNK // 8 :] = CHUNKS  # nothing to do yet
+        self._address = words.ctypes.data  # the threads and the finalizer keep the array alive
+        self._run_batch = compiled("team-run-batch", _run_batch, NUMBER(*[NUMBER] * 4))
+        worker_loop = compiled("team-worker-loop", _worker_loop, NUMBER(NUMBER, NUMBER))
         others = [
-            threading.Thread(target=_stay, args=(serve, board, slot), name=f"rookery-kernel-{slot}", daemon=True)
+            threading.Thread(
+                target=_worker_main, args=(worker_loop, words, slot), name=f"rookery-kernel-{slot}", daemon=True
+            )
             for slot in range(1, threads)
         ]
         for thread in others:
             thread.start()
-        self._finalizer = weakref.finalize(self, _dismiss, board, others, ear, bell)
+        self._finalizer = weakref.finalize(self, _stop_threads, words, others, wake_read, wake_write)
 
     def run(self, entry: int, plan: int, size: int) -> int:
-        """Step envs [0, size) of the plan at an address; returns the union of what came of it."""
-        return self._share(self._address, entry, plan, size)
+        """Step envs [0, size) of the plan at an address; returns the bitwise or of their outcomes."""
+        return self._run_batch(self._address, entry, plan, size)
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Stop the threads and join them."""
         self._finalizer()
 
 
-def _stay(serve: Any, board: np.ndarray, slot: int) -> None:
-    """What a thread runs: it keeps the board, until it is let go."""
-    serve(board.ctypes.data, slot)
+def _worker_main(worker_loop: Any, words: np.ndarray, slot: int) -> None:
+    """A thread's target. Its argument keeps the words alive."""
+    worker_loop(words.ctypes.data, slot)
 
 
-def _dismiss(board: np.ndarray, threads: list[threading.Thread], ear: int, bell: int) -> None:
-    board[OVER // 8] = 1
+def _stop_threads(words: np.ndarray, threads: list[threading.Thread], wake_read: int, wake_write: int) -> None:
+    words[CLOSED // 8] = 1
     with contextlib.suppress(OSError):
-        os.write(bell, bytes(len(threads)))
-    for thread in threads:  # before the pipe is closed: its number would soon be another file's
+        os.write(wake_write, bytes(len(threads)))
+    for thread in threads:  # before the pipe is closed: its descriptors could be reused for another file
         thread.join()
-    os.close(ear)
-    os.close(bell)
+    os.close(wake_read)
+    os.close(wake_write)
 
 
 # --- compiled ---------------------------------------------------------------------------------------------------------
 
 
-def _share(board: int, entry: int, plan: int, size: int) -> int:
-    """The caller's part: begins a round, takes pieces like all the others, and waits for those still at work."""
-    threads = load(board + THREADS)
-    store(board + ENTRY, entry)
-    store(board + PLAN, plan)
-    store(board + SIZE, size)
-    store(board + OUTCOME, 0)
-    store(board + DONE, 0)
+def _run_batch(words: int, entry: int, plan: int, size: int) -> int:
+    """The caller's part: starts a batch, runs chunks like the other threads, and waits until all chunks are done."""
+    threads = load(words + THREADS)
+    store(words + ENTRY, entry)
+    store(words + PLAN, plan)
+    store(words + SIZE, size)
+    store(words + OUTCOME, 0)
+    store(words + DONE, 0)
     for share in range(threads):
-        store(board + TICKETS + share * LINE, 0)
-    add(board + ROUND, 1)
-    sleepers = exchange(board + ASLEEP, 0)
-    if sleepers > 0:
-        ring(load(board + BELL), sleepers)
-    _take_pieces(board, 0)
-    looks = 0
-    while load(board + DONE) < threads * PIECES:
-        looks += 1
-        _look_away(looks)
-        if looks % LOOK_EVERY == 0:
-            should_stop(plan)  # only this thread can notice a Ctrl-C; it tells the others by way of the plan
-    return load(board + OUTCOME)
+        store(words + NEXT_CHUNK + share * LINE, 0)
+    atomic_add(words + BATCH, 1)
+    sleeping = atomic_exchange(words + ASLEEP, 0)
+    if sleeping > 0:
+        wake(load(words + WAKE_WRITE), sleeping)
+    _run_chunks(words, 0)
+    spins = 0
+    while load(words + DONE) < threads * CHUNKS:
+        spins += 1
+        _pause(spins)
+        if spins % POLL_EVERY == 0:
+            should_stop(plan)  # only this thread can see a Ctrl-C; the plan passes it to the others
+    return load(words + OUTCOME)
 
 
-def _serve(board: int, slot: int) -> int:
-    """Another thread's part: round after round, until it is over."""
-    seen, looks = 0, 0
-    while load(board + OVER) == 0:
-        now = load(board + ROUND)
+def _worker_loop(words: int, slot: int) -> int:
+    """Another thread's part: batch after batch, until the team is closed."""
+    seen, spins = 0, 0
+    while load(words + CLOSED) == 0:
+        now = load(words + BATCH)
         if now != seen:
-            _take_pieces(board, slot)
-            seen, looks = now, 0
-        elif looks < EAGER_LOOKS + PATIENT_LOOKS:
-            looks += 1
-            _look_away(looks)
+            _run_chunks(words, slot)
+            seen, spins = now, 0
+        elif spins < BUSY_SPINS + YIELDING_SPINS:
+            spins += 1
+            _pause(spins)
         else:
-            # Counted among the sleepers first: a round that begins from here on rings for this thread too.
-            add(board + ASLEEP, 1)
-            if load(board + ROUND) == seen and load(board + OVER) == 0:
-                listen(load(board + EAR))
-            looks = 0
+            # Counted as asleep first: a batch that starts after this line wakes this thread too.
+            atomic_add(words + ASLEEP, 1)
+            if load(words + BATCH) == seen and load(words + CLOSED) == 0:
+                wait_for_wake(load(words + WAKE_READ))
+            spins = 0
     return 0
 
 
-def _take_pieces(board: int, slot: int) -> None:
-    """Do the own share; then, if the others do not come to an end soon, what is left of theirs."""
-    threads = load(board + THREADS)
-    for turn in range(threads):
-        share = (slot + turn) % threads
-        piece = add(board + TICKETS + share * LINE, 1)
-        while piece < PIECES:
-            _do(board, slot, share * PIECES + piece, threads * PIECES)
-            piece = add(board + TICKETS + share * LINE, 1)
-        if turn == 0 and _is_done_soon(board, threads * PIECES):
+def _run_chunks(words: int, slot: int) -> None:
+    """Run the own share; then, unless the others finish soon, the remaining chunks of theirs."""
+    threads = load(words + THREADS)
+    for offset in range(threads):
+        share = (slot + offset) % threads
+        chunk = atomic_add(words + NEXT_CHUNK + share * LINE, 1)
+        while chunk < CHUNKS:
+            _run_chunk(words, slot, share * CHUNKS + chunk, threads * CHUNKS)
+            chunk = atomic_add(words + NEXT_CHUNK + share * LINE, 1)
+        if offset == 0 and _finishes_soon(words, threads * CHUNKS):
             return
 
 
-def _is_done_soon(board: int, pieces: int) -> bool:
-    """Another's envs would have to be fetched from its caches, and back in the next round: that takes longer."""
-    for _ in range(EAGER_LOOKS):
-        if load(board + DONE) >= pieces:
+def _finishes_soon(words: int, chunks: int) -> bool:
+    """Whether all chunks are done within a short wait. To take another thread's envs out of its caches costs more."""
+    for _ in range(BUSY_SPINS):
+        if load(words + DONE) >= chunks:
             return True
-        relax()
+        cpu_pause()
     return False
 
 
-def _do(board: int, slot: int, piece: int, pieces: int) -> None:
-    size = load(board + SIZE)
-    low, high = piece * size // pieces, (piece + 1) * size // pieces
+def _run_chunk(words: int, slot: int, chunk: int, chunks: int) -> None:
+    size = load(words + SIZE)
+    low, high = chunk * size // chunks, (chunk + 1) * size // chunks
     if low < high:
-        merge(board + OUTCOME, call_entry(load(board + ENTRY), load(board + PLAN), STEP, low, high, slot))
-    add(board + DONE, 1)
+        atomic_or(words + OUTCOME, call_entry(load(words + ENTRY), load(words + PLAN), STEP, low, high, slot))
+    atomic_add(words + DONE, 1)
 
 
-def _look_away(looks: int) -> None:
-    """A moment's pause; after the first few, whoever else wants this core may have it."""
-    if looks < EAGER_LOOKS:
-        relax()
+def _pause(spins: int) -> None:
+    """A short pause; after BUSY_SPINS of them, other threads may use this core."""
+    if spins < BUSY_SPINS:
+        cpu_pause()
     else:
-        give_way()
+        yield_thread()
 
 
 @intrinsic
-def listen(typing_context: Any, ear: Any) -> Any:
-    """Sleeps until the bell rings."""
+def wait_for_wake(typing_context: Any, wake_read: Any) -> Any:
+    """Sleep until a byte can be read from the pipe."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return call_c(builder, "read", [arguments[0], cgutils.alloca_once(builder, BYTE), WORD(1)])
@@ -175,11 +192,11 @@ def listen(typing_context: Any, ear: Any) -> Any:
 
 
 @intrinsic
-def ring(typing_context: Any, bell: Any, sleepers: Any) -> Any:
-    """Wakes so many sleepers."""
+def wake(typing_context: Any, wake_write: Any, sleeping: Any) -> Any:
+    """Write one byte per sleeping thread to the pipe."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        noise = cgutils.alloca_once(builder, BYTE, size=WORD(MOST_THREADS))
-        return call_c(builder, "write", [arguments[0], noise, arguments[1]])
+        bytes_written = cgutils.alloca_once(builder, BYTE, size=WORD(MOST_THREADS))
+        return call_c(builder, "write", [arguments[0], bytes_written, arguments[1]])
 
     return NUMBER(NUMBER, NUMBER), generate

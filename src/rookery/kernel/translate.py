@@ -1,7 +1,7 @@
-"""From functions written for one env in plain Python to functions that a compiler accepts.
+"""Compiles a function together with all functions that it calls.
 
-A world's functions call helpers, in their own file or imported by name. A compiler wants each of those compiled
-before it meets a call to it; here they are found and compiled, so that a world's author never has to think of it.
+A world's functions call helpers, in their own file or imported by name. Numba needs each of them compiled before it
+compiles a call to it. Here they are found and compiled, so that a world's author need not decorate them.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Jit = Callable[[FunctionType], Any]
 
 
 def as_double(number: Any) -> Any:
-    """`float` as Python means it. To Numba, `float` of a single-precision number is that number."""
+    """`float` as in Python. In Numba, `float` of a single-precision number stays single-precision."""
     return np.float64(number)
 
 
-# What compiled code calls instead of what is written.
-REPLACED: dict[Any, FunctionType] = {float: as_double, random.refuse_empty_range: random.note_empty_range}  # type: ignore[dict-item]
+# Functions that compiled code calls instead of the original ones.
+REPLACED: dict[Any, FunctionType] = {float: as_double, random.refuse_empty_range: random.mark_empty_range}  # type: ignore[dict-item]
 
 
 def translate(function: Function, jit: Jit, done: dict[Function, Any] | None = None) -> Any:
@@ -42,7 +42,7 @@ def translate(function: Function, jit: Jit, done: dict[Function, Any] | None = N
     done = {} if done is None else done
     if function not in done:
         assert isinstance(function, FunctionType)
-        done[function] = None  # being translated
+        done[function] = None  # in progress
         own = {name: _ready(value, jit, done) for name, value in used_globals(function).items()}
         cells = {name: _ready(value, jit, done) for name, value in closed_over(function).items()}
         done[function] = jit(rebound(function, own, cells))
@@ -52,7 +52,7 @@ def translate(function: Function, jit: Jit, done: dict[Function, Any] | None = N
 
 
 def rebound(function: Any, names: dict[str, Any], cells: dict[str, Any]) -> FunctionType:
-    """The same code, with these global names and outer variables."""
+    """The same code, with these globals and closure variables."""
     scope = {**names, "__name__": function.__module__, "__builtins__": __builtins__}
     closure = tuple(map(CellType, cells.values()))
     copy = FunctionType(function.__code__, scope, function.__name__, function.__defaults__, closure)
@@ -62,7 +62,7 @@ def rebound(function: Any, names: dict[str, Any], cells: dict[str, Any]) -> Func
 
 
 def reachable(function: Any, seen: set[FunctionType] | None = None) -> set[FunctionType]:
-    """`function` and all plain functions it calls by name, and those that they call."""
+    """`function` and all plain functions that it calls by name, directly or indirectly."""
     seen = set() if seen is None else seen
     if function not in seen:
         seen.add(function)
@@ -73,7 +73,7 @@ def reachable(function: Any, seen: set[FunctionType] | None = None) -> set[Funct
 
 
 def used_globals(function: Any) -> dict[str, Any]:
-    """The global names that a function's code reads, with what they stand for in compiled code."""
+    """The global names that a function's code reads, with their values in compiled code."""
     known = {"float": float, **function.__globals__}
     return {name: _compiled_instead(known[name]) for name in read_names(function) if name in known}
 
@@ -89,13 +89,13 @@ def read_names(function: Any) -> list[str]:
 
 
 def closed_over(function: Any) -> dict[str, Any]:
-    """The outer variables that a function's code mentions, with their values."""
+    """The closure variables of a function, with their values."""
     cells = function.__closure__ or ()
     return {name: cell.cell_contents for name, cell in zip(function.__code__.co_freevars, cells, strict=True)}
 
 
 def line_of(function: Any, line: int | None = None) -> str:
-    """A line of a function's file, the first of the function unless told, as tracebacks show it."""
+    """A line of a function's file as tracebacks show it; by default the function's first line."""
     file, line = function.__code__.co_filename, line or function.__code__.co_firstlineno
     return f'\n  File "{file}", line {line}\n    {linecache.getline(file, line).strip()}'
 
@@ -105,7 +105,7 @@ def _ready(value: Any, jit: Jit, done: dict[Function, Any]) -> Any:
 
 
 def codes(code: CodeType) -> Iterator[CodeType]:
-    """A function's code, and that of functions defined within it."""
+    """A code object and those of functions defined inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

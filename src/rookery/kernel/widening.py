@@ -1,8 +1,8 @@
-"""Numbers in compiled code, as Python has them.
+"""A compiler pass that makes compiled code compute with 64-bit numbers, as Python does.
 
-Whatever a world reads from a field, an array or a table is a double, a 64-bit integer or a bool, as in plain Python:
-"f4" and "u1" say how a number is stored, not how to compute with it. Numba alone would compute with singles, and make
-18446744073709551614 of 3 - 5 where both are bytes.
+Every number that a world reads from a field, an array or a table becomes a double, a 64-bit integer or a bool: "f4" and
+"u1" define how a number is stored, not how it is computed with. Numba alone would compute with single precision, and
+3 - 5 of two bytes would be 18446744073709551614.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOADS = ("getitem", "static_getitem", "getattr")
 
 @intrinsic
 def widen(typing_context: Any, value: Any) -> Any:
-    """A number in 64 bits; anything else as it is."""
+    """A number as a 64-bit number; anything else unchanged."""
     wide = value
     if isinstance(value, types.Float):
         wide = types.float64
@@ -36,8 +36,8 @@ def widen(typing_context: Any, value: Any) -> Any:
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class WidenLoads(FunctionPass):
-    """Widens what is read from anywhere, before types are inferred; and makes `x += y` mean `x = x + y`, as it does for
-    numbers. (Of whole arrays Numba would allow it, even of read-only ones.)"""
+    """A compiler pass before type inference: widens every number that is read, and turns `x += y` into `x = x + y`.
+    (For whole arrays Numba would allow `+=`, even for read-only ones.)"""
 
     _name = "rookery_widen_loads"
 

@@ -1,6 +1,6 @@
-"""The contract of kernel worlds: one env, as plain functions over its state.
+"""The base class of kernel worlds: an env written as plain functions over the state of one env.
 
-The functions are written once, in ordinary Python, and run three ways: as they stand (to debug), compiled for CPU
+The functions are written once, in ordinary Python, and run in three ways: as plain Python (to debug), compiled for CPU
 threads, and compiled for a GPU. docs/kernel-worlds.md shows how to write one.
 """
 
@@ -20,14 +20,14 @@ from gymnasium import Space, spaces
 from rookery.errors import OptionError, WorldError
 from rookery.kernel.tables import Table, describe, fill
 
-# What the engine keeps in every env's record, before the world's own fields. `seed`, `episode` and `draws` are the key
-# of the next random number; `steps` counts since the reset; `returns` sums rewards, one per agent.
+# The engine's fields in every env's record, before the world's own fields. `seed`, `episode` and `draws` are the key of
+# the next random number; `steps` counts since the reset; `returns` sums rewards, one per agent.
 ENGINE_FIELDS = (("seed", "u4"), ("episode", "u4"), ("draws", "u4"), ("steps", "i4"), ("stage", "i4"))
 RESERVED = (*(name for name, _ in ENGINE_FIELDS), "returns")
-RESERVED_INFOS = ("action_mask", "final_obs", "final_info", "restarted")  # what the engine itself puts into infos
-COMPILED_TYPES = "?bhilqBHILQfd"  # NumPy's characters for types that compiled code knows
+RESERVED_INFOS = ("action_mask", "final_obs", "final_info", "restarted")  # keys that the engine adds to infos
+COMPILED_TYPES = "?bhilqBHILQfd"  # NumPy's characters for dtypes that can be compiled
 
-# What each function may ask for, by the names of its arguments, in any order.
+# The arguments that each function may take, in any order.
 ARGUMENTS = {
     "reset": ("state", "params", "tables", "scratch", "info"),
     "step": ("state", "action", "params", "tables", "scratch", "info", "rewards"),
@@ -46,17 +46,17 @@ class KernelWorld:
     - `step(state, action)` returns the reward and whether the episode terminated.
     - `observe(state, out)` writes the observation into `out`.
     - `action_mask(state, out)`, optional, writes 1 for each action that is allowed now, and 0 for the others.
-    - `easy(state, action)`, optional, for worlds whose steps are sometimes simple and sometimes long: takes the step if
-      it is a simple one, and returns 0 and what `step` would; else returns what makes it long, as a number from 1 to
-      `hard_kinds`, having changed nothing. A GPU takes all simple steps first, and gathers the others by what makes
-      them long, so that they do not hold up their neighbours.
+    - `easy(state, action)`, optional, for worlds whose steps are sometimes short and sometimes long. For a short (easy)
+      step, it makes the step and returns 0 and what `step` returns. For a long (hard) step it changes nothing, and
+      returns the kind of hard step, a number from 1 to `hard_kinds`. A GPU makes all easy steps first, then the hard
+      steps grouped by kind, so that threads do not wait for a neighbour's longer step.
 
-    Each may also take `params` (the parameters, as attributes), `tables` (read-only arrays, as attributes) and, but for
-    `observe`, `scratch` (working memory, as attributes; what it holds on entry is undefined). `step` may take `info`,
-    whose attributes are the env's info columns; if `reset` takes it too, there are infos at a reset.
+    Each may also take `params` (the parameters, as attributes), `tables` (read-only arrays, as attributes) and, except
+    `observe`, `scratch` (working memory, as attributes; its values on entry are undefined). `step` may take `info`,
+    whose attributes are the env's info columns; if `reset` takes it too, a reset returns infos.
 
-    With `num_agents` above 1, `step` gets one action per agent, writes `rewards[agent]`, and returns only whether the
-    episode terminated; `info` holds one record per agent, and `observe` takes the number of the `agent` that looks.
+    With `num_agents` above 1, `step` receives one action per agent, writes `rewards[agent]`, and returns only whether
+    the episode terminated; `info` holds one record per agent, and `observe` takes the number of the `agent`.
     """
 
     observation_space: Space
@@ -66,11 +66,11 @@ class KernelWorld:
     info: ClassVar[Mapping[str, Any]] = {}
     parameters: ClassVar[Mapping[str, float | int | bool]] = {}  # name -> default
     aliases: ClassVar[Mapping[str, str]] = {}  # other names for parameters
-    tables: Mapping[str, np.ndarray | Table] = {}  # an array, or a Table that is filled when the world is made
-    time_limit: int = 0  # steps after which an episode is truncated; 0 for never
+    tables: Mapping[str, np.ndarray | Table] = {}  # an array, or a Table whose array is given when the world is made
+    time_limit: int = 0  # steps after which an episode is truncated; 0 means never
     num_agents: int = 1
-    hard_kinds: int = 1  # how many kinds of long steps `easy` tells apart
-    clips_actions = False  # True: actions outside a Box are the world's to clip; False: they are refused
+    hard_kinds: int = 1  # the number of kinds of hard steps that `easy` returns
+    clips_actions = False  # True: the world clips actions outside a Box; False: such actions are refused
     metadata: dict[str, Any] = {"render_modes": [], "render_fps": 50}
 
     reset: Callable[..., Any]
@@ -80,7 +80,7 @@ class KernelWorld:
     easy: Callable[..., Any] | None = None
 
     def __init__(self, **parameters: Any) -> None:
-        """Takes values for parameters, and the arrays of tables that are only declared."""
+        """Takes values of parameters, and the arrays of tables that are only declared."""
         self.tables = fill(self.name, type(self).tables, self.tables, parameters)
         _check(self)
         self.values: dict[str, Any] = {"time_limit": self.time_limit, **self.parameters}
@@ -119,23 +119,23 @@ class KernelWorld:
 
     @cached_property
     def table_facts(self) -> dict[str, Any]:
-        """Shape, type and hash of each table; worked out once, as tables do not change."""
+        """Shape, dtype and hash of each table; computed once, because tables do not change."""
         return describe(self.tables)
 
     @property
     def informs_at_reset(self) -> bool:
-        """Whether info columns hold something after a reset."""
+        """Whether `reset` writes info columns."""
         return bool(self.info) and "info" in inspect.signature(self.reset).parameters
 
     def encode(self, values: Mapping[str, Any]) -> dict[str, float | int | bool]:
-        """Parameters as numbers. A world that gives some of them names for people translates those here."""
+        """Parameters as numbers. A world that accepts other values, such as names, overrides this to translate them."""
         values = {self.aliases.get(name, name): value for name, value in values.items()}
         check_names(self.name, values, self.values)
         for name, value in values.items():
             if not isinstance(value, NUMBER):
                 raise OptionError(f"{self.name}: the parameter {name!r} should be a number, got {value!r}")
             if self._types[name] == "i8" and not _is_whole(value):
-                raise OptionError(f"{self.name}: the parameter {name!r} should be a whole number, got {value!r}")
+                raise OptionError(f"{self.name}: the parameter {name!r} should be an integer, got {value!r}")
         return dict(values)
 
     def render(self, state: Any, params: Any, mode: str) -> Any:
@@ -144,7 +144,7 @@ class KernelWorld:
 
 
 def check_names(world: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
-    """Refuse parameters that do not exist, with the nearest that does."""
+    """Refuse parameters that do not exist; the error names the nearest one."""
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
@@ -153,13 +153,13 @@ def check_names(world: str, given: Mapping[str, Any], known: Mapping[str, Any]) 
 
 
 def own_codes(world: KernelWorld) -> set[Any]:
-    """The code of the functions that make up a world, without that of what they call."""
+    """The code objects of a world's own functions, without those of their helpers."""
     functions = (getattr(world, role, None) for role in ARGUMENTS)
     return {function.__code__ for function in functions if isinstance(function, FunctionType)}
 
 
 def adapt(function: Callable[..., Any], role: str) -> Callable[..., Any]:
-    """`function` under its role's full list of arguments, whichever of them it asks for.
+    """A function that takes all arguments of the role and passes on those that `function` takes.
 
     >>> adapt(lambda out, state: (state, out), "observe")("the state", "the array", 0, None, None)
     ('the state', 'the array')
@@ -182,13 +182,13 @@ def _is_whole(value: Any) -> bool:
 
 
 def _check(world: KernelWorld) -> None:
-    """Refuse a world that cannot work, in words about the world."""
+    """Refuse a world with an invalid declaration."""
     _check_spaces(world)
     _check_functions(world)
     for kind in ("num_agents", "hard_kinds"):
         number = getattr(world, kind)
         if not isinstance(number, int) or number < 1:
-            raise WorldError(f"{world.name}.{kind} should be a whole number from 1 up, got {number!r}")
+            raise WorldError(f"{world.name}.{kind} should be an integer >= 1, got {number!r}")
     _check_names(world)
     _check_parameters(world)
     for kind in ("state", "scratch", "info"):
@@ -203,7 +203,7 @@ def _check_spaces(world: KernelWorld) -> None:
             known = ", ".join(s.__name__ for s in SPACES)
             raise WorldError(f"{world.name}.{kind} should be one of {known}, got {space!r}")
         if np.dtype(space.dtype).char not in COMPILED_TYPES:
-            raise WorldError(f"{world.name}.{kind} has the type {space.dtype}, which cannot be compiled")
+            raise WorldError(f"{world.name}.{kind} has the dtype {space.dtype}, which cannot be compiled")
 
 
 def _check_functions(world: KernelWorld) -> None:
@@ -216,18 +216,22 @@ def _check_functions(world: KernelWorld) -> None:
         asked = inspect.signature(function).parameters
         unknown = [name for name in asked if name not in arguments]
         if unknown:
-            raise WorldError(f"{world.name}.{role} asks for {unknown[0]!r}; it may ask for {', '.join(arguments)}")
+            raise WorldError(
+                f"{world.name}.{role} has an unknown argument {unknown[0]!r}; it may have {', '.join(arguments)}"
+            )
         if "rewards" in asked and world.num_agents == 1:
-            raise WorldError(f"{world.name}.{role} asks for 'rewards', with one agent: return the reward instead")
+            raise WorldError(
+                f"{world.name}.{role} has the argument 'rewards', but num_agents is 1: return the reward instead"
+            )
     if world.action_mask is not None and not isinstance(world.action_space, spaces.Discrete):
-        raise WorldError(f"{world.name}.action_mask is for Discrete actions, got {world.action_space}")
+        raise WorldError(f"{world.name}.action_mask needs a Discrete action space, got {world.action_space}")
 
 
 def _check_names(world: KernelWorld) -> None:
     for kind in ("state", "scratch", "info", "parameters", "tables"):
         declared = getattr(world, kind)
         if not isinstance(declared, Mapping):
-            raise WorldError(f"{world.name}.{kind} should be a dictionary by name, got {declared!r}")
+            raise WorldError(f"{world.name}.{kind} should be a dictionary with names as keys, got {declared!r}")
         odd = [name for name in declared if not _is_attribute(name)]
         if odd:
             raise WorldError(f"{world.name}.{kind}: {odd[0]!r} cannot be the name of an attribute")
@@ -235,7 +239,7 @@ def _check_names(world: KernelWorld) -> None:
         taken = [name for name in getattr(world, kind) if name in names]
         if taken:
             raise WorldError(
-                f"{world.name}.{kind} may not have a field {taken[0]!r}: the engine keeps one of that name"
+                f"{world.name}.{kind} may not have a field {taken[0]!r}: the engine uses that name; choose another"
             )
     both = [name for name in world.tables if name in world.parameters]
     if both:
@@ -248,7 +252,7 @@ def _check_names(world: KernelWorld) -> None:
 def _check_parameters(world: KernelWorld) -> None:
     if not isinstance(world.time_limit, (int, np.integer)):
         raise WorldError(
-            f"{world.name}.time_limit should be a number of steps, or 0 for never, got {world.time_limit!r}"
+            f"{world.name}.time_limit should be a number of steps, or 0 for no limit, got {world.time_limit!r}"
         )
     for name, value in world.parameters.items():
         if not isinstance(value, NUMBER):
@@ -263,15 +267,15 @@ def _check_fields(world: KernelWorld, kind: str) -> None:
     try:
         record = np.dtype(_fields(getattr(world, kind)), align=True)
     except (TypeError, ValueError) as error:
-        raise WorldError(f"{world.name}.{kind} should map names to NumPy types: {error}") from None
+        raise WorldError(f"{world.name}.{kind} should map names to NumPy dtypes: {error}") from None
     for name in record.names or ():
         if record[name].base.char not in COMPILED_TYPES or not record[name].base.isnative:
             raise WorldError(
-                f"{world.name}.{kind}: {name!r} has the type {record[name].base}, which cannot be compiled; "
-                "take a type of numbers, such as 'f8', 'i8' or 'u1'"
+                f"{world.name}.{kind}: {name!r} has the dtype {record[name].base}, which cannot be compiled; "
+                "use a dtype of numbers, such as 'f8', 'i8' or 'u1'"
             )
         if record[name].shape and record[name].base == np.bool_:
-            raise WorldError(f"{world.name}.{kind}: {name!r} is an array of bools, which cannot be compiled; take 'u1'")
+            raise WorldError(f"{world.name}.{kind}: {name!r} is an array of bools, which cannot be compiled; use 'u1'")
 
 
 def _check_tables(world: KernelWorld) -> None:
@@ -281,4 +285,4 @@ def _check_tables(world: KernelWorld) -> None:
         except ValueError as error:
             raise WorldError(f"{world.name}.tables: {name!r} cannot be an array: {error}") from None
         if kind.names is None and kind.char not in COMPILED_TYPES:
-            raise WorldError(f"{world.name}.tables: {name!r} should hold numbers, got the type {kind}")
+            raise WorldError(f"{world.name}.tables: {name!r} should hold numbers, got the dtype {kind}")

@@ -1,4 +1,4 @@
-"""Calling a world's functions with what they ask for, and putting what they return where it belongs."""
+"""Calls a world's functions with the arguments they take, and stores what they return."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from rookery.kernel.translate import Function
 from rookery.kernel.world import RESERVED, KernelWorld, adapt
 
 
-def build_resetter(world: KernelWorld) -> Function:
-    """Calls the world's reset; notes whether it had anything to say."""
+def build_reset(world: KernelWorld) -> Function:
+    """Calls the world's reset; sets `info_mask` if it writes infos."""
     agents, reset, informs = world.num_agents, adapt(world.reset, "reset"), world.informs_at_reset
-    clear_info = build_clearer(world.info_dtype)
+    clear_info = build_clear(world.info_dtype)
 
-    def reset_alone(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
+    def reset_single(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
         if informs:
             clear_info(columns.infos[i])
         reset(state, params, tables, columns.scratch[slot], columns.infos[i])
-        columns.spoke[i] = informs
+        columns.info_mask[i] = informs
 
-    def reset_together(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
+    def reset_multi(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
         first = i * agents
         if informs:
             for row in range(first, first + agents):
                 clear_info(columns.infos[row])
         reset(state, params, tables, columns.scratch[slot], columns.infos[first : first + agents])
-        columns.spoke[i] = informs
+        columns.info_mask[i] = informs
 
-    return reset_alone if agents == 1 else reset_together
+    return reset_single if agents == 1 else reset_multi
 
 
-def build_actor(world: KernelWorld) -> Function:
-    """Calls the world's step, and stores its rewards."""
+def build_step(world: KernelWorld) -> Function:
+    """Calls the world's step and stores its rewards."""
     agents, step = world.num_agents, adapt(world.step, "step")
-    clear_info = build_clearer(world.info_dtype)
+    clear_info = build_clear(world.info_dtype)
 
-    def act_alone(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> bool:
+    def step_single(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> bool:
         clear_info(columns.infos[i])
         reward, terminated = step(
             state, columns.actions[i], params, tables, columns.scratch[slot], columns.infos[i], columns.rewards
@@ -47,7 +47,7 @@ def build_actor(world: KernelWorld) -> Function:
         state.returns[0] += reward
         return terminated
 
-    def act_together(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> bool:
+    def step_multi(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> bool:
         first = i * agents
         for row in range(first, first + agents):
             clear_info(columns.infos[row])
@@ -58,17 +58,17 @@ def build_actor(world: KernelWorld) -> Function:
             state.returns[agent] += rewards[agent]
         return terminated
 
-    return act_alone if agents == 1 else act_together
+    return step_single if agents == 1 else step_multi
 
 
-def build_easy_actor(world: KernelWorld) -> Function:
-    """The same for a world's easy steps: returns 0, and whether it terminated, or which kind of hard step it is."""
+def build_easy_step(world: KernelWorld) -> Function:
+    """Calls the world's easy: returns (0, terminated), or (kind of hard step, anything)."""
     if world.easy is None:
-        return never_easy
+        return no_easy_step
     agents, easy = world.num_agents, adapt(world.easy, "easy")
-    clear_info = build_clearer(world.info_dtype)
+    clear_info = build_clear(world.info_dtype)
 
-    def act_alone(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool]:
+    def step_single(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool]:
         clear_info(columns.infos[i])
         kind, reward, terminated = easy(state, columns.actions[i], params, tables, columns.infos[i], columns.rewards)
         if kind == 0:
@@ -76,7 +76,7 @@ def build_easy_actor(world: KernelWorld) -> Function:
             state.returns[0] += reward
         return kind, terminated
 
-    def act_together(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool]:
+    def step_multi(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool]:
         first = i * agents
         rewards, infos = columns.rewards[first : first + agents], columns.infos[first : first + agents]
         for row in range(first, first + agents):
@@ -88,16 +88,16 @@ def build_easy_actor(world: KernelWorld) -> Function:
                 state.returns[agent] += rewards[agent]
         return kind, terminated
 
-    return act_alone if agents == 1 else act_together
+    return step_single if agents == 1 else step_multi
 
 
-def never_easy(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool]:
-    """Stands in where a world knows no easy steps."""
+def no_easy_step(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool]:
+    """For a world without `easy`."""
     return 1, False
 
 
-def build_masker(world: KernelWorld) -> Function:
-    """Writes the action masks, where the world has any."""
+def build_masks(world: KernelWorld) -> Function:
+    """Writes the action masks, if the world has any."""
     if world.action_mask is None:
         return no_masks
     agents, action_mask = world.num_agents, adapt(world.action_mask, "action_mask")
@@ -110,11 +110,11 @@ def build_masker(world: KernelWorld) -> Function:
 
 
 def no_masks(columns: Any, i: int, state: Any, params: Any, tables: Any) -> None:
-    """Stands in where a world has no action masks."""
+    """For a world without action masks."""
 
 
-def build_clearer(dtype: np.dtype) -> Function:
-    """A function that sets every field of a record to 0, but for the engine's own: no episode sees the one before."""
+def build_clear(dtype: np.dtype) -> Function:
+    """A function that sets every field of a record to 0, except the engine's: no episode sees data of the last one."""
     lines = []
     for name in dtype.names or ():
         if name not in RESERVED:
@@ -129,12 +129,12 @@ def build_clearer(dtype: np.dtype) -> Function:
 
 
 def mask_size(world: KernelWorld) -> int:
-    """How many places an action mask has; 0 in a world without masks."""
+    """The length of an action mask; 0 in a world without masks."""
     return int(getattr(world.action_space, "n", 1)) if world.action_mask is not None else 0
 
 
 def build_action_check(world: KernelWorld) -> Function:
-    """`fits(columns, i)`: whether env i can be given its action."""
+    """`fits(columns, i)`: whether the action of env i is in the action space."""
     size = world.num_agents * math.prod(world.action_space.shape or ())
 
     def fits(columns: Any, i: int) -> bool:

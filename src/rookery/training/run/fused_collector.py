@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from rookery.engine.kernel import KernelEngine
+from rookery.kernel.atomics import call_entry
 from rookery.kernel.batch_loop import STEP
 from rookery.kernel.env_loop import ENDED, FAULT
-from rookery.kernel.native import call_entry
-from rookery.kernel.runner import TURN
+from rookery.kernel.runner import BATCH_STEP
 from rookery.learners.fast.cached_njit import cached_njit
 from rookery.learners.fast.perceptron import forward
 from rookery.learners.learner import Learner
@@ -43,7 +43,7 @@ def _roll(
                     best = k
             kept_actions[t, i] = best
             env_actions[i] = best + start
-        plan[TURN] += 1
+        plan[BATCH_STEP] += 1
         outcome = call_entry(entry, plan_address, STEP, 0, envs, 0)
         if outcome & FAULT or (outcome & ENDED and truncated.any()):
             return t - first, outcome

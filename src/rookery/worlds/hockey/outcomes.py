@@ -44,7 +44,7 @@ def play(mode: int, first: int, second: int, games: int, seed: int = 0) -> Outco
     arena = EnvArrays(Hockey(mode=mode, player_one=first, player_two=second, time_limit=limit), games)
     runner = Runner(arena, NEXT_STEP)
     arena.states["seed"] = seed + np.arange(games)  # odd and even ones start on different sides
-    runner.begin(np.arange(games))
+    runner.reset(np.arange(games))
     winners, lengths, catches = np.zeros(games), np.zeros(games), np.zeros(games)
     going = np.ones(games, np.bool_)
     for _ in range(limit):
