@@ -81,15 +81,15 @@ def test_priorities_follow_surprise_and_weights_undo_them() -> None:
     learner = make(priority_exponent=0.5, importance_exponent=0.4, n_step=1)
     play(learner, Corridor(4, 20, 0), 30)
     learner.steps = 25_000
-    places, weights = learner._draw()
+    places, weights = learner._sample()
     priorities = learner.tree.priorities(places.numpy())
     assert weights is not None
     wanted = (priorities.min() / priorities) ** 0.7
     assert weights.numpy() == pytest.approx(wanted, rel=1e-5)
-    learner._draw = lambda: (places, weights)  # type: ignore[method-assign]
+    learner._sample = lambda: (places, weights)  # type: ignore[method-assign]
     batch = learner.replay.batch(places)
     errors = learner.policy(batch.leaves).gather(1, batch.actions.unsqueeze(1)).squeeze(1) - wanted_of(learner, batch)
-    learner._train_step(learner._metrics)
+    learner.train_step(learner._metrics)
     found = learner.tree.priorities(places.numpy())
     assert found == pytest.approx((errors.detach().double().abs().numpy() + 1e-6) ** 0.5, rel=1e-4)
 
@@ -200,7 +200,7 @@ def test_an_error_of_five_pulls_once_or_five_times(loss: str, grad: float) -> No
         .squeeze(1)
         - 5.0
     )
-    learner._train_step(learner._metrics)
+    learner.train_step(learner._metrics)
     assert learner.policy.net.value.bias.grad.item() == pytest.approx(grad, rel=1e-4)
 
 

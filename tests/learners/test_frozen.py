@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rookery.learners.frozen_policy import Compiled, Copied, freeze
+from rookery.learners.frozen_policy import PackedPolicy, TorchFrozenPolicy, freeze
 from rookery.learners.options import DQNOptions, PPOOptions, SACOptions
 from rookery.learners.registry import make_policy
 
@@ -67,7 +67,7 @@ def test_rows_do_not_depend_on_each_other(case):
     """Bit by bit, so that games come out the same however many are played at once."""
     policy = policy_of(*COMPILED[case])
     frozen = freeze(policy)
-    assert isinstance(frozen, Compiled)
+    assert isinstance(frozen, PackedPolicy)
     observations, noise, _ = batch_for(policy)
     for drawn in (None, noise.numpy()):
         together, _ = frozen(observations, drawn)
@@ -91,4 +91,4 @@ def test_later_learning_does_not_change_it(case):
 
 
 def test_what_is_no_perceptron_is_copied():
-    assert all(isinstance(freeze(policy_of(*parts)), Copied) for parts in COPIED.values())
+    assert all(isinstance(freeze(policy_of(*parts)), TorchFrozenPolicy) for parts in COPIED.values())

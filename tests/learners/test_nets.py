@@ -86,7 +86,7 @@ def test_a_copy_over_a_vector_follows_it() -> None:
 def test_twins_are_two_nets() -> None:
     """Each of the pair answers as a perceptron with its half of the weights."""
     torch.manual_seed(0)
-    ensemble, rows = EnsembleMLP(3, [5, 4], "relu"), torch.randn(6, 3)
+    ensemble, rows = EnsembleMLP(2, 3, [5, 4], "relu"), torch.randn(6, 3)
     for k in range(2):
         values = rows
         for n, (weight, bias) in enumerate(zip(ensemble.weights, ensemble.biases, strict=True)):

@@ -27,7 +27,7 @@ def test_pink_noise_falls_as_one_over_f(steps: int) -> None:
 def test_gaussian_noise_is_white() -> None:
     """The same power at every frequency."""
     noise = Noise("gaussian", 500, 2, torch.Generator().manual_seed(0))
-    drawn = torch.stack([noise.take(slice(0, 500)).flatten().clone() for _ in range(STRETCH)]).numpy()
+    drawn = torch.stack([noise.sample(slice(0, 500)).flatten().clone() for _ in range(STRETCH)]).numpy()
     assert grad(drawn) == pytest.approx(0.0, abs=0.05)
     assert drawn.std() == pytest.approx(1.0, abs=0.01)
 
@@ -38,21 +38,21 @@ def test_going_on_is_exact(kind: str) -> None:
     generator = torch.Generator().manual_seed(3)
     noise = Noise(kind, 4, 2, generator)  # type: ignore[arg-type]
     for _ in range(STRETCH - 5):
-        noise.take(slice(0, 2))
-        noise.take(slice(2, 4))
-    noise.take(slice(0, 2))
+        noise.sample(slice(0, 2))
+        noise.sample(slice(2, 4))
+    noise.sample(slice(0, 2))
     other_generator = torch.Generator()
     other_generator.set_state(generator.get_state())
     other = Noise(kind, 4, 2, other_generator)  # type: ignore[arg-type]
     other.load(noise.state())
     for _ in range(20):
         for rows in (slice(2, 4), slice(0, 2)):
-            assert torch.equal(noise.take(rows), other.take(rows))
+            assert torch.equal(noise.sample(rows), other.sample(rows))
 
 
 def test_another_number_of_envs() -> None:
     """Gets noise for all of them."""
     noise = Noise("pink", 2, 3, torch.Generator().manual_seed(0))
-    noise.take(slice(0, 2))
+    noise.sample(slice(0, 2))
     noise.resize(5)
-    assert noise.take(slice(0, 5)).shape == (5, 3)
+    assert noise.sample(slice(0, 5)).shape == (5, 3)

@@ -9,6 +9,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from rookery.learners.fast.accelerator import Accelerator
+from rookery.learners.fast.fused_ppo import FusedPPO, fused, packed
 from rookery.learners.fast.perceptron import activate
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.networks import MLP
@@ -32,7 +34,7 @@ def test_outputs_and_gradients_are_torchs(inputs: int, hidden: list[int], output
     adam = FlatAdam(net.parameters(), 1e-3)
     for p in net.parameters():
         p.data.normal_(0, 0.5)
-    hand = net.fused()
+    hand = fused(net)
     for rows in (7, 64, 7):
         features, grad = torch.randn(rows, inputs), torch.randn(rows, outputs)
         wanted = net(features)
@@ -43,7 +45,7 @@ def test_outputs_and_gradients_are_torchs(inputs: int, hidden: list[int], output
         adam.gradient.zero_()
         (wanted * grad).sum().backward()
         torch.testing.assert_close(found, adam.gradient, rtol=1e-4, atol=2e-5)
-        outputs_now = net.packed()(features.numpy())
+        outputs_now = packed(net)(features.numpy())
         torch.testing.assert_close(torch.from_numpy(outputs_now), wanted.detach(), rtol=1e-5, atol=2e-6)
 
 
@@ -62,10 +64,10 @@ def test_tanh_is_tanh() -> None:
     [{}, {"entropy": 0.1}, {"clip_values": 0.05}, {"normalise_advantages": False, "clip": 0.01, "activation": "relu"}],
 )
 def test_a_step_by_hand_is_a_step_by_autograd(actions: str, options: dict[str, Any]) -> None:
-    """The same gradient and the same metrics, for policies that have log_ratio within and beyond the clip range."""
+    """The same gradient and the same metrics, for policies that have moved within and beyond the clip range."""
     seen = spaces.Box(-1, 1, (4,))
     learner = PPO(seen, ACTIONS[actions], PPOOptions(hidden=[16, 16], rollout_length=8, **options), 4, seed=1)
-    assert learner._fused
+    assert isinstance(learner.accelerator, FusedPPO)
     generator = torch.Generator().manual_seed(2)
     rows = 64
     drawn = learner.head.sample_noise(rows, generator=generator)
@@ -83,10 +85,11 @@ def test_a_step_by_hand_is_a_step_by_autograd(actions: str, options: dict[str, A
         "returns": torch.randn(rows, generator=generator),
     }
     start = learner.adam.flat.detach().clone()
-    by_autograd, gradient = learner._train_step(part, learner.options.clip), learner.adam.gradient.clone()
+    accelerator, learner.accelerator = learner.accelerator, Accelerator(learner)
+    by_autograd, gradient = learner.train_step(part, learner.options.clip), learner.adam.gradient.clone()
     learner.adam.flat.data.copy_(start)
     learner.adam.load(FlatAdam([torch.nn.Parameter(start)], 1e-3).state())
-    by_hand = learner._train_step_fused(part, learner.options.clip)
+    by_hand = accelerator.train_step(part, learner.options.clip)
     torch.testing.assert_close(learner.adam.gradient, gradient, rtol=1e-3, atol=2e-6)
     torch.testing.assert_close(by_hand, by_autograd, rtol=1e-4, atol=1e-5)
 
@@ -105,10 +108,11 @@ def test_masked_choices_pull_nothing() -> None:
         **{name: torch.randn(rows, generator=generator) for name in ("advantages", "values", "returns")},
     }
     start = learner.adam.flat.detach().clone()
-    learner._train_step(part, 0.2)
+    accelerator, learner.accelerator = learner.accelerator, Accelerator(learner)
+    learner.train_step(part, 0.2)
     gradient = learner.adam.gradient.clone()
     learner.adam.flat.data.copy_(start)
-    learner._train_step_fused(part, 0.2)
+    accelerator.train_step(part, 0.2)
     torch.testing.assert_close(learner.adam.gradient, gradient, rtol=1e-3, atol=2e-6)
     assert (learner.policy.actor.layers[-1].weight.grad[2] == 0).all()
 
@@ -117,7 +121,7 @@ def test_quick_exploring_is_exploring(monkeypatch: pytest.MonkeyPatch) -> None:
     """Acting without tensors takes the same actions and keeps the same things, for few rows and for many."""
     for envs in (3, 80):
         learners = [PPO(spaces.Box(-1, 1, (4,)), spaces.Discrete(3), PPOOptions(), envs, seed=3) for _ in range(2)]
-        learners[1].quick = False
+        learners[1].accelerator = Accelerator(learners[1])
         observations = np.random.default_rng(0).normal(size=(envs, 4)).astype(np.float32)
         first, second = (learner.explore(observations, slice(0, envs)) for learner in learners)
         assert (first == second).all()

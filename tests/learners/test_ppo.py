@@ -45,12 +45,12 @@ def adam_steps(learner: PPO) -> int:
 @pytest.mark.parametrize("normalise", [True, False])
 def test_the_loss_is_the_papers(normalise: bool) -> None:
     """Clipped surrogate, half the squared error of the critic and the entropy bonus, each from its definition, with
-    weights that have log_ratio far enough for the clip to bite."""
+    weights that have moved far enough for the clip to bite."""
     learner = filled(minibatches=1, normalise_advantages=normalise, entropy=0.03, value_weight=0.7)
-    (part,) = learner._minibatches(learner._judge_rollout())
+    (part,) = learner.rollout.minibatches(learner.evaluate_rollout(), learner.minibatches, learner.generator)
     generator = torch.Generator().manual_seed(2)
     learner.adam.flat.data += 0.3 * torch.randn(learner.adam.flat.shape, generator=generator)
-    loss, (_, policy_loss, value_loss, _) = learner._loss(part, 0.1)
+    loss, (_, policy_loss, value_loss, _) = learner.loss(part, 0.1)
 
     features = learner.policy.encoder([part["leaf0"]])
     chosen = Categorical(logits=learner.policy.actor(features))
@@ -118,7 +118,7 @@ def test_minibatches_can_be_told_by_their_size() -> None:
 
 
 def test_divergence_stops_an_update_after_an_epoch() -> None:
-    """Once the policy has log_ratio further than the target, no further epoch begins; a far target is never met."""
+    """Once the policy has moved further than the target, no further epoch begins; a far target is never met."""
     assert adam_steps(filled(epochs=5, minibatches=2, target_kl=1e-12)) == 2
     assert adam_steps(filled(epochs=5, minibatches=2, target_kl=1e3)) == 10
 
@@ -136,13 +136,13 @@ def test_schedules_follow_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """Learning rate and clip fall in a straight line to 0; at the end nothing is learned."""
     learner = filled(learning_rate=0.01, learning_rate_schedule="linear", clip_schedule="linear", clip=0.4)
     learner.progress = 0.75
-    clips, improve = list[float](), learner._train_step_fused
+    clips, improve = list[float](), learner.train_step
 
     def watched(part: dict[str, torch.Tensor], clip: float) -> Any:
         clips.append(clip)
         return improve(part, clip)
 
-    monkeypatch.setattr(learner, "_train_step_fused", watched)
+    monkeypatch.setattr(learner, "train_step", watched)
     learner.update()
     assert learner.adam.learning_rate == pytest.approx(0.0025)
     assert clips == pytest.approx([0.1] * 4)
@@ -171,9 +171,9 @@ def test_each_sample_is_used_once_an_epoch(recurrent: int | None, num_envs: int,
     """Every step of every env is in exactly one minibatch, together with what belongs to it; in a recurrent one,
     steps of an env stay together and in order."""
     learner = filled(num_envs, recurrent=recurrent, minibatches=minibatches)
-    samples = learner._judge_rollout()
+    samples = learner.evaluate_rollout()
     samples["number"] = torch.arange(6 * num_envs).reshape(6, num_envs)
-    parts = list(learner._minibatches(samples))
+    parts = list(learner.rollout.minibatches(samples, learner.minibatches, learner.generator))
     assert len(parts) <= minibatches
     numbers = torch.cat([part["number"].flatten() for part in parts])
     assert sorted(numbers.tolist()) == list(range(6 * num_envs))
@@ -190,8 +190,9 @@ def test_each_sample_is_used_once_an_epoch(recurrent: int | None, num_envs: int,
 def test_epochs_are_shuffled_anew() -> None:
     """Two passes over a rollout come in different orders."""
     learner = filled()
-    samples = learner._judge_rollout()
-    one, two = (torch.cat([part["log_probs"] for part in learner._minibatches(samples)]) for _ in range(2))
+    samples = learner.evaluate_rollout()
+    epochs = (learner.rollout.minibatches(samples, 4, learner.generator) for _ in range(2))
+    one, two = (torch.cat([part["log_probs"] for part in epoch]) for epoch in epochs)
     assert not torch.equal(one, two)
     assert torch.equal(one.sort().values, two.sort().values)
 
@@ -238,7 +239,7 @@ def test_masked_actions_are_never_tried(recurrent: int | None) -> None:
             assert mask is not None
             (actions,) = play(learner, script, 1)
             assert mask[np.arange(8), actions].all()
-        samples = learner._judge_rollout()
+        samples = learner.evaluate_rollout()
         assert samples["log_probs"].min() > -20
         learner.update()
 
@@ -249,8 +250,8 @@ def test_a_mask_that_stops_coming_is_not_remembered() -> None:
     play(learner, Script(VECTOR, 4, choices=(3,)), 6)
     learner.update()
     play(learner, Script(VECTOR, 4), 6)
-    for part in learner._minibatches(learner._judge_rollout()):
-        _, (log_ratio, *_) = learner._loss(part, 0.2)
+    for part in learner.rollout.minibatches(learner.evaluate_rollout(), learner.minibatches, learner.generator):
+        _, (log_ratio, *_) = learner.loss(part, 0.2)
         torch.testing.assert_close(log_ratio, torch.zeros_like(log_ratio), atol=1e-5, rtol=0)
 
 

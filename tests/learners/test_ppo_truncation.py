@@ -55,7 +55,7 @@ def test_a_truncated_episode_is_worth_its_final_observation() -> None:
         ends={1: end([0, 1], [1, 0], [8, 70])},
     )
     assert learner.ready()
-    judged = learner._judge_rollout()
+    judged = learner.evaluate_rollout()
     # errors: env 0: 1 + 2/2 - 1 = 1,  3 + 8/2 - 2 = 5,  10 + 50/2 - 100 = -65;  a quarter of the next is carried
     #         env 1: 1 + 2/2 - 1 = 1,  3 +  0  - 2 = 1,  20 + 60/2 - 200 = -150
     assert judged["advantages"].tolist() == [[1 + 5 / 4, 1 + 1 / 4], [5, 1], [-65, -150]]
@@ -67,14 +67,14 @@ def test_ends_at_the_last_step_of_a_rollout() -> None:
     """There too the final observation counts, not the next episode's first one, which the rollout saw last."""
     learner = linear_critic(2, rollout_length=1)
     feed(learner, seen=[[1, 1], [100, 200]], rewards=[[3, 3]], ends={0: end([0, 1], [1, 0], [8, 70])})
-    assert learner._judge_rollout()["returns"].tolist() == [[3 + 8 / 2, 3]]
+    assert learner.evaluate_rollout()["returns"].tolist() == [[3 + 8 / 2, 3]]
 
 
 def test_terminated_and_truncated_at_once_is_terminated() -> None:
     """A goal reached in the last allowed step is the end."""
     learner = linear_critic(1, rollout_length=1)
     feed(learner, seen=[[1], [100]], rewards=[[3]], ends={0: end([1], [1], [8])})
-    assert learner._judge_rollout()["returns"].tolist() == [[3.0]]
+    assert learner.evaluate_rollout()["returns"].tolist() == [[3.0]]
 
 
 def test_groups_keep_their_own_finals() -> None:
@@ -87,7 +87,7 @@ def test_groups_keep_their_own_finals() -> None:
         learner.explore(np.float32([[1], [1]]), rows)
     for rows in (slice(2, 4), slice(0, 2)):
         tell(learner, answer, rows)
-    assert learner._judge_rollout()["returns"].tolist() == [[1 + 5, 1 + 10, 1 + 15, 1 + 4]]
+    assert learner.evaluate_rollout()["returns"].tolist() == [[1 + 5, 1 + 10, 1 + 15, 1 + 4]]
 
 
 def test_scaled_rewards_and_bootstraps_go_together() -> None:
@@ -95,7 +95,7 @@ def test_scaled_rewards_and_bootstraps_go_together() -> None:
     learner = linear_critic(1, rollout_length=2, normalise_rewards=True)
     feed(learner, seen=[[1], [2], [100]], rewards=[[4], [8]], ends={1: end([0], [1], [8])})
     # returns so far are 4 and 8 + 4/2 = 10: their deviation is 3
-    torch.testing.assert_close(learner._judge_rollout()["returns"][1], torch.tensor([8 / 3 + 8 / 2]))
+    torch.testing.assert_close(learner.evaluate_rollout()["returns"][1], torch.tensor([8 / 3 + 8 / 2]))
 
 
 def slow_values(learner: PPO, observations: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
@@ -133,7 +133,7 @@ def test_a_recurrent_critic_judges_final_observations_by_what_it_remembers(norma
         error = torch.from_numpy(answer.rewards).float() + 0.99 * after - values[t]
         carried = error + 0.99 * 0.95 * carried * torch.from_numpy(~(answer.terminated | answer.truncated))
         expected[t] = carried + values[t]
-    judged = learner._judge_rollout()
+    judged = learner.evaluate_rollout()
     torch.testing.assert_close(judged["values"], values, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(judged["returns"], expected, rtol=1e-4, atol=1e-4)
 

@@ -122,9 +122,9 @@ def test_the_policy_judges_its_actions_as_when_it_chose_them(variant: Variant) -
     play(learner, script, 6)
     learner.update()
     play(learner, script, 6)
-    samples, rows = learner._judge_rollout(), 0
-    for part in learner._minibatches(samples):
-        _, (log_ratio, *_) = learner._loss(part, 0.2)
+    samples, rows = learner.evaluate_rollout(), 0
+    for part in learner.rollout.minibatches(samples, learner.minibatches, learner.generator):
+        _, (log_ratio, *_) = learner.loss(part, 0.2)
         torch.testing.assert_close(log_ratio, torch.zeros_like(log_ratio), atol=2e-5, rtol=0)
         rows += len(log_ratio)
     assert rows == 24

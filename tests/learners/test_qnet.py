@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from rookery.learners.fast.fused_dqn import FusedQNet
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.networks import ACTIVATIONS
 from rookery.learners.qnet import QNet
@@ -31,12 +32,12 @@ def test_gradients_are_autograds(activation: str, hidden: list[int], dueling: bo
     """Of all parameters and of the features, for the first rows of a pass."""
     torch.manual_seed(0)
     net = QNet(3, hidden, 4, activation, dueling)
-    adam = FlatAdam(net.parameters(), 1e-3)
+    adam, by_hand = FlatAdam(net.parameters(), 1e-3), FusedQNet(net)
     features, grad = torch.randn(10, 3, requires_grad=True), torch.randn(6, 4)
     values = net(features)
     with torch.no_grad():
-        traced, passes = net.forward_with_passes(features, 6)
-        pulled = net.backward(passes, grad, features=True)
+        traced, passes = by_hand.forward(features, 6)
+        pulled = by_hand.backward(passes, grad, to_features=True)
     assert torch.equal(values, traced)
     assert pulled is not None and adam.flat.grad is not None
     found = adam.flat.grad.clone()

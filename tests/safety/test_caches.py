@@ -16,7 +16,7 @@ import pytest
 
 from rookery.errors import FileError
 from rookery.kernel import code_cache
-from rookery.learners.fast.cached_njit import cached_njit
+from rookery.learners.cached_njit import cached_njit
 from rookery.user_dirs import cache_folder, read_own, state_folder, write_own
 
 KEY = "0" * 64

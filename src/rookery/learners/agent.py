@@ -1,44 +1,63 @@
-"""An agent: what remains of a learner when training is over. It takes batches of observations and gives actions."""
+"""An agent: the part of a learner that acts. It takes batches of observations and returns actions."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
 from rookery.errors import SpaceError
 from rookery.learners.observations import Leaf, choices_in, leaves_of, mask_of, split
+from rookery.learners.options import Options
+
+# A network's outputs, and noise or None, to the env's actions.
+ToActions = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
+
+
+class FrozenActor(NamedTuple):
+    """The actor of a policy that is a perceptron over one vector, for acting without torch."""
+
+    layers: Sequence[tuple[Tensor, Tensor]]  # weights and biases
+    activation: str
+    to_actions: ToActions
 
 
 class Policy(nn.Module):
-    """The nets that choose actions, with all that belongs to them (normalisers too). Each learner has its own."""
+    """The networks that choose actions, with their normalisers. Each learner has its own."""
 
     leaves: list[Leaf]
-    memory_size: int = 0  # numbers a recurrent policy remembers of each env
+    options: Options
+    memory_size: int = 0  # size of a recurrent policy's memory per env
 
     @abstractmethod
     def act(
         self, leaves: list[Tensor], mask: Tensor | None, noise: Tensor | None, memory: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        """Actions as envs want them, the best ones unless there is noise; and what to remember."""
+        """Actions in the env's action space, deterministic unless there is noise; and the next memory."""
 
     @abstractmethod
     def sample_noise(self, rows: int, generator: torch.Generator) -> Tensor:
         """Noise for one batch of random actions."""
 
+    def frozen_actor(self) -> FrozenActor | None:
+        """Its actor as a perceptron, if it is one over the (normalised) observation; else None."""
+        return None
+
 
 class Agent:
-    """Plays. `act` takes a batch of observations, as arrays or tensors, and answers in kind.
+    """Plays. `act` takes a batch of observations, as arrays or tensors, and returns actions of the same kind.
 
-    A recurrent agent remembers what it saw: `starts` tells which rows begin a new episode (all do when the size of the
-    batch changes, or after `reset_memory()`).
+    A recurrent agent has a memory: `starts` marks the rows that begin a new episode (all do when the size of the batch
+    changes, or after `reset_memory()`).
     """
 
-    deterministic = True  # whether it is best shown with its deterministic actions, rather than with sampled ones
+    deterministic = True  # whether to show it with deterministic actions rather than sampled ones
 
     def __init__(
         self, policy: Policy, observation_space: spaces.Space, action_space: spaces.Space, device: torch.device
@@ -76,8 +95,8 @@ class Agent:
     act_batch = act
 
     def check_mask(self, mask: Any, rows: int) -> None:
-        """Refuse masks of so many envs that do not tell of each choice. A policy whose actions are no choices takes no
-        mask at all, and says so itself."""
+        """Refuse a mask whose size does not fit the discrete actions of so many envs. A policy without discrete actions
+        refuses masks itself."""
         if self._choices is not None and math.prod(mask.shape) != rows * self._choices:
             raise SpaceError(
                 f"`action_mask` should have {self._choices} entries in each env, one for each choice in "

@@ -1,6 +1,6 @@
-"""From a net's outputs to actions: one head for each kind of action space.
+"""From a network's outputs to actions: one head for each kind of action space.
 
-A head samples by adding noise that was drawn beforehand, for a whole rollout at once, so that acting is one cheap
+A head samples by adding noise that was sampled before, for a complete rollout at once, so that acting is one cheap
 operation and does not depend on how envs are grouped.
 """
 
@@ -15,9 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rookery.errors import OptionError
-from rookery.learners.fast.ppo_loss import Terms, categorical_grads, gaussian_grads
-
-Loss = tuple[bool, float, float]  # whether advantages are normalised, the clip range, the weight of the entropy
+from rookery.learners.agent import ToActions
 
 FORBIDDEN = -1e9  # a logit that never wins; not -inf, whose product with a probability of 0 is NaN
 
@@ -26,13 +24,13 @@ class Head(nn.Module):
     """What all heads do. Tensors of actions are [batch, *shape], in the head's own numbers; `to_env` translates."""
 
     outputs: int  # numbers it needs from the net
-    noise: int  # numbers it needs to sample
+    noise_size: int  # numbers it needs to sample
     shape: tuple[int, ...]  # of one action
     dtype: torch.dtype = torch.int64
 
     def sample_noise(self, *rows: int, generator: torch.Generator) -> Tensor:
         """Noise for sampling, [*rows, noise]."""
-        uniform = torch.rand(*rows, self.noise, generator=generator, device=generator.device)
+        uniform = torch.rand(*rows, self.noise_size, generator=generator, device=generator.device)
         return self._quantile(uniform.clamp_(1e-10, 1 - 6e-8))
 
     @staticmethod
@@ -44,7 +42,7 @@ class Head(nn.Module):
         raise NotImplementedError
 
     def mode(self, outputs: Tensor) -> Tensor:
-        """The deterministic actions."""
+        """Deterministic actions."""
         raise NotImplementedError
 
     def log_prob(self, outputs: Tensor, actions: Tensor) -> Tensor:
@@ -52,36 +50,28 @@ class Head(nn.Module):
         raise NotImplementedError
 
     def entropy(self, outputs: Tensor) -> Tensor:
-        """How random the choice is, on average over the batch."""
+        """The entropy, averaged over the batch."""
         raise NotImplementedError
 
-    def grads(self, outputs: Tensor, part: dict[str, Tensor], loss: Loss) -> tuple[Tensor, Terms] | None:
-        """PPO's loss by hand, on a CPU: its grads at the outputs and its terms; None if only autograd can do it. A
-        head with parameters of its own fills their gradients. For use under `torch.no_grad`."""
-        return None
-
     def apply_mask(self, outputs: Tensor, mask: Tensor) -> Tensor:
-        """Outputs under which masked actions are never taken."""
+        """Outputs under which actions that `mask` forbids are never taken."""
         raise OptionError(f"action masks need discrete actions; these are {type(self).__name__.lower()}")
 
     def to_env(self, actions: Tensor) -> Tensor:
-        """Actions as the env wants them."""
+        """Actions in the env's action space."""
         return actions
 
-
-def _categorical_grads(outputs: Tensor, sizes: np.ndarray, part: dict[str, Tensor], loss: Loss) -> tuple[Tensor, Terms]:
-    grads = torch.empty_like(outputs)
-    actions = part["actions"].reshape(len(outputs), -1)
-    arrays = (x.numpy() for x in (actions, part["log_probs"], part["advantages"]))
-    return grads, categorical_grads(outputs.numpy(), sizes, *arrays, *loss, grads.numpy())
+    def numpy_actions(self) -> ToActions | None:
+        """The way from outputs and noise to the env's actions in NumPy, for frozen policies; None if there is none."""
+        return None
 
 
 class CategoricalHead(Head):
-    """One choice."""
+    """One discrete action."""
 
     def __init__(self, space: spaces.Discrete) -> None:
         super().__init__()
-        self.outputs = self.noise = int(space.n)
+        self.outputs = self.noise_size = int(space.n)
         self.shape, self.start = (), int(space.start)
 
     def sample(self, outputs: Tensor, noise: Tensor) -> Tensor:
@@ -96,25 +86,26 @@ class CategoricalHead(Head):
     def entropy(self, outputs: Tensor) -> Tensor:
         return _categorical_entropy(outputs)
 
-    def grads(self, outputs: Tensor, part: dict[str, Tensor], loss: Loss) -> tuple[Tensor, Terms]:
-        return _categorical_grads(outputs, np.array([self.outputs]), part, loss)
-
     def apply_mask(self, outputs: Tensor, mask: Tensor) -> Tensor:
         return outputs.masked_fill(~mask.reshape(outputs.shape), FORBIDDEN)
 
     def to_env(self, actions: Tensor) -> Tensor:
         return actions + self.start if self.start else actions
 
+    def numpy_actions(self) -> ToActions:
+        start = self.start
+        return lambda outputs, noise: (outputs if noise is None else outputs + noise).argmax(1) + start
+
 
 class MultiCategoricalHead(Head):
-    """Several choices at once, independent of each other. Their logits stand side by side."""
+    """Several independent discrete actions. Their logits are concatenated."""
 
     starts: Tensor
 
     def __init__(self, space: spaces.MultiDiscrete) -> None:
         super().__init__()
         self.sizes = [int(n) for n in space.nvec.ravel()]
-        self.outputs = self.noise = sum(self.sizes)
+        self.outputs = self.noise_size = sum(self.sizes)
         self.shape = space.shape
         self.register_buffer("starts", torch.as_tensor(np.asarray(space.start, np.int64)), persistent=False)
 
@@ -134,9 +125,6 @@ class MultiCategoricalHead(Head):
     def entropy(self, outputs: Tensor) -> Tensor:
         return torch.stack([_categorical_entropy(part) for part in outputs.split(self.sizes, -1)]).sum()
 
-    def grads(self, outputs: Tensor, part: dict[str, Tensor], loss: Loss) -> tuple[Tensor, Terms]:
-        return _categorical_grads(outputs, np.array(self.sizes), part, loss)
-
     def apply_mask(self, outputs: Tensor, mask: Tensor) -> Tensor:
         return outputs.masked_fill(~mask.reshape(outputs.shape), FORBIDDEN)
 
@@ -145,11 +133,11 @@ class MultiCategoricalHead(Head):
 
 
 class BernoulliHead(Head):
-    """Any number of yes-or-no decisions (MultiBinary)."""
+    """Any number of binary actions (MultiBinary)."""
 
     def __init__(self, space: spaces.MultiBinary) -> None:
         super().__init__()
-        self.outputs = self.noise = int(np.prod(space.shape))
+        self.outputs = self.noise_size = int(np.prod(space.shape))
         self.shape = space.shape
 
     @staticmethod
@@ -175,8 +163,8 @@ class BernoulliHead(Head):
 
 
 class GaussianHead(Head):
-    """Continuous actions: a mean from the net, a deviation of its own. Cut to the bounds only on the way to the env,
-    so that log-probabilities stay those of what was drawn."""
+    """Continuous actions: a mean from the network, and a standard deviation as a parameter. Actions are clipped to the
+    bounds only on the way to the env, so that log-probabilities stay those of the samples."""
 
     low: Tensor
     high: Tensor
@@ -184,14 +172,14 @@ class GaussianHead(Head):
 
     def __init__(self, space: spaces.Box, log_std: float) -> None:
         super().__init__()
-        self.outputs = self.noise = int(np.prod(space.shape))
+        self.outputs = self.noise_size = int(np.prod(space.shape))
         self.shape = space.shape
         self.log_std = nn.Parameter(torch.full((self.outputs,), log_std))
         self.register_buffer("low", torch.as_tensor(space.low, dtype=torch.float32), persistent=False)
         self.register_buffer("high", torch.as_tensor(space.high, dtype=torch.float32), persistent=False)
 
     def sample_noise(self, *rows: int, generator: torch.Generator) -> Tensor:
-        return torch.randn(*rows, self.noise, generator=generator, device=generator.device)
+        return torch.randn(*rows, self.noise_size, generator=generator, device=generator.device)
 
     def sample(self, outputs: Tensor, noise: Tensor) -> Tensor:
         return (outputs + self.log_std.exp() * noise).reshape(-1, *self.shape)
@@ -206,15 +194,18 @@ class GaussianHead(Head):
     def entropy(self, outputs: Tensor) -> Tensor:
         return self.log_std.sum() + 0.5 * math.log(2 * math.pi * math.e) * self.outputs
 
-    def grads(self, outputs: Tensor, part: dict[str, Tensor], loss: Loss) -> tuple[Tensor, Terms]:
-        grads = torch.empty_like(outputs)
-        actions = part["actions"].reshape(outputs.shape)
-        arrays = (x.detach().numpy() for x in (outputs, self.log_std, actions, part["log_probs"], part["advantages"]))
-        assert self.log_std.grad is not None
-        return grads, gaussian_grads(*arrays, *loss, grads.numpy(), self.log_std.grad.numpy())
-
     def to_env(self, actions: Tensor) -> Tensor:
         return torch.minimum(torch.maximum(actions, self.low), self.high)
+
+    def numpy_actions(self) -> ToActions:
+        low, high, std = (x.detach().cpu().numpy() for x in (self.low, self.high, self.log_std.exp()))
+        shape = self.shape
+
+        def to_actions(outputs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
+            actions = outputs if noise is None else outputs + std * noise
+            return np.minimum(np.maximum(actions.reshape(-1, *shape), low), high)
+
+        return to_actions
 
 
 def _categorical_entropy(logits: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What training asks of a learner."""
+"""What training requires of a learner."""
 
 from __future__ import annotations
 
@@ -13,35 +13,37 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rookery.learners.agent import Agent, Policy
+from rookery.learners.fast.accelerator import Accelerator
+from rookery.learners.normalize import ReturnScale
 from rookery.learners.options import Options
 
 Tree = dict[str, Any]  # nested dicts of NumPy arrays and plain values, as a checkpoint holds
-Finals = tuple[np.ndarray, list[Any]]  # of episodes that ended: their places in an answer, their last observations
+Finals = tuple[np.ndarray, list[Any]]  # of episodes that ended: their rows in a batch, their last observations
 
 
 class StepBatch(NamedTuple):
-    """What envs answer to their actions. Those whose episode ended show the next one's first observation."""
+    """What a step of some envs returned. Where an episode ended, `observations` has the next episode's first one."""
 
     observations: Any
     rewards: np.ndarray
     terminated: np.ndarray
     truncated: np.ndarray
     finals: Finals | None = None
-    mask: np.ndarray | None = None  # what may be done next, as `explore` will be told too
+    mask: np.ndarray | None = None  # the actions allowed next, as `explore` gets them
 
 
 class Learner(ABC):
-    """Chooses actions for envs it never sees, takes in what came of them, and learns when it has enough.
+    """Chooses actions for envs it never sees, records their results, and learns when it has enough of them.
 
     Training calls, for all envs or for one group of them (`rows`) at a time:
-    `explore(observations, rows)` -> actions, then `record(rows, answer)`, and `update()` whenever `ready()`.
-    Off-policy learners may be updated between the two, while envs are being stepped.
+    `explore(observations, rows)` -> actions, then `record(rows, step)`, and `update()` whenever `ready()`.
+    Off-policy learners may be updated between the two, while the envs step.
     """
 
     on_policy: bool
     options: Options
-    progress: float = 0.0  # how much of the run is done, from 0 to 1: schedules follow it
-    updates: int = 0  # how many there were
+    progress: float = 0.0  # how much of the run is done, from 0 to 1, for schedules
+    updates: int = 0  # made so far
 
     def __init__(
         self,
@@ -57,15 +59,56 @@ class Learner(ABC):
         self.agent = Agent(policy, observation_space, action_space, device)
         self.num_envs, self.device = num_envs, device
         self.generator = torch.Generator(device).manual_seed(seed)
+        self.scale = ReturnScale(num_envs, options.gamma).to(device) if options.normalise_rewards else None
+        self.accelerator = Accelerator(self)  # learners that can be accelerated replace it
+
+    # --- collecting -------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def explore(self, observations: Any, rows: slice, mask: np.ndarray | None = None) -> np.ndarray:
+        """Actions for the envs in `rows`, in the env's own action space."""
+
+    @abstractmethod
+    def record(self, rows: slice, step: StepBatch) -> None:
+        """What the envs in `rows` returned for the actions of the last `explore`."""
+
+    @abstractmethod
+    def reset_envs(self, rows: slice) -> None:
+        """The envs in `rows` were reset from outside, in the middle of their episodes: discard unfinished data."""
+
+    # --- updating ---------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether an update is due."""
+
+    @abstractmethod
+    def update(self) -> dict[str, float]:
+        """Learn; returns metrics."""
+
+    @property
+    @abstractmethod
+    def update_rows(self) -> int:
+        """How many rows of data a gradient step has."""
+
+    @abstractmethod
+    def workload(self) -> Callable[[], None]:
+        """The most expensive part of an update, without effect, for measuring the best number of threads."""
+
+    def zero_leaves(self, rows: int) -> list[Tensor]:
+        """Observations of zeros, for `workload`."""
+        return [torch.zeros(rows, *leaf.shape, dtype=leaf.dtype, device=self.device) for leaf in self.leaves]
+
+    # --- what training needs to know --------------------------------------------------------------------------------
 
     @property
     def steps_until_update(self) -> int:
-        """How many steps each env can make before training should look up."""
+        """How many steps each env can make before training should check `ready`."""
         return 64
 
     @property
     def steps_since_update(self) -> int:
-        """Steps that have been recorded and will be forgotten after the next update (on-policy learners)."""
+        """Recorded steps that the next update will use and discard (on-policy learners)."""
         return 0
 
     @property
@@ -75,8 +118,10 @@ class Learner(ABC):
 
     @property
     def learning_rate(self) -> float:
-        """As its schedule has it now."""
+        """Its present value by the schedule."""
         return scheduled(self.options.learning_rate, self.options.learning_rate_schedule, self.progress)
+
+    # --- changes during a run ---------------------------------------------------------------------------------------
 
     @property
     def adjustable(self) -> frozenset[str]:
@@ -84,70 +129,56 @@ class Learner(ABC):
         return self.options.adjustable
 
     def adjust(self, changes: Mapping[str, Any]) -> None:
-        """Give options other values from now on, between two rounds of steps. Options that keep their values may be
-        named too, so that a run's own options undo whatever was changed before.
+        """Change options from now on, between two rounds of steps. Unchanged values may be named too, so that a run's
+        own options undo earlier changes.
 
         Raises:
-            OptionError: A name is unknown, a value cannot work, or the option decides what was built at the start.
+            OptionError: A name is unknown, a value is invalid, or the option is fixed at the start.
         """
         before, self.options = self.options, self.options.adjusted(changes)
         if self.options.threads not in (None, before.threads):
             torch.set_num_threads(self.options.threads)
         self._options_changed()
 
-    @abstractmethod
     def _options_changed(self) -> None:
-        """The options are others than before: pass them on to whoever keeps one."""
+        """Pass changed options on to the parts that hold a copy of one."""
+        if self.scale is not None:
+            self.scale.gamma = self.options.gamma
 
     @abstractmethod
     def clear_replay(self) -> None:
-        """Forget what was gathered for replay, and all that is unfinished; weights and schedules go on."""
+        """Discard the replay buffer and all unfinished data; weights and schedules stay."""
 
-    @property
-    @abstractmethod
-    def update_rows(self) -> int:
-        """How many rows of data go through the nets at once."""
-
-    @abstractmethod
-    def explore(self, observations: Any, rows: slice, mask: np.ndarray | None = None) -> np.ndarray:
-        """Actions for the envs in `rows`, as the envs want them."""
-
-    @abstractmethod
-    def record(self, rows: slice, answer: StepBatch) -> None:
-        """What the envs in `rows` answered to the actions of the last `explore`."""
-
-    @abstractmethod
-    def reset_envs(self, rows: slice) -> None:
-        """The envs in `rows` were reset from outside, in the middle of their episodes: what is unfinished is void."""
-
-    @abstractmethod
-    def ready(self) -> bool:
-        """Whether an update is due."""
-
-    @abstractmethod
-    def update(self) -> dict[str, float]:
-        """Learn; returns metrics to be shown."""
-
-    @abstractmethod
-    def workload(self) -> Callable[[], None]:
-        """The heaviest thing an update does, without effect, to find the best number of threads with."""
-
-    @abstractmethod
     def resize(self, num_envs: int) -> None:
         """The number of envs has changed, between two updates."""
+        self.num_envs = num_envs
+        if self.scale is not None:
+            self.scale.resize(num_envs)
 
-    @abstractmethod
+    # --- save and load ----------------------------------------------------------------------------------------------
+
     def state(self, replay: bool = True) -> Tree:
-        """Everything needed to go on exactly from here; `replay=False` leaves a replay buffer out."""
+        """Everything needed to continue exactly from here; `replay=False` omits a replay buffer."""
+        return {
+            "policy": module_state(self.policy),
+            "scale": module_state(self.scale) if self.scale is not None else {},
+            "generator": generator_state(self.generator),
+            "updates": self.updates,
+        }
 
-    @abstractmethod
     def load(self, state: Tree) -> None:
-        """Go on from `state()`."""
+        """Continue from `state()`."""
+        load_module(self.policy, state["policy"])
+        if self.scale is not None:
+            load_module(self.scale, state["scale"])
+        load_generator(self.generator, state["generator"])
+        self.updates = state["updates"]
+        self.accelerator.invalidate()
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """First weights follow from a seed, and the caller's own random numbers are left alone."""
+    """Initial weights depend on a seed only, and the caller's random state is left unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
@@ -164,12 +195,12 @@ def load_module(module: nn.Module, state: dict[str, np.ndarray]) -> None:
 
 
 def generator_state(generator: torch.Generator) -> np.ndarray:
-    """Where a stream of random numbers stands."""
+    """The state of a random number generator."""
     return generator.get_state().numpy().copy()
 
 
 def load_generator(generator: torch.Generator, state: np.ndarray) -> None:
-    """Go on with a stream of random numbers."""
+    """Continue a random number generator from its state."""
     generator.set_state(torch.from_numpy(np.array(state)))
 
 
@@ -182,5 +213,5 @@ def scheduled(value: float, schedule: str, progress: float) -> float:
 
 
 def means(metrics: dict[str, list[Tensor]]) -> dict[str, float]:
-    """Averages of metrics that were gathered without waiting for them."""
+    """Averages of metrics that were collected without waiting for the device."""
     return {name: float(torch.stack(values).mean()) for name, values in metrics.items() if values}

@@ -1,4 +1,4 @@
-"""The nets all learners share: an encoder that reads any observation, and perceptrons on top."""
+"""The networks all learners share: an encoder that reads any observation, and perceptrons on top."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.functional import linear
 
-from rookery.learners.fast.perceptron import KINDS, FusedMLP, PackedMLP
 from rookery.learners.normalize import RunningNorm
 from rookery.learners.observations import Leaf
 
@@ -23,29 +22,20 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
     "silu": functional.silu,
 }
-aten = torch.ops.aten
-# The grad at what went into an activation, from the grad at what came out, what went in, and what came out.
-ACTIVATION_GRADS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
-    "tanh": lambda grad, before, after: aten.tanh_backward(grad, after),
-    "relu": lambda grad, before, after: aten.threshold_backward(grad, after, 0.0),
-    "elu": lambda grad, before, after: aten.elu_backward(grad, 1.0, 1.0, 1.0, True, after),
-    "gelu": lambda grad, before, after: aten.gelu_backward(grad, before),
-    "silu": lambda grad, before, after: aten.silu_backward(grad, before),
-}
-Pass = tuple[Tensor, Tensor, Tensor]  # of one layer: what came in, what it made of it, and that activated
+Params = Sequence[tuple[Tensor, Tensor]]  # weights and biases, layer by layer
 
 
 class ImagePlan(NamedTuple):
-    """How to look at images whose shorter side is so long at least: width, kernel and stride of each convolution, and
-    how many features they come to."""
+    """The convolutions for images whose shorter side is at least `side`: width, kernel and stride of each, and the
+    number of features."""
 
     side: int
     convolutions: tuple[tuple[int, int, int], ...]
     features: int
 
 
-# Large images shrink as in the classic net for Atari. That net would leave a single place of an image of 36 x 40, and
-# where things are could hardly be told: gentler strides keep 5 x 6 of them, and half the width pays for that.
+# Large images shrink as in the classic network for Atari. That one would reduce an image of 36 x 40 to a single
+# position, and lose where things are: smaller strides keep 5 x 6 positions, at half the width for the same cost.
 IMAGE_PLANS = (
     ImagePlan(56, ((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
     ImagePlan(24, ((16, 4, 2), (32, 4, 2), (32, 3, 1)), 256),
@@ -58,18 +48,22 @@ Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 
 
 def orthogonal(layer: Layer, gain: float = math.sqrt(2)) -> Layer:
-    """Orthogonal weights and zero biases, which start policy gradients well."""
+    """Orthogonal weights and zero biases."""
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)
     return layer
 
 
-class MLP(nn.Module):
-    """A perceptron; `gain` scales the first guesses of its last layer.
+def forward_hidden(features: Tensor, layers: Params, activation: Callable[[Tensor], Tensor]) -> Tensor:
+    """Features through hidden layers. It calls the operations itself: for batches of 64 rows, `nn.Sequential` spends
+    half its time on calling modules."""
+    for weight, bias in layers:
+        features = activation(linear(features, weight, bias))
+    return features
 
-    It calls the layers' operations itself: for batches of 64 rows, `nn.Sequential` spends half its time on calling
-    modules.
-    """
+
+class MLP(nn.Module):
+    """A perceptron; `gain` scales the initial weights of its last layer."""
 
     def __init__(self, inputs: int, hidden: Sequence[int], outputs: int, activation: str, gain: float = 1.0) -> None:
         super().__init__()
@@ -77,39 +71,18 @@ class MLP(nn.Module):
         gains = [math.sqrt(2)] * len(hidden) + [gain]
         layers = [orthogonal(nn.Linear(a, b), gain) for a, b, gain in zip(widths[:-1], widths[1:], gains, strict=True)]
         self.layers = nn.ModuleList(layers)
-        self.kind, self.activation = activation, ACTIVATIONS[activation]
-        self._parameters_of_layers = [(layer.weight, layer.bias) for layer in layers]
+        self.activation_name, self.activation = activation, ACTIVATIONS[activation]
+        self.layer_params = [(layer.weight, layer.bias) for layer in layers]
 
     def forward(self, features: Tensor) -> Tensor:
         """[batch, outputs]"""
-        *hidden, (weight, bias) = self._parameters_of_layers
-        for inner_weight, inner_bias in hidden:
-            features = self.activation(linear(features, inner_weight, inner_bias))
-        return linear(features, weight, bias)
-
-    @property
-    def compiled_kind(self) -> int | None:
-        """What `perceptron` calls its activation, if it knows it."""
-        return KINDS.get(self.kind)
-
-    def fused(self) -> FusedMLP:
-        """Its gradient written out, for a CPU. To be asked for once its parameters lie where they will stay."""
-        return FusedMLP(self._parameters_of_layers, KINDS[self.kind])
-
-    def packed(self) -> PackedMLP:
-        """As it is now, to act with on a CPU."""
-        return PackedMLP(self._parameters_of_layers, KINDS[self.kind])
-
-
-def fill(weight: Tensor, bias: Tensor, inputs: Tensor, grad: Tensor) -> None:
-    """The gradients of a linear layer."""
-    torch.mm(grad.t(), inputs, out=weight.grad)
-    torch.sum(grad, 0, out=bias.grad)
+        *hidden, last = self.layer_params
+        return linear(forward_hidden(features, hidden, self.activation), *last)
 
 
 class Encoder(nn.Module):
     """Leaves of an observation to one row of features: vectors as they are, choices as one-hot, images through
-    convolutions. Vectors and images are normalised if asked for."""
+    convolutions. `normalise` shifts and scales vectors and images by running statistics."""
 
     def __init__(self, leaves: Sequence[Leaf], normalise: bool) -> None:
         super().__init__()
@@ -140,14 +113,14 @@ class Encoder(nn.Module):
         return flat[0] if len(flat) == 1 else torch.cat(flat, -1)
 
     def update_normalisers(self, leaves: Sequence[Tensor]) -> None:
-        """Let the normalisers see a batch."""
+        """Add a batch to the running statistics."""
         if self.norm is not None:
             self.norm.update(self.vector(leaves))
         for k, net in self.images.items():
             net.update_normalisers(leaves[int(k)])  # type: ignore[operator]
 
     def share_normalisers(self, other: Encoder) -> None:
-        """Use the statistics of another encoder of the same leaves, now and as they go on."""
+        """Use the running statistics of another encoder of the same leaves, now and as they change."""
         self.norm = other.norm
         for mine, its in zip(self.images.values(), other.images.values(), strict=True):
             mine.norm = its.norm
@@ -170,9 +143,8 @@ def one_hot(values: Tensor, leaf: Leaf) -> Tensor:
 class ImageNet(nn.Module):
     """Convolutions for one image: three layers, with strides that fit its size.
 
-    Normalised, each pixel is seen against what it usually shows. On a screen that is mostly scenery, hardly anything
-    differs between two situations: an agent on a Game Boy began to look at it after 60,000 steps, without after 300,000
-    or never.
+    Normalised, each pixel is relative to its own mean. On a screen that is mostly scenery, two states differ in few
+    pixels: an agent on a Game Boy learned from the screen after 60,000 steps, without after 300,000 or never.
     """
 
     def __init__(self, leaf: Leaf, normalise: bool = False) -> None:
@@ -206,39 +178,41 @@ class ImageNet(nn.Module):
         return self.project(self.convolutions(planes))
 
     def update_normalisers(self, images: Tensor) -> None:
-        """Let the normaliser see a batch."""
+        """Add a batch to the running statistics."""
         if self.norm is not None:
             for some in images.split(IMAGES_AT_ONCE):
                 self.norm.update(self.planes(some).flatten(1))
 
 
 class EnsembleMLP(nn.Module):
-    """Two perceptrons with one output each as a single net: weights [2, inputs, outputs], one product a layer."""
+    """Several perceptrons with one output each as a single network: weights [count, inputs, outputs], so that a layer
+    of all of them is one batched product."""
 
-    def __init__(self, inputs: int, hidden: Sequence[int], activation: str) -> None:
+    def __init__(self, count: int, inputs: int, hidden: Sequence[int], activation: str) -> None:
         super().__init__()
-        pair = [MLP(inputs, hidden, 1, activation).layers for _ in range(2)]
-        weights = [torch.stack([layer.weight.detach().T for layer in both]) for both in zip(*pair, strict=True)]
+        self.count = count
+        members = [MLP(inputs, hidden, 1, activation).layers for _ in range(count)]
+        weights = [torch.stack([layer.weight.detach().T for layer in layers]) for layers in zip(*members, strict=True)]
         self.weights = nn.ParameterList(weights)
-        self.biases = nn.ParameterList([torch.zeros(2, 1, weight.shape[2]) for weight in weights])
+        self.biases = nn.ParameterList([torch.zeros(count, 1, weight.shape[2]) for weight in weights])
         self.activation = ACTIVATIONS[activation]
         self._layers = list(zip(self.weights, self.biases, strict=True))
 
     def forward(self, features: Tensor) -> Tensor:
-        """What each of the two says to features [batch, inputs], as [2, batch]."""
+        """The output of each member for features [batch, inputs], as [count, batch]."""
         *hidden, (weight, bias) = self._layers
-        values = features.expand(2, *features.shape)
+        values = features.expand(self.count, *features.shape)
         for inner_weight, inner_bias in hidden:
             values = self.activation(torch.baddbmm(inner_bias, values, inner_weight))
         return torch.baddbmm(bias, values, weight).squeeze(-1)
 
 
 def with_params_from(module: nn.Module, flat: Tensor) -> nn.Module:
-    """A copy of a module that takes its parameters, without gradients, from one vector: the very vector that trains the
-    module, to look through it, or a clone of that, to follow it slowly."""
-    twin, start = copy.deepcopy(module), 0
-    for p in twin.parameters():
+    """A copy of a module whose parameters are views of one vector, without gradients: the vector that an optimizer
+    trains, for a copy that always has the newest weights, or a clone of it, for a target network."""
+    other, start = copy.deepcopy(module), 0
+    for p in other.parameters():
         p.requires_grad_(False)
         p.data = flat[start : start + p.numel()].view(p.shape)
         start += p.numel()
-    return twin
+    return other

@@ -1,4 +1,4 @@
-"""Noise for exploring with continuous actions, drawn for a stretch of steps ahead."""
+"""Noise for exploring with continuous actions, sampled for many steps ahead."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-STRETCH = 1024  # steps drawn at once; pink noise holds a course for at most this long
+STRETCH = 1024  # steps sampled at once; pink noise is correlated for at most this long
 
 
 class Noise:
-    """Numbers of mean 0 and deviation 1 for each env and action: `take` gives the next ones."""
+    """Numbers of mean 0 and standard deviation 1 for each env and action dimension."""
 
     def __init__(self, kind: Literal["gaussian", "pink"], num_envs: int, size: int, generator: torch.Generator) -> None:
         self.kind, self.size, self._generator = kind, size, generator
         self.resize(num_envs)
 
     def resize(self, num_envs: int) -> None:
-        """Another number of envs; all begin new stretches."""
+        """Another number of envs; all noise is sampled anew."""
         self._drawn = torch.zeros(STRETCH, num_envs, self.size, device=self._generator.device)
         self._used = [STRETCH] * num_envs
 
-    def take(self, rows: slice) -> Tensor:
+    def sample(self, rows: slice) -> Tensor:
         """For one step of the envs in `rows`, [envs, size]."""
         step = self._used[rows.start]
         if step == STRETCH:
@@ -39,17 +39,17 @@ class Noise:
         return torch.randn(STRETCH, envs, self.size, generator=self._generator, device=self._generator.device)
 
     def state(self) -> dict[str, Any]:
-        """What is drawn already, and how much of it is used."""
+        """The noise sampled so far, and how much of it is used."""
         return {"drawn": self._drawn.cpu().numpy().copy(), "used": list(self._used)}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on with it."""
+        """Continue from `state()`."""
         self._drawn = torch.from_numpy(np.array(state["drawn"])).to(self._generator.device)
         self._used = list(state["used"])
 
 
 def pink(steps: int, columns: int, generator: torch.Generator) -> Tensor:
-    """Columns of noise whose power falls as 1/f, [steps, columns], of deviation 1 over many draws.
+    """Columns of noise whose power falls as 1/f, [steps, columns], of standard deviation 1 over many samples.
 
     Timmer and König (1995): white noise in the frequencies, scaled, and brought back into time.
     """

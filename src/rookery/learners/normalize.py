@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -9,8 +10,8 @@ CLIP = 10.0
 
 
 class RunningNorm(nn.Module):
-    """Shifts and scales vectors to mean 0 and deviation 1 by all that `update` has seen. `floor` is added to variances,
-    so that what hardly ever changes is not blown up when it does.
+    """Shifts and scales vectors to mean 0 and standard deviation 1, by the statistics of all calls of `update`. `floor`
+    is added to variances, so that small changes of a nearly constant value do not become large ones.
 
     >>> norm = RunningNorm(1)
     >>> norm.update(torch.tensor([[1.0], [3.0]]))
@@ -40,7 +41,7 @@ class RunningNorm(nn.Module):
 
     @torch.no_grad()
     def update(self, values: Tensor) -> None:
-        """Take a batch into account, as if its rows had come one by one (Chan's parallel formula)."""
+        """Add a batch to the statistics, as if its rows had come one by one (Chan's parallel formula)."""
         rows = values.reshape(-1, values.shape[-1]).double()
         count, mean, variance = len(rows), rows.mean(0), rows.var(0, correction=0)
         total = self.count + count
@@ -57,7 +58,7 @@ class RunningNorm(nn.Module):
 
 
 class ReturnScale(nn.Module):
-    """Scales rewards by the deviation of discounted returns, which it follows env by env."""
+    """Scales rewards by the standard deviation of discounted returns, which it computes per env."""
 
     running: Tensor
 
@@ -69,7 +70,7 @@ class ReturnScale(nn.Module):
 
     @torch.no_grad()
     def update(self, rewards: Tensor, ended: Tensor) -> None:
-        """Take rewards [steps, envs] into account; `ended` says where episodes ended."""
+        """Add rewards [steps, envs] to the statistics; `ended` marks the ends of episodes."""
         returns = torch.empty_like(rewards)
         for step in range(len(rewards)):
             self.running.mul_(self.gamma).add_(rewards[step])
@@ -77,11 +78,19 @@ class ReturnScale(nn.Module):
             self.running.masked_fill_(ended[step], 0.0)
         self.statistics.update(returns.reshape(-1, 1))
 
+    @torch.no_grad()
+    def update_rows(self, rows: slice, rewards: np.ndarray, ended: np.ndarray) -> None:
+        """Add one step of the envs in `rows`."""
+        returns = self.running[rows]
+        returns.mul_(self.gamma).add_(torch.from_numpy(np.asarray(rewards, np.float32)).to(returns.device))
+        self.statistics.update(returns.unsqueeze(-1))
+        returns.masked_fill_(torch.from_numpy(ended).to(returns.device), 0.0)
+
     def scale(self, rewards: Tensor) -> Tensor:
         """The scaled rewards."""
         return (rewards * (self.statistics.variance + 1e-8).rsqrt().float()).clamp(-CLIP, CLIP)
 
     def resize(self, num_envs: int) -> None:
-        """Envs came or went at the end."""
+        """Add or remove envs at the end."""
         kept = self.running[:num_envs]
         self.running = torch.cat([kept, kept.new_zeros(num_envs - len(kept))])

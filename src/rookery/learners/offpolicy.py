@@ -1,9 +1,10 @@
-"""What SAC and DQN have in common: they record transitions, and owe a number of updates for every step."""
+"""What off-policy learners have in common: they store transitions, and owe a number of updates for every step."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections import defaultdict
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,25 +13,13 @@ from torch import Tensor
 
 from rookery.learners.agent import Policy
 from rookery.learners.flat_adam import FlatAdam
-from rookery.learners.learner import (
-    Finals,
-    Learner,
-    StepBatch,
-    Tree,
-    generator_state,
-    load_generator,
-    load_module,
-    means,
-    module_state,
-)
+from rookery.learners.learner import Finals, Learner, StepBatch, Tree, means
 from rookery.learners.networks import Encoder
-from rookery.learners.normalize import ReturnScale
 from rookery.learners.observations import split, stack
-from rookery.learners.options import DQNOptions, SACOptions
 from rookery.learners.replay import NStepBuffer, ReplayBatch, ReplayBuffer, check_capacity
 
 Metrics = defaultdict[str, list[Tensor]]
-SHOW_EVERY = 32  # updates averaged in the metrics shown: looking at them after each one would cost more than 1 % of it
+SHOW_EVERY = 32  # updates averaged in the metrics: reading them after each one would cost more than 1 % of it
 
 
 class OffPolicyPolicy(Policy):
@@ -40,11 +29,11 @@ class OffPolicyPolicy(Policy):
 
 
 class OffPolicy(Learner):
-    """Learns from what any policy did. Each step of an env beyond the first `start_steps`, or each round of steps, adds
-    `updates_per_step` to a debt, and `update()` pays all of it that is whole: when to learn follows from counts."""
+    """Learns from the steps of any policy. Each step of an env after the first `start_steps`, or each round of steps,
+    adds `updates_per_step` to `updates_due`, and `update()` makes as many: when to learn depends on counts only."""
 
     on_policy = False
-    options: SACOptions | DQNOptions
+    options: Any  # with the fields of `ReplayOptions`
     policy: OffPolicyPolicy
     adams: list[FlatAdam]
 
@@ -53,7 +42,7 @@ class OffPolicy(Learner):
         policy: OffPolicyPolicy,
         observation_space: spaces.Space,
         action_space: spaces.Space,
-        options: SACOptions | DQNOptions,
+        options: Any,
         action: Tensor,
         num_envs: int,
         seed: int,
@@ -64,64 +53,58 @@ class OffPolicy(Learner):
         check_capacity(options.buffer_size, num_envs, options.n_step)
         self.replay = ReplayBuffer(self.leaves, action, options.buffer_size, device)
         self.n_step_buffer = NStepBuffer(self.leaves, action, options.n_step, options.gamma, num_envs, device)
-        self.scale = ReturnScale(num_envs, options.gamma).to(device) if options.normalise_rewards else None
         self.steps, self.updates_due = 0, 0.0
         self.learn_from = options.start_steps
-        self.refill = 1  # transitions that must be there before any is learned from
+        self.refill = 1  # transitions that must be stored before learning begins
+        self.has_images = len(policy.encoder.images) > 0  # only then has the encoder parameters to learn
         self._metrics: Metrics = defaultdict(list)
         self._shown: dict[str, float] = {}
         self._unshown = 0
 
-    # --- gathering ----------------------------------------------------------------------------------------------
+    # --- collecting -------------------------------------------------------------------------------------------------
 
-    def record(self, rows: slice, answer: StepBatch) -> None:
-        rewards, terminated, truncated = answer.rewards, answer.terminated, answer.truncated
-        leaves = split(self.leaves, answer.observations, self.device)
+    def record(self, rows: slice, step: StepBatch) -> None:
+        rewards, terminated, truncated = step.rewards, step.terminated, step.truncated
+        leaves = split(self.leaves, step.observations, self.device)
         self.policy.encoder.update_normalisers(leaves)
         if self.scale is not None:
-            self._follow(self.scale, rows, rewards, terminated | truncated)
+            self.scale.update_rows(rows, rewards, terminated | truncated)
         complete = self.n_step_buffer.complete(rows, rewards, terminated, truncated)
         if len(complete[0]):
-            following = self._next_leaves(leaves, answer.finals)
-            self._added(self.replay.add(self.n_step_buffer, complete, following, self._next_masks(answer)))
+            following = self._next_leaves(leaves, step.finals)
+            self._added(self.replay.add(self.n_step_buffer, complete, following, self._next_masks(step)))
         self.steps += len(rewards)
         if self.replay.size >= self.refill:
             self.updates_due += self.options.updates_per_step * self._counted(len(rewards))
 
     def _counted(self, steps: int) -> float:
-        """How much of what was just recorded asks for updates."""
+        """How many of the steps just recorded count for `updates_due`."""
         after_start = min(steps, max(0, self.steps - self.learn_from))
         return after_start if self.options.updates_each == "step" else after_start / self.num_envs
 
     def _next_leaves(self, leaves: list[Tensor], finals: Finals | None) -> list[Tensor]:
-        """What followed each step: where an episode ended, its last observation and not the next one's first."""
+        """The observations after each step: where an episode ended, its last one and not the next episode's first."""
         if not finals:
             return leaves
-        places = torch.from_numpy(np.asarray(finals[0], np.int64)).to(self.device)
+        rows = torch.from_numpy(np.asarray(finals[0], np.int64)).to(self.device)
         lasts = stack(self.leaves, finals[1], self.device)
-        return [leaf.index_copy(0, places, last) for leaf, last in zip(leaves, lasts, strict=True)]
+        return [leaf.index_copy(0, rows, last) for leaf, last in zip(leaves, lasts, strict=True)]
 
-    def _next_masks(self, answer: StepBatch) -> Tensor | None:
-        """What may be done next, where that is kept."""
+    def _next_masks(self, step: StepBatch) -> Tensor | None:
+        """The actions allowed next, if they are stored."""
         return None
 
-    def _added(self, slots: np.ndarray) -> None:
+    def _added(self, indices: np.ndarray) -> None:
         """There are new transitions in the replay buffer."""
-
-    def _follow(self, scale: ReturnScale, rows: slice, rewards: np.ndarray, ended: np.ndarray) -> None:
-        returns = scale.running[rows]
-        returns.mul_(scale.gamma).add_(torch.from_numpy(np.asarray(rewards, np.float32)).to(self.device))
-        scale.statistics.update(returns.unsqueeze(-1))
-        returns.masked_fill_(torch.from_numpy(ended).to(self.device), 0.0)
 
     def reset_envs(self, rows: slice) -> None:
         self.n_step_buffer.clear(rows)
 
+    # --- update -----------------------------------------------------------------------------------------------------
+
     @property
     def update_rows(self) -> int:
         return self.options.batch_size
-
-    # --- learning -----------------------------------------------------------------------------------------------
 
     def ready(self) -> bool:
         return self.updates_due >= 1.0
@@ -130,7 +113,7 @@ class OffPolicy(Learner):
         for adam in self.adams:
             adam.learning_rate = self.learning_rate
         while self.updates_due >= 1.0:
-            self._train_step(self._metrics)
+            self.train_step(self._metrics)
             self.updates_due -= 1.0
             self.updates += 1
             self._unshown += 1
@@ -139,62 +122,46 @@ class OffPolicy(Learner):
         return self._shown
 
     @abstractmethod
-    def _train_step(self, metrics: Metrics) -> None:
-        """One update."""
+    def train_step(self, metrics: Metrics) -> None:
+        """One gradient step on a batch of the replay buffer."""
 
-    def _rewards(self, batch: ReplayBatch) -> Tensor:
-        """Scaled by what is known now, so that old and new transitions agree."""
+    def scaled_rewards(self, batch: ReplayBatch) -> Tensor:
+        """Rewards by the present scale, so that old and new transitions agree."""
         return batch.rewards if self.scale is None else self.scale.scale(batch.rewards)
 
-    # --- changing course ----------------------------------------------------------------------------------------
+    # --- changes during a run ---------------------------------------------------------------------------------------
 
     def clear_replay(self) -> None:
-        """Learning waits until there is enough for one batch again; no actions are random because of it."""
+        """Learning waits until there is enough for one batch again; no actions become random because of it."""
         self.replay.clear()
         self.n_step_buffer.clear(slice(0, self.num_envs))
         self.updates_due = 0.0
         self.refill = min(self.options.batch_size, self.replay.capacity)
 
     def _options_changed(self) -> None:
-        """A new gamma holds for transitions that are completed from now on; those in the buffer keep theirs."""
+        """A new gamma holds for transitions completed from now on; those in the buffer keep theirs."""
+        super()._options_changed()
         self.n_step_buffer.gamma = self.options.gamma
-        if self.scale is not None:
-            self.scale.gamma = self.options.gamma
-
-    # --- going on later -----------------------------------------------------------------------------------------
 
     def resize(self, num_envs: int) -> None:
         check_capacity(self.replay.capacity, num_envs, self.n_step_buffer.n_step)
+        super().resize(num_envs)
         self.n_step_buffer.resize(num_envs)
-        if self.scale is not None:
-            self.scale.resize(num_envs)
-        self.num_envs = num_envs
+
+    # --- save and load ----------------------------------------------------------------------------------------------
 
     def state(self, replay: bool = True) -> Tree:
-        kept = {"replay": self.replay.state()} if replay else {}
-        return kept | {
-            "policy": module_state(self.policy),
-            "pending": self.n_step_buffer.state(),
-            "scale": module_state(self.scale) if self.scale is not None else {},
-            "generator": generator_state(self.generator),
-            "steps": self.steps,
-            "learn_from": self.learn_from,
-            "refill": self.refill,
-            "debt": self.updates_due,
-            "updates": self.updates,
-        }
+        stored = {"replay": self.replay.state()} if replay else {}
+        counts = {"steps": self.steps, "learn_from": self.learn_from, "refill": self.refill, "debt": self.updates_due}
+        return super().state(replay) | stored | {"pending": self.n_step_buffer.state()} | counts
 
     def load(self, state: Tree) -> None:
-        load_module(self.policy, state["policy"])
+        super().load(state)
         self.n_step_buffer.load(state["pending"])
-        if self.scale is not None:
-            load_module(self.scale, state["scale"])
-        load_generator(self.generator, state["generator"])
         self.steps, self.learn_from = state["steps"], state["learn_from"]
-        self.refill = state.get("refill", 1)
-        self.updates_due, self.updates = state["debt"], state["updates"]
+        self.refill, self.updates_due = state.get("refill", 1), state["debt"]
         if "replay" in state:
             self.replay.load(state["replay"])
-        else:  # with nothing to learn from, gather first, as at the start
+        else:  # with nothing to learn from, collect first, as at the start
             self.replay.clear()
             self.learn_from, self.updates_due = max(self.learn_from, self.steps + self.options.start_steps), 0.0

@@ -36,6 +36,11 @@ class Options(BaseModel):
     normalise_rewards: bool = Field(
         False, description="Scale rewards so that discounted returns have deviation 1, by running statistics."
     )
+    accelerate: bool = Field(
+        True,
+        description="Use the learner's accelerators (written-out gradients, compiled acting) where they fit; false "
+        "runs the plain algorithm, with the same results to float tolerance.",
+    )
     threads: int | None = Field(
         None,
         ge=1,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rookery.errors import CheckpointError, MemoryShortage, OptionError
-from rookery.learners.fast.cached_njit import cached_njit
+from rookery.learners.cached_njit import cached_njit
 from rookery.learners.observations import Leaf
 
 # Transitions: where they began, which of the rows they belong to, and their rewards and discounts side by side.

@@ -1,8 +1,8 @@
-"""What on-policy learners keep of a rollout: arrays [steps, envs, ...], allocated once and filled again and again."""
+"""The storage of a rollout: arrays [steps, envs, ...], allocated once and filled again and again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,11 @@ from rookery.errors import CheckpointError
 from rookery.learners.heads import Head
 from rookery.learners.observations import Leaf
 
-Finals = tuple[np.ndarray, list[Tensor]]  # which rows, and the leaves of their last observations
+FinalLeaves = tuple[np.ndarray, list[Tensor]]  # rows, and the leaves of their last observations
 
 
 class Rollout:
-    """Each group of envs has a clock of its own: they are stepped in turns, and meet when the rollout is full."""
+    """Each group of envs counts its own steps: groups step in turns, and all are done when the rollout is full."""
 
     def __init__(
         self, leaves: Sequence[Leaf], head: Head, length: int, envs: int, memory: int, device: torch.device
@@ -36,6 +36,7 @@ class Rollout:
         self.first_memory = torch.zeros(envs, memory, device=device)
         self.masks: Tensor | None = None
         self.noise: Tensor | None = None
+        self.noise_size = head.noise_size
         self._noise_array: np.ndarray | None = None
         self._written = self._as_written()
         self.finals: list[tuple[int, Tensor, list[Tensor]]] = []  # of truncated episodes: step, envs, leaves
@@ -43,7 +44,7 @@ class Rollout:
         self.recorded = 0
 
     def _as_written(self) -> dict[str, Any]:
-        """The tensors to write to at every step; on a CPU as arrays, in which a row is set in a tenth of the time."""
+        """The tensors written at every step; on a CPU as arrays, in which setting a row takes a tenth of the time."""
         names = ("outputs", "actions", "rewards", "terminated", "ended", "starts")
         tensors: dict[str, Any] = {name: getattr(self, name) for name in names}
         if self.device.type != "cpu":
@@ -52,7 +53,7 @@ class Rollout:
         return {**arrays, "observations": [leaf.numpy() for leaf in self.observations]}
 
     def _fit(self, values: Any) -> Any:
-        """An array or tensor in the form in which it is written."""
+        """An array or tensor in the form that `_written` needs."""
         if self.device.type == "cpu":
             return values.numpy() if isinstance(values, Tensor) else values
         return values if isinstance(values, Tensor) else torch.from_numpy(values).to(self.device)
@@ -67,7 +68,7 @@ class Rollout:
         return self._clocks.get(rows.start, 0)
 
     def begin(self, noise: Tensor, memory: Tensor) -> None:
-        """A new rollout, with the noise that its actions will need."""
+        """A new rollout, with the noise for sampling its actions."""
         self.noise = noise
         self.first_memory.copy_(memory)
 
@@ -82,7 +83,7 @@ class Rollout:
     def store(
         self, t: int, rows: slice, leaves: Sequence[Tensor], outputs: Tensor, actions: Tensor, features: Tensor
     ) -> None:
-        """What was seen and done."""
+        """Observations and actions of step `t`."""
         w, fit = self._written, self._fit
         for kept, leaf in zip(w["observations"], leaves, strict=True):
             kept[t, rows] = fit(leaf)
@@ -92,24 +93,24 @@ class Rollout:
             self.features[t, rows] = features
 
     def store_arrays(self, t: int, rows: slice, vectors: np.ndarray, outputs: np.ndarray, actions: np.ndarray) -> None:
-        """`keep` for arrays, on a CPU and of one leaf."""
+        """`store` for arrays, on a CPU and for observations of one leaf."""
         w = self._written
         w["observations"][0][t, rows] = vectors
         w["outputs"][t, rows] = outputs
         w["actions"][t, rows] = actions
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """What is kept of every step, on a CPU and of one leaf, for a compiled loop."""
+        """The storage of every step, on a CPU and for observations of one leaf, for a compiled loop."""
         names = ("outputs", "actions", "rewards", "terminated", "ended", "starts")
         return self._written["observations"][0], *(self._written[name] for name in names)
 
     def advance(self, rows: slice, steps: int) -> None:
-        """Steps of these envs were filled in from elsewhere."""
+        """Steps of these envs were written by a compiled loop."""
         self._clocks[rows.start] = self.steps_made(rows) + steps
         self.recorded += steps * (rows.stop - rows.start)
 
     def store_mask(self, t: int, rows: slice, mask: np.ndarray) -> Tensor:
-        """Which actions were allowed."""
+        """Which actions were allowed in step `t`."""
         allowed = torch.from_numpy(mask).to(self.device)
         if self.masks is None:
             self.masks = torch.ones(self.length, self.envs, *mask.shape[1:], dtype=torch.bool, device=self.device)
@@ -122,7 +123,12 @@ class Rollout:
             kept[rows] = leaf
 
     def store_outcome(
-        self, rows: slice, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, finals: Finals | None
+        self,
+        rows: slice,
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        finals: FinalLeaves | None,
     ) -> None:
         """What the envs said to it; `finals` are those of truncated episodes."""
         t, w = self.steps_made(rows), self._written
@@ -144,8 +150,30 @@ class Rollout:
         """The observations as one batch."""
         return [leaf.flatten(0, 1) for leaf in self.observations]
 
+    def minibatches(
+        self, samples: dict[str, Tensor], count: int, generator: torch.Generator
+    ) -> Iterator[dict[str, Tensor]]:
+        """The rollout and `samples` once, shuffled, in `count` parts. The parts of a recurrent policy are complete
+        trajectories of some envs, [steps, envs, ...]; all others are rows."""
+        tensors = {**samples, "actions": self.actions, "starts": self.starts}
+        if self.masks is not None:
+            tensors["masks"] = self.masks
+        tensors |= {f"leaf{k}": leaf for k, leaf in enumerate(self.observations)}
+        if self.features is not None:
+            total, axis = self.envs, 1
+            tensors["memory"] = self.first_memory.unsqueeze(0)
+        else:
+            total, axis = self.length * self.envs, 0
+            tensors = {name: value.flatten(0, 1) for name, value in tensors.items() if name != "starts"}
+        order = torch.randperm(total, generator=generator, device=self.device)
+        size = -(-total // min(count, total))
+        # Shuffling everything once is faster than gathering each part of it.
+        columns = [value.index_select(axis, order).split(size, axis) for value in tensors.values()]
+        for parts in zip(*columns, strict=True):
+            yield dict(zip(tensors, parts, strict=True))
+
     def clear(self) -> None:
-        """Begin anew."""
+        """Start again, empty."""
         for flags in (self.terminated, self.ended, self.starts):
             flags.zero_()
         if self.masks is not None:
@@ -153,10 +181,10 @@ class Rollout:
         self.finals, self._clocks, self.recorded = [], {}, 0
         self.noise = self._noise_array = None
 
-    # --- a rollout that is not yet full, out and in again ---------------------------------------------------------
+    # --- save and load a rollout that is not yet full -------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Nothing between two rollouts, else what was gathered so far."""
+        """Empty between two rollouts, else what was stored so far."""
         if self.noise is None:
             return {}
         arrays = {name: value.cpu().numpy().copy() for name, value in self._tensors().items()}
@@ -172,7 +200,7 @@ class Rollout:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on filling."""
+        """Continue from `state()`."""
         self.clear()
         if not state:
             return
@@ -191,6 +219,10 @@ class Rollout:
         # A compiled loop counts on it: beyond the ends of these arrays lies other memory.
         if not all(0 <= start < self.envs and 0 <= t <= self.length for start, t in self._clocks.items()):
             raise CheckpointError(f"an unfinished rollout lies outside of its {self.length} steps of {self.envs} envs")
+        shape = (self.length, self.envs, self.noise_size)
+        if self.noise.shape != shape or self.noise.dtype != torch.float32:
+            found = tuple(self.noise.shape)
+            raise CheckpointError(f"noise of shape {found} does not fit a rollout that needs {shape}")
 
     def _tensors(self) -> dict[str, Tensor]:
         """All tensors by name."""

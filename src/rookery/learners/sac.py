@@ -1,7 +1,7 @@
-"""SAC: soft actor-critic, for continuous actions.
+"""SAC: soft actor-critic, for continuous actions (Haarnoja et al., 2018).
 
-An actor proposes a distribution of actions, two critics judge them, and the more doubtful of the two counts. Both are
-rewarded for actions that stay random, as much as a learned temperature says. All actions in here lie between -1 and 1.
+An actor outputs a distribution of actions, two critics estimate their values, and the smaller estimate counts. Entropy
+is rewarded, with a weight (the temperature) that is learned. All actions in this file lie between -1 and 1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rookery.errors import OptionError
-from rookery.learners.agent import make_leaves
+from rookery.learners.agent import FrozenActor, make_leaves
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.learner import Tree, seeded
 from rookery.learners.networks import MLP, Encoder, EnsembleMLP, with_params_from
@@ -31,14 +31,14 @@ LOG_STD = (-10.0, 2.0)
 
 
 class SACPolicy(OffPolicyPolicy):
-    """A Gaussian squashed by tanh, with a mean and a deviation for each action and observation."""
+    """A Gaussian squashed by tanh; mean and standard deviation both depend on the observation."""
 
     action_bias: Tensor
     action_scale: Tensor
 
     def __init__(self, observation_space: spaces.Space, action_space: spaces.Space, options: SACOptions) -> None:
         super().__init__()
-        self.leaves = make_leaves(observation_space)
+        self.leaves, self.options = make_leaves(observation_space), options
         low, high = bounds(action_space)
         self.shape, self.size = low.shape, low.numel()
         self.register_buffer("action_bias", (high + low) / 2, persistent=False)
@@ -47,7 +47,7 @@ class SACPolicy(OffPolicyPolicy):
         self.net = MLP(self.encoder.width, options.hidden, 2 * self.size, options.activation, gain=0.01)
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Means and logarithms of deviations, before squashing."""
+        """Means and logarithms of standard deviations, before squashing."""
         mean, log_std = self.net(features).chunk(2, -1)
         return mean, log_std.clamp(*LOG_STD)
 
@@ -72,9 +72,21 @@ class SACPolicy(OffPolicyPolicy):
     def sample_noise(self, rows: int, generator: torch.Generator) -> Tensor:
         return torch.randn(rows, self.size, generator=generator, device=generator.device)
 
+    def frozen_actor(self) -> FrozenActor:
+        bias, scale = (x.cpu().numpy() for x in (self.action_bias, self.action_scale))
+        shape, size = self.shape, self.size
+
+        def to_actions(outputs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
+            raw = outputs[:, :size]
+            if noise is not None:
+                raw = raw + np.exp(np.clip(outputs[:, size:], *LOG_STD)) * noise
+            return np.tanh(raw).reshape(-1, *shape) * scale + bias
+
+        return FrozenActor(self.net.layer_params, self.net.activation_name, to_actions)
+
 
 def bounds(space: spaces.Space) -> tuple[Tensor, Tensor]:
-    """The bounds of an action space that SAC can serve."""
+    """The bounds of a continuous action space."""
     if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating):
         raise OptionError(f"SAC cannot act in {space}; it takes a Box of floats (DQN takes Discrete, PPO all of these)")
     if not space.is_bounded():
@@ -85,30 +97,30 @@ def bounds(space: spaces.Space) -> tuple[Tensor, Tensor]:
 def squashed_log_prob(raw: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
     """Log-probabilities of tanh(raw), [batch].
 
-    The density shrinks by the grad of tanh, 1 - tanh(x)^2, whose logarithm is 2 (log 2 - x - softplus(-2 x)): in that
-    form nothing is lost where tanh comes close to 1.
+    The density shrinks by the derivative of tanh, 1 - tanh(x)^2, whose logarithm is 2 (log 2 - x - softplus(-2 x)): in
+    that form no precision is lost where tanh comes close to 1.
     """
     gaussian = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
-    grad = 2.0 * (math.log(2.0) - raw - F.softplus(-2.0 * raw))
-    return (gaussian - grad).sum(-1)
+    log_derivative = 2.0 * (math.log(2.0) - raw - F.softplus(-2.0 * raw))
+    return (gaussian - log_derivative).sum(-1)
 
 
 def first_log_temperature(options: SACOptions) -> float:
-    """Where the temperature begins, or stays if it is given."""
+    """The logarithm of the initial temperature, or of the fixed one if it is given."""
     given = options.temperature
     return math.log(options.temperature_start if given == "auto" else max(given, 1e-8))
 
 
 class Critics(nn.Module):
-    """Two critics of actions, over the actor's encoder: what images show is learned by judging."""
+    """Two critics over the actor's encoder, which only the critics' loss trains."""
 
     def __init__(self, encoder: Encoder, actions: int, options: SACOptions) -> None:
         super().__init__()
         self.encoder = encoder
-        self.ensemble = EnsembleMLP(encoder.width + actions, options.hidden, options.activation)
+        self.ensemble = EnsembleMLP(2, encoder.width + actions, options.hidden, options.activation)
 
     def forward(self, features: Tensor, actions: Tensor) -> Tensor:
-        """What each of the two expects, [2, batch]."""
+        """The value of actions by each critic, [2, batch]."""
         return self.ensemble(torch.cat([features, actions], -1))
 
 
@@ -130,58 +142,83 @@ class SAC(OffPolicy):
         with seeded(seed):
             policy = SACPolicy(observation_space, action_space, options).to(device)
             critics = Critics(policy.encoder, policy.size, options).to(device)
-        example = torch.zeros(policy.size)
-        super().__init__(
-            policy, observation_space, action_space, options, example, num_envs, seed, torch.device(device)
-        )
+        action = torch.zeros(policy.size)
+        super().__init__(policy, observation_space, action_space, options, action, num_envs, seed, torch.device(device))
         self.noise = Noise(options.noise, num_envs, policy.size, self.generator)
         learned = options.temperature == "auto"
         start = torch.tensor(first_log_temperature(options), device=device)
         self.log_temperature = nn.Parameter(start, requires_grad=learned)
-        # The temperature is one more number for the actor's Adam: it has a loss of its own, and costs nothing.
+        # The temperature is one more parameter of the actor's Adam: it has its own loss, and costs nothing.
         trained = [*policy.net.parameters(), *([self.log_temperature] if learned else [])]
-        self.actor_adam = FlatAdam(trained, options.learning_rate)
+        self.actor_adam = FlatAdam(trained, options.learning_rate, compiled=options.accelerate)
         self.critics = critics
-        self.critic_adam = FlatAdam(self.critics.parameters(), options.learning_rate)
+        self.critic_adam = FlatAdam(critics.parameters(), options.learning_rate, compiled=options.accelerate)
         self.adams = [self.actor_adam, self.critic_adam]
         self.target_weights = self.critic_adam.flat.data.clone()
         self.targets = with_params_from(self.critics, self.target_weights)
         self.targets.encoder.share_normalisers(policy.encoder)
-        # The same critics without gradients of their own, for the actor to look through.
+        # The same critics without gradients of their own, for the actor's loss.
         self.frozen_critics = with_params_from(self.critics, self.critic_adam.flat.data)
 
     @property
     def target_entropy(self) -> float:
-        """How random the policy should stay, if the temperature is learned."""
+        """The entropy that a learned temperature aims at."""
         wish = self.options.target_entropy
         return -float(self.policy.size) if wish is None else wish
 
-    # --- gathering ----------------------------------------------------------------------------------------------
+    # --- collecting -------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def explore(self, observations: Any, rows: slice, mask: np.ndarray | None = None) -> np.ndarray:
         if mask is not None:
             raise OptionError("action masks need discrete actions; SAC's are continuous")
         leaves = split(self.leaves, observations, self.device)
-        noise = self.noise.take(rows)
+        noise = self.noise.sample(rows)
         if self.steps < self.options.start_steps:
-            actions = torch.erf(noise * math.sqrt(0.5))  # evenly spread over the bounds, and as pink as the noise
+            actions = torch.erf(noise * math.sqrt(0.5))  # uniform over the bounds, and as pink as the noise
         else:
             mean, log_std = self.policy(self.policy.encoder(leaves))
             actions = (mean + log_std.exp() * noise).tanh()
         self.n_step_buffer.store(rows, leaves, actions)
         return self.policy.to_env(actions).cpu().numpy()
 
-    # --- learning -----------------------------------------------------------------------------------------------
+    # --- targets ----------------------------------------------------------------------------------------------------
 
-    def _train_step(self, metrics: Metrics) -> None:
+    @torch.no_grad()
+    def td_target(self, batch: ReplayBatch, noise: Tensor) -> Tensor:
+        """Rewards, and the smaller value of the two target critics, with the entropy's reward."""
+        features = self.policy.encoder(batch.next_leaves)
+        actions, log_probs = self.policy.sample(features, noise)
+        if self.has_images:  # the target critics have their own slowly following encoder
+            features = self.targets.encoder(batch.next_leaves)
+        next_values = self.targets(features, actions).amin(0) - self.log_temperature.exp() * log_probs
+        return torch.addcmul(self.scaled_rewards(batch), batch.discounts, next_values)
+
+    # --- losses -----------------------------------------------------------------------------------------------------
+
+    def _critic_loss(self, values: Tensor, td_target: Tensor) -> Tensor:
+        """Half the mean squared error of each critic, summed."""
+        return 0.5 * F.mse_loss(values, td_target.expand(2, -1), reduction="sum") / len(td_target)
+
+    def _actor_loss(self, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """The sum of the actor's and the temperature's losses, and the entropy."""
+        actions, log_probs = self.policy.sample(features, noise)
+        values = self.frozen_critics(features, actions).amin(0)
+        loss = (self.log_temperature.detach().exp() * log_probs - values).mean()
+        entropy = -log_probs.detach().mean()
+        if self.log_temperature.requires_grad:
+            loss = loss + self.log_temperature * (entropy - self.target_entropy)
+        return loss, entropy
+
+    # --- update -----------------------------------------------------------------------------------------------------
+
+    def train_step(self, metrics: Metrics) -> None:
         options = self.options
         batch = self.replay.batch(self.replay.sample_indices(options.batch_size, self.generator))
         noise = torch.randn(2, options.batch_size, self.policy.size, generator=self.generator, device=self.device)
         features = self.policy.encoder(batch.leaves)
         values = self.critics(features, batch.actions)
-        critic_loss = 0.5 * F.mse_loss(values, self.td_target(batch, noise[0]).expand(2, -1), reduction="sum")
-        critic_loss = critic_loss / options.batch_size
+        critic_loss = self._critic_loss(values, self.td_target(batch, noise[0]))
         self.critic_adam.minimize(critic_loss, options.max_grad_norm)
         actor_loss, entropy = self._actor_loss(features.detach(), noise[1])
         self.actor_adam.minimize(actor_loss, options.max_grad_norm)
@@ -191,48 +228,23 @@ class SAC(OffPolicy):
         metrics["entropy"].append(entropy)
         metrics["temperature"].append(self.log_temperature.detach().exp())
 
-    @torch.no_grad()
-    def td_target(self, batch: ReplayBatch, noise: Tensor) -> Tensor:
-        """What the critics should have said: rewards, then what the doubtful target says, with the entropy's worth."""
-        features = self.policy.encoder(batch.next_leaves)
-        actions, log_probs = self.policy.sample(features, noise)
-        if self.policy.encoder.images:  # the targets see pictures with slow eyes of their own
-            features = self.targets.encoder(batch.next_leaves)
-        after = self.targets(features, actions).amin(0) - self.log_temperature.exp() * log_probs
-        return torch.addcmul(self._rewards(batch), batch.discounts, after)
-
-    def _actor_loss(self, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """The actor's and the temperature's, and the entropy."""
-        actions, log_probs = self.policy.sample(features, noise)
-        values = self.frozen_critics(features, actions).amin(0)
-        loss = (self.log_temperature.detach().exp() * log_probs - values).mean()
-        entropy = -log_probs.detach().mean()
-        if self.log_temperature.requires_grad:
-            loss = loss + self.log_temperature * (entropy - self.target_entropy)
-        return loss, entropy
-
     def workload(self) -> Callable[[], None]:
         rows = self.options.batch_size
-        leaves = [torch.zeros(rows, *leaf.shape, dtype=leaf.dtype, device=self.device) for leaf in self.leaves]
-        actions = torch.zeros(rows, self.policy.size, device=self.device)
+        leaves, actions = self.zero_leaves(rows), torch.zeros(rows, self.policy.size, device=self.device)
+        return lambda: self.critics(self.policy.encoder(leaves), actions).mean().backward()
 
-        def work() -> None:
-            self.critics(self.policy.encoder(leaves), actions).mean().backward()
-
-        return work
-
-    # --- changing course ----------------------------------------------------------------------------------------
+    # --- changes during a run ---------------------------------------------------------------------------------------
 
     def _options_changed(self) -> None:
         super()._options_changed()
         if self.options.temperature != "auto":
             self.log_temperature.data.fill_(first_log_temperature(self.options))
 
-    # --- going on later -----------------------------------------------------------------------------------------
-
     def resize(self, num_envs: int) -> None:
         super().resize(num_envs)
         self.noise.resize(num_envs)
+
+    # --- save and load ----------------------------------------------------------------------------------------------
 
     def state(self, replay: bool = True) -> Tree:
         vectors = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rookery.errors import CheckpointError
-from rookery.learners.fast.cached_njit import cached_njit
+from rookery.learners.cached_njit import cached_njit
 
 
 class SumTree:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from rookery.learners.fast.cached_njit import cached_njit
+from rookery.learners.cached_njit import cached_njit
 
 
 @cached_njit(nogil=True)
-def advantages(
+def compute_gae(
     rewards: np.ndarray,
     values: np.ndarray,
     next_values: np.ndarray,

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from rookery.learners.fast.cached_njit import cached_njit
+from rookery.learners.cached_njit import cached_njit
 
 # A division that might raise would keep the compiler from making vector instructions (6x).
 compiled = cached_njit(nogil=True, fastmath=True, error_model="numpy")
@@ -45,7 +45,7 @@ def _tanh(x: np.float32) -> np.float32:
 
 @compiled
 def activate(values: np.ndarray, bias: np.ndarray, kind: int) -> None:
-    """Add a bias to every row and bend the result, in place."""
+    """Add a bias to every row and apply the activation, in place."""
     rows, size = values.shape
     zero = np.float32(0.0)
     for r in range(rows):
@@ -60,7 +60,7 @@ def activate(values: np.ndarray, bias: np.ndarray, kind: int) -> None:
 
 @compiled
 def activation_backward(grads: np.ndarray, values: np.ndarray, bias_grads: np.ndarray, kind: int) -> None:
-    """Turn grads at what came out of `activate` into those at what went in, and sum them up for the bias."""
+    """Turn gradients at the outputs of `activate` into those at its inputs, in place, and sum them for the bias."""
     rows, size = grads.shape
     zero, one = np.float32(0.0), np.float32(1.0)
     bias_grads[:] = zero
@@ -116,10 +116,10 @@ def forward(inputs: np.ndarray, sizes: np.ndarray, packed: np.ndarray, kind: int
 
 
 class PackedMLP:
-    """A perceptron as it is now, to be asked for a few rows at a time: until it learns again, its weights lie as the
-    compiled pass wants them."""
+    """A copy of a perceptron's weights, laid out for the compiled pass: for few rows at a time, until the weights
+    change."""
 
-    def __init__(self, layers: Sequence[tuple[nn.Parameter, nn.Parameter]], kind: int) -> None:
+    def __init__(self, layers: Sequence[tuple[Tensor, Tensor]], kind: int) -> None:
         arrays = [(weight.detach().numpy(), bias.detach().numpy()) for weight, bias in layers]
         self.sizes = np.array([arrays[0][0].shape[1], *(len(bias) for _, bias in arrays)])
         self.packed = np.concatenate([part for weight, bias in arrays for part in (weight.T.ravel(), bias)])
@@ -136,7 +136,7 @@ class FusedMLP:
     """The gradient of a perceptron, written out. `forward` gives outputs and keeps what `backward` needs to fill the
     parameters' gradients. Buffers are kept for each number of rows."""
 
-    def __init__(self, layers: Sequence[tuple[nn.Parameter, nn.Parameter]], kind: int) -> None:
+    def __init__(self, layers: Sequence[tuple[Tensor, Tensor]], kind: int) -> None:
         self._layers = list(layers)
         self._kind = kind
         self._biases = [bias.detach().numpy() for _, bias in layers]

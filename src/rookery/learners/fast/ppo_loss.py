@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from rookery.learners.fast.cached_njit import cached_njit
+from rookery.learners.cached_njit import cached_njit
 
 compiled = cached_njit(nogil=True, error_model="numpy")
 Terms = tuple[float, float, float]  # divergence from the policy that acted, policy loss, entropy

@@ -1,8 +1,8 @@
-"""Rollouts without leaving arrays: a perceptron and a kernel world, step after step in one compiled loop.
+"""Rollouts in one compiled loop: a perceptron and a kernel world, step after step.
 
-For 8 envs of CartPole a step by way of Python takes 45 us, of which policy and world need 10. The loop does what
-`Collector` does with `PPO.explore` and `PPO.record`, to the bit; it hands back to them whatever is not plain: the last
-step of a rollout, episodes that were truncated, and faults.
+For 8 envs of CartPole a step through Python takes 45 us, of which policy and world need 10. The loop does what
+`Collector` does with `PPO.explore` and `PPO.record`, to the bit. It leaves to them the last step of a rollout,
+truncated episodes and faults.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from rookery.kernel.atomics import call_entry
 from rookery.kernel.batch_loop import STEP
 from rookery.kernel.env_loop import ENDED, FAULT
 from rookery.kernel.runner import BATCH_STEP
-from rookery.learners.fast.cached_njit import cached_njit
+from rookery.learners.cached_njit import cached_njit
 from rookery.learners.fast.perceptron import forward
 from rookery.learners.learner import Learner
-from rookery.learners.ppo import FEW_ROWS, PPO
+from rookery.learners.onpolicy import OnPolicy
 
 
 @cached_njit(nogil=True, error_model="numpy")
@@ -58,29 +58,27 @@ def _roll(
 class FusedCollector:
     """Fills a learner's rollouts from an engine's envs."""
 
-    def __init__(self, envs: KernelEngine, learner: PPO) -> None:
+    def __init__(self, envs: KernelEngine, learner: OnPolicy) -> None:
         self.envs, self.learner = envs, learner
 
     def roll(self, rounds: int) -> tuple[int, int]:
-        """Make up to so many steps of all envs, short of the last one of the rollout; returns as `_roll` does."""
+        """Make up to so many steps of all envs, except the last one of the rollout; returns as `_roll` does."""
         learner, envs = self.learner, self.envs
         first = learner.begin_rollout()
         until = min(first + rounds, learner.rollout.length - 1)
         if until <= first:
             return 0, -1
         made, outcome = _roll(
-            *envs.compiled_step(), first, until, envs.plain_arrays(), learner.net_arrays(), learner.rollout.arrays(),
-            learner.head.start,
+            *envs.compiled_step(), first, until, envs.plain_arrays(), learner.accelerator.actor_arrays(),
+            learner.rollout.arrays(), learner.head.start,
         )  # fmt: skip
         learner.rollout.advance(slice(0, envs.num_envs), made)
         return made, outcome
 
 
 def roller_for(envs: Any, learner: Learner) -> FusedCollector | None:
-    """A roller, if the engine and the learner are of the kinds it knows. Decided by kinds and counts alone, so that the
-    same run is rolled in the same way anywhere."""
-    if not isinstance(envs, KernelEngine) or not isinstance(learner, PPO) or len(envs.groups) > 1:
+    """A fused collector, if the engine and the learner's accelerator support it. This depends on types and counts only,
+    so that the same run is collected in the same way on every machine."""
+    if not isinstance(envs, KernelEngine) or not isinstance(learner, OnPolicy) or len(envs.groups) > 1:
         return None
-    if not (envs.plain and learner.quick and envs.num_envs <= FEW_ROWS):
-        return None
-    return FusedCollector(envs, learner)
+    return FusedCollector(envs, learner) if envs.plain and learner.accelerator.can_roll(envs.num_envs) else None

@@ -1,0 +1,63 @@
+"""The interface of accelerators: faster code for parts of a learner, equal to its plain code to float tolerance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+
+class Accelerator:
+    """A learner calls these methods before its plain code. None means: nothing faster here, run the plain code.
+
+    This class accelerates nothing; it serves learners without an accelerator. A subclass overrides what it does faster,
+    and `rookery.learners.fast.select` lists it.
+    """
+
+    def __init__(self, learner: Any) -> None:
+        """`learner` is complete when its accelerator is made: networks, optimizer and storage exist."""
+        self.learner = learner
+
+    @classmethod
+    def supports(cls, learner: Any) -> bool:
+        """Whether it can serve this learner, by its networks, its spaces and its device."""
+        return True
+
+    def invalidate(self) -> None:
+        """The weights have changed other than by `train_step`: derived copies of them are stale."""
+
+    # --- collecting ---------------------------------------------------------------------------------------------
+
+    def explore(self, observations: Any, rows: slice, mask: np.ndarray | None) -> np.ndarray | None:
+        """As `Learner.explore`: actions for the envs in `rows`, stored as the learner stores them."""
+        return None
+
+    def can_roll(self, num_envs: int) -> bool:
+        """Whether a compiled loop can collect rollouts of so many envs with `actor_arrays`."""
+        return False
+
+    def actor_arrays(self) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
+        """The actor for a compiled loop: layer sizes, packed weights, kind of activation, noise of the rollout."""
+        raise NotImplementedError
+
+    # --- updating -----------------------------------------------------------------------------------------------
+
+    def values(self, features: Tensor) -> Tensor | None:
+        """The critic's values of features [batch, width]."""
+        return None
+
+    def advantages(
+        self, rewards: Tensor, values: Tensor, next_values: Tensor, terminated: Tensor, ended: Tensor
+    ) -> Tensor | None:
+        """Generalised advantage estimation for a rollout [steps, envs]."""
+        return None
+
+    def train_step(self, batch: Any, *args: Any) -> Any:
+        """One gradient step on a batch; arguments and result are those of the learner's own `train_step`."""
+        return None
+
+    def workload(self) -> Callable[[], None] | None:
+        """As `Learner.workload`."""
+        return None

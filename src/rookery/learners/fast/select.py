@@ -1,0 +1,24 @@
+"""The one place where a learner's accelerator is chosen."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from rookery.learners.fast.accelerator import Accelerator
+
+# By the learner's class, best first: the first one that supports a learner serves it.
+ACCELERATORS = {
+    "PPO": ("fused_ppo:FusedPPO", "fused_ppo:CompiledAdvantages"),
+    "DQN": ("fused_dqn:FusedDQN",),
+}
+
+
+def accelerate(learner: Any) -> Accelerator:
+    """The accelerator of a learner; one that does nothing if none fits or the option `accelerate` is off."""
+    for name in ACCELERATORS.get(type(learner).__name__, ()) if learner.options.accelerate else ():
+        module, _, attribute = name.partition(":")
+        candidate: type[Accelerator] = getattr(import_module(f"rookery.learners.fast.{module}"), attribute)
+        if candidate.supports(learner):
+            return candidate(learner)
+    return Accelerator(learner)
