@@ -12,9 +12,9 @@ from gymnasium.utils.env_checker import check_env
 
 import rookery
 from conformance.compare import record, same
-from rookery.engine.env_factory import load_file
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.world import KernelWorld
+from rookery.user_code import load_file
 
 PAGE = (Path(__file__).parents[2] / "docs" / "kernel-worlds.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -14,7 +14,6 @@ import pytest
 
 import rookery
 from rookery.cli.main import main
-from rookery.engine.env_factory import module_name
 from rookery.errors import CheckpointError, RunError, WorldError
 from rookery.training.curriculum.opponents import Opponents
 from rookery.training.evaluation.evaluate_run import evaluate_games, evaluate_run
@@ -25,6 +24,7 @@ from rookery.training.show.watch import watch
 from rookery.training.storage import trust
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.runs_table import table
+from rookery.user_code import module_name
 from training.runs import QUIET, SMALL
 
 OPENING: dict[str, Callable[[RunDir], Any]] = {

@@ -8,29 +8,23 @@ from __future__ import annotations
 import copy
 import difflib
 import functools
-import importlib.util
 import os
-import re
-import sys
-import sysconfig
-import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType, NoneType
+from types import NoneType
 from typing import Any
 
 import gymnasium as gym
 
+from rookery.engine.wrapping import EnvWrapper, as_wrappers
 from rookery.errors import OptionError, WorldError
 from rookery.kernel.kernel_env import KernelEnv, find_world, registered_world
 from rookery.kernel.world import KernelWorld
+from rookery.user_code import load_file, written_in
 
-_being_imported: list[str] = []
-STDLIB = sysconfig.get_paths()["stdlib"] + "/"
-KERNEL_ENVS = ("rookery.kernel.kernel_env:KernelEnv", KernelEnv)  # the entry points of registered kernel worlds
-INSTALLED = re.compile(r"/(site-packages|dist-packages)/")
-LIBRARY = re.compile(r"/lib(64)?/python[0-9.]*/")
+# The entry points of registered kernel worlds; the second is where earlier versions had it.
+KERNEL_ENVS = ("rookery.kernel.kernel_env:KernelEnv", "rookery.worlds.env:KernelEnv", KernelEnv)
 
 
 @dataclass(frozen=True)
@@ -40,6 +34,7 @@ class EnvFactory:
     makers: tuple[Callable[[], Any], ...]
     name: str
     endless: bool  # one maker builds any number of envs; otherwise there is one maker per env
+    wrappers: tuple[EnvWrapper, ...] = ()  # applied to each env, the first one innermost
 
     def make(self, index: int) -> gym.Env:
         env = self.makers[0 if self.endless else index]()
@@ -48,6 +43,8 @@ class EnvFactory:
         if not isinstance(env, gym.Env):
             hint = " (for a PettingZoo env use rookery.pettingzoo.make_vec)" if hasattr(env, "possible_agents") else ""
             raise WorldError(f"{self.name} should build a gymnasium.Env, but it returned {_describe(env)}{hint}")
+        for wrapper in self.wrappers:
+            env = wrapper(env)
         return env
 
 
@@ -114,7 +111,7 @@ def kernel_of(source: EnvFactory, build: bool = False) -> KernelSource | None:
     """The kernel world that a factory builds, None if it builds ordinary envs. Any function may return a kernel world:
     `build` calls it to find out."""
     maker = source.makers[0]
-    if not source.endless:
+    if not source.endless or source.wrappers:  # a wrapper is Python, and wraps env by env
         return None
     if isinstance(maker, RegisteredEnv):
         if maker.spec.entry_point not in KERNEL_ENVS or maker.spec.additional_wrappers:
@@ -173,6 +170,16 @@ def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | No
     )
 
 
+def with_wrappers(source: EnvFactory, wrappers: Any, backend: str = "auto") -> EnvFactory:
+    """A factory whose envs are wrapped; OptionError for backends that run compiled code alone."""
+    added = as_wrappers(wrappers)
+    if added and backend in ("kernel", "cuda"):
+        raise OptionError(
+            f"wrappers are Python code, and backend={backend!r} runs compiled code: use backend='process' or 'serial'"
+        )
+    return replace(source, wrappers=source.wrappers + added) if added else source
+
+
 def world_in(path: str, attribute: str) -> Callable[..., Any]:
     """The class or function `attribute` of a file, if it is an env, a kernel world, or a function written in that file:
     not every callable that a file imports should be called."""
@@ -185,55 +192,6 @@ def world_in(path: str, attribute: str) -> Callable[..., Any]:
             "function in that file that returns one"
         )
     return found  # type: ignore[return-value]
-
-
-def written_in(path: str, found: Any) -> bool:
-    """Whether a class or function was defined in this file, a file of the user's own, and not only imported there."""
-    own = getattr(found, "__module__", None) == module_name(path)
-    return callable(found) and own and not INSTALLED.search(str(Path(path).resolve()))
-
-
-def module_name(path: str) -> str:
-    """The module name of a file that is imported by its path: the same in every process (`hash` is not), as objects of
-    its classes are pickled by it."""
-    file = Path(path).resolve()
-    return f"rookery_file_{file.stem}_{zlib.crc32(str(file).encode()):x}"
-
-
-def load_file(path: str) -> ModuleType:
-    """Import a Python file by path, once per process; its folder becomes importable, as when it is run."""
-    file, name = Path(path).resolve(), module_name(path)
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None or _belongs_to_python(file):
-        raise WorldError(
-            f"{path}: is not imported: it should be a Python file of your own, with a name that ends in .py"
-        )
-    module = importlib.util.module_from_spec(spec)
-    if str(file.parent) not in sys.path:
-        sys.path.insert(0, str(file.parent))
-    sys.modules[name] = module
-    _being_imported.append(str(file))
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    finally:
-        _being_imported.pop()
-    return module
-
-
-def _belongs_to_python(file: Path) -> bool:
-    """Whether a file belongs to Python itself, which has no envs, but functions that do anything."""
-    path = str(file)
-    return not INSTALLED.search(path) and (path.startswith(STDLIB) or bool(LIBRARY.search(path)))
-
-
-def being_imported() -> str | None:
-    """The file of a world that is being imported now: what it starts would be started again in every worker."""
-    return _being_imported[-1] if _being_imported else None
 
 
 def _named(world: Any, kwargs: dict[str, Any]) -> EnvFactory:

@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from rookery.console import say
 from rookery.engine.autotune import Choice, choose
 from rookery.engine.engine import Engine
-from rookery.engine.env_factory import EnvFactory, kernel_of, resolve
+from rookery.engine.env_factory import EnvFactory, kernel_of, resolve, with_wrappers
 from rookery.engine.machine import usable_cores
 from rookery.engine.probe import probe
 from rookery.engine.settings import Settings, autoreset, one_of, plain_int, positive_int
@@ -51,6 +51,7 @@ def make_vec(
     pin: bool | None = None,
     bounds: bool = False,
     env_kwargs: dict[str, Any] | None = None,
+    wrappers: Any = None,
     n_envs: int | None = None,
 ) -> Engine:
     """Many copies of `world` as one `gymnasium.vector.VectorEnv`.
@@ -84,6 +85,8 @@ def make_vec(
         bounds: For kernel worlds: check every index of compiled code, and name the line of one that is out of bounds.
             Several times slower: for testing a world, not for training.
         env_kwargs: Keyword arguments for the world.
+        wrappers: What every env is wrapped in, the first one innermost: Gymnasium wrapper classes, functions of an env,
+            reward functions (see `rookery.engine.wrapping.RewardFunction`), or any of these as `"file.py:Name"`.
 
     Example:
         >>> import rookery
@@ -105,7 +108,7 @@ def make_vec(
         raise OptionError(
             f"step_timeout needs backend='process' or 'kernel': a hung step in {backend!r} cannot be stopped"
         )
-    source = resolve(world, num_envs, env_kwargs)
+    source = with_wrappers(resolve(world, num_envs, env_kwargs), wrappers, backend)
     if bounds:
         backend = _with_bounds(source, backend)
     num_envs = num_envs if source.endless else len(source.makers)

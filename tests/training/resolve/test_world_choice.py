@@ -87,7 +87,7 @@ def test_looking_at_spaces_leaves_no_env_open(env_file):
     """A world that is no kernel world is built for it, and closed."""
     found = find(f"{env_file}:Tidy")
     assert spaces(found)[1] == gs.Discrete(2)
-    from rookery.engine.env_factory import load_file
+    from rookery.user_code import load_file
 
     assert load_file(str(env_file)).Tidy.open == 0
 

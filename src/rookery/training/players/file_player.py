@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from rookery.engine.env_factory import load_file, written_in
 from rookery.errors import OptionError, SpaceError
 from rookery.training.resolve.seats import Seat
+from rookery.user_code import load_file, written_in
 
 
 class FilePlayer:

@@ -10,7 +10,6 @@ from typing import Any
 from rookery.config import RunConfig, build_config, gather_changes, resumed_config
 from rookery.console import printable, say
 from rookery.engine.engine import Engine
-from rookery.engine.env_factory import being_imported
 from rookery.engine.machine import usable_cores
 from rookery.errors import CheckpointError, ConfigError, RookeryError, UsageError
 from rookery.learners.cpu_threads import keep_memory
@@ -39,6 +38,7 @@ from rookery.training.storage.load_agent import check_agent
 from rookery.training.storage.malformed import MALFORMED, told
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.trust import check_run, remember
+from rookery.user_code import being_imported
 
 FEW_UPDATES = 10
 

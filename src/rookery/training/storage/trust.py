@@ -14,10 +14,10 @@ from pathlib import Path
 
 from rookery.config import RunConfig
 from rookery.console import confirmed, printable, say
-from rookery.engine.env_factory import module_name
 from rookery.errors import FileError, RunError
 from rookery.files import read_plain
 from rookery.training.storage.run_dir import RunDir
+from rookery.user_code import module_name
 from rookery.user_dirs import read_own, state_folder, write_own
 
 LARGEST = 64 << 20  # bytes of a Python file

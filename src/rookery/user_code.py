@@ -1,0 +1,80 @@
+"""Code in files of the user's own: importing "file.py:Name" by path."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import sysconfig
+import zlib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from rookery.errors import OptionError, WorldError
+
+_being_imported: list[str] = []
+STDLIB = sysconfig.get_paths()["stdlib"] + "/"
+INSTALLED = re.compile(r"/(site-packages|dist-packages)/")
+LIBRARY = re.compile(r"/lib(64)?/python[0-9.]*/")
+
+
+def find_in_file(name: str, what: str) -> Any:
+    """The class or function that "file.py:Name" names, which must be written in that file. `what` is the key that names
+    it, for the error message."""
+    path, _, attribute = name.rpartition(":")
+    if not path.endswith(".py") or not Path(path).is_file():
+        raise OptionError(f"{what}: {name!r}: there is no file {path!r}; give my_file.py:Name")
+    found = getattr(load_file(path), attribute, None)
+    if not written_in(path, found):
+        raise OptionError(f"{what}: {name!r}: {path} has no class or function {attribute!r} of its own")
+    return found
+
+
+def written_in(path: str, found: Any) -> bool:
+    """Whether a class or function was defined in this file, a file of the user's own, and not only imported there."""
+    own = getattr(found, "__module__", None) == module_name(path)
+    return callable(found) and own and not INSTALLED.search(str(Path(path).resolve()))
+
+
+def module_name(path: str) -> str:
+    """The module name of a file that is imported by its path: the same in every process (`hash` is not), as objects of
+    its classes are pickled by it."""
+    file = Path(path).resolve()
+    return f"rookery_file_{file.stem}_{zlib.crc32(str(file).encode()):x}"
+
+
+def load_file(path: str) -> ModuleType:
+    """Import a Python file by path, once per process; its folder becomes importable, as when it is run."""
+    file, name = Path(path).resolve(), module_name(path)
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None or _belongs_to_python(file):
+        raise WorldError(
+            f"{path}: is not imported: it should be a Python file of your own, with a name that ends in .py"
+        )
+    module = importlib.util.module_from_spec(spec)
+    if str(file.parent) not in sys.path:
+        sys.path.insert(0, str(file.parent))
+    sys.modules[name] = module
+    _being_imported.append(str(file))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    finally:
+        _being_imported.pop()
+    return module
+
+
+def _belongs_to_python(file: Path) -> bool:
+    """Whether a file belongs to Python itself, which has no envs, but functions that do anything."""
+    path = str(file)
+    return not INSTALLED.search(path) and (path.startswith(STDLIB) or bool(LIBRARY.search(path)))
+
+
+def being_imported() -> str | None:
+    """The file of a world that is being imported now: what it starts would be started again in every worker."""
+    return _being_imported[-1] if _being_imported else None
