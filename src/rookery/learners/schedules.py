@@ -1,0 +1,105 @@
+"""Schedules: how an option such as the learning rate changes over a run.
+
+A schedule is a factor of the option's value, as a function of `progress`, which goes from 0 at the start of a run to 1
+at its end. It is a name ("constant", "linear") or an expression, such as "0.5 * (1 + cos(pi * progress))". Expressions
+are computed by this module alone: a configuration may come from anybody, and must run no code.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+Schedule = Callable[[float], float]
+
+NAMED = {"constant": "1.0", "linear": "1.0 - progress"}
+LONGEST = 200  # characters of an expression
+CONSTANTS = {"pi": math.pi, "e": math.e}
+FUNCTIONS: dict[str, Callable[..., float]] = {
+    "min": min, "max": max, "abs": abs, "exp": math.exp, "log": math.log, "sqrt": math.sqrt, "cos": math.cos,
+    "sin": math.sin, "floor": lambda x: float(math.floor(x)),
+}  # fmt: skip
+OPERATORS: dict[type, Callable[..., float | bool]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Pow: math.pow, ast.USub: operator.neg, ast.UAdd: operator.pos,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def parse_schedule(text: str) -> Schedule:
+    """The function behind a schedule's name or expression.
+
+    Raises:
+        ValueError: It is none, with the reason.
+
+    >>> cosine = parse_schedule("0.5 * (1 + cos(pi * progress))")
+    >>> cosine(0.0), cosine(1.0)
+    (1.0, 0.0)
+    >>> parse_schedule("1 if progress < 0.5 else 0.1")(0.75)
+    0.1
+    """
+    if len(text) > LONGEST:
+        raise ValueError(f"an expression of at most {LONGEST} characters, got {len(text)}")
+    try:
+        body = ast.parse(NAMED.get(text, text), mode="eval").body
+        _check(body)
+        schedule = lambda progress: float(_compute(body, min(max(progress, 0.0), 1.0)))  # noqa: E731
+        values = [schedule(k / 10) for k in range(11)]
+    except (SyntaxError, RecursionError, MemoryError):
+        raise ValueError(f'"constant", "linear" or an expression of `progress`, got {text!r}') from None
+    except (ArithmeticError, TypeError, ValueError) as error:
+        raise ValueError(f'"constant", "linear" or an expression of `progress`: {text!r} fails: {error}') from None
+    if not all(math.isfinite(value) and value >= 0 for value in values):
+        raise ValueError(f"a factor that is finite and not negative from progress 0 to 1: {text!r} is not")
+    return schedule
+
+
+def _check(tree: ast.expr) -> None:
+    """Refuse everything but arithmetic."""
+    functions = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
+                continue
+            case ast.Name(id=name) if name in (FUNCTIONS if id(node) in functions else ("progress", *CONSTANTS)):
+                continue
+            case ast.Call(func=ast.Name(), keywords=[]) | ast.Compare(ops=[_]) | ast.IfExp() | ast.Load():
+                continue
+            case ast.BinOp() | ast.UnaryOp():
+                continue
+            case _ if type(node) in OPERATORS:
+                continue
+        what = ast.unparse(node) or type(node).__name__
+        raise ValueError(f"{what!r} is not arithmetic of progress, numbers, pi, e and {', '.join(sorted(FUNCTIONS))}")
+
+
+def _compute(node: ast.expr, progress: float) -> float:
+    match node:
+        case ast.Constant(value=value):
+            return float(value)  # type: ignore[arg-type]
+        case ast.Name(id=name):
+            return progress if name == "progress" else CONSTANTS[name]
+        case ast.UnaryOp(op=op, operand=operand):
+            return OPERATORS[type(op)](_compute(operand, progress))
+        case ast.BinOp(left=left, op=op, right=right) | ast.Compare(left=left, ops=[op], comparators=[right]):
+            return OPERATORS[type(op)](_compute(left, progress), _compute(right, progress))
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return _compute(body if _compute(test, progress) else orelse, progress)
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return FUNCTIONS[name](*(_compute(argument, progress) for argument in args))
+    raise AssertionError(f"{node} was checked")
+
+
+def _valid(text: str) -> str:
+    parse_schedule(text)
+    return text
+
+
+ScheduleText = Annotated[str, AfterValidator(_valid)]
