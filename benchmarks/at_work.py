@@ -12,7 +12,7 @@ from rookery.engine.machine import usable_cores
 from rookery.learners.cpu_threads import keep_memory, threads_for
 from rookery.learners.learner import Learner
 from rookery.training.run.collector import Collector
-from rookery.training.run.stopwatch import Stopwatch
+from rookery.training.run.timing import Stopwatch
 
 
 class AtWork:
@@ -22,18 +22,18 @@ class AtWork:
         keep_memory()
         self.envs, self.learner = envs, learner
         self.threads = threads_for(learner, name, usable_cores())
-        self.gatherer = Collector(envs, learner, Stopwatch(), lambda steps: 0.0)
-        self.gatherer.begin(*envs.reset(seed=1))
+        self.collector = Collector(envs, learner, Stopwatch(), lambda steps: 0.0)
+        self.collector.begin(*envs.reset(seed=1))
 
     def work(self, steps: int) -> float:
         """Make at least so many steps, with all the learning they bring; returns steps a second."""
         torch.set_num_threads(self.threads)
-        before, started = self.gatherer.steps, time.perf_counter()
-        while self.gatherer.steps - before < steps:
-            self.gatherer.gather(self.learner.steps_until_update, lambda: False)
-            self.gatherer.learn()
+        before, started = self.collector.steps, time.perf_counter()
+        while self.collector.steps - before < steps:
+            self.collector.collect(self.learner.steps_until_update, lambda: False)
+            self.collector.update()
             self.envs.finished_episodes()
-        return (self.gatherer.steps - before) / (time.perf_counter() - started)
+        return (self.collector.steps - before) / (time.perf_counter() - started)
 
     def side(self, steps: int) -> Callable[[], float]:
         """A turn of a comparison, once compilers and allocators have settled."""

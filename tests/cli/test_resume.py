@@ -107,5 +107,5 @@ def test_steps_that_were_made_already_are_told_of(
     run = train("ppo", tmp_path, steps=256).path
     capsys.readouterr()
     assert main(["resume", str(run), "--steps", "10"]) == 0
-    assert "has made 256 steps, and 10 are asked for; with more of them (--steps N) it goes on" in caplog.text
+    assert "has made 256 of 10 steps: there is nothing to do. To train longer, give more with --steps N" in caplog.text
     assert "an update takes" not in capsys.readouterr().err

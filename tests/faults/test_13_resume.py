@@ -78,16 +78,16 @@ def test_a_stop_in_the_middle_of_a_rollout_is_exact(
     from rookery.training.run import collector
 
     options = {"rollout_length": 64, "recurrent": recurrent, "normalise_rewards": True, "normalise_observations": True}
-    land, count = collector.Collector._land, 0
+    receive, count = collector.Collector._receive, 0
 
-    def interrupting_land(self: collector.Collector, part: collector.CollectorPart) -> None:
+    def interrupting_receive(self: collector.Collector, part: collector.CollectorPart) -> None:
         nonlocal count
-        land(self, part)
+        receive(self, part)
         count += 1
         if count == 100:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(collector.Collector, "_land", interrupting_land)
+    monkeypatch.setattr(collector.Collector, "_receive", interrupting_receive)
     cut = train("ppo", tmp_path / "cut", ppo=options)
     monkeypatch.undo()
     assert cut.reason == "interrupted" and cut.exit_code == 130 and cut.total_steps % 256

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
-from rookery.config import gather
+from rookery.config import build_config
 from rookery.learners.learner import module_state
 from rookery.learners.registry import make_policy
 from rookery.learners.space_json import to_tree
-from rookery.training.resolve.world_choice import spaces as spaces_of
-from rookery.training.run.train import settle
+from rookery.training.resolve.resolved_run import resolve_run
+from rookery.training.resolve.world_choice import find
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.run_dir import RunDir
 
@@ -33,9 +33,12 @@ def make_run(
     """A run in `base` with a checkpoint of a policy with random weights and statistics. With spaces of its own it is a
     run of another world than it says, which only matters to who looks at the world."""
     world = world or ("Pendulum-v1" if learner == "sac" else "CartPole-v1")
-    wish = {learner: options} if options else {}
-    config, found = settle(gather(world, learner=learner, world_options=world_options or {}, **wish))
-    seen, done = spaces_of(found) if observation_space is None else (observation_space, action_space)
+    wish: dict[str, Any] = {learner: options} if options else {}
+    if not find(world, options=world_options).kernel:
+        wish["num_envs"] = 1  # so that nothing is measured
+    resolved = resolve_run(build_config(world, learner=learner, world_options=world_options or {}, **wish))
+    config = resolved.config
+    seen, done = resolved.world.spaces if observation_space is None else (observation_space, action_space)
     run = RunDir.create(base, "finished")
     run.write_config(config.model_dump(mode="json"))
     torch.manual_seed(1)

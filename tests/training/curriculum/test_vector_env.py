@@ -17,7 +17,7 @@ from rookery.training.curriculum.setup_curriculum import make_curriculum_env
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.resolve.world_choice import spell, world_of_object
 from rookery.training.run.collector import Collector
-from rookery.training.run.stopwatch import Stopwatch
+from rookery.training.run.timing import Stopwatch
 from rookery.training.storage.checkpoint import Checkpoints
 from training.echoes.world import Echo
 from training.runs import QUIET, differences
@@ -132,7 +132,7 @@ def test_a_copy_of_the_agent_stays_as_it_was_when_the_game_began(tmp_path):
     course, learner = make(tmp_path, "kernel", opponents={"who": "self", "deterministic": True})
     try:
         course.reset(seed=7)
-        first = course.opponents._players[course._facing[0]]
+        first = course.opponents._players[course._opponent_numbers[0]]
         asked = np.ones((1, 3), np.float32)
         before = first.act(asked, np.array([0]))
         for weight in learner.policy.parameters():
@@ -140,11 +140,11 @@ def test_a_copy_of_the_agent_stays_as_it_was_when_the_game_began(tmp_path):
         learner.updates += 1
         course.steps += 10_000  # time for a new copy
         course.step(np.zeros((4, 1), np.float32))
-        assert course.opponents._players[course._facing[0]] is first
+        assert course.opponents._players[course._opponent_numbers[0]] is first
         assert np.array_equal(first.act(asked, np.array([0])), before)
-        while course.opponents._players[course._facing[0]] is first:
+        while course.opponents._players[course._opponent_numbers[0]] is first:
             course.step(np.zeros((4, 1), np.float32))
-        new = course.opponents._players[course._facing[0]]
+        new = course.opponents._players[course._opponent_numbers[0]]
         assert not np.array_equal(new.act(asked, np.array([0])), before)
     finally:
         course.engine.close()
@@ -178,7 +178,7 @@ def test_a_course_that_begins_new_episodes_after_a_resume_tells_the_engine_all(t
     try:
         first.reset(seed=7)
         first.step(np.zeros((4, 1), np.float32))
-        second.load_course(first.course_state())
+        second.load_curriculum_state(first.curriculum_state())
         observations, _ = second.reset(seed=8)
         assert (observations[:, 2] >= 2.0).all()
     finally:
@@ -198,7 +198,7 @@ def test_a_phase_ends_when_enough_games_are_won(tmp_path):
             _, _, terminated, truncated, _ = course.step(np.ones((4, 1), np.float32))
             games += int((terminated | truncated).sum())
         assert games >= 20
-        course.advance()
+        course.begin_next_phase()
         assert course.phases.title == "phase 2" and not course.phases.over
     finally:
         course.engine.close()
@@ -224,14 +224,14 @@ def test_nothing_of_an_engine_passes_by_the_phases(tmp_path, backend):
 def learned(folder, backend, groups):
     """What a learner is after three updates on shaped and scaled rewards, and what it was rewarded with."""
     course, learner = make(folder, backend, groups=groups, phases=SHAPED, reward_scale=0.5)
-    gatherer, rewards = Collector(course, learner, Stopwatch(), lambda steps: 0.0), []
+    collector, rewards = Collector(course, learner, Stopwatch(), lambda steps: 0.0), []
     try:
-        gatherer.begin(*course.reset(seed=7))
+        collector.begin(*course.reset(seed=7))
         for _ in range(3):
-            gatherer.gather(learner.steps_until_update, lambda: False)
+            collector.collect(learner.steps_until_update, lambda: False)
             rewards.append(learner.rollout.rewards.numpy().copy())
-            gatherer.learn()
-        return {"learner": learner.state(), "course": course.course_state(), "rewards": np.array(rewards)}
+            collector.update()
+        return {"learner": learner.state(), "course": course.curriculum_state(), "rewards": np.array(rewards)}
     finally:
         course.engine.close()
 

@@ -10,7 +10,7 @@ import pytest
 import rookery
 from rookery.errors import OptionError
 from rookery.training.run import adaptive_envs
-from rookery.training.run.adaptive_envs import Adaptive
+from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
 from training.runs import differences, last_state, small
 
 SLEEPY = """
@@ -38,7 +38,7 @@ class Machine:
         self.tried = [2]
         monkeypatch.setattr(adaptive_envs.time, "perf_counter", lambda: self.now)
 
-    def run(self, adaptive: Adaptive, seconds: float) -> int:
+    def run(self, adaptive: AdaptiveNumEnvs, seconds: float) -> int:
         """Let it step for so long; returns how many envs there are in the end."""
         until = self.now + seconds
         while self.now < until:
@@ -54,14 +54,14 @@ class Machine:
 def test_it_finds_the_number_of_envs_with_the_best_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     """It doubles while that pays and returns to the best when it does not."""
     machine = Machine({2: 100, 4: 180, 8: 300, 16: 310, 32: 200}, monkeypatch)
-    assert machine.run(Adaptive(64), 40) == 8
+    assert machine.run(AdaptiveNumEnvs(64), 40) == 8
     assert machine.tried == [2, 4, 8, 16, 8]
 
 
 def test_it_looks_again_when_the_machine_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while more envs are tried anew."""
     machine = Machine({2: 100, 4: 90, 8: 400, 16: 300}, monkeypatch)
-    adaptive = Adaptive(64)
+    adaptive = AdaptiveNumEnvs(64)
     assert machine.run(adaptive, 30) == 2
     machine.rates[4] = 200
     assert machine.run(adaptive, 200) == 8
@@ -70,7 +70,7 @@ def test_it_looks_again_when_the_machine_has_changed(monkeypatch: pytest.MonkeyP
 def test_it_stays_within_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """However well more would do."""
     machine = Machine({2: 100, 4: 200, 6: 400}, monkeypatch)
-    assert machine.run(Adaptive(6), 60) == 6
+    assert machine.run(AdaptiveNumEnvs(6), 60) == 6
 
 
 def test_changes_are_made_again_at_the_same_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def test_changes_are_made_again_at_the_same_steps(tmp_path: Path, monkeypatch: p
     log = tmp_path / "num_envs.jsonl"
     log.write_text("[100, 4]\n[500, 8]\n[900, 4]\n[12")
     machine = Machine({2: 100, 4: 100, 8: 100}, monkeypatch)
-    adaptive = Adaptive(64, log, after=100)
+    adaptive = AdaptiveNumEnvs(64, log, after=100)
     assert [adaptive.wanted(steps, 4) for steps in (200, 499)] == [4, 4]
     assert adaptive.wanted(500, 4) == 8 and adaptive.wanted(600, 8) == 8
     assert adaptive.wanted(901, 8) == 4

@@ -12,7 +12,7 @@ from rookery.learners.options import PPOOptions
 from rookery.learners.ppo import PPO
 from rookery.training.run import collector, fused_collector
 from rookery.training.run.collector import Collector
-from rookery.training.run.stopwatch import Stopwatch
+from rookery.training.run.timing import Stopwatch
 from training.runs import differences, last_state, train
 
 
@@ -42,12 +42,12 @@ def test_most_steps_are_rolled(monkeypatch: pytest.MonkeyPatch) -> None:
     """All but the last one of a rollout, unless an episode is truncated."""
     made = gatherer()
     alone: list[int] = []
-    land = made._land
-    monkeypatch.setattr(made, "_land", lambda part: (alone.append(1), land(part)))
+    receive = made._receive
+    monkeypatch.setattr(made, "_receive", lambda part: (alone.append(1), receive(part)))
     for _ in range(3):
-        made.gather(made.learner.steps_until_update, lambda: False)
+        made.collect(made.learner.steps_until_update, lambda: False)
         assert made.learner.ready()
-        made.learn()
+        made.update()
     assert len(alone) == 3 and made.steps == 3 * 40 * 6
     made.envs.close()
 
@@ -56,9 +56,9 @@ def test_fewer_rounds_than_a_rollout() -> None:
     """Stop where they end, and the rollout is filled up later."""
     made = gatherer()
     for rounds in (1, 7, 0, 31):
-        made.gather(rounds, lambda: False)
+        made.collect(rounds, lambda: False)
     assert made.steps == 39 * 6 and made.learner.steps_until_update == 1 and not made.learner.ready()
-    made.gather(1, lambda: False)
+    made.collect(1, lambda: False)
     assert made.learner.ready()
     made.envs.close()
 
@@ -72,7 +72,7 @@ def test_what_is_not_plain_is_not_rolled() -> None:
         gatherer(normalise_observations=True),
         gatherer("rookery/HockeyOne-v0"),
     ]
-    assert all(made._roller is None for made in refused)
-    assert isinstance(gatherer()._roller, fused_collector.FusedCollector)
+    assert all(made._fused is None for made in refused)
+    assert isinstance(gatherer()._fused, fused_collector.FusedCollector)
     for made in refused:
         made.envs.close()

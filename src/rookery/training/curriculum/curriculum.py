@@ -1,4 +1,4 @@
-"""What phases and opponents add to a run's loop."""
+"""What phases and opponents add to a training loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from rookery.errors import RunError
 from rookery.learners.learner import Learner, Tree
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.resolve.curriculum_config import counts_episodes
-from rookery.training.schedule import Every
 
 
 class NoCurriculum:
@@ -28,7 +27,7 @@ class NoCurriculum:
 
     @property
     def phase_over(self) -> bool:
-        """Whether the present phase is over."""
+        """Whether the current phase is over."""
         return False
 
     @property
@@ -38,45 +37,44 @@ class NoCurriculum:
 
     @property
     def pending_episodes(self) -> int:
-        """How many are counted and not yet collected."""
+        """Episodes that have ended and that `counted` has not returned yet."""
         return 0
 
     @property
     def notes(self) -> list[str]:
-        """What to tell when the run begins."""
+        """What the user should know when the run begins."""
         return []
 
-    def share(self, by_steps: float) -> float:
-        """How much of the run is over."""
+    def share_done(self, by_steps: float) -> float:
+        """The share of the run that is done."""
         return by_steps
 
     def counted(self, finished: np.ndarray) -> np.ndarray:
-        """Those of the episodes that ended which belong to the phase."""
+        """Those of the finished episodes that belong to the phase."""
         return finished
 
-    def figures(self) -> dict[str, Any]:
-        """What a monitor shows."""
+    def metrics(self) -> dict[str, Any]:
+        """What progress events hold of it."""
         return {}
 
     def keep_opponents(self, before: int, steps: int, saved: bool, agent: Callable[[], Tree]) -> None:
-        """Copies of the agent become opponents."""
+        """Keep copies of the agent as opponents, where they are due between `before` and `steps`."""
 
-    def adjust(self, learner: Learner) -> None:
+    def apply_options(self, learner: Learner) -> None:
         """Give the learner the options of the phase."""
 
     def state(self) -> Tree:
         return {}
 
     def load(self, state: Tree) -> None:
-        """Go on from `state()`."""
+        """Continue from `state()`."""
 
 
 class Curriculum(NoCurriculum):
-    """Leads a run through the phases of its course."""
+    """Takes a run through the phases of its envs."""
 
-    def __init__(self, config: RunConfig, course: CurriculumVectorEnv) -> None:
-        self._config, self.course, self.phases = config, course, course.phases
-        self._entries = None if course.opponents is None else Every(course.opponents.league.every, None)
+    def __init__(self, config: RunConfig, envs: CurriculumVectorEnv) -> None:
+        self._config, self.envs, self.phases = config, envs, envs.phases
         if counts_episodes(self.phases.all):
             self.episodes = sum(phase.episodes or 0 for phase in self.phases.all)
 
@@ -90,7 +88,8 @@ class Curriculum(NoCurriculum):
 
     @property
     def steps_left(self) -> float:
-        entry = math.inf if self._entries is None else self._entries.steps_left(self.course.steps)
+        opponents = self.envs.opponents
+        entry = math.inf if opponents is None else opponents.league.steps_until_due(self.envs.steps)
         return min(self.phases.steps_left, entry)
 
     @property
@@ -99,33 +98,33 @@ class Curriculum(NoCurriculum):
 
     @property
     def notes(self) -> list[str]:
-        secretive = self.course.opponents.secretive if self.course.opponents is not None else []
-        return [f"{who} keeps its memory to itself, so a resumed run will not be the same" for who in secretive]
+        names = self.envs.opponents.without_saved_memory if self.envs.opponents is not None else []
+        return [f"the memory of {who} cannot be saved, so a resumed run will not be the same" for who in names]
 
-    def share(self, by_steps: float) -> float:
-        return max(by_steps, self.phases.share) if self.phases.all[-1].ends else by_steps
+    def share_done(self, by_steps: float) -> float:
+        return max(by_steps, self.phases.share_done) if self.phases.all[-1].ends else by_steps
 
     def counted(self, finished: np.ndarray) -> np.ndarray:
         return finished[: self.phases.collect()]
 
-    def figures(self) -> dict[str, Any]:
+    def metrics(self) -> dict[str, Any]:
         return {"phase": self.phases.index + 1}
 
-    def advance(self, learner: Learner) -> tuple[Any, dict[str, Any]]:
-        """Begin the next phase, in all envs at once; returns the observations to go on from."""
-        begun = self.course.advance()
-        learner.reset_envs(slice(0, self.course.num_envs))
-        if self.phases.now.clear_replay:
+    def begin_next_phase(self, learner: Learner) -> tuple[Any, dict[str, Any]]:
+        """Begin the next phase in all envs at once; returns their observations and infos."""
+        begun = self.envs.begin_next_phase()
+        learner.reset_envs(slice(0, self.envs.num_envs))
+        if self.phases.current.clear_replay:
             learner.clear_replay()
-        self.adjust(learner)
+        self.apply_options(learner)
         return begun
 
-    def adjust(self, learner: Learner) -> None:
+    def apply_options(self, learner: Learner) -> None:
         own = getattr(self._config, self._config.learner).model_dump()
-        learner.adjust({**own, **self.phases.now.learner})
+        learner.adjust({**own, **self.phases.current.learner})
 
     def announcement(self, episodes: int) -> dict[str, Any] | None:
-        """What to tell of the phase that begins, if there are several."""
+        """The note about the phase that begins, if there are several."""
         if len(self.phases.all) == 1:
             return None
         number = self.phases.index + 1
@@ -133,11 +132,11 @@ class Curriculum(NoCurriculum):
         return {"text": text, "phase": number, "episodes": episodes}
 
     def keep_opponents(self, before: int, steps: int, saved: bool, agent: Callable[[], Tree]) -> None:
-        opponents = self.course.opponents
+        opponents = self.envs.opponents
         if opponents is None:
             return
         if saved:
-            opponents.saved(steps)
+            opponents.checkpoint_saved(steps)
         if opponents.league.due(before, steps):
             try:
                 opponents.league.enter(steps, agent())
@@ -145,7 +144,7 @@ class Curriculum(NoCurriculum):
                 raise RunError(f"the agent could not enter the league: {error}") from error
 
     def state(self) -> Tree:
-        return self.course.course_state()
+        return self.envs.curriculum_state()
 
     def load(self, state: Tree) -> None:
-        self.course.load_course(state)
+        self.envs.load_curriculum_state(state)

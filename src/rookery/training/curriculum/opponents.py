@@ -1,6 +1,6 @@
 """The opponents of a run that are policies: copies of the agent, past agents, other runs' agents, agents in files.
 
-Each has a number; envs that face the same one are asked for in one batch. Copies are shared by all games that begin at
+Each has a number, and acts in one batch for all envs that it plays in. Copies are shared by all games that begin at
 about the same time, so that there are few of them.
 """
 
@@ -17,19 +17,19 @@ from rookery.learners.learner import Learner, Tree, load_module, module_state
 from rookery.training.league.league import League
 from rookery.training.players.agents import AgentPlayer, Player, Script, Seat, find_player, seated
 
-SCRIPTED = -1  # the number of an opponent that the world itself plays, or that stands still
-COPY_EVERY = 128  # rounds for which new games meet the same copy of the agent: a game of 250 steps spans two
+SCRIPTED = -1  # the number of an opponent that the world itself plays, or that does nothing
+COPY_EVERY = 128  # steps per env for which new games get the same copy of the agent: a game of 250 steps spans two
 
 
 class Opponents:
-    """Who is faced, and what they do."""
+    """The opponents of all envs, and their actions."""
 
     def __init__(self, learner: Learner, seat: Seat, runs_dir: Path, league: League) -> None:
         self.league = league
         self._learner, self._seat, self._runs_dir = learner, seat, runs_dir
-        self._numbers: dict[str, int] = {}  # by key: a name, and whether it plays its likeliest actions
+        self._numbers: dict[str, int] = {}  # by key: a name, and whether its actions are deterministic
         self._players: dict[int, Player] = {}
-        self._weights: dict[str, Tree] = {}  # of copies, which are nowhere else
+        self._weights: dict[str, Tree] = {}  # of copies, which no file holds
         self._next = 0
         self._copied_at = {"self": -1, "latest": -1}  # steps
         self._copied_after = {"self": -1, "latest": -1}  # updates
@@ -37,62 +37,62 @@ class Opponents:
         self._named: set[str] = {*league.baselines}  # by the config
 
     def check(self, who: str, deterministic: bool) -> None:
-        """Refuse an opponent that cannot be found or does not fit, before anything is played."""
+        """Refuse an opponent that cannot be found or does not fit, before the first step."""
         if who not in ("self", "latest", "archive"):
             self._named.add(who)
-            self._find(who, deterministic)
+            self._load_player(who, deterministic)
 
-    def meet(self, who: str, deterministic: bool, steps: int) -> int:
-        """The number of an opponent for a game that begins now: "self", "latest", a member of the league, or anyone
-        that `find_player` knows."""
-        name = self._copy(who, steps) if who in self._copied_at else who
+    def number_for(self, who: str, deterministic: bool, steps: int) -> int:
+        """The number of an opponent for a game that begins now: "self", "latest", a member of the league, or any that
+        `find_player` knows."""
+        name = self._current_copy(who, steps) if who in self._copied_at else who
         key = f"{name}|{int(deterministic)}"
         if key not in self._numbers:
             self._numbers[key], self._next = self._next, self._next + 1
-            self._players[self._numbers[key]] = self._make(name, deterministic)
+            self._players[self._numbers[key]] = self._make_player(name, deterministic)
         return self._numbers[key]
 
-    def begin(self, number: int, env: int, seed: int) -> None:
+    def begin_game(self, number: int, env: int, seed: int) -> None:
         """A game begins."""
         self._players[number].begin(np.array([env]), [seed])
 
-    def take_up(self, number: int, env: int, seed: int) -> None:
-        """A game that was resumed goes on; whoever kept its memory to itself begins anew."""
+    def resume_game(self, number: int, env: int, seed: int) -> None:
+        """Continue a game after a resume; an opponent whose memory was not saved begins anew."""
         if not isinstance(self._players[number], AgentPlayer):
-            self.begin(number, env, seed)
+            self.begin_game(number, env, seed)
 
     def act(self, views: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """What all of them do, given what each sees and who faces which env; those without a number do nothing."""
+        """Actions for all envs, given the opponents' observations and numbers; `SCRIPTED` ones do nothing."""
         actions = np.zeros((len(views), *(self._seat.action_space.shape or ())), self._seat.action_space.dtype)
         for number in set(numbers.tolist()) - {SCRIPTED}:
             envs = np.flatnonzero(numbers == number)
             actions[envs] = self._players[number].act(views[envs], envs)
         return actions
 
-    def keep_only(self, numbers: np.ndarray) -> None:
-        """Let go of copies and past agents that nobody faces any more."""
-        faced = set(numbers.tolist())
+    def drop_unused(self, numbers: np.ndarray) -> None:
+        """Drop copies and past agents that no env plays against any more."""
+        used = set(numbers.tolist())
         for key, number in list(self._numbers.items()):
-            if number not in faced:
+            if number not in used:
                 del self._numbers[key], self._players[number]
         named = {key.rpartition("|")[0] for key in self._numbers}
         current = {f"{kind}@{at}" for kind, at in self._copied_at.items()}
         for name in [name for name in self._weights if name not in named | current]:
             del self._weights[name]
 
-    def saved(self, steps: int) -> None:
-        """A checkpoint was written: from now on this is the latest."""
+    def checkpoint_saved(self, steps: int) -> None:
+        """A checkpoint was written: from now on this is the opponent "latest"."""
         self._take_copy("latest", steps)
 
     @property
-    def secretive(self) -> list[str]:
-        """Those whose games cannot be resumed exactly: nobody knows what they remember."""
+    def without_saved_memory(self) -> list[str]:
+        """Opponents whose games cannot be resumed exactly, as their memory cannot be saved."""
         return [who for (who, _), player in self._loaded.items() if not isinstance(player, AgentPlayer)]
 
-    # --- making them --------------------------------------------------------------------------------------------
+    # --- making players -----------------------------------------------------------------------------------------
 
-    def _copy(self, kind: str, steps: int) -> str:
-        """The name of the copy that games which begin now meet."""
+    def _current_copy(self, kind: str, steps: int) -> str:
+        """The name of the copy that new games play against."""
         at = self._copied_at[kind]
         due = steps - at >= COPY_EVERY * self._learner.num_envs and not self._is_current(kind)
         if at < 0 or (kind == "self" and due):
@@ -107,7 +107,7 @@ class Opponents:
         """Whether the learner is still as it was copied."""
         return self._copied_after[kind] == self._learner.updates
 
-    def _make(self, name: str, deterministic: bool) -> Player:
+    def _make_player(self, name: str, deterministic: bool) -> Player:
         if name in self._weights:
             kind, _, at = name.partition("@")
             current = self._is_current(kind) and int(at) == self._copied_at[kind]
@@ -115,7 +115,7 @@ class Opponents:
             return seated(agent, name, self._seat, deterministic=deterministic)
         if self.league.archive.find(name) is not None:
             return seated(self.league.load_policy(name), name, self._seat, deterministic=deterministic)
-        return self._find(name, deterministic)
+        return self._load_player(name, deterministic)
 
     def _agent(self, weights: Tree) -> Agent:
         mine = self._learner.agent
@@ -123,21 +123,21 @@ class Opponents:
         load_module(policy, weights)
         return Agent(policy, mine.observation_space, mine.action_space, mine.device)
 
-    def _find(self, who: str, deterministic: bool) -> Player:
+    def _load_player(self, who: str, deterministic: bool) -> Player:
         if (who, deterministic) not in self._loaded:
-            self._refuse_strange_code(who)
+            self._refuse_unnamed_code(who)
             found = find_player(who, self._seat, self._runs_dir, deterministic=deterministic)
             if isinstance(found, Script):
                 raise OptionError(f"{who!r} is a script, which the world should play")
             self._loaded[who, deterministic] = found
         return self._loaded[who, deterministic]
 
-    def _refuse_strange_code(self, who: str) -> None:
-        """A checkpoint tells who was being played against, and must not bring in a file that no config names."""
+    def _refuse_unnamed_code(self, who: str) -> None:
+        """A checkpoint names its opponents, and must not make rookery import a file that the config does not name."""
         if ".py:" in who and who not in self._named:
             raise CheckpointError(f"a checkpoint of this run names the opponent {who!r:.80}, and its config does not")
 
-    # --- going on later -----------------------------------------------------------------------------------------
+    # --- checkpoints --------------------------------------------------------------------------------------------
 
     def state(self) -> Tree:
         players = {
@@ -160,6 +160,6 @@ class Opponents:
         self._players = {}
         for key, number in self._numbers.items():
             name, _, deterministic = key.rpartition("|")
-            player = self._players[number] = self._make(name, deterministic == "1")
+            player = self._players[number] = self._make_player(name, deterministic == "1")
             if isinstance(player, AgentPlayer):
                 player.load(state["players"][str(number)])

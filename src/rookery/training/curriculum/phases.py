@@ -1,5 +1,7 @@
-"""Where a run stands in its phases, and what the next episode of an env is to be. Counts and random numbers that follow
-from the seed alone decide everything, so that a resumed run goes the same way."""
+"""The phases of a run: how far it has come in them, and what the next episode of each env will be.
+
+Only counts, and random numbers that follow from the seed, decide anything: a resumed run continues the same way.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,16 @@ import numpy as np
 from rookery.config import Opponent, Phase
 from rookery.training.league.matchmaking import pick
 
-DRAWS = 4  # random numbers for each episode: variant, opponent, and two for the league
+DRAWS = 4  # random numbers per episode: variant, opponent, and two for the league
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What one episode of an env is to be."""
+class EpisodePlan:
+    """What one episode of an env will be."""
 
     options: dict[str, Any]  # of the world
     opponent: Opponent | None
-    chances: tuple[float, float]  # to draw from the league with
+    league_draws: tuple[float, float]  # random numbers for the league's choice
 
 
 class Phases:
@@ -39,12 +41,12 @@ class Phases:
         self.shaped = sorted({key for phase in self.all for key in phase.shaping})
 
     @property
-    def now(self) -> Phase:
+    def current(self) -> Phase:
         return self.all[self.index]
 
     @property
     def title(self) -> str:
-        return self.now.name or f"phase {self.index + 1}"
+        return self.current.name or f"phase {self.index + 1}"
 
     @property
     def last(self) -> bool:
@@ -52,15 +54,15 @@ class Phases:
 
     @property
     def _window(self) -> int:
-        return self.now.until.games if self.now.until else 1
+        return self.current.until.games if self.current.until else 1
 
-    # --- how far it has come ------------------------------------------------------------------------------------
+    # --- counting -----------------------------------------------------------------------------------------------
 
     def add(self, steps: int, episodes: int, outcomes: Sequence[int]) -> None:
-        """Count what was played; `outcomes` are 1 for a game won, -1 lost, 0 drawn. Episodes that end together with the
-        last one of a phase are not counted, so that phases have the same length with any number of envs."""
+        """Count steps and episodes; `outcomes` are 1 for a game won, -1 lost, 0 drawn. Episodes that end at the same
+        step as the last one of a phase are not counted, so that a phase is as long with any number of envs."""
         self.steps += steps
-        counted = episodes if self.room is None else min(episodes, self.room)
+        counted = episodes if self.episodes_left is None else min(episodes, self.episodes_left)
         self.episodes += counted
         self.uncollected += counted
         self._outcomes.extend(outcomes)
@@ -80,7 +82,7 @@ class Phases:
     @property
     def over(self) -> bool:
         """Whether the phase has reached its end, if it has one."""
-        phase, rate = self.now, self.win_rate
+        phase, rate = self.current, self.win_rate
         return (
             (phase.episodes is not None and self.episodes >= phase.episodes)
             or (phase.steps is not None and self.steps >= phase.steps)
@@ -88,49 +90,50 @@ class Phases:
         )
 
     @property
-    def room(self) -> int | None:
-        """How many more episodes belong to this phase; None if it does not count them."""
-        return None if self.now.episodes is None else max(0, self.now.episodes - self.episodes)
+    def episodes_left(self) -> int | None:
+        """How many more episodes this phase has; None if its length is not in episodes."""
+        return None if self.current.episodes is None else max(0, self.current.episodes - self.episodes)
 
     @property
     def steps_left(self) -> float:
-        """How many more steps belong to this phase; infinity if it does not count them."""
-        return math.inf if self.now.steps is None else max(0, self.now.steps - self.steps)
+        """How many more steps this phase has; infinity if its length is not in steps."""
+        return math.inf if self.current.steps is None else max(0, self.current.steps - self.steps)
 
     @property
-    def share(self) -> float:
-        """How much of all phases is over: by their lengths if they are all counted alike, else phase by phase."""
+    def share_done(self) -> float:
+        """The share of all phases that is done: by their lengths if all are in steps or all in episodes, else phase by
+        phase."""
         for unit, done, before in (("steps", self.steps, 1), ("episodes", self.episodes, 0)):
             lengths = [getattr(phase, unit) for phase in self.all]
             if all(lengths):
                 return min(1.0, (self.started_at[before] + done) / sum(lengths))
-        phase = self.now
+        phase = self.current
         pairs = ((self.episodes, phase.episodes), (self.steps, phase.steps))
         share = max((done / length for done, length in pairs if length), default=0.0)
         return (self.index + min(1.0, share)) / len(self.all)
 
-    def advance(self) -> None:
+    def begin_next(self) -> None:
         """Begin the next phase."""
         self.started_at = (self.started_at[0] + self.episodes, self.started_at[1] + self.steps)
         self.index += 1
         self.episodes = self.steps = 0
         self._outcomes = deque(maxlen=self._window)
 
-    # --- what comes next ----------------------------------------------------------------------------------------
+    # --- the next episodes --------------------------------------------------------------------------------------
 
-    def plan(self, env: int, episode: int) -> Plan:
-        """What the env's next episode is to be, `episode` being its number there."""
-        phase = self.now
-        chances = np.random.Generator(np.random.Philox(key=[self._seed, env], counter=episode)).random(DRAWS)
-        variant = chosen(phase.mixture, chances[0])
+    def plan_episode(self, env: int, episode: int) -> EpisodePlan:
+        """What the next episode of an env will be; `episode` is its number in that env."""
+        phase = self.current
+        draws = np.random.Generator(np.random.Philox(key=[self._seed, env], counter=episode)).random(DRAWS)
+        variant = weighted_choice(phase.mixture, draws[0])
         options = {**phase.options, **(variant.options if variant else {})}
-        return Plan(options, chosen(phase.opponents, chances[1]), (float(chances[2]), float(chances[3])))
+        return EpisodePlan(options, weighted_choice(phase.opponents, draws[1]), (float(draws[2]), float(draws[3])))
 
-    def weights(self) -> np.ndarray:
-        """How much each info in `shaped` counts in an episode that begins now."""
-        return np.array([_weight(self.now, key, self.episodes) for key in self.shaped])
+    def shaping_weights(self) -> np.ndarray:
+        """The weight of each info in `shaped` in the rewards of an episode that begins now."""
+        return np.array([_shaping_weight(self.current, key, self.episodes) for key in self.shaped])
 
-    # --- going on later -----------------------------------------------------------------------------------------
+    # --- checkpoints --------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         return {
@@ -147,21 +150,21 @@ class Phases:
         self._outcomes = deque(map(int, state["outcomes"]), maxlen=self._window)
 
 
-def chosen(items: Sequence[Any], chance: float) -> Any:
-    """One of some items that have a `weight`, by a random number from [0, 1); None of none.
+def weighted_choice(items: Sequence[Any], draw: float) -> Any:
+    """One of some items that have a `weight`, by a random number from [0, 1); None if there are no items.
 
-    >>> chosen([Opponent(who="weak", weight=3), Opponent(who="strong")], 0.8).who
+    >>> weighted_choice([Opponent(who="weak", weight=3), Opponent(who="strong")], 0.8).who
     'strong'
     """
-    return items[pick([item.weight for item in items], chance)] if items else None
+    return items[pick([item.weight for item in items], draw)] if items else None
 
 
-def _weight(phase: Phase, key: str, episode: int) -> float:
+def _shaping_weight(phase: Phase, key: str, episode: int) -> float:
     shaping = phase.shaping.get(key)
     if shaping is None:
         return 0.0
     final = shaping.start if shaping.final is None else shaping.final
-    gone = episode - shaping.hold
-    if gone <= 0:
+    past = episode - shaping.hold
+    if past <= 0:
         return shaping.start
-    return shaping.start + (final - shaping.start) * (min(1.0, gone / shaping.fall) if shaping.fall else 1.0)
+    return shaping.start + (final - shaping.start) * (min(1.0, past / shaping.fall) if shaping.fall else 1.0)

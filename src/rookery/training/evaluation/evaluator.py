@@ -16,14 +16,13 @@ from rookery.engine.make_vec import make_vec
 from rookery.learners.agent import Agent
 from rookery.learners.observations import mask_of
 from rookery.training.evaluation.against import Against
-from rookery.training.evaluation.win_record import GameResults
-from rookery.training.evaluation.winners import outcomes_of
+from rookery.training.evaluation.win_record import GameResults, outcomes_of
 from rookery.training.resolve.world_choice import World, explain_option_errors
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Some episodes' figures."""
+    """Returns, lengths and outcomes of some episodes."""
 
     returns: list[float]
     lengths: list[int]
@@ -34,8 +33,8 @@ class Evaluation:
     def mean(self) -> float:
         return float(np.mean(self.returns))
 
-    def figures(self) -> dict[str, float]:
-        """What a monitor shows."""
+    def metrics(self) -> dict[str, float]:
+        """As events hold them."""
         return {
             "eval/return": self.mean,
             "eval/return_std": float(np.std(self.returns)),

@@ -1,14 +1,20 @@
-"""How games went, with how sure that is."""
+"""Outcomes of episodes, and records of games with confidence intervals."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-Z = 1.959964  # of a normal distribution, 95 % lie within so many deviations
+RATES = {
+    "winner": "win_rate",
+    "is_success": "success_rate",
+    "success": "success_rate",
+}  # infos, and the rates that they add up to
+Z = 1.959964  # of a normal distribution, 95 % lie within so many standard deviations
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,25 @@ class GameResults:
     lengths: np.ndarray
 
     def record(self) -> Record:
-        """All of it in a few figures."""
+        """The totals and means."""
         won, drawn, lost = (int((self.winners == outcome).sum()) for outcome in (1, 0, -1))
         return Record(won, drawn, lost, float(np.nanmean(self.returns)), float(self.lengths.mean()))
+
+
+def outcomes_of(infos: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Metrics of the episodes that ended in this step, by name: whether they were won or succeeded, and the infos that
+    the world names in its metadata's "outcomes".
+
+    >>> final = {"winner": np.array([1, -1, 0]), "_winner": np.array([True, True, False])}
+    >>> outcomes_of({"final_info": final}, {})
+    {'win_rate': [1.0, 0.0]}
+    """
+    final, found = infos.get("final_info"), {}
+    if not final:
+        return {}
+    for name in (*RATES, *metadata.get("outcomes", ())):
+        if name in final:
+            values = np.asarray(final[name])[np.asarray(final[f"_{name}"], bool)]
+            rate = RATES.get(name)
+            found[rate or name] = [float(value == 1 if rate else value) for value in values.tolist()]
+    return {name: values for name, values in found.items() if values}

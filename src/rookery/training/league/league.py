@@ -48,6 +48,10 @@ class League:
             return False
         return self.settings.enter == "schedule" or not self.archive.active or self.beats_archive
 
+    def steps_until_due(self, steps: int) -> int:
+        """How many steps until the learner may enter the archive again."""
+        return self.every - steps % self.every
+
     @property
     def beats_archive(self) -> bool:
         """Whether the learner has won enough of its latest games against the archive; a draw is half a win."""

@@ -10,8 +10,7 @@ from rookery.training.league.archive import FOLDER, Archive
 from rookery.training.league.ratings import Rating
 from rookery.training.league.standing import Standing, rating_from
 from rookery.training.storage.checkpoint import LARGEST_STATE, STATE, Checkpoints
-from rookery.training.storage.checkpoint_files import contents, parsed
-from rookery.training.storage.malformed import MALFORMED, told
+from rookery.training.storage.checkpoint_files import MALFORMED, contents, parsed, short_text
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.state_tree import Tree
 
@@ -44,7 +43,7 @@ def stored_league(run: RunDir) -> StoredLeague | None:
     except CheckpointError:
         raise
     except MALFORMED as error:
-        raise CheckpointError(f"the league of {run.name} cannot be read: {told(error)}") from error
+        raise CheckpointError(f"the league of {run.name} cannot be read: {short_text(error)}") from error
 
 
 def _read(run: RunDir, step: int, saved: Tree) -> StoredLeague:

@@ -15,8 +15,7 @@ from rookery.standalone import from_saved, runtime
 from rookery.training.players.file_player import FilePlayer
 from rookery.training.resolve.seats import Seat
 from rookery.training.storage.checkpoint import Checkpoints, load
-from rookery.training.storage.checkpoint_files import MANIFEST
-from rookery.training.storage.malformed import MALFORMED, told
+from rookery.training.storage.checkpoint_files import MALFORMED, MANIFEST, short_text
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.shipped_agents import shipped_tree
 from rookery.worlds import registry
@@ -88,7 +87,7 @@ def _opponent(name: str, saved: dict[str, Any], game: WorldSpec) -> NumPyOpponen
     except RookeryError:
         raise
     except MALFORMED as error:
-        raise CheckpointError(f"{name}: a checkpoint describes no agent: {told(error)}") from error
+        raise CheckpointError(f"{name}: a checkpoint describes no agent: {short_text(error)}") from error
 
 
 def _seated(name: str, saved: dict[str, Any], game: WorldSpec) -> NumPyOpponent:

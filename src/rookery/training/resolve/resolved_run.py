@@ -91,11 +91,14 @@ def resolve_run(config: RunConfig, world_object: Any = None) -> ResolvedRun:
     return run if spaces is None else run.with_spaces(*spaces)
 
 
-def resolve_recorded_run(config: RunConfig) -> ResolvedRun:
-    """A run that is there already, from the config in its folder."""
+def resolve_recorded_run(config: RunConfig, *, resuming: bool = False) -> ResolvedRun:
+    """A run that is there already, from the config in its folder. Only one that is `resuming` needs its engine again;
+    what its config does not record about that is measured."""
     config = with_absolute_paths(config)
     world = find(config.world, config.takes_twin, config.learner, config.world_options)
     env_world = _env_world(config, world)
+    if not resuming:
+        return ResolvedRun(config, world, env_world, config.num_envs if isinstance(config.num_envs, int) else 1)
     choice = choose_engine(config, env_world)
     return ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs)
 

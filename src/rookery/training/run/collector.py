@@ -1,6 +1,6 @@
-"""Stepping envs for a learner: all at once, or in two groups of which one is stepped while the other is thought about.
+"""Stepping envs for a learner: all at once, or in two groups, of which one steps while the policy acts for the other.
 
-What runs beside what is scheduled by counts alone, so that the same seed gives the same numbers whatever the timing.
+What overlaps is scheduled by counts alone, so that the same seed gives the same numbers whatever the timing.
 """
 
 from __future__ import annotations
@@ -15,33 +15,37 @@ from rookery.engine.groups import Group
 from rookery.learners.learner import Finals, Learner, StepBatch
 from rookery.learners.observations import mask_of
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
-from rookery.training.evaluation.winners import outcomes_of
+from rookery.training.evaluation.win_record import outcomes_of
 from rookery.training.run.fused_collector import roller_for
-from rookery.training.run.stopwatch import Stopwatch
+from rookery.training.run.timing import Stopwatch
 
 IN_PROCESS = ("serial", "kernel")  # backends that step on the caller's own thread
 
 
 class Collector:
-    """Feeds a learner: its actions to the envs, their answers back."""
+    """Sends a learner's actions to the envs, and records what they return."""
 
     def __init__(
-        self, envs: Engine | CurriculumVectorEnv, learner: Learner, watch: Stopwatch, share: Callable[[int], float]
+        self,
+        envs: Engine | CurriculumVectorEnv,
+        learner: Learner,
+        stopwatch: Stopwatch,
+        share_done: Callable[[int], float],
     ) -> None:
-        """`share` tells how much of the run is over after so many steps: schedules follow it."""
-        self.envs, self.learner, self.watch = envs, learner, watch
-        self.steps, self._share = 0, share
-        self.figures: dict[str, float] = {}  # of the latest update
-        self.outcomes: Callable[[dict[str, list[float]]], None] = lambda told: None  # hears how episodes went
+        """`share_done` is the share of the run that is done after so many steps: schedules follow it."""
+        self.envs, self.learner, self.stopwatch = envs, learner, stopwatch
+        self.steps, self._share_done = 0, share_done
+        self.metrics: dict[str, float] = {}  # of the latest update
+        self.on_outcomes: Callable[[dict[str, list[float]]], None] = lambda outcomes: None  # of episodes that ended
         # Where envs are stepped on this very thread nothing can overlap, and a plain step costs less than its halves.
-        self._at_once = envs.backend in IN_PROCESS and len(envs.groups) == 1
+        self._step_at_once = envs.backend in IN_PROCESS and len(envs.groups) == 1
         self._stepping = "env" if envs.backend in IN_PROCESS else "waiting"
         self._parts: list[CollectorPart] = []
-        self._roller = roller_for(envs, learner)
+        self._fused = roller_for(envs, learner)
 
     def begin(self, observations: Any, infos: dict[str, Any]) -> None:
-        """Go on from these observations of all envs."""
-        self.learner.progress = self._share(self.steps)
+        """Step from these observations of all envs."""
+        self.learner.progress = self._share_done(self.steps)
         groups = self.envs.groups if len(self.envs.groups) > 1 else None
         self._parts = [
             CollectorPart(rows, sender, _rows(observations, rows), _mask_rows(mask_of(observations, infos), rows))
@@ -51,8 +55,8 @@ class Collector:
         ]
 
     def resize(self, num_envs: int, seed: int) -> None:
-        """Change the number of envs. Those that stay go on; new ones begin their first episodes."""
-        assert isinstance(self.envs, Engine)  # a course keeps its envs
+        """Change the number of envs. Those that stay continue; new ones begin their first episodes."""
+        assert isinstance(self.envs, Engine)  # the number of envs of a curriculum is fixed
         kept = self.envs.num_envs
         self.envs.resize(num_envs)
         (part,) = self._parts
@@ -64,75 +68,75 @@ class Collector:
             observations, infos = self.envs.reset(seed=seed, options={"reset_mask": fresh})
         mask = mask_of(observations, infos)
         if mask is not None and part.mask is not None:
-            mask[rows] = part.mask[rows]  # those that stay have not spoken
+            mask[rows] = part.mask[rows]  # the reset has returned no masks of those that stay
         self.begin(observations, infos if mask is None else {**infos, "action_mask": mask})
 
     @property
     def masks(self) -> np.ndarray | None:
-        """What may be done next, if masks are in use: all else is in the envs' own state."""
+        """The action masks of the next step, if masks are in use: they are not part of the envs' own state."""
         masks = [part.mask for part in self._parts if part.mask is not None]
         return np.concatenate(masks) if masks else None
 
-    def gather(self, rounds: int, stop: Callable[[], bool]) -> None:
-        """Step every env so many times, or fewer if asked to stop. Off-policy learners learn while the envs step."""
-        self.watch.start()
-        rounds -= self._roll(rounds)
+    def collect(self, rounds: int, stop: Callable[[], bool]) -> None:
+        """Step every env so many times, or fewer if `stop()` is true. Off-policy learners learn while the envs step."""
+        self.stopwatch.start()
+        rounds -= self._collect_fused(rounds)
         for turn in range(rounds):
             for part in self._parts:
                 if turn:
-                    self._land(part)
-                self._launch(part)
+                    self._receive(part)
+                self._send(part)
             if not self.learner.on_policy:
-                self.learn()
+                self.update()
             if stop():
                 break
         for part in self._parts if rounds else ():
-            self._land(part)
+            self._receive(part)
 
-    def _roll(self, rounds: int) -> int:
+    def _collect_fused(self, rounds: int) -> int:
         """As many steps as can be made without leaving compiled code; returns how many that were."""
-        if self._roller is None:
+        if self._fused is None:
             return 0
         done = 0
         while done < rounds:
-            made, outcome = self._roller.roll(rounds - done)
+            made, outcome = self._fused.roll(rounds - done)
             done += made
             self._count(made * self.envs.num_envs)
             if outcome < 0:
                 break
-            self._record(self._parts[0], self._roller.envs.finish_step(outcome))
+            self._record(self._parts[0], self._fused.envs.finish_step(outcome))
             done += 1
-        self.watch.lap("policy")
+        self.stopwatch.lap("policy")
         return done
 
-    def learn(self) -> None:
+    def update(self) -> None:
         """Make all updates that are due."""
         if self.learner.ready():
-            self.watch.start()
-            # Schedules stand where the data began, so that the last update still learns something.
-            self.learner.progress = self._share(self.steps - self.learner.steps_since_update)
+            self.stopwatch.start()
+            # Schedules are those of where the data began, so that the last update's learning rate is not 0.
+            self.learner.progress = self._share_done(self.steps - self.learner.steps_since_update)
             while self.learner.ready():
-                self.figures = self.learner.update()
-            self.watch.lap("learner")
+                self.metrics = self.learner.update()
+            self.stopwatch.lap("learner")
 
-    def _launch(self, part: CollectorPart) -> None:
+    def _send(self, part: CollectorPart) -> None:
         part.actions = self.learner.explore(part.observations, part.rows, part.mask)
-        self.watch.lap("policy")
-        if not self._at_once:
+        self.stopwatch.lap("policy")
+        if not self._step_at_once:
             part.sender.send(part.actions)
-            self.watch.lap(self._stepping)
+            self.stopwatch.lap(self._stepping)
 
-    def _land(self, part: CollectorPart) -> None:
-        answer = part.sender.step(part.actions) if self._at_once else part.sender.recv()
-        self.watch.lap(self._stepping)
-        self._record(part, answer)
-        self.watch.lap("policy")
+    def _receive(self, part: CollectorPart) -> None:
+        step = part.sender.step(part.actions) if self._step_at_once else part.sender.recv()
+        self.stopwatch.lap(self._stepping)
+        self._record(part, step)
+        self.stopwatch.lap("policy")
 
-    def _record(self, part: CollectorPart, answer: tuple[Any, ...]) -> None:
-        observations, rewards, terminated, truncated, infos = answer
+    def _record(self, part: CollectorPart, step: tuple[Any, ...]) -> None:
+        observations, rewards, terminated, truncated, infos = step
         part.observations, part.mask = observations, mask_of(observations, infos)
         if "final_info" in infos:
-            self.outcomes(outcomes_of(infos, self.envs.metadata))
+            self.on_outcomes(outcomes_of(infos, self.envs.metadata))
         self.learner.record(
             part.rows, StepBatch(observations, rewards, terminated, truncated, finals(infos), part.mask)
         )
@@ -140,11 +144,11 @@ class Collector:
 
     def _count(self, steps: int) -> None:
         self.steps += steps
-        self.learner.progress = self._share(self.steps)
+        self.learner.progress = self._share_done(self.steps)
 
 
 class CollectorPart:
-    """Envs that are stepped together, and what they showed last."""
+    """Envs that are stepped together, with their latest observations and action masks."""
 
     def __init__(
         self, rows: slice, sender: Engine | CurriculumVectorEnv | Group, observations: Any, mask: np.ndarray | None
@@ -154,7 +158,7 @@ class CollectorPart:
 
 
 def finals(infos: dict[str, Any]) -> Finals | None:
-    """Which envs ended their episode in this step, and what they showed last."""
+    """The envs whose episode ended in this step, and their final observations."""
     if "final_obs" not in infos:
         return None
     places = np.flatnonzero(infos["_final_obs"])

@@ -33,7 +33,7 @@ from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
 from rookery.training.resolve.resolved_run import ResolvedRun, evaluation_seed
 from rookery.training.resolve.world_choice import check_learner, explain_option_errors
-from rookery.training.run.adaptive_envs import Adaptive
+from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
 from rookery.training.run.memory_check import check_memory, enough_memory
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.storage.checkpoint import Checkpoints
@@ -50,7 +50,7 @@ class RunComponents:
     checkpoints: Checkpoints
     sinks: Sinks
     stop: StopRequest
-    adaptive: Adaptive | None = None
+    adaptive: AdaptiveNumEnvs | None = None
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def open_components(
     checkpoints = Checkpoints(folder.checkpoints, config.checkpoints.keep, folder.id, own=own)
     adaptive = None
     if config.num_envs == "adaptive":
-        adaptive = Adaptive(MAX_ADAPTIVE_ENVS, folder.path / "num_envs.jsonl", resumed_at or -1)
+        adaptive = AdaptiveNumEnvs(MAX_ADAPTIVE_ENVS, folder.path / "num_envs.jsonl", resumed_at or -1)
     with open_sinks(folder, config) as sinks, closing(make_evaluator(run)) as evaluator:
         envs = make_curriculum_env(run, engine, learner, folder.path) if config.has_curriculum else engine
         yield RunComponents(envs, learner, evaluator, checkpoints, sinks, stop, adaptive)

@@ -13,7 +13,7 @@ import torch
 from rookery.console import size_text
 from rookery.errors import MemoryShortage, RookeryError
 from rookery.learners.registry import make_policy
-from rookery.training.storage.malformed import told
+from rookery.training.storage.checkpoint_files import short_text
 
 TOO_LARGE = re.compile("overflow|allocate|too (big|large)|maximum allowed", re.IGNORECASE)  # as libraries say it
 COPIES = 4  # of each weight: itself, its gradient, and two averages of the optimiser
@@ -29,7 +29,7 @@ def enough_memory(learner: str) -> Iterator[None]:
     except (MemoryError, OverflowError, RuntimeError, ValueError) as error:
         if not isinstance(error, MemoryError) and not TOO_LARGE.search(str(error)):
             raise
-        raise MemoryShortage(f"{learner} needs more memory than there is: {told(error)}") from error
+        raise MemoryShortage(f"{learner} needs more memory than there is: {short_text(error)}") from error
 
 
 def _size(learner: str, observation_space: Any, action_space: Any, options: Any) -> int:

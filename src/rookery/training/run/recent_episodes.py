@@ -1,4 +1,4 @@
-"""How the latest episodes went."""
+"""Returns, lengths and outcomes of the latest episodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WINDOW = 100
 
 
 class RecentEpisodes:
-    """Counts finished episodes and remembers the last hundred."""
+    """Counts finished episodes and keeps the last hundred."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -20,23 +20,23 @@ class RecentEpisodes:
         self.outcomes: dict[str, deque[float]] = {}  # such as win_rate
 
     def add(self, finished: np.ndarray) -> None:
-        """Take in what an engine's `finished_episodes()` gives."""
+        """Add what an engine's `finished_episodes()` returns."""
         self.count += len(finished)
         self.returns.extend(finished["return"][-WINDOW:].tolist())
         self.lengths.extend(finished["length"][-WINDOW:].tolist())
 
-    def note(self, outcomes: dict[str, list[float]]) -> None:
-        """Take in what the last infos of some episodes say about how they went."""
+    def add_outcomes(self, outcomes: dict[str, list[float]]) -> None:
+        """Add what `outcomes_of` found in the final infos of some episodes."""
         for name, values in outcomes.items():
             self.outcomes.setdefault(name, deque(maxlen=WINDOW)).extend(values)
 
     def mean_return(self, last: int = WINDOW) -> float:
-        """The mean of the last so many; NaN if there are none."""
+        """The mean of the last episodes; NaN if there are none."""
         recent = list(self.returns)[-last:]
         return float(np.mean(recent)) if recent else float("nan")
 
-    def figures(self) -> dict[str, float]:
-        """What a monitor shows."""
+    def metrics(self) -> dict[str, float]:
+        """As progress events hold them."""
         if not self.returns:
             return {"episodes": self.count}
         return {
@@ -47,7 +47,7 @@ class RecentEpisodes:
         }
 
     def last_outcomes(self, last: int) -> dict[str, float]:
-        """Means over the last so many episodes."""
+        """Means over the last episodes."""
         return {name: float(np.mean(list(values)[-last:])) for name, values in self.outcomes.items()}
 
     def state(self) -> dict[str, Any]:
@@ -63,4 +63,4 @@ class RecentEpisodes:
         self.count = state["count"]
         self.returns.extend(map(float, state["returns"]))
         self.lengths.extend(map(int, state["lengths"]))
-        self.note({name: [*map(float, values)] for name, values in state.get("outcomes", {}).items()})
+        self.add_outcomes({name: [*map(float, values)] for name, values in state.get("outcomes", {}).items()})

@@ -30,12 +30,11 @@ from rookery.training.run.components import (
     with_threads,
 )
 from rookery.training.run.loop import Loop
-from rookery.training.run.result import Result
+from rookery.training.run.result import Result, run_to_end
 from rookery.training.run.stop_request import StopRequest
-from rookery.training.run.wrap_up import wrap_up
 from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.checkpoint_files import MALFORMED, short_text
 from rookery.training.storage.load_agent import check_agent
-from rookery.training.storage.malformed import MALFORMED, told
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.trust import check_run, remember
 from rookery.user_code import being_imported
@@ -101,7 +100,7 @@ def resume(
             raise ConfigError(f"{printable(folder.config)}: `learner` should be who has learned: ppo, sac or dqn")
         check_device(config.device)
         check_run(folder, recorded, trust)  # `changes` are of the user who calls this
-        resolved = resolve_recorded_run(config)
+        resolved = resolve_recorded_run(config, resuming=True)
         saved = _load_latest(folder, config)
         if saved and config.num_envs == "adaptive":
             resolved = resolved.with_num_envs(saved["loop"]["num_envs"])
@@ -136,7 +135,7 @@ def _run_loop(
         loop = Loop(run.config, components)
         _announce(components.sinks, run, folder, engine, learner, step, changed)
         observations, infos = _load(loop, saved) if saved else loop.begin()
-        return wrap_up(folder, run.config, run.world, loop, lambda: loop.run(observations, infos))
+        return run_to_end(run, folder, loop, observations, infos)
 
 
 # --- checkpoints to resume from ---------------------------------------------------------------------------------------
@@ -184,7 +183,7 @@ def _load(loop: Loop, saved: Any) -> tuple[Any, dict[str, Any]]:
     except MALFORMED as error:
         if getattr(error, "__notes__", None):  # of the user's env
             raise
-        raise CheckpointError(f"the checkpoint cannot be gone on from: {told(error)}") from error
+        raise CheckpointError(f"the checkpoint cannot be gone on from: {short_text(error)}") from error
 
 
 # --- what the user is told first --------------------------------------------------------------------------------------

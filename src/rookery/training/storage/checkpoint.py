@@ -31,16 +31,17 @@ from rookery.console import printable, say
 from rookery.errors import CheckpointError, FileError, OptionError
 from rookery.files import own_folder, sync_folder
 from rookery.training.storage.checkpoint_files import (
+    MALFORMED,
     as_json,
     contents,
     parsed,
     read_manifest,
     safetensors,
+    short_text,
     verified,
     write_file,
     write_manifest,
 )
-from rookery.training.storage.malformed import MALFORMED, told
 from rookery.training.storage.state_tree import Tree, escape, put_together, take_apart
 
 STATE = "state.json"
@@ -97,7 +98,7 @@ def load(folder: Path, only: Sequence[str] | None = None) -> Tree:
     except CheckpointError:
         raise
     except MALFORMED as error:  # as it was written, but not by us
-        raise CheckpointError(f"{printable(folder)} does not hold a state tree: {told(error)}") from error
+        raise CheckpointError(f"{printable(folder)} does not hold a state tree: {short_text(error)}") from error
 
 
 class CheckpointPlace(NamedTuple):

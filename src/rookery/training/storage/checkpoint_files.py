@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 
 from rookery.console import printable
 from rookery.errors import CheckpointError
@@ -20,6 +21,17 @@ from rookery.training.storage.state_tree import DTYPES
 VERSION = 1
 MANIFEST = "manifest.json"
 LARGEST_MANIFEST = 1 << 20
+# What using a file raises that is complete, but was not written by rookery: somebody may have meant to do harm with it.
+MALFORMED = (
+    SafetensorError, LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError, MemoryError,
+    AssertionError,
+)  # fmt: skip
+LONGEST_ERROR = 200  # characters of such an error that are shown
+
+
+def short_text(error: BaseException) -> str:
+    """The beginning of such an error's message."""
+    return printable(f"{type(error).__name__}: {error}")[:LONGEST_ERROR]
 
 
 def write_file(path: Path, parts: Iterable[Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from rookery.learners.options import OPTIONS, Options
 from rookery.learners.registry import make_policy
 from rookery.learners.space_json import from_tree
 from rookery.training.storage.checkpoint import Checkpoints
-from rookery.training.storage.malformed import MALFORMED, told
+from rookery.training.storage.checkpoint_files import MALFORMED, short_text
 from rookery.training.storage.run_dir import RunDir
 
 
@@ -61,7 +61,7 @@ def check_agent(saved: Any) -> None:
         wanted = {name: (*part.shape, str(part.dtype).removeprefix("torch.")) for name, part in nets.items()}
         given = {name: (*part.shape, part.dtype.name) for name, part in saved["policy"].items()}
     except MALFORMED as error:
-        raise CheckpointError(f"a checkpoint describes no agent: {told(error)}") from error
+        raise CheckpointError(f"a checkpoint describes no agent: {short_text(error)}") from error
     for name in sorted(wanted.keys() | given.keys()):
         if wanted.get(name) != given.get(name):
             raise CheckpointError(

@@ -1,0 +1,122 @@
+"""When things are due in a run, how long it takes, and which part of it takes the time."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import NamedTuple
+
+DEFAULT_TIMES = 10  # evaluations and checkpoints in a run, if the config does not say how often
+LOG_SECONDS = 0.5  # between two lines of progress
+PARTS = ("env", "policy", "learner", "waiting")
+
+
+class RunCounts(NamedTuple):
+    """How many steps and episodes a run has made."""
+
+    steps: int
+    episodes: int
+
+
+class Interval:
+    """Due after every so many steps or episodes.
+
+    >>> interval = Interval(steps=None, episodes=10)
+    >>> interval.passed(RunCounts(0, 8), RunCounts(500, 10)), interval.passed(RunCounts(500, 10), RunCounts(900, 19))
+    (True, False)
+    """
+
+    def __init__(self, steps: int | None, episodes: int | None) -> None:
+        self._steps, self._episodes = steps, episodes
+
+    @classmethod
+    def with_default(
+        cls, steps: int | None, episodes: int | None, total_steps: int, total_episodes: int | None
+    ) -> Interval:
+        """As the config says; if it says nothing, ten times in a run, whose length is in steps or in episodes."""
+        if steps is None and episodes is None:
+            if total_episodes is None:
+                return cls(max(1, total_steps // DEFAULT_TIMES), None)
+            return cls(None, max(1, total_episodes // DEFAULT_TIMES))
+        return cls(steps, episodes)
+
+    def passed(self, before: RunCounts, now: RunCounts) -> bool:
+        """Whether it has become due between two counts."""
+        pairs = ((self._steps, before.steps, now.steps), (self._episodes, before.episodes, now.episodes))
+        return any(every is not None and late // every > early // every for every, early, late in pairs)
+
+    def steps_left(self, steps: int) -> float:
+        """How many steps until it is due again; infinity if it counts episodes."""
+        return math.inf if self._steps is None else self._steps - steps % self._steps
+
+
+class RunClock:
+    """How long a run has taken, over all the times it was resumed, and how fast it is."""
+
+    def __init__(self) -> None:
+        self.seconds_before = 0.0  # it was resumed
+        self._started = self._logged_at = time.perf_counter()
+        self._first_steps = self._logged_steps = 0
+        self._first_share = 0.0
+
+    def start(self, steps: int, share: float) -> None:
+        """The loop begins here, after so many steps and with this share of the run done."""
+        self._started = self._logged_at = time.perf_counter()
+        self._first_steps = self._logged_steps = steps
+        self._first_share = share
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds the run has taken in all."""
+        return self.seconds_before + time.perf_counter() - self._started
+
+    def steps_per_second(self, steps: int) -> float:
+        """Since the start of this process's loop."""
+        return (steps - self._first_steps) / max(time.perf_counter() - self._started, 1e-9)
+
+    def seconds_left(self, share: float) -> float | None:
+        """Until the end of the run, at the speed so far; None before the first steps."""
+        done = share - self._first_share
+        return (time.perf_counter() - self._started) * max(0.0, 1.0 - share) / done if done > 0 else None
+
+    @property
+    def log_due(self) -> bool:
+        return time.perf_counter() - self._logged_at > LOG_SECONDS
+
+    def logged_at(self, steps: int) -> bool:
+        """Whether these steps were logged already."""
+        return steps <= self._logged_steps
+
+    def log(self, steps: int) -> float:
+        """Steps per second since the last call."""
+        now = time.perf_counter()
+        speed = (steps - self._logged_steps) / max(now - self._logged_at, 1e-9)
+        self._logged_at, self._logged_steps = now, steps
+        return speed
+
+
+class Stopwatch:
+    """Adds up seconds by part; `lap()` calls are cheap enough for every step (0.1 us)."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(PARTS, 0.0)
+        self._since = self._shown = time.perf_counter()
+
+    def start(self) -> None:
+        """The next `lap` counts from here."""
+        self._since = time.perf_counter()
+
+    def lap(self, part: str) -> None:
+        """The time since the last `start` or `lap` was spent on this part."""
+        now = time.perf_counter()
+        self.seconds[part] += now - self._since
+        self._since = now
+
+    def shares(self) -> dict[str, float]:
+        """The parts' shares of the time since the last call."""
+        now = time.perf_counter()
+        total = max(now - self._shown, 1e-9)
+        shares = {f"time/{part}": seconds / total for part, seconds in self.seconds.items()}
+        shares["time/other"] = max(0.0, 1.0 - sum(shares.values()))
+        self.seconds, self._shown = dict.fromkeys(PARTS, 0.0), now
+        return shares

@@ -1,0 +1,127 @@
+"""Where a run is: everything that decides how it continues, as a checkpoint holds it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rookery.config import RunConfig
+from rookery.engine.engine import Engine
+from rookery.errors import StateError
+from rookery.learners.learner import Learner, Tree, module_state
+from rookery.learners.space_json import to_tree
+from rookery.training.curriculum.curriculum import Curriculum, NoCurriculum
+from rookery.training.curriculum.vector_env import CurriculumVectorEnv
+from rookery.training.run.collector import Collector
+from rookery.training.run.recent_episodes import RecentEpisodes
+from rookery.training.run.timing import RunClock, RunCounts, Stopwatch
+from rookery.training.storage.load_agent import check_fits
+from rookery.training.storage.state_tree import check_kinds
+
+
+class TrainingState:
+    """The envs and the learner of a run, and what its loop has counted and measured so far."""
+
+    def __init__(self, config: RunConfig, envs: Engine | CurriculumVectorEnv, learner: Learner) -> None:
+        self.config, self.envs, self.learner = config, envs, learner
+        self.curriculum = Curriculum(config, envs) if isinstance(envs, CurriculumVectorEnv) else NoCurriculum()
+        self.clock, self.stopwatch, self.episodes = RunClock(), Stopwatch(), RecentEpisodes()
+        self.collector = Collector(envs, learner, self.stopwatch, self.share_done)
+        self.collector.on_outcomes = self.episodes.add_outcomes
+        self.last_evaluation: float | None = None
+        self.best_evaluation: float | None = None
+        self.evaluated_at = self.saved_at = -1  # steps
+        self.checked_at = RunCounts(0, 0)  # when the loop last did what was due
+        self.why_inexact = ""  # why the envs cannot be saved, so that a resumed run begins new episodes
+
+    @property
+    def steps(self) -> int:
+        """Steps of all envs so far."""
+        return self.collector.steps
+
+    @property
+    def counts(self) -> RunCounts:
+        return RunCounts(self.steps, self.episodes.count)
+
+    @property
+    def engine(self) -> Engine:
+        return self.envs.engine if isinstance(self.envs, CurriculumVectorEnv) else self.envs
+
+    def share_done(self, steps: int) -> float:
+        """The share of the run that is done after so many steps."""
+        return self.curriculum.share_done(steps / self.config.steps)
+
+    # --- saving -------------------------------------------------------------------------------------------------
+
+    def tree(self) -> Tree:
+        """The parts of a checkpoint."""
+        learner = self.learner.state(replay=self.config.checkpoints.replay)
+        return {
+            "agent": self._agent_tree(learner.pop("policy")),
+            "learner": learner,
+            "envs": self._env_tree(),
+            **self._loop_tree(),
+        }
+
+    def agent_tree(self) -> Tree:
+        """The part "agent" alone: what acting needs, without what only the learner needs."""
+        return self._agent_tree(module_state(self.learner.policy))
+
+    def _agent_tree(self, policy: Tree) -> Tree:
+        agent, config = self.learner.agent, self.config
+        return {
+            "learner": config.learner,
+            "options": getattr(config, config.learner).model_dump(mode="json"),
+            "policy": policy,
+            "observation_space": to_tree(agent.observation_space),
+            "action_space": to_tree(agent.action_space),
+        }
+
+    def _env_tree(self) -> Tree:
+        """The envs' own state, if they can give it, and the action masks of their next step."""
+        try:
+            state = {"engine": self.engine.state_dict(portable=True)}
+        except StateError as error:
+            self.why_inexact = str(error)
+            return {}
+        masks = self.collector.masks
+        return state if masks is None else state | {"masks": masks}
+
+    def _loop_tree(self) -> Tree:
+        return {
+            "course": self.curriculum.state(),
+            "loop": {
+                "steps": self.steps,
+                "seconds": self.clock.elapsed,
+                "num_envs": self.envs.num_envs,
+                "episodes": self.episodes.state(),
+                "last_evaluation": self.last_evaluation,
+                "best_evaluation": self.best_evaluation,
+                "evaluated_at": self.evaluated_at,
+                "looked_at": list(self.checked_at),
+            },
+        }
+
+    # --- loading ------------------------------------------------------------------------------------------------
+
+    def load(self, tree: Tree) -> tuple[Any, dict[str, Any]]:
+        """Continue from `tree()`; returns the observations and infos to train from."""
+        check_fits(tree["agent"], self.learner.agent)
+        check_kinds(tree, {**self._loop_tree(), "learner": self.learner.state()})
+        loop = tree["loop"]
+        self.collector.steps, self.clock.seconds_before = loop["steps"], loop["seconds"]
+        self.episodes.load(loop["episodes"])
+        self.last_evaluation, self.best_evaluation = loop["last_evaluation"], loop["best_evaluation"]
+        self.evaluated_at, self.saved_at = loop["evaluated_at"], self.steps
+        self.learner.load({**tree["learner"], "policy": tree["agent"]["policy"]})
+        self.checked_at = RunCounts(*loop.get("looked_at", self.counts))
+        self.curriculum.load(tree.get("course", {}))
+        self.curriculum.apply_options(self.learner)
+        return self._load_envs(tree["envs"])
+
+    def _load_envs(self, saved: Tree) -> tuple[Any, dict[str, Any]]:
+        if not saved:
+            self.learner.reset_envs(slice(0, self.envs.num_envs))
+            return self.envs.reset(seed=self.config.seed + self.steps)
+        self.engine.reset(seed=self.config.seed)
+        observations = self.envs.load_state_dict(saved["engine"])
+        return observations, {"action_mask": saved["masks"]} if "masks" in saved else {}
