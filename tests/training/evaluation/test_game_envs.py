@@ -15,7 +15,7 @@ from rookery.training.evaluation.match import Match
 from rookery.training.evaluation.win_record import Record
 from rookery.training.players.agents import Script, seated
 from rookery.training.resolve.seats import Seat, seat_of
-from rookery.training.resolve.world_choice import World, duel_of, find
+from rookery.training.resolve.world_choice import World, duel_of, find, two_player_form
 from rookery.training.resolve.world_choice import spaces as spaces_of
 from training.tug import SEAT, TUG, Puller, Scripted, Tug, agent, play_games
 
@@ -169,7 +169,7 @@ class Alone(gym.Env):
 def test_worlds_that_are_no_games_for_two():
     with pytest.raises(WorldError, match=r"CartPole-v1 is no game for two.* that come with rookery it is hockey"):
         duel_of(find("CartPole-v1"))
-    with pytest.raises(WorldError, match=r"alone is no game for two: its actions, Discrete\(2\), have no halves"):
+    with pytest.raises(WorldError, match=r"alone is no game for two: there one row holds"):
         Games(World("alone", Alone, kernel=False))
     with pytest.raises(WorldError, match="its infos hold no 'obs_agent_two'"):
         play_games(tug(tell="winner"), Puller(1.0), NONE, 1, seed=0)
@@ -195,7 +195,7 @@ def test_the_form_for_two_keeps_the_options():
     duel = duel_of(one)
     assert (duel.name, duel.source) == ("hockey", "rookery/Hockey-v0")
     assert duel.env_kwargs == {"mode": "defense", "player_two": "strong"}
-    kept = duel_of(one, keep_actions=True)
+    kept = two_player_form(one, keep_actions=True)
     assert spaces_of(kept)[1] == spaces.MultiDiscrete([14, 14])
     assert seat_of(*spaces_of(kept)) == Seat(*spaces_of(one))
     assert duel_of(duel) == duel

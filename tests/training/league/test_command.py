@@ -9,9 +9,9 @@ import pytest
 
 from rookery.cli.main import main
 from rookery.config import gather, resolve
-from rookery.config.curriculum_schema import LeagueOptions as Settings
+from rookery.config.curriculum_schema import LeagueOptions
 from rookery.training.league.archive import FOLDER
-from rookery.training.league.league import LeagueOptions
+from rookery.training.league.league import League
 from rookery.training.league.pair_results import spearman
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.run_dir import RunDir
@@ -22,7 +22,7 @@ def make_run(base, name="made", members=(100, 200, 300), step=400, size=2, cours
     """A run as training leaves it, whose league has met some opponents."""
     run = RunDir.create(base, name)
     run.write_config(resolve(gather("hockey", learner="ppo")).model_dump(mode="json"))
-    league = LeagueOptions(run.path / FOLDER, Settings(size=size), total_steps=1000, scripts=("weak", "strong"))
+    league = League(run.path / FOLDER, LeagueOptions(size=size), total_steps=1000, scripts=("weak", "strong"))
     for number, entered in enumerate(members):
         league.enter(entered, agent_tree(entered))
         for outcome in (1, 1, 0, -1)[: 4 - number]:

@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from rookery.config.curriculum_schema import LeagueOptions as Settings
+from rookery.config.curriculum_schema import LeagueOptions
 from rookery.training.league.archive import Member
-from rookery.training.league.league import LeagueOptions
+from rookery.training.league.league import League
 from rookery.training.league.matchmaking import draw, priorities
 from rookery.training.league.ratings import Rating
 from rookery.training.league.standing import Standing
@@ -54,7 +54,7 @@ def test_latest_games_count_most():
 
 def test_the_hard_ones_are_drawn_most():
     """In the shares that the weights give."""
-    settings = Settings(pfsp=1, random=0, baseline=0)
+    settings = LeagueOptions(pfsp=1, random=0, baseline=0)
     found = frequencies([EASY, EVEN, HARD], [], settings)
     weights = priorities([EASY, EVEN, HARD], 2.0)
     for name, share in zip(("easy", "even", "hard"), weights / weights.sum(), strict=True):
@@ -63,7 +63,7 @@ def test_the_hard_ones_are_drawn_most():
 
 def test_shares_are_kept():
     """Baselines get theirs; the rest goes to members, by rate or alike."""
-    found = frequencies([EASY, HARD], ["weak", "strong"], Settings(pfsp=5, random=3, baseline=2))
+    found = frequencies([EASY, HARD], ["weak", "strong"], LeagueOptions(pfsp=5, random=3, baseline=2))
     assert found["weak"] == pytest.approx(0.1, abs=0.01) and found["strong"] == pytest.approx(0.1, abs=0.01)
     easy, hard = priorities([EASY, HARD], 2.0)
     assert found["easy"] == pytest.approx(0.15 + 0.5 * easy / (easy + hard), abs=0.01)
@@ -72,12 +72,12 @@ def test_shares_are_kept():
 @pytest.mark.parametrize(
     ("members", "baselines", "settings", "names"),
     [
-        ([], ["weak", "strong"], Settings(), {"weak", "strong"}),
-        ([], [], Settings(), {"self"}),
-        ([], ["weak"], Settings(baseline=0), {"self"}),
-        ([EASY], [], Settings(), {"easy"}),
-        ([EASY, HARD], [], Settings(pfsp=0, random=0, baseline=1), {"easy", "hard"}),
-        ([EASY], ["weak"], Settings(pfsp=0, random=0, baseline=1), {"weak"}),
+        ([], ["weak", "strong"], LeagueOptions(), {"weak", "strong"}),
+        ([], [], LeagueOptions(), {"self"}),
+        ([], ["weak"], LeagueOptions(baseline=0), {"self"}),
+        ([EASY], [], LeagueOptions(), {"easy"}),
+        ([EASY, HARD], [], LeagueOptions(pfsp=0, random=0, baseline=1), {"easy", "hard"}),
+        ([EASY], ["weak"], LeagueOptions(pfsp=0, random=0, baseline=1), {"weak"}),
     ],
 )
 def test_somebody_is_always_drawn(members, baselines, settings, names):
@@ -86,7 +86,7 @@ def test_somebody_is_always_drawn(members, baselines, settings, names):
 
 
 def league(folder, **settings):
-    return LeagueOptions(folder, Settings(**settings), total_steps=2000, scripts=("weak", "strong"))
+    return League(folder, LeagueOptions(**settings), total_steps=2000, scripts=("weak", "strong"))
 
 
 def play(made, steps):
