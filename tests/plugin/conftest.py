@@ -1,0 +1,3 @@
+"""The package holds no tests, and is imported only where it is installed."""
+
+collect_ignore = ["package"]
