@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,19 +16,7 @@ from rookery.learners import registry as learners
 from rookery.training.storage.run_dir import RunDir
 
 PACKAGE = Path(__file__).parent / "package"
-TRAIN = [
-    "train",
-    "plugin-world",
-    "--steps",
-    "500",
-    "--backend",
-    "serial",
-    "--eval-episodes",
-    "1",
-    "--set",
-    "monitor.plot=false",
-    "--json",
-]
+TRAIN = shlex.split("train plugin-world --steps 500 --backend serial --eval-episodes 1 --set monitor.plot=false --json")
 HAS_LEARNER_SPECS = hasattr(learners, "LearnerSpec")
 
 
