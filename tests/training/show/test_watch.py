@@ -15,11 +15,13 @@ from rookery.errors import OptionError, RookeryError, RunError
 from rookery.extras import load_pygame
 from rookery.training.evaluation.trained_run import open_run
 from rookery.training.resolve.world_choice import find
-from rookery.training.show import scene, video
+from rookery.training.show import display, video
 from rookery.training.show import watch as watching
-from rookery.training.show.versus import against
-from rookery.training.show.video import playable, write_video
-from rookery.training.show.watch import Length, play, record, watch
+from rookery.training.show.episode import PlayLimits
+from rookery.training.show.matchup import make_matchup
+from rookery.training.show.rendered_env import open_rendered
+from rookery.training.show.video import video_path, write_video
+from rookery.training.show.watch import play, record, watch
 from rookery.training.storage.load_agent import load_agent
 from training.finished import STEP, make_run
 from training.videos import frames_of
@@ -61,7 +63,7 @@ def test_small_pictures_are_enlarged_and_grey_ones_are_too(tmp_path):
 
 @pytest.mark.parametrize(
     ("frames", "words"),
-    [([], "no frame to show"), ([np.zeros((40, 40, 3))], r"array \(height, width, 3\) of bytes, .* gave float64")],
+    [([], "no frame to show"), ([np.zeros((40, 40, 3))], r"array \(height, width, 3\) of bytes, .* returned float64")],
 )
 def test_what_is_no_picture_is_refused_and_leaves_no_file(tmp_path, frames, words):
     with pytest.raises(RunError, match=words):
@@ -80,8 +82,8 @@ def test_a_video_that_fails_half_way_leaves_the_old_one(tmp_path):
 
 def test_without_pyav_it_becomes_a_gif_with_a_line_about_it(monkeypatch, said):
     monkeypatch.setattr(video, "find_spec", lambda name: None)
-    assert playable(Path("videos/play.mp4")) == Path("videos/play.gif")
-    assert playable(Path("play.webp")) == Path("play.webp")
+    assert video_path(Path("videos/play.mp4")) == Path("videos/play.gif")
+    assert video_path(Path("play.webp")) == Path("play.webp")
     assert said() == ["writing play.gif, as an .mp4 needs PyAV: pip install 'rookery[video]'"]
 
 
@@ -138,15 +140,15 @@ def test_the_opponent_is_seen_to_act(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(MINE)
     run = make_run(tmp_path, "hockey", "dqn")
-    world, rivals = against(find("hockey", learner="dqn"), load_agent(run), "finished", "mine.py:Agent", tmp_path)
-    assert rivals.names == ("finished", "mine.Agent")
-    with scene.open_scene(world, rivals=rivals) as shown:
+    world, matchup = make_matchup(find("hockey", learner="dqn"), load_agent(run), "finished", "mine.py:Agent", tmp_path)
+    assert matchup.names == ("finished", "mine.Agent")
+    with open_rendered(world, matchup=matchup) as shown:
         first, _ = shown.env.reset(seed=1)
         for _ in range(10):
             last, *_ = shown.env.step(2)  # the choice "+x"
     assert last[6] < first[6] - 0.2, "the opponent's x, as the agent sees it"
     assert last[0] > first[0] + 0.2
-    assert shown.viewer.names == rivals.names
+    assert shown.viewer.names == matchup.names
 
 
 def test_the_agent_that_comes_with_rookery_meets_the_strong_script(tmp_path, said):
@@ -178,10 +180,10 @@ def test_a_run_with_many_opponents_is_shown_against_the_strong_script(tmp_path, 
     run = make_run(tmp_path, world)
     run.write_config(run.read_config() | trained)
     shows = []
-    monkeypatch.setattr(watching, "_film", lambda show, *_: shows.append(show))
+    monkeypatch.setattr(watching, "_write_video", lambda show, *_: shows.append(show))
     watch("finished", tmp_path)
-    rivals = shows[0].rivals
-    assert (None if rivals is None else rivals.names) == seen
+    matchup = shows[0].matchup
+    assert (None if matchup is None else matchup.names) == seen
 
 
 @pytest.mark.parametrize(
@@ -205,7 +207,7 @@ def test_a_twin_is_shown_as_its_gymnasium_original(tmp_path, said):
     with Image.open(path) as image:
         assert image.size == (600, 400)
         assert image.info["duration"] == 40
-    assert said()[0] == "showing CartPole-v1 as Gymnasium has it, which cannot be given gravity"
+    assert said()[0] == "showing Gymnasium's CartPole-v1, which does not take the option gravity"
 
 
 def test_dict_observations_and_masks_in_infos(tmp_path, said):
@@ -227,7 +229,7 @@ def test_an_env_without_render_modes_may_draw_all_the_same(tmp_path, said):
 @pytest.mark.parametrize(
     ("world", "words"),
     [
-        ("Unseen", r"cannot be shown: its render\(\) should give an array, and gave None"),
+        ("Unseen", r"cannot be shown: its render\(\) should return an array, and returned None"),
         ("Broken", r"cannot be shown: its render\(\) fails: no OpenGL"),
         ("Touchy", "Touchy cannot be shown: made with render_mode='rgb_array' it fails: the camera is broken"),
         ("Dark", r"Dark cannot be shown: give Dark a method render\(state, params, mode\)"),
@@ -294,8 +296,8 @@ def test_a_window_that_is_closed_ends_the_show(tmp_path, monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     run = make_run(tmp_path, "Pendulum-v1")
     agent = load_agent(run)
-    with scene.open_scene(find("Pendulum-v1"), live=True, fps=500) as shown:
-        for step, _ in zip(count(), play(shown, agent, 1, Length.of(None)), strict=False):
+    with open_rendered(find("Pendulum-v1"), live=True, fps=500) as shown:
+        for step, _ in zip(count(), play(shown, agent, 1, PlayLimits.for_episodes(None)), strict=False):
             if step == 3:
                 assert not shown.closed
                 pygame.event.post(pygame.event.Event(pygame.QUIT))
@@ -305,9 +307,9 @@ def test_a_window_that_is_closed_ends_the_show(tmp_path, monkeypatch):
 
 
 def test_without_a_screen_there_is_no_window(tmp_path, monkeypatch):
-    for name in scene.SCREENS:
+    for name in display.DISPLAYS:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(scene.sys, "platform", "linux")
+    monkeypatch.setattr(display.sys, "platform", "linux")
     make_run(tmp_path)
     with pytest.raises(RunError, match="no screen for a window here"):
         watch("finished", tmp_path, live=True)

@@ -1,4 +1,4 @@
-"""What is needed to show one env or many: how much of it, what the agent does there, and how an episode ended."""
+"""Playing episodes to show them: for how long, the agent's actions, and how an episode ended."""
 
 from __future__ import annotations
 
@@ -11,30 +11,32 @@ import numpy as np
 from rookery.learners.agent import Agent
 from rookery.learners.observations import MASK_KEY, mask_of
 
-HOLD = 0.7  # seconds for which the end of an episode can be seen
+HOLD_SECONDS = 0.7  # for which the last frame of an episode is shown
 WINNERS = {1: "won", -1: "lost", 0: "drawn"}
 
 
 @dataclass(frozen=True)
-class Length:
-    """How much is shown. New episodes begin until there are `episodes` of them or `enough` seconds; after `most`
-    seconds it ends in the middle of one."""
+class PlayLimits:
+    """How much is shown. New episodes start until there are `episodes` of them or `enough_seconds` have been shown;
+    after `max_seconds` the current episode is cut."""
 
     episodes: int
-    enough: float
-    most: float
+    enough_seconds: float
+    max_seconds: float
 
     @classmethod
-    def of(cls, episodes: int | None) -> Length:
-        """A number of episodes; or as many as someone likes to look at."""
-        return cls(5, enough=10.0, most=30.0) if episodes is None else cls(episodes, enough=600.0, most=600.0)
+    def for_episodes(cls, episodes: int | None) -> PlayLimits:
+        """A number of episodes; None for up to five, in about 10 seconds."""
+        if episodes is None:
+            return cls(5, enough_seconds=10.0, max_seconds=30.0)
+        return cls(episodes, enough_seconds=600.0, max_seconds=600.0)
 
 
 def act(agent: Agent, observations: Sequence[Any], infos: Sequence[Mapping[str, Any]], starts: list[bool]) -> list[Any]:
-    """The agent's action for each of some envs, as an env wants it."""
+    """The agent's action for each of several envs, as `env.step` takes it. `starts` says which envs were just reset."""
     batch = _stacked(observations)
-    told = {MASK_KEY: np.stack([info[MASK_KEY] for info in infos])} if MASK_KEY in infos[0] else None
-    actions = agent.act(batch, deterministic=agent.deterministic, mask=mask_of(batch, told), starts=np.array(starts))
+    masks = {MASK_KEY: np.stack([info[MASK_KEY] for info in infos])} if MASK_KEY in infos[0] else None
+    actions = agent.act(batch, deterministic=agent.deterministic, mask=mask_of(batch, masks), starts=np.array(starts))
     return [np.asarray(a, agent.action_space.dtype) if np.ndim(a) else a for a in actions]
 
 
@@ -48,7 +50,7 @@ def _stacked(observations: Sequence[Any]) -> Any:
 
 
 def outcome(info: Mapping[str, Any]) -> str:
-    """How an episode went, if the world says so.
+    """How an episode ended, if its last info says so.
 
     >>> outcome({"winner": -1}), outcome({"is_success": True}), outcome({})
     ('lost', 'succeeded', '')

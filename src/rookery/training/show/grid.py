@@ -1,4 +1,4 @@
-"""Many envs of a world on show at once, one agent acting in all of them."""
+"""Many envs of a world shown at once, with one agent that acts in all of them."""
 
 from __future__ import annotations
 
@@ -9,104 +9,106 @@ import numpy as np
 
 from rookery.console import say
 from rookery.engine.seeding import child_seed
+from rookery.extras import load_pygame
 from rookery.learners.agent import Agent
-from rookery.training.show.episode import HOLD, Length, act, outcome
-from rookery.training.show.mosaic import Mosaic, Tile
-from rookery.training.show.scene import Scene
+from rookery.training.show.episode import HOLD_SECONDS, PlayLimits, act, outcome
+from rookery.training.show.frame_grid import FrameGrid, GridCell
+from rookery.training.show.rendered_env import RenderedEnv
 
-MOST = 64  # envs that can still be told apart
-USUAL_MOST = 16
-
-
-def usual_count(num_envs: Any) -> int:
-    """How many envs to show of a run that trained on so many; a number it found out by itself is not known here."""
-    return min(num_envs, USUAL_MOST) if isinstance(num_envs, int) else USUAL_MOST
+MAX_ENVS = 64  # more cannot be told apart
+MAX_ENVS_BY_DEFAULT = 16
 
 
-class Pane:
-    """One env of the grid. Its episodes follow each other, with a moment between them in which nothing moves."""
+def default_env_count(num_envs: Any) -> int:
+    """How many envs to show of a run that trained on `num_envs`; the number may be "auto"."""
+    return min(num_envs, MAX_ENVS_BY_DEFAULT) if isinstance(num_envs, int) else MAX_ENVS_BY_DEFAULT
 
-    def __init__(self, scene: Scene, seed: int, length: Length) -> None:
-        self._scene, self._length = scene, length
-        self.observation, self.info = scene.env.reset(seed=seed)
+
+class GridEnv:
+    """One env of the grid. It plays episode after episode; after each, its last frame is held for a moment."""
+
+    def __init__(self, rendered: RenderedEnv, seed: int, limits: PlayLimits) -> None:
+        self._rendered, self._limits = rendered, limits
+        self.observation, self.info = rendered.env.reset(seed=seed)
         self.starts, self.done = True, False
-        self.ends: list[str] = []
+        self.outcomes: list[str] = []
         self.returns: list[float] = []
         self._return = 0.0
-        self._resting = 0  # steps for which the end of an episode stays to be seen
-        self._picture: np.ndarray | None = None  # until the env moves again
+        self._hold_steps = 0  # steps for which the last frame of an episode is still shown
+        self._frame: np.ndarray | None = None  # of the current state; None after a step
 
     @property
-    def moving(self) -> bool:
-        return not self.done and not self._resting
+    def playing(self) -> bool:
+        return not self.done and not self._hold_steps
 
     def advance(self, action: Any, seconds: float) -> None:
-        """One step of the show, `seconds` after its beginning."""
-        if self.moving:
+        """One step of the grid, `seconds` after its start."""
+        if self.playing:
             self._step(action)
-        elif self._resting:
-            self._resting -= 1
-            if not self._resting:
-                self._begin(seconds)
+        elif self._hold_steps:
+            self._hold_steps -= 1
+            if not self._hold_steps:
+                self._next_episode(seconds)
 
-    def tile(self) -> Tile:
-        if self._picture is None:
-            self._picture = self._scene.frame()
-            assert self._picture is not None  # its scene is not live
-        return Tile(self._picture, self.ends, marked=bool(self._resting), dimmed=self.done)
+    def cell(self) -> GridCell:
+        if self._frame is None:
+            self._frame = self._rendered.frame()
+            assert self._frame is not None  # it is not live
+        return GridCell(self._frame, self.outcomes, highlighted=bool(self._hold_steps), dimmed=self.done)
 
     def _step(self, action: Any) -> None:
-        env = self._scene.env
-        self.observation, reward, terminated, truncated, self.info = env.step(action)
+        self.observation, reward, terminated, truncated, self.info = self._rendered.env.step(action)
         self._return += float(reward)
-        self._picture = None
+        self._frame = None
         self.starts = terminated or truncated
         if self.starts:
-            self.ends.append(outcome(self.info))
+            self.outcomes.append(outcome(self.info))
             self.returns.append(self._return)
-            self._scene.end(self.info)
-            self._resting = max(1, round(HOLD * self._scene.fps))
+            self._rendered.end_episode(self.info)
+            self._hold_steps = max(1, round(HOLD_SECONDS * self._rendered.fps))
 
-    def _begin(self, seconds: float) -> None:
-        """The next episode, unless it was the last."""
-        self.done = len(self.ends) >= self._length.episodes or seconds >= self._length.enough
+    def _next_episode(self, seconds: float) -> None:
+        """Reset the env, unless the limits are reached."""
+        self.done = len(self.outcomes) >= self._limits.episodes or seconds >= self._limits.enough_seconds
         if not self.done:
-            self.observation, self.info = self._scene.env.reset()
-            self._return, self._picture = 0.0, None
+            self.observation, self.info = self._rendered.env.reset()
+            self._return, self._frame = 0.0, None
 
 
-def play_grid(scenes: Sequence[Scene], agent: Agent, seed: int, length: Length, every: int = 1) -> Iterator[np.ndarray]:
-    """Play in all scenes, and give the picture of all at the first of `every` steps.
+def play_grid(
+    rendered: Sequence[RenderedEnv], agent: Agent, seed: int, limits: PlayLimits, every: int = 1
+) -> Iterator[np.ndarray]:
+    """Play in all envs, and yield the image of all after every `every` steps.
 
-    Env i is seeded as the i-th of an engine's would be. A border appears around an env whose episode has ended, and a
-    tick beneath it: green for good, red for bad, where the world says so. It darkens after its last one.
+    Env i is seeded as env i of an engine. When an episode ends, its env gets a border and a mark beneath it: green for
+    a good outcome, red for a bad one, if the world reports outcomes. After its last episode it is dimmed.
     """
     agent.reset_memory()
-    panes = [Pane(scene, child_seed(seed, i), length) for i, scene in enumerate(scenes)]
-    mosaic = Mosaic(len(panes), panes[0].tile().picture)
+    envs = [GridEnv(each, child_seed(seed, i), limits) for i, each in enumerate(rendered)]
+    image = FrameGrid(len(envs), envs[0].cell().frame)
     steps = 0
-    while not all(pane.done for pane in panes) and steps / scenes[0].fps < length.most:
+    while not all(env.done for env in envs) and steps / rendered[0].fps < limits.max_seconds:
         if steps % every == 0:
-            yield mosaic.draw([pane.tile() for pane in panes])
+            yield image.draw([env.cell() for env in envs])
         actions = act(
-            agent, [pane.observation for pane in panes], [pane.info for pane in panes], [pane.starts for pane in panes]
+            agent, [env.observation for env in envs], [env.info for env in envs], [env.starts for env in envs]
         )
         steps += 1
-        for pane, action in zip(panes, actions, strict=True):
-            pane.advance(action, steps / scenes[0].fps)
-    yield mosaic.draw([pane.tile() for pane in panes])
-    say(_summary(panes))
+        for env, action in zip(envs, actions, strict=True):
+            env.advance(action, steps / rendered[0].fps)
+    yield image.draw([env.cell() for env in envs])
+    say(_summary(envs))
 
 
-def _summary(panes: Sequence[Pane]) -> str:
-    returns = [value for pane in panes for value in pane.returns]
-    ends = [end for pane in panes for end in pane.ends if end]
-    told = f"{len(panes)} envs, {_counted(len(returns), 'episode')}"
+def _summary(envs: Sequence[GridEnv]) -> str:
+    returns = [value for env in envs for value in env.returns]
+    outcomes = [name for env in envs for name in env.outcomes if name]
+    text = f"{len(envs)} envs, {_counted(len(returns), 'episode')}"
     if returns:
-        told += f": return {np.mean(returns):,.4g} on average"
-    told += "".join(f", {ends.count(end)} {end}" for end in dict.fromkeys(sorted(ends)))
-    unfinished = sum(pane.moving for pane in panes)
-    return told + (f"; {unfinished} more cut short" if unfinished else "")
+        text += f": return {np.mean(returns):,.4g} on average"
+    text += "".join(f", {outcomes.count(name)} {name}" for name in dict.fromkeys(sorted(outcomes)))
+    unfinished = sum(env.playing for env in envs)
+    return text + (f"; {unfinished} more cut short" if unfinished else "")
 
 
 def _counted(number: int, what: str) -> str:
@@ -114,9 +116,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def show_in_window(frames: Iterable[np.ndarray], fps: float, title: str) -> None:
-    """Show pictures as they come, until they end or the window is closed."""
-    from rookery.extras import load_pygame
-
+    """Show frames in a window, until they end or the window is closed."""
     pygame = load_pygame()
     pygame.display.init()
     clock = pygame.time.Clock()

@@ -1,4 +1,4 @@
-"""A game for two to look at: an agent against an opponent that was named."""
+"""A two-player game to show: an agent against an opponent by name."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from rookery.training.resolve.world_choice import World, duel_of, is_two_player,
 from rookery.worlds import registry
 
 SCRIPT_TITLES = {"weak": "weak script", "strong": "strong script", "none": "nobody"}
-ONLY = np.zeros(1, np.int64)  # the number of the only game there is
+ONLY_ENV = np.zeros(1, np.int64)  # a player numbers its envs, and here there is one
 
 
 @dataclass(frozen=True)
-class Rivals:
-    """Who is seen against whom. `actions` says what each of the agent's choices stands for, if the game wants that."""
+class Matchup:
+    """Both players of a game that is shown."""
 
     names: tuple[str, str]
     opponent: Player | Script
     seat: Seat
-    actions: np.ndarray | None
+    action_table: np.ndarray | None  # the continuous action for each of the agent's discrete ones, if it has such
 
 
-def against(world: World, agent: Agent, name: str, who: str, runs_dir: str | Path) -> tuple[World, Rivals]:
-    """The two-player form of a world, and who plays there: an agent, and the opponent `who`."""
-    duel = duel_of(world)
-    seat = seat_of(*spaces(duel))
-    assert seat is not None  # or it would be no duel
+def make_matchup(world: World, agent: Agent, name: str, who: str, runs_dir: str | Path) -> tuple[World, Matchup]:
+    """The two-player form of a world, and who plays there: the agent, called `name`, and the opponent `who`."""
+    game = duel_of(world)
+    seat = seat_of(*spaces(game))
+    assert seat is not None  # or `duel_of` would have raised
     opponent = find_player(who, seat, runs_dir)
-    seated(agent, name, seat)  # or it says why it cannot play there
-    actions = None if agent.action_space == seat.action_space else seat.in_numbers(agent.action_space)
+    seated(agent, name, seat)  # raises if the agent does not fit
+    table = None if agent.action_space == seat.action_space else seat.in_numbers(agent.action_space)
     script = opponent.parameter if isinstance(opponent, Script) else "free"
-    if script != "free" or is_two_player(duel):  # other worlds may have no scripts, nor a word for that
-        duel = replace(duel, env_kwargs={**duel.env_kwargs, "player_two": script})
-    return duel, Rivals((_title(name), _title(opponent.name)), opponent, seat, actions)
+    if script != "free" or is_two_player(game):  # other worlds may have no such parameter
+        game = replace(game, env_kwargs={**game.env_kwargs, "player_two": script})
+    return game, Matchup((_title(name), _title(opponent.name)), opponent, seat, table)
 
 
 def _title(name: str) -> str:
@@ -51,39 +51,39 @@ def _title(name: str) -> str:
 
 
 def usual_opponent(world: World) -> str:
-    """Whom to show an agent against if nobody was named."""
+    """The opponent to show an agent against if none is named."""
     spec = registry.by_source(world.source)
     return spec.two_player.usual_opponent if spec and spec.two_player else "none"
 
 
 def needs_opponent(world: World, agent: Agent) -> bool:
-    """Whether the agent plays one side of a world that holds both."""
+    """Whether the agent plays one side of an env that takes both players' actions."""
     return is_two_player(world) and spaces(world)[1] != agent.action_space
 
 
-class Versus(gym.Wrapper):
-    """A game for two as an env for the first player."""
+class OpponentWrapper(gym.Wrapper):
+    """A two-player game as an env for the first player: the opponent acts inside."""
 
-    def __init__(self, env: gym.Env, rivals: Rivals) -> None:
+    def __init__(self, env: gym.Env, matchup: Matchup) -> None:
         super().__init__(env)
-        self._rivals, self._view = rivals, np.zeros(0)
+        self._matchup, self._opponent_obs = matchup, np.zeros(0)
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(**kwargs)
-        self._look(info)
-        if not isinstance(self._rivals.opponent, Script):
-            self._rivals.opponent.begin(ONLY)
+        self._keep_opponent_obs(info)
+        if not isinstance(self._matchup.opponent, Script):
+            self._matchup.opponent.begin(ONLY_ENV)
         return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        rivals = self._rivals
-        mine = action if rivals.actions is None else rivals.actions[action]
-        theirs = rivals.seat.nothing
-        if not isinstance(rivals.opponent, Script):
-            theirs = rivals.opponent.act(self._view[None], ONLY)[0]
-        observation, reward, terminated, truncated, info = self.env.step(np.hstack([mine, theirs]))
-        self._look(info)
+        matchup = self._matchup
+        own = action if matchup.action_table is None else matchup.action_table[action]
+        other = matchup.seat.nothing
+        if not isinstance(matchup.opponent, Script):
+            other = matchup.opponent.act(self._opponent_obs[None], ONLY_ENV)[0]
+        observation, reward, terminated, truncated, info = self.env.step(np.hstack([own, other]))
+        self._keep_opponent_obs(info)
         return observation, reward, terminated, truncated, info
 
-    def _look(self, info: Mapping[str, Any]) -> None:
-        self._view = np.asarray(info[VIEW])
+    def _keep_opponent_obs(self, info: Mapping[str, Any]) -> None:
+        self._opponent_obs = np.asarray(info[VIEW])

@@ -1,4 +1,4 @@
-"""One env of a world that can be seen, as pictures or in a window."""
+"""One env of a world that can be shown, as frames or in a window."""
 
 from __future__ import annotations
 
@@ -17,48 +17,46 @@ from rookery.errors import MissingExtra, RunError
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.world import KernelWorld
 from rookery.training.resolve.world_choice import World
-from rookery.training.show.versus import Rivals, Versus
+from rookery.training.show.display import check_display, headless, render_hint
+from rookery.training.show.matchup import Matchup, OpponentWrapper
 from rookery.worlds import registry
 from rookery.worlds.world_spec import Viewer, load_object
 
-USUAL_FPS = 30.0
-UNSEEN = {"SDL_VIDEODRIVER": "dummy", "MUJOCO_GL": "egl"}
-SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
+DEFAULT_FPS = 30.0
 
 
-class Scene:
-    """An env and what is seen of it, drawn by the env itself or by its world's viewer. `live` ones show themselves in a
-    window, and have no frames."""
+class RenderedEnv:
+    """An env and its frames, drawn by `env.render()` or by its world's viewer. A `live` one is shown in a window."""
 
     def __init__(
         self, env: gym.Env, live: bool, fps: float | None = None, note: str = "", viewer: Viewer | None = None
     ) -> None:
         self.env, self.live, self.viewer = env, live, viewer
-        self.note = note  # a line for who looks on
+        self.note = note  # a line for the user
         self.fps = fps or _own_fps(env)
-        if fps and live:  # where Gymnasium's windows look how fast they should be
+        if fps and live:  # Gymnasium's windows read their frame rate there
             env.unwrapped.metadata = {**env.unwrapped.metadata, "render_fps": fps}
 
     @property
     def closed(self) -> bool:
-        """Whether who looked on has closed the window. Gymnasium's leave that event lying in pygame's queue."""
+        """Whether the user has closed the window. Gymnasium's windows leave that event in pygame's queue."""
         if self.viewer is not None:
             return self.viewer.closed
         pygame = sys.modules.get("pygame")
         return bool(self.live and pygame and pygame.display.get_init() and pygame.event.peek(pygame.QUIT))
 
     def frame(self) -> np.ndarray | None:
-        """The env as it is now; None if that is in a window already."""
+        """The env as it is now; None if a window shows it."""
         if self.viewer is not None:
             return self.viewer.draw("human" if self.live else "rgb_array")
         if self.live:
             return None
-        picture = self._rendered()
-        if isinstance(picture, list) and picture:  # modes such as rgb_array_list give all since the last call
-            picture = picture[-1]
-        if not isinstance(picture, np.ndarray):
-            raise RunError(f"{self.env} cannot be shown: its render() should give an array, and gave {picture!r}")
-        return picture
+        frame = self._rendered()
+        if isinstance(frame, list) and frame:  # modes such as rgb_array_list give all frames since the last call
+            frame = frame[-1]
+        if not isinstance(frame, np.ndarray):
+            raise RunError(f"{self.env} cannot be shown: its render() should return an array, and returned {frame!r}")
+        return frame
 
     def _rendered(self) -> Any:
         try:
@@ -66,10 +64,10 @@ class Scene:
         except (MissingExtra, gym.error.DependencyNotInstalled):
             raise
         except Exception as error:
-            raise RunError(f"{self.env} cannot be shown: its render() fails: {_why(error)}{_drawing_hint()}") from error
+            raise RunError(f"{self.env} cannot be shown: its render() fails: {_why(error)}{render_hint()}") from error
 
-    def end(self, info: Mapping[str, Any]) -> None:
-        """An episode has ended."""
+    def end_episode(self, info: Mapping[str, Any]) -> None:
+        """An episode has ended with this info."""
         if self.viewer is not None:
             self.viewer.end_episode(info)
 
@@ -81,72 +79,80 @@ class Scene:
 
 def _why(error: Exception) -> str:
     if isinstance(error, NotImplementedError):
-        return "it is not written: an env is seen through render() with render_mode='rgb_array'"
+        return "it is not implemented; an env is shown by render() with render_mode='rgb_array'"
     return str(error) or type(error).__name__
 
 
-@contextmanager
-def open_scene(
-    world: World, live: bool = False, fps: float | None = None, rivals: Rivals | None = None
-) -> Iterator[Scene]:
-    """An env of the world to look at: with a kernel world's own pictures, or else those of its Gymnasium original; of a
-    game for two, with `rivals`, the first player's. What is not installed becomes an error about the world that cannot
-    be shown."""
-    with open_scenes(world, [rivals], live, fps) as (scene,):
-        yield scene
+def _own_fps(env: gym.Env) -> float:
+    try:
+        return float(env.metadata["render_fps"])
+    except (KeyError, TypeError, ValueError):
+        return DEFAULT_FPS
 
 
 @contextmanager
-def open_scenes(
-    world: World, rivals: Sequence[Rivals | None], live: bool = False, fps: float | None = None
-) -> Iterator[list[Scene]]:
-    """Some envs of the world, one for each of `rivals`."""
+def open_rendered(
+    world: World, live: bool = False, fps: float | None = None, matchup: Matchup | None = None
+) -> Iterator[RenderedEnv]:
+    """An env of the world to show. A kernel world is drawn by its world's viewer, its own `render`, or the Gymnasium
+    env that it is the compiled version of. With `matchup` it is a two-player game, played as the first player. If a
+    package is missing, the error names the world and the extra."""
+    with open_rendered_envs(world, [matchup], live, fps) as (rendered,):
+        yield rendered
+
+
+@contextmanager
+def open_rendered_envs(
+    world: World, matchups: Sequence[Matchup | None], live: bool = False, fps: float | None = None
+) -> Iterator[list[RenderedEnv]]:
+    """Several envs of the world, one per matchup."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     if live:
-        check_screen()
+        check_display()
     try:
-        with nullcontext() if live else _unseen(), ExitStack() as stack:
-            scenes = [stack.enter_context(closing(_scene(world, live, fps, who))) for who in rivals]
-            for note in dict.fromkeys(scene.note for scene in scenes if scene.note):
+        with nullcontext() if live else headless(), ExitStack() as stack:
+            opened = [stack.enter_context(closing(_rendered_env(world, live, fps, each))) for each in matchups]
+            for note in dict.fromkeys(rendered.note for rendered in opened if rendered.note):
                 say(note)
-            yield scenes
+            yield opened
     except (MissingExtra, gym.error.DependencyNotInstalled) as error:
         reason = str(error).partition(": pip install")[0]
         raise RunError(f"{world.name} cannot be shown: {reason}: pip install 'rookery[render]'") from error
 
 
-def _scene(world: World, live: bool, fps: float | None, rivals: Rivals | None) -> Scene:
+def _rendered_env(world: World, live: bool, fps: float | None, matchup: Matchup | None) -> RenderedEnv:
     kernel = kernel_of(resolve(world.source, kwargs=world.env_kwargs))
     if kernel:
-        return _kernel_scene(world, kernel.world, live, fps, rivals)
+        return _rendered_kernel(world, kernel.world, live, fps, matchup)
     spec = registry.by_source(world.source)
     if spec is not None and spec.viewer is not None:
-        return _viewed(spec.viewer, _made(world), live, fps, rivals)
-    return Scene(_seated(_env(world, live), rivals), live, fps)
+        return _with_viewer(spec.viewer, _make(world), live, fps, matchup)
+    return RenderedEnv(_with_opponent(_gym_env(world, live), matchup), live, fps)
 
 
-def _seated(env: gym.Env, rivals: Rivals | None) -> gym.Env:
-    return env if rivals is None else Versus(env, rivals)
+def _with_opponent(env: gym.Env, matchup: Matchup | None) -> gym.Env:
+    return env if matchup is None else OpponentWrapper(env, matchup)
 
 
-def _viewed(viewer: str, env: Any, live: bool, fps: float | None, rivals: Rivals | None) -> Scene:
+def _with_viewer(place: str, env: Any, live: bool, fps: float | None, matchup: Matchup | None) -> RenderedEnv:
     """An env that its world's own viewer draws."""
-    drawn_by: Viewer = load_object(viewer)(env, fps or _own_fps(env), None if rivals is None else rivals.names)
-    return Scene(_seated(env, rivals), live, fps, viewer=drawn_by)
+    viewer: Viewer = load_object(place)(env, fps or _own_fps(env), None if matchup is None else matchup.names)
+    return RenderedEnv(_with_opponent(env, matchup), live, fps, viewer=viewer)
 
 
-def _kernel_scene(
-    world: World, kernel: KernelWorld, live: bool, fps: float | None, rivals: Rivals | None = None
-) -> Scene:
+def _rendered_kernel(
+    world: World, kernel: KernelWorld, live: bool, fps: float | None, matchup: Matchup | None
+) -> RenderedEnv:
     if kernel.num_agents > 1:
-        raise RunError(f"{world.name} cannot be shown: it is for {kernel.num_agents} agents, and this is one")
+        raise RunError(f"{world.name} cannot be shown: it has {kernel.num_agents} agents per env, and one can be shown")
     spec = registry.by_kernel(kernel)
     if spec is not None and spec.viewer is not None:
-        return _viewed(spec.viewer, KernelEnv(kernel), live, fps, rivals)
+        return _with_viewer(spec.viewer, KernelEnv(kernel), live, fps, matchup)
     known = kernel.metadata.get("render_modes", [])
-    for mode in _modes(live):
+    for mode in _render_modes(live):
         if mode in known:
-            return Scene(_seated(_in_window(KernelEnv(kernel, render_mode=mode), live), rivals), live, fps)
+            env = _in_window(KernelEnv(kernel, render_mode=mode), live)
+            return RenderedEnv(_with_opponent(env, matchup), live, fps)
     named = registry.by_source(world.source)
     original = None if named is None else named.original
     if original is None or original not in gym.registry:
@@ -154,82 +160,44 @@ def _kernel_scene(
             f"{world.name} cannot be shown: give {kernel.name} a method render(state, params, mode), and "
             'metadata = {"render_modes": ["rgb_array"], "render_fps": 50}'
         )
-    env, note = _original(World(original, original, False, world.env_kwargs), live)
-    return Scene(env, live, fps, note)
+    env, note = _original_env(World(original, original, False, world.env_kwargs), live)
+    return RenderedEnv(env, live, fps, note)
 
 
-def _original(world: World, live: bool) -> tuple[gym.Env, str]:
-    """Gymnasium's own env, which looks the same to an agent; and a note, as it may know fewer options than rookery's
-    compiled version."""
+def _original_env(world: World, live: bool) -> tuple[gym.Env, str]:
+    """Gymnasium's own env, which has the same observations; and a note if it takes fewer options than the compiled
+    version."""
     try:
-        return _env(world, live), ""
+        return _gym_env(world, live), ""
     except RunError:
         if not world.env_kwargs:
             raise
-    note = f"showing {world.name} as Gymnasium has it, which cannot be given {', '.join(world.env_kwargs)}"
-    return _env(World(world.name, world.source, False), live), note
+    note = f"showing Gymnasium's {world.name}, which does not take the option {', '.join(world.env_kwargs)}"
+    return _gym_env(World(world.name, world.source, False), live), note
 
 
-def _env(world: World, live: bool) -> gym.Env:
+def _gym_env(world: World, live: bool) -> gym.Env:
     refusal: Exception | None = None
-    for mode in _modes(live):
+    for mode in _render_modes(live):
         try:
-            return _in_window(_made(world, render_mode=mode), live)
-        except Exception as error:  # noqa: BLE001 - each world refuses in its own way
+            return _in_window(_make(world, render_mode=mode), live)
+        except Exception as error:  # noqa: BLE001 - an env can fail in any way
             refusal = refusal or error
     if isinstance(refusal, TypeError) and not live:
-        with suppress(TypeError):  # it may take no such argument, and give pictures all the same
-            return _made(world)
-    mode = _modes(live)[0]
+        with suppress(TypeError):  # it may not take `render_mode`, and return frames all the same
+            return _make(world)
+    mode = _render_modes(live)[0]
     raise RunError(f"{world.name} cannot be shown: made with render_mode={mode!r} it fails: {refusal}") from refusal
 
 
-def _made(world: World, **kwargs: Any) -> gym.Env:
+def _make(world: World, **kwargs: Any) -> gym.Env:
     return resolve(world.source, kwargs={**world.env_kwargs, **kwargs}).make(0)
 
 
-def _modes(live: bool) -> tuple[str, ...]:
+def _render_modes(live: bool) -> tuple[str, ...]:
     return ("human", "rgb_array") if live else ("rgb_array",)
 
 
 def _in_window(env: gym.Env, live: bool) -> gym.Env:
-    """A live env that gives only pictures has them shown."""
+    """The env; a live one that only returns frames gets a window."""
     return gym.wrappers.HumanRendering(env) if live and env.render_mode == "rgb_array" else env
-
-
-def _own_fps(env: gym.Env) -> float:
-    try:
-        return float(env.metadata["render_fps"])
-    except (KeyError, TypeError, ValueError):
-        return USUAL_FPS
-
-
-def _screen_named() -> bool:
-    return sys.platform != "linux" or any(os.environ.get(name) for name in SCREENS)
-
-
-def check_screen() -> None:
-    """Refuse a window where there can be none, before some library does so in its own words."""
-    if not _screen_named():
-        raise RunError(
-            "there is no screen for a window here: neither DISPLAY nor WAYLAND_DISPLAY is set; a video file can be "
-            "written instead"
-        )
-
-
-@contextmanager
-def _unseen() -> Iterator[None]:
-    """Have SDL and MuJoCo draw without a screen where there is none; they would look for it, and complain."""
-    unset = [name for name in UNSEEN if name not in os.environ and not _screen_named()]
-    os.environ.update({name: UNSEEN[name] for name in unset})
-    try:
-        yield
-    finally:
-        for name in unset:
-            os.environ.pop(name, None)
-
-
-def _drawing_hint() -> str:
-    if "mujoco" not in sys.modules:
-        return ""
-    return f"; MuJoCo drew with MUJOCO_GL={os.environ.get('MUJOCO_GL', 'glfw')}, and there are glfw, egl and osmesa"

@@ -1,4 +1,4 @@
-"""`rookery watch`: see a trained agent play, in a video file or in a window."""
+"""`rookery watch`: show a trained agent, in a video file or in a window."""
 
 from __future__ import annotations
 
@@ -15,24 +15,27 @@ from rookery.engine.settings import positive_int
 from rookery.errors import OptionError
 from rookery.files import own_folder
 from rookery.learners.agent import Agent
-from rookery.training.evaluation.trained_run import open_run
+from rookery.training.evaluation.trained_run import TrainedRun, open_run
 from rookery.training.resolve.world_choice import World, find
-from rookery.training.show.episode import HOLD, Length, act, outcome
-from rookery.training.show.grid import MOST, play_grid, show_in_window, usual_count
-from rookery.training.show.scene import Scene, check_screen, open_scene, open_scenes
-from rookery.training.show.versus import Rivals, against, needs_opponent, usual_opponent
-from rookery.training.show.video import playable, thinned, write_video
+from rookery.training.show.display import check_display
+from rookery.training.show.episode import HOLD_SECONDS, PlayLimits, act, outcome
+from rookery.training.show.grid import MAX_ENVS, default_env_count, play_grid, show_in_window
+from rookery.training.show.matchup import Matchup, make_matchup, needs_opponent, usual_opponent
+from rookery.training.show.rendered_env import RenderedEnv, open_rendered, open_rendered_envs
+from rookery.training.show.video import frame_stride, video_path, write_video
 from rookery.training.storage.shipped_agents import shipped_agent, shipped_world
 
 
 @dataclass(frozen=True)
-class Show:
-    """What is to be seen: an agent in a world, against someone if that is a game for two."""
+class ShowSetup:
+    """What is shown: an agent in a world, against an opponent if that is a two-player game."""
 
     world: World
     agent: Agent
     seed: int
-    rivals: Rivals | None = None
+    name: str = "agent"
+    opponent: str | None = None  # if none is named: None for the world as it is
+    matchup: Matchup | None = None
 
 
 def watch(
@@ -48,22 +51,22 @@ def watch(
     grid: int | bool = False,
     trust: bool = False,
 ) -> Path | None:
-    """Show a run's agent playing; returns the video, if it is one.
+    """Show a run's agent playing. Returns the path of the video; None for a window.
 
     Args:
         run: Its name in `runs_dir`, its path, or "latest"; the name of an agent that is installed with a world, unless
             there is a run of that name; None for the default game's agent.
-        episodes: How many; left out, up to 5 that fill 10 seconds.
-        out: The video's file, as .mp4, .gif or .webp; left out, `videos/step-N.mp4` in the run's folder, or
+        runs_dir: The folder of the runs.
+        episodes: How many episodes; if omitted, up to 5, until 10 seconds have been shown.
+        out: The video's file, as .mp4, .gif or .webp; if omitted, `videos/step-N.mp4` in the run's folder, or
             `step-N-grid.mp4`.
-        live: Open a window instead.
-        fps: Steps of the env in a second; left out, what the world says.
-        best: Take the best checkpoint, not the latest.
-        seed: Of the env; left out, that of the run's own evaluations, whose first episodes are shown.
-        opponent: Whom to play against, in a game for two: weak, strong, none, "agent" (the one that comes with
-            rookery), a run, a checkpoint's folder, or `file.py:Agent`; left out, as the world was trained in, or
-            strong.
-        grid: Show so many envs at once, each with `episodes` of its own; True for as many as the run trained on, up
+        live: Open a window instead of writing a video.
+        fps: Steps of the env per second; if omitted, the world's own number.
+        best: Take the best checkpoint instead of the latest.
+        seed: The env's seed; if omitted, that of the run's own evaluations, whose first episodes are shown.
+        opponent: The opponent in a two-player game: weak, strong, none, "agent" (the one that comes with rookery), a
+            run, a checkpoint's folder, or `file.py:Agent`; if omitted, as in training, or the game's usual opponent.
+        grid: Show this many envs at once, each with `episodes` of its own; True for as many as the run trained on, up
             to 16.
         trust: Run the world's code without a question, even if it was not trained with here.
     """
@@ -74,124 +77,142 @@ def watch(
     if out is not None and live:
         raise OptionError("give `out` for a file or `live` for a window, not both")
     _check_grid(grid)
-    shipped = shipped_world(run, runs_dir)
-    if shipped is not None:
-        name, trained_on = shipped.name, None
-        show, file = Show(find(name), shipped_agent(name), seed or 0), Path(f"{name}.mp4")
-        opponent = opponent or usual_opponent(show.world)
-    else:
-        assert run is not None  # or the default game's agent would be shown
-        trained = open_run(run, runs_dir, best, trust=trust)
-        name, trained_on = trained.run.name, trained.config.num_envs
-        show = Show(trained.world, trained.agent, trained.seed if seed is None else seed)
-        file = trained.run.videos / f"step-{trained.step}.mp4"
-        if out is None and not live:
-            own_folder(trained.run.videos)
-        phases = trained.config.phases
-        if trained.config.opponents or any(phase.opponents for phase in phases):  # no single one is the one to show
-            opponent = opponent or usual_opponent(show.world)
+    setup, trained = _setup(run, runs_dir, best, seed, trust)
+    if opponent is not None:
+        setup = replace(setup, opponent=opponent)
+    path = Path(out) if out is not None else _default_path(setup, trained, bool(grid), live)
     if grid:
-        count = usual_count(trained_on) if grid is True else grid
-        # Each has an opponent of its own, who may remember what happened in its game.
-        shows = [_with_opponent(show, opponent, name, runs_dir) for _ in range(count)]
-        file = Path(out) if out is not None else file.with_stem(f"{file.stem}-grid")
-        return _show_grid(shows, Length.of(episodes), fps, name if live else file)
-    show = _with_opponent(show, opponent, name, runs_dir)
+        count = grid if grid is not True else default_env_count(trained and trained.config.num_envs)
+        # Each env has an opponent of its own, as an opponent may have a memory of its game.
+        setups = [_with_opponent(setup, runs_dir) for _ in range(count)]
+        return _show_grid(setups, PlayLimits.for_episodes(episodes), fps, None if live else path)
+    setup = _with_opponent(setup, runs_dir)
     if live:
-        _show(show, episodes, fps)
+        _show_live(setup, episodes, fps)
         return None
-    return _film(show, Path(out) if out is not None else file, episodes, fps)
+    return _write_video(setup, path, episodes, fps)
 
 
 def _check_grid(grid: int | bool) -> None:
-    if not isinstance(grid, bool) and not 1 <= grid <= MOST:
-        raise OptionError(f"grid should be a number of envs from 1 to {MOST}, got {grid}")
+    if not isinstance(grid, bool) and not 1 <= grid <= MAX_ENVS:
+        raise OptionError(f"grid should be a number of envs from 1 to {MAX_ENVS}, got {grid}")
+
+
+def _setup(
+    run: str | Path | None, runs_dir: str | Path, best: bool, seed: int | None, trust: bool
+) -> tuple[ShowSetup, TrainedRun | None]:
+    """What to show of a run, and the run; or of an agent that is installed with a world."""
+    shipped = shipped_world(run, runs_dir)
+    if shipped is not None:
+        world = find(shipped.name)
+        return ShowSetup(world, shipped_agent(shipped.name), seed or 0, shipped.name, usual_opponent(world)), None
+    assert run is not None  # or it would be an installed agent
+    trained = open_run(run, runs_dir, best, trust=trust)
+    config, world = trained.config, trained.world
+    # A run with several opponents has no single one to show.
+    many = config.opponents or any(phase.opponents for phase in config.phases)
+    opponent = usual_opponent(world) if many else None
+    seed = trained.seed if seed is None else seed
+    return ShowSetup(world, trained.agent, seed, trained.run.name, opponent), trained
+
+
+def _default_path(setup: ShowSetup, trained: TrainedRun | None, grid: bool, live: bool) -> Path:
+    suffix = "-grid.mp4" if grid else ".mp4"
+    if trained is None:
+        return Path(f"{setup.name}{suffix}")
+    folder = trained.run.videos if live else own_folder(trained.run.videos)
+    return folder / f"step-{trained.step}{suffix}"
 
 
 def record(
     world: World, agent: Agent, out: Path, seed: int, episodes: int | None = None, fps: float | None = None
 ) -> Path | None:
-    """A video at the end of a run; None, and one line that says why, if there can be none."""
+    """A video at the end of a run. If it cannot be made, one line says why, and None is returned."""
     try:
-        path = _film(_with_opponent(Show(world, agent, seed)), out, episodes, fps)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the run was good
+        path = _write_video(_with_opponent(ShowSetup(world, agent, seed)), out, episodes, fps)
+    except Exception as error:  # noqa: BLE001 - whatever fails, the run itself was successful
         say(f"no video was recorded: {' '.join(str(error).split()) or type(error).__name__}")
         return None
     say(f"a video of the agent is in {path}")
     return path
 
 
-def _with_opponent(show: Show, who: str | None = None, name: str = "agent", runs_dir: str | Path = "runs") -> Show:
-    """The same against `who`; left out, as it is, if the agent can play alone there."""
-    if who is None and not needs_opponent(show.world, show.agent):
-        return show
-    world, rivals = against(show.world, show.agent, name, who or usual_opponent(show.world), runs_dir)
-    return replace(show, world=world, rivals=rivals)
+def _with_opponent(setup: ShowSetup, runs_dir: str | Path = "runs") -> ShowSetup:
+    """The same with the opponent looked up; unchanged if none is named and the agent can play without one."""
+    who = setup.opponent
+    if who is None and not needs_opponent(setup.world, setup.agent):
+        return setup
+    who = who or usual_opponent(setup.world)
+    world, matchup = make_matchup(setup.world, setup.agent, setup.name, who, runs_dir)
+    return replace(setup, world=world, matchup=matchup)
 
 
-def _film(show: Show, out: Path, episodes: int | None, fps: float | None) -> Path:
-    path = playable(out)
-    with open_scene(show.world, fps=fps, rivals=show.rivals) as scene:
-        every = thinned(path, scene.fps)
-        frames = play(scene, show.agent, show.seed, Length.of(episodes), every)
-        write_video(path, (frame for frame in frames if frame is not None), scene.fps / every)
+def _write_video(setup: ShowSetup, out: Path, episodes: int | None, fps: float | None) -> Path:
+    path = video_path(out)
+    with open_rendered(setup.world, fps=fps, matchup=setup.matchup) as rendered:
+        every = frame_stride(path, rendered.fps)
+        frames = play(rendered, setup.agent, setup.seed, PlayLimits.for_episodes(episodes), every)
+        write_video(path, (frame for frame in frames if frame is not None), rendered.fps / every)
     return path
 
 
-def _show(show: Show, episodes: int | None, fps: float | None) -> None:
-    with open_scene(show.world, live=True, fps=fps, rivals=show.rivals) as scene:
-        for _ in play(scene, show.agent, show.seed, Length.of(episodes)):
-            if scene.closed:
+def _show_live(setup: ShowSetup, episodes: int | None, fps: float | None) -> None:
+    with open_rendered(setup.world, live=True, fps=fps, matchup=setup.matchup) as rendered:
+        for _ in play(rendered, setup.agent, setup.seed, PlayLimits.for_episodes(episodes)):
+            if rendered.closed:
                 return
 
 
-def _show_grid(shows: Sequence[Show], length: Length, fps: float | None, out: Path | str) -> Path | None:
-    """Many envs at once: in a video, or in a window with the title `out`."""
-    path = playable(out) if isinstance(out, Path) else None
+def _show_grid(setups: Sequence[ShowSetup], limits: PlayLimits, fps: float | None, out: Path | None) -> Path | None:
+    """Many envs at once: in a video, or in a window if `out` is None."""
+    path = None if out is None else video_path(out)
     if path is None:
-        check_screen()
-    first = shows[0]
-    with open_scenes(first.world, [show.rivals for show in shows], fps=fps) as scenes:
-        rate = scenes[0].fps
-        every = 1 if path is None else thinned(path, rate)
-        frames = play_grid(scenes, first.agent, first.seed, length, every)
+        check_display()
+    first = setups[0]
+    with open_rendered_envs(first.world, [setup.matchup for setup in setups], fps=fps) as rendered:
+        rate = rendered[0].fps
+        every = 1 if path is None else frame_stride(path, rate)
+        frames = play_grid(rendered, first.agent, first.seed, limits, every)
         if path is None:
-            show_in_window(frames, rate, f"{out} ({len(shows)} envs)")
+            show_in_window(frames, rate, f"{first.name} ({len(setups)} envs)")
         else:
             write_video(path, frames, rate / every)
     return path
 
 
-def play(scene: Scene, agent: Agent, seed: int, length: Length, every: int = 1) -> Iterator[np.ndarray | None]:
-    """Play, and give what is seen at the first of `every` steps and at the end of each episode."""
+def play(
+    rendered: RenderedEnv, agent: Agent, seed: int, limits: PlayLimits, every: int = 1
+) -> Iterator[np.ndarray | None]:
+    """Play episodes, and yield the frame after every `every` steps and at the end of each episode."""
     agent.reset_memory()
-    # As the engine seeds the env that evaluates, so that the same episodes are seen.
-    observation, info = scene.env.reset(seed=child_seed(seed, 0))
-    total = steps = episode = 0
-    returns, starts = 0.0, True
+    # The seed that the evaluator gives its env, so that the same episodes are shown.
+    observation, info = rendered.env.reset(seed=child_seed(seed, 0))
+    total_steps = steps = episode = 0
+    episode_return, starts = 0.0, True
     while True:
         if steps % every == 0:
-            yield scene.frame()
+            yield rendered.frame()
         (action,) = act(agent, [observation], [info], [starts])
-        observation, reward, terminated, truncated, info = scene.env.step(action)
+        observation, reward, terminated, truncated, info = rendered.env.step(action)
         starts = terminated or truncated
-        returns, steps, total = returns + float(reward), steps + 1, total + 1
-        seconds = total / scene.fps
+        episode_return, steps, total_steps = episode_return + float(reward), steps + 1, total_steps + 1
+        seconds = total_steps / rendered.fps
         if starts:
             episode += 1
             ended = outcome(info)
-            say(f"episode {episode}: return {returns:,.4g}, {steps:,} steps{f', {ended}' if ended else ''}")
-            yield from _ending(scene, info, every)
-            if episode >= length.episodes or seconds >= length.enough:
+            say(f"episode {episode}: return {episode_return:,.4g}, {steps:,} steps{f', {ended}' if ended else ''}")
+            yield from _last_frames(rendered, info, every)
+            if episode >= limits.episodes or seconds >= limits.enough_seconds:
                 return
-            observation, info = scene.env.reset()
-            returns, steps = 0.0, 0
-        elif seconds >= length.most:
-            say(f"episode {episode + 1}: return {returns:,.4g} so far; cut after {length.most:.0f} seconds")
+            observation, info = rendered.env.reset()
+            episode_return, steps = 0.0, 0
+        elif seconds >= limits.max_seconds:
+            cut = f"cut after {limits.max_seconds:.0f} seconds"
+            say(f"episode {episode + 1}: return {episode_return:,.4g} so far; {cut}")
             return
 
 
-def _ending(scene: Scene, info: Mapping[str, Any], every: int) -> Iterator[np.ndarray | None]:
-    scene.end(info)
-    for _ in range(max(1, round(HOLD * scene.fps / every))):
-        yield scene.frame()
+def _last_frames(rendered: RenderedEnv, info: Mapping[str, Any], every: int) -> Iterator[np.ndarray | None]:
+    rendered.end_episode(info)
+    for _ in range(max(1, round(HOLD_SECONDS * rendered.fps / every))):
+        yield rendered.frame()
