@@ -57,7 +57,7 @@ def test_export_does_not_write_through_a_link(run: RunDir, treasure: Path) -> No
     """Neither where it writes beside the file, nor in place of it."""
     for name in (".agent.py.new", "agent.py"):
         (run.path / name).symlink_to(treasure)
-    with pytest.raises(OptionError, match="is there already; --force"):
+    with pytest.raises(OptionError, match="exists already; --force"):
         export_standalone(run.path)
     assert export_standalone(run.path, overwrite=True) == run.path / "agent.py"
     assert not (run.path / "agent.py").is_symlink()
@@ -69,7 +69,7 @@ def test_export_asks_before_it_overwrites(run: RunDir, tmp_path: Path, capsys: p
     out = tmp_path / "mine.py"
     out.write_text("# mine")
     assert main(["export", str(run.path), "--standalone", str(out)]) == 2
-    assert "mine.py is there already; --force" in capsys.readouterr().err
+    assert "mine.py exists already; --force" in capsys.readouterr().err
     assert out.read_text() == "# mine"
     assert main(["export", str(run.path), "--standalone", str(out), "--force"]) == 0
     assert out.read_text() != "# mine"

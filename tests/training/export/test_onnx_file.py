@@ -119,7 +119,7 @@ def test_a_model_that_differs_is_not_left_anywhere(tmp_path, monkeypatch):
             action = Cast <to = 7> (largest)
         }"""
     )
-    monkeypatch.setattr(onnx_file, "to_onnx", lambda model, facts: onnx_file.check(model, proto.SerializeToString()))
+    monkeypatch.setattr(onnx_file, "to_onnx", lambda model, _: onnx_file.check_onnx(model, proto.SerializeToString()))
     with pytest.raises(RunError, match="'action' differs from the agent's own"):
         export_onnx("finished", tmp_path)
     assert not (run.path / "policy.onnx").exists()

@@ -15,14 +15,21 @@ from rookery.standalone.description import describe
 from rookery.standalone.subprocess_check import CALLS, answers
 from rookery.standalone.writer import standalone_text
 from rookery.training.evaluation.trained_run import open_run
-from rookery.training.export.onnx_file import Exported, agree, check_new, gives_masks, nudged, title
+from rookery.training.export.policy_module import (
+    PolicyModule,
+    confirm_overwrite,
+    has_action_masks,
+    outputs_match,
+    perturbed,
+    world_title,
+)
 from rookery.training.resolve.seats import Seat
 from rookery.training.storage.load_agent import agent_from
 from rookery.training.storage.shipped_agents import shipped_tree, shipped_world
 from rookery.version import __version__
 from rookery.worlds import registry
 
-ROWS = 64  # observations with which a file is checked
+ROWS = 64  # observations per batch with which a file is checked
 
 
 def export_standalone(
@@ -43,34 +50,34 @@ def export_standalone(
     about: dict[str, Any]
     shipped = shipped_world(run, runs_dir)
     if shipped is not None:
-        saved, about, is_masked = shipped_tree(shipped.name), {"world": shipped.name}, False
+        saved, about, has_mask = shipped_tree(shipped.name), {"world": shipped.name}, False
         path = Path(out or f"{shipped.name}_agent.py")
     else:
         assert run is not None  # or the default game's agent would be written
         trained = open_run(run, runs_dir, best, parts=("agent", "envs"))
-        saved, is_masked = trained.saved["agent"], gives_masks(trained)
-        about = {"run": trained.run.name, "world": title(trained.config.world), "step": trained.step}
+        saved, has_mask = trained.saved["agent"], has_action_masks(trained)
+        about = {"run": trained.run.name, "world": world_title(trained.config.world), "step": trained.step}
         path = Path(out or trained.run.path / "agent.py")
     if path.suffix != ".py":
         raise OptionError(f"a standalone agent is a Python file: its name should end in .py, got {path.name!r}")
-    check_new(path, overwrite)
+    confirm_overwrite(path, overwrite)
     about |= {"learner": saved["learner"], "rookery": __version__}
-    text = checked_text(saved, about, is_masked, path.stem)
+    text = checked_text(saved, about, has_mask, path.stem)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, [text.encode()])
     return path
 
 
-def checked_text(saved: dict[str, Any], about: dict[str, Any], is_masked: bool, module: str = "agent") -> str:
-    """The text of the file, once the agent in it was found to answer as the one that was `saved`."""
+def checked_text(saved: dict[str, Any], about: dict[str, Any], has_mask: bool, module: str = "agent") -> str:
+    """The text of the file, after its actions have been compared with those of the agent that was `saved`."""
     agent = agent_from(saved)
-    table = _table(about["world"], agent)
+    table = _action_table(about["world"], agent)
     text = standalone_text(*describe(saved, about, table), module)
-    _check(agent, is_masked, text, table)
+    _check(agent, has_mask, text, table)
     return text
 
 
-def _table(world: str, agent: Agent) -> np.ndarray | None:
+def _action_table(world: str, agent: Agent) -> np.ndarray | None:
     """The continuous action for each discrete one, if the agent plays a two-player game that has both."""
     spec = registry.get(world) or registry.by_source(world)
     if spec is None or spec.two_player is None or spec.two_player.action_table is None:
@@ -79,26 +86,26 @@ def _table(world: str, agent: Agent) -> np.ndarray | None:
     return Seat(agent.observation_space, continuous).in_numbers(agent.action_space)
 
 
-def _check(agent: Agent, is_masked: bool, text: str, table: np.ndarray | None) -> None:
-    """Refuse a file that answers otherwise than the agent, to a batch or to single observations."""
-    model = Exported(agent, is_masked)
-    inputs = model.example(ROWS)
+def _check(agent: Agent, has_mask: bool, text: str, table: np.ndarray | None) -> None:
+    """Raise if the file's actions differ from the agent's, for a batch or for single observations."""
+    model = PolicyModule(agent, has_mask)
+    inputs = model.example_inputs(ROWS)
     leaves = [part.numpy() for part in inputs[: len(model.policy.leaves)]]
-    mask = inputs[len(leaves)] if model.masked else None
-    theirs = answers(text, leaves, None if mask is None else mask.numpy())
-    mine, nearly = (_actions(either, inputs) for either in (model, nudged(model)))
+    mask = inputs[len(leaves)] if model.has_mask else None
+    actual = answers(text, leaves, None if mask is None else mask.numpy())
+    expected, rounded = (_actions(each, inputs) for each in (model, perturbed(model)))
     if table is None:
-        mine, nearly = (actions.astype(agent.action_space.dtype) for actions in (mine, nearly))
+        expected, rounded = (actions.astype(agent.action_space.dtype) for actions in (expected, rounded))
     else:
-        mine, nearly = table[mine], table[nearly]
-    for what, answer in zip(("a batch of observations", "single observations"), theirs, strict=True):
-        if not agree(mine, nearly, answer):
+        expected, rounded = table[expected], table[rounded]
+    for what, actions in zip(("a batch of observations", "single observations"), actual, strict=True):
+        if not outputs_match(expected, rounded, actions):
             raise RunError(f"the standalone agent is not written: its actions for {what} differ from the agent's own")
 
 
 @torch.no_grad()
-def _actions(model: Exported, inputs: list[torch.Tensor]) -> np.ndarray:
-    """What the agent does, call after call, [calls, rows, ...]."""
+def _actions(model: PolicyModule, inputs: list[torch.Tensor]) -> np.ndarray:
+    """The actions of several calls in sequence, [calls, rows, ...]."""
     calls, given, memory = [], inputs, []
     if model.policy.memory_size:
         given, memory = inputs[:-1], [torch.zeros_like(inputs[-1])]
