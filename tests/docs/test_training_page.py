@@ -1,32 +1,16 @@
-"""docs/training.md, docs/learners.md, docs/configuration.md and the README's commands say what is true."""
+"""docs/training.md, docs/learners.md and docs/configuration.md say what is true."""
 
 from __future__ import annotations
 
 import json
 import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-from rookery.cli.main import build_parser
+from docs.pages import PAGES, ROOT, blocks
 from rookery.config import check, docs_page, gather, read_config
 from rookery.training.resolve.recipes import all_recipes
-
-ROOT = Path(__file__).parents[2]
-PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/training.md", "docs/learners.md")}
-PAGES["docs/migrating.md"] = (ROOT / "docs/migrating.md").read_text()
-LINES = [
-    pytest.param(line, id=f"{Path(name).stem}: {line.split('#')[0].strip()}")
-    for name, page in PAGES.items()
-    for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-    for line in block.splitlines()
-    if line.startswith("rookery ")
-]
-
-
-def blocks(name):
-    return re.findall(r"```python\n(.*?)```", PAGES[name], re.DOTALL)
 
 
 def shortened(code):
@@ -34,19 +18,10 @@ def shortened(code):
     return re.sub(r"\bsteps=[\d_]+", "steps=512", code)
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_commands_are_understood(line, monkeypatch):
-    """Flags exist, and keys after `--set` too."""
-    monkeypatch.chdir(ROOT)
-    options = build_parser().parse_args(shlex.split(line, comments=True)[1:])
-    if line.startswith("rookery train"):
-        gather(options.world, options.set)
-
-
 def test_the_tour_in_python(tmp_path, monkeypatch):
-    """Train, resume, load and play, then a world of one's own, as the page goes on."""
+    """Train, resume, load and play, then a world of one's own, as the page continues."""
     monkeypatch.chdir(tmp_path)
-    first, second, world, own = blocks("docs/training.md")
+    first, second, world, own = blocks("docs/training.md", "python")
     assert world.startswith("# my_env.py\n")
     Path("my_env.py").write_text(world)
     scope = {}
@@ -58,7 +33,7 @@ def test_the_tour_in_python(tmp_path, monkeypatch):
     assert scope["result"].run_name.startswith("my_env-Corridor-ppo") and scope["result"].episodes > 0
 
 
-@pytest.mark.parametrize("code", blocks("docs/learners.md"))
+@pytest.mark.parametrize("code", blocks("docs/learners.md", "python"))
 def test_learners_in_python(code, tmp_path, monkeypatch):
     """Each example runs."""
     monkeypatch.chdir(tmp_path)
@@ -74,12 +49,12 @@ def test_the_run_folder_is_as_shown(tmp_path, monkeypatch):
     """What the page says a run leaves is there."""
     monkeypatch.chdir(tmp_path)
     scope = {}
-    exec(shortened(blocks("docs/training.md")[0]), scope)
+    exec(shortened(blocks("docs/training.md", "python")[0]), scope)
     (shown,) = re.findall(r"    runs/\S+\n((?:      .*\n)+)", PAGES["docs/training.md"])
     names = re.findall(r"^      ([\w./]+)", shown, re.MULTILINE)
-    left_out = {"videos/"}  # made when asked for
+    on_request = {"videos/"}
     assert len(names) > 6
-    assert not [name for name in names if name not in left_out and not (scope["result"].path / name).exists()]
+    assert not [name for name in names if name not in on_request and not (scope["result"].path / name).exists()]
 
 
 def test_configs_are_valid():
@@ -113,15 +88,3 @@ def recipes():
             envs, steps = (f"{recipe[key]:,}" if key in recipe else "" for key in ("num_envs", "steps"))
             rows.append(f"| {world} | {learner} | {envs} | {steps} | {', '.join(options)} |\n")
     return "".join(rows)
-
-
-@pytest.mark.parametrize("name", ["docs/training.md", "docs/learners.md", "docs/migrating.md"])
-def test_links_lead_somewhere(name):
-    """Pages, and headings on them."""
-    for link in re.findall(r"\]\((?!http)([^)]+)\)", PAGES[name]):
-        path, _, heading = link.partition("#")
-        target = (ROOT / name).parent / path
-        assert target.is_file(), link
-        if heading:
-            titles = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
-            assert heading in [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles], link

@@ -1,0 +1,220 @@
+"""Every page: its Python runs, its commands are understood, its links lead somewhere, its words are plain.
+
+A comment before a block of Python says how it is treated: `<!-- not run: needs a GPU -->` (or what else tests do
+not have), `<!-- slow: why -->` (only in `make test-all`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import gymnasium
+import pytest
+
+from docs.pages import PAGES, ROOT, anchors, blocks
+from rookery.cli.main import build_parser
+from rookery.config import gather
+
+NOT_RUN = 3  # blocks of Python that no test runs
+# Run, and their results compared, in test_readme.py and test_training_page.py.
+TESTED_ELSEWHERE = {"README.md", "docs/training.md", "docs/learners.md"}
+# The same in less time: shorter measurements, and envs in this process.
+SHORTER = {
+    r"seconds=1\.0": "seconds=0.02",
+    r"games=100": "games=4",
+    r'8, backend="process", workers=2': '2, backend="serial"',
+    r"(make_vec\(.*(?:MyEnv|make_hard|CartPole-v1\", num_envs=8).*?)\)(?=\s*(?:#|$))": r'\1, backend="serial")',
+    r"workers=16, ": "",
+}
+
+# What a page's code takes for granted.
+ENGINE = '''
+import gymnasium as gym
+import numpy as np
+import rookery
+
+class MyEnv(gym.Env):
+    observation_space = gym.spaces.Box(0.0, 1.0, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, size=1):
+        self.size = size
+
+    def reset(self, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 1.0, False, False, {}
+
+class FewTimes:
+    """True for three times, then false, and so on."""
+    count = 0
+
+    def __bool__(self):
+        self.count += 1
+        return self.count % 4 != 0
+
+Wrapper = gym.Wrapper
+make_easy = make_hard = MyEnv
+policy = lambda observations: np.zeros(len(observations), int)
+training = FewTimes()
+'''
+KERNEL_WORLDS = """
+from rookery.kernel.kernel_env import KernelEnv
+from rookery.worlds.classic.cartpole import CartPole
+
+plain_env = KernelEnv(CartPole, plain=True)
+plain_env.reset(seed=1)
+state = plain_env.state
+"""
+BEFORE = {"docs/engine.md": ENGINE, "docs/kernel-worlds.md": KERNEL_WORLDS}
+FILES = {"docs/engine.md": {"my_env.py": ENGINE}, "docs/kernel-worlds.md": {"meadow.py": None}}  # None: the first block
+
+EXAMPLE = re.compile(r"^(?:<!-- (slow|not run): [^\n]+ -->\n)?```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+EXAMPLES = {name: EXAMPLE.findall(page) for name, page in PAGES.items()}
+
+
+SLOW = (pytest.mark.slow, pytest.mark.timeout(600))  # a world that is compiled for the first time takes a minute
+
+
+def to_run() -> Iterator[object]:
+    """Each page with code once; once more, with its slow blocks, if it has some."""
+    for name, examples in EXAMPLES.items():
+        if examples and name not in TESTED_ELSEWHERE:
+            yield pytest.param(name, {""}, id=name)
+            if any(mark == "slow" for mark, _ in examples):
+                yield pytest.param(name, {"", "slow"}, id=f"{name}, all", marks=SLOW)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A reader's folder, from which files can be imported."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    modules, ids = set(sys.modules), set(gymnasium.registry)
+    yield tmp_path
+    for name in set(sys.modules) - modules:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+    for name in set(gymnasium.registry) - ids:
+        del gymnasium.registry[name]
+
+
+def shortened(code: str) -> str:
+    for long, short in SHORTER.items():
+        code = re.sub(long, short, code, flags=re.MULTILINE)
+    return code
+
+
+@pytest.mark.parametrize(("page", "marks"), list(to_run()))
+def test_python_runs(page, marks, folder):
+    """A page's blocks run one after another, as a reader would paste them."""
+    for name, text in FILES.get(page, {}).items():
+        (folder / name).write_text(EXAMPLES[page][0][1] if text is None else text)
+    scope = {"__name__": "__main__"}
+    exec(BEFORE.get(page, ""), scope)
+    for mark, code in EXAMPLES[page]:
+        if mark in marks:
+            exec(shortened(code), scope)
+    for value in scope.values():
+        if isinstance(value, gymnasium.vector.VectorEnv):
+            value.close()
+
+
+def test_few_blocks_are_not_run():
+    """Only those that need what a test machine does not have."""
+    assert sum(mark == "not run" for examples in EXAMPLES.values() for mark, _ in examples) == NOT_RUN
+
+
+def commands() -> Iterator[tuple[str, list[str]]]:
+    """Every command in a page's shell blocks, as a shell would split it; a text in quotes may have several lines."""
+    for name in PAGES:
+        for block in blocks(name, "sh", "bash", "console"):
+            words: list[str] = []
+            text = ""
+            for line in block.splitlines():
+                text += line.removeprefix("$ ") + "\n"
+                try:
+                    words = shlex.split(text, comments=True)
+                except ValueError:  # the quotes are still open
+                    continue
+                text = ""
+                while words and re.match(r"[A-Z_]+=", words[0]):
+                    words = words[1:]
+                if words:
+                    yield name, words
+
+
+def command_list(*programs: str) -> list[object]:
+    found = [(name, words) for name, words in commands() if words[0].rpartition("/")[2] in programs]
+    return [pytest.param(words, id=f"{Path(name).stem}: {' '.join(words)[:60]}") for name, words in found]
+
+
+@pytest.fixture
+def parser_folder(tmp_path, monkeypatch):
+    """A folder with the configs that pages name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    (tmp_path / "curriculum.toml").write_text(blocks("docs/curriculum.md", "toml")[0])
+
+
+@pytest.mark.parametrize("words", command_list("rookery"))
+def test_commands_are_understood(words, parser_folder):
+    """Verbs and flags exist, and so do the keys after `--set`."""
+    options = build_parser().parse_args(words[1:])
+    if words[1] == "train" and len(words) > 2:
+        gather(options.world, options.set)
+
+
+@pytest.mark.parametrize("words", command_list("make", "python"))
+def test_other_commands_exist(words):
+    """Targets of the Makefile, modules and scripts."""
+    if words[0] == "make":
+        assert re.search(rf"^([\w-]+ )*{words[1]}( [\w-]+)*:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    elif words[1] == "-m":
+        assert importlib.util.find_spec(words[2])
+    else:
+        assert (ROOT / words[1]).is_file()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    """Pages and pictures, and headings on pages."""
+    for link in re.findall(r"\]\((?!http)([^)]+)\)", PAGES[page]):
+        path, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.is_file(), link
+        assert not anchor or anchor in anchors(target.read_text()), link
+
+
+# Phrases that stopped a reader whose English is a third language, and what to write instead.
+UNCLEAR = {
+    r"\bleft out\b": "if omitted",
+    r"\b(go|goes|going|went) on\b": "continue, resume",
+    r"\bwho learns\b": "the learner",
+    r"\bwhom\b": "name the opponent or the agent",
+    r"\bshared? out\b": "divide",
+    r"\bmend": "fix, recover",
+    r"\bwhole checkpoint": "complete checkpoint",
+    r"\btaken back\b": "removed, undone",
+    r"\band told\b": "with a message",
+    r"\bwhole numbers?\b": "integer",
+    r"\blikeliest\b": "deterministic",
+    r"(?<!standard )\bdeviation": "standard deviation",
+    r"\btwins?\b(?! \| see compiled version)": "compiled version",
+}
+GENERATED = {"docs/configuration.md", "docs/learners.md"}  # the sentences of the code; and a page in work
+
+
+@pytest.mark.parametrize("page", [name for name in PAGES if name not in GENERATED])
+def test_words_are_plain(page):
+    """Outside of code, which has names of its own."""
+    text = re.sub(r"^```.*?^```|`[^`\n]*`", "", PAGES[page], flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"\s+", " ", text)
+    found = {phrase: better for phrase, better in UNCLEAR.items() if re.search(phrase, text, re.IGNORECASE)}
+    assert not found
