@@ -16,7 +16,7 @@ from pathlib import Path
 import gymnasium
 import pytest
 
-from docs.pages import PAGES, ROOT, anchors, blocks
+from docs.pages import PAGES, ROOT, SRC, anchors, blocks
 from rookery.cli.main import build_parser
 from rookery.config import gather
 
@@ -190,6 +190,40 @@ def test_links_lead_somewhere(page):
         target = (ROOT / page).parent / path if path else ROOT / page
         assert target.is_file(), link
         assert not anchor or anchor in anchors(target.read_text()), link
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_files_exist(page):
+    """Paths from the root of the repository, or of the package."""
+    named = re.findall(
+        r"(?<![\w/.~])((?:src|tests|benchmarks|configs|docs|engine|kernel|standalone)/[\w./-]*\w)", PAGES[page]
+    )
+    assert not [path for path in named if not (ROOT / path).exists() and not (SRC / path).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_named_objects_exist(page):
+    """`rookery.package.module.name`, and `rookery.package.module:name`."""
+    for dotted in set(re.findall(r"\brookery(?:\.[a-z_]\w*)+(?:[.:]\w+)?", PAGES[page])):
+        assert is_defined(dotted.replace(":", ".").split(".")[1:]), dotted
+
+
+def is_defined(names: list[str]) -> bool:
+    """Whether a module has this path, or its module this name. Found by reading: importing would take seconds."""
+    folder = SRC
+    for number, name in enumerate(names):
+        if (folder / name).is_dir():
+            folder = folder / name
+            continue
+        file = folder / f"{name}.py"
+        inside = names[number + 1 :]
+        if not file.exists():
+            file, inside = folder / "__init__.py", names[number:]
+        return (
+            not inside
+            or re.search(rf"^(class |def )?{inside[0]}\b|\"{inside[0]}\"", file.read_text(), re.M) is not None
+        )
+    return True
 
 
 # Phrases that stopped a reader whose English is a third language, and what to write instead.
