@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from rookery.engine.make_vec import get_recommended_n_envs, make_vec
     from rookery.kernel.tables import Table
     from rookery.kernel.world import KernelWorld
+    from rookery.training.run.callbacks import Callback
     from rookery.training.run.train import resume, train
     from rookery.training.storage.load_agent import load
 
 __all__ = [
+    "Callback",
     "Engine",
     "KernelWorld",
     "Table",
@@ -48,6 +50,7 @@ _HOMES = {
     "get_recommended_n_envs": "rookery.engine.make_vec",
     "Engine": "rookery.engine.engine",
     "KernelWorld": "rookery.kernel.world",
+    "Callback": "rookery.training.run.callbacks",
     "Table": "rookery.kernel.tables",
     "load": "rookery.training.storage.load_agent",
     "resume": "rookery.training.run.train",

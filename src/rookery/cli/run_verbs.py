@@ -84,7 +84,7 @@ def _check_world(found: RunDir | None, options: argparse.Namespace, resuming: bo
     if resuming:
         trusted = trust.check_run(found, config, options.trust)
     else:
-        trusted = trust.check_code(found, [config.world] if ".py:" in config.world else [], options.trust)
+        trusted = trust.check_code(found, trust.world_code(config), options.trust)
     world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)
     return {"trust": True} if trusted else {}
 

@@ -150,6 +150,18 @@ class RunConfig(Section):
     sac: SACOptions = Field(default_factory=SACOptions, description="Options of SAC.")
     dqn: DQNOptions = Field(default_factory=DQNOptions, description="Options of DQN.")
 
+    callbacks: list[str] = Field(
+        [],
+        description="Classes derived from rookery.Callback that the run calls, such as my_file.py:MyCallback.",
+        json_schema_extra=_told_as("a list of names such as my_file.py:MyCallback, or text with commas between them"),
+    )
+    wrappers: list[str] = Field(
+        [],
+        description="What each env is wrapped in, such as my_file.py:MyWrapper: Gymnasium wrappers, functions of an "
+        "env, or reward functions.",
+        json_schema_extra=_told_as("a list of names such as my_file.py:MyWrapper, or text with commas between them"),
+    )
+
     opponents: list[Opponent] = Field(
         [],
         description=f"Opponents: weak, strong, self, latest, archive, {registry.default_game().name}, a run or "
@@ -170,6 +182,11 @@ class RunConfig(Section):
     )
     checkpoints: CheckpointOptions = Field(default_factory=CheckpointOptions, description="What is kept to go on from.")
     monitor: MonitorOptions = Field(default_factory=MonitorOptions, description="What can be seen of a run.")
+
+    @field_validator("callbacks", "wrappers", mode="before")
+    @classmethod
+    def _names_in_text(cls, value: Any) -> Any:
+        return names_in(value)
 
     @field_validator("opponents", mode="before")
     @classmethod
@@ -197,6 +214,7 @@ class RunConfig(Section):
             and self.backend in ("auto", "kernel")
             and self.num_envs != "adaptive"
             and self.step_timeout is None
+            and not self.wrappers
         )
 
     @model_validator(mode="after")

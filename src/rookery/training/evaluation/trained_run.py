@@ -13,7 +13,7 @@ from rookery.training.resolve.resolved_run import ResolvedRun, evaluation_seed, 
 from rookery.training.resolve.world_choice import World
 from rookery.training.storage.load_agent import agent_from, load_checkpoint
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.trust import check_code
+from rookery.training.storage.trust import check_code, world_code
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TrainedRun:
 
     def check_code(self) -> None:
         """Ask the user before the world's code is imported, unless this user trained with it here."""
-        check_code(self.run, [self.config.world] if ".py:" in self.config.world else [], self.trust)
+        check_code(self.run, world_code(self.config), self.trust)
 
     @property
     def seed(self) -> int:

@@ -36,7 +36,7 @@ def counts_episodes(phases: list[Phase]) -> bool:
 
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
-    """Opponents in files and folders by absolute paths, so that the run can be resumed from any folder."""
+    """Code and opponents in files and folders by absolute paths, so that the run can be resumed from any folder."""
 
     def absolute(opponents: list[Opponent]) -> list[Opponent]:
         return [opponent.model_copy(update={"who": _absolute(opponent.who)}) for opponent in opponents]
@@ -46,6 +46,8 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
     phases = [phase.model_copy(update={"opponents": absolute(phase.opponents)}) for phase in config.phases]
     changes = {
         "opponents": absolute(config.opponents),
+        "callbacks": [_absolute(name) for name in config.callbacks],
+        "wrappers": [_absolute(name) for name in config.wrappers],
         "phases": phases,
         "evaluation": config.evaluation.model_copy(update={"opponents": evaluation}),
         "league": config.league.model_copy(update={"baselines": baselines}),

@@ -95,7 +95,7 @@ def resolve_recorded_run(config: RunConfig, *, resuming: bool = False) -> Resolv
     """A run that is there already, from the config in its folder. Only one that is `resuming` needs its engine again;
     what its config does not record about that is measured."""
     config = with_absolute_paths(config)
-    world = find(config.world, config.takes_twin, config.learner, config.world_options)
+    world = _wrapped(config, find(config.world, config.takes_twin, config.learner, config.world_options))
     env_world = _env_world(config, world)
     if not resuming:
         return ResolvedRun(config, world, env_world, config.num_envs if isinstance(config.num_envs, int) else 1)
@@ -117,6 +117,7 @@ def _find_world(config: RunConfig, world_object: Any) -> tuple[World, RunConfig]
     else:
         named = None if config.learner == "auto" else config.learner
         world = find(config.world, config.takes_twin, named, config.world_options)
+    world = _wrapped(config, world)
     options = config.world_options
     if config.episode_length is not None:
         length = {episode_option(world): config.episode_length}
@@ -126,6 +127,13 @@ def _find_world(config: RunConfig, world_object: Any) -> tuple[World, RunConfig]
     if isinstance(world.source, str) and ".py:" in world.source:
         changes["world"] = world.source  # its absolute path, so that the run can be resumed from any folder
     return world, config.model_copy(update=changes)
+
+
+def _wrapped(config: RunConfig, world: World) -> World:
+    """With the config's wrappers. They are Python code: a kernel world is stepped env by env then."""
+    if not config.wrappers:
+        return world
+    return replace(world, wrappers=tuple(config.wrappers), kernel=False)
 
 
 def _env_world(config: RunConfig, world: World) -> World:

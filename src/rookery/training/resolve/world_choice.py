@@ -18,7 +18,7 @@ import gymnasium as gym
 from gymnasium import spaces as gs
 
 from rookery.console import printable
-from rookery.engine.env_factory import EnvFactory, kernel_of, resolve
+from rookery.engine.env_factory import EnvFactory, kernel_of, resolve, with_wrappers
 from rookery.engine.probe import probe
 from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.kernel.world import KernelWorld
@@ -43,11 +43,12 @@ class World:
     kernel: bool
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     note: str = ""  # a choice made on the way, for the user to know
+    wrappers: tuple[str, ...] = ()  # of every env, as "file.py:Name"
 
     @cached_property
     def factory(self) -> EnvFactory:
         """What builds its envs: `make_vec(world.factory)` looks nothing up again."""
-        return resolve(self.source, kwargs=self.env_kwargs)
+        return with_wrappers(resolve(self.source, kwargs=self.env_kwargs), self.wrappers)
 
     @cached_property
     def kernel_world(self) -> KernelWorld | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +34,7 @@ from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
 from rookery.training.resolve.resolved_run import ResolvedRun, evaluation_seed
 from rookery.training.resolve.world_choice import check_learner, explain_option_errors
 from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
+from rookery.training.run.callbacks import Callback
 from rookery.training.run.memory_check import check_memory, enough_memory
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.storage.checkpoint import Checkpoints
@@ -50,12 +51,20 @@ class RunComponents:
     checkpoints: Checkpoints
     sinks: Sinks
     stop: StopRequest
+    path: Path  # of the run's folder
+    callbacks: Sequence[Callback] = ()
     adaptive: AdaptiveNumEnvs | None = None
 
 
 @contextmanager
 def open_components(
-    run: ResolvedRun, folder: RunDir, engine: Engine, learner: Learner, stop: StopRequest, resumed_at: int | None
+    run: ResolvedRun,
+    folder: RunDir,
+    engine: Engine,
+    learner: Learner,
+    stop: StopRequest,
+    resumed_at: int | None,
+    callbacks: Sequence[Callback] = (),
 ) -> Iterator[RunComponents]:
     """All parts of a run; sinks and evaluator are closed in the end."""
     config = run.config
@@ -66,7 +75,7 @@ def open_components(
         adaptive = AdaptiveNumEnvs(MAX_ADAPTIVE_ENVS, folder.path / "num_envs.jsonl", resumed_at or -1)
     with open_sinks(folder, config) as sinks, closing(make_evaluator(run)) as evaluator:
         envs = make_curriculum_env(run, engine, learner, folder.path) if config.has_curriculum else engine
-        yield RunComponents(envs, learner, evaluator, checkpoints, sinks, stop, adaptive)
+        yield RunComponents(envs, learner, evaluator, checkpoints, sinks, stop, folder.path, callbacks, adaptive)
 
 
 # --- the engine -------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from rookery.learners.learner import Tree
 from rookery.monitor.events import Event
 from rookery.training.curriculum.curriculum import Curriculum
 from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
+from rookery.training.run.callbacks import Callbacks, RunControl
 from rookery.training.run.components import RunComponents
 from rookery.training.run.timing import Interval, RunCounts
 from rookery.training.run.training_state import TrainingState
@@ -26,6 +27,8 @@ class Loop:
         self.state = TrainingState(config, self.envs, self.learner)
         self.collector, self.curriculum = self.state.collector, self.state.curriculum
         self.episodes, self.clock = self.state.episodes, self.state.clock
+        control = RunControl(config, components.path, self.learner, lambda: self.state.counts)
+        self.callbacks = Callbacks(components.callbacks, control)
         self._is_inexact = False
         length = config.steps, self.curriculum.episodes
         self._evaluations, self._checkpoints = (
@@ -62,11 +65,14 @@ class Loop:
 
     def load(self, tree: Tree) -> tuple[Any, dict[str, Any]]:
         """Continue from a checkpoint; returns the observations and infos to train from."""
-        return self.state.load(tree)
+        beginning = self.state.load(tree)
+        self.callbacks.load(tree.get("callbacks", {}))
+        return beginning
 
     def _start(self, observations: Any, infos: dict[str, Any]) -> None:
         self.clock.start(self.steps, self.state.share_done(self.steps))
         self.collector.begin(observations, infos)
+        self.callbacks.call("on_start")
         self._evaluate_save_and_log()  # an interrupted run may have ended before it could
         compiles = self.state.engine.backend == "kernel"
         self._event("doing", text="making the first steps" + " (a machine's first run compiles)" * compiles)
@@ -78,6 +84,8 @@ class Loop:
             return "interrupted"
         if goal is not None and evaluation is not None and evaluation >= goal:
             return "goal reached"
+        if self.callbacks.run.stop_reason:
+            return self.callbacks.run.stop_reason
         all_episodes = episodes is not None and self.episodes.count >= episodes
         if self.curriculum.finished or self.steps >= self.config.steps or all_episodes:
             return "finished"
@@ -107,6 +115,7 @@ class Loop:
             steps = min(self.config.steps - self.steps, self.curriculum.steps_left, *due)
             rounds = min(rounds, math.ceil(steps / self.envs.num_envs))
         self.collector.collect(rounds, self._must_stop)
+        self.callbacks.call("on_rollout")
 
     def _must_stop(self) -> bool:
         """Whether no further step may be made for now. Rollouts are completed, whatever is due."""
@@ -121,7 +130,9 @@ class Loop:
         """Learn from the rollout. An off-policy learner has learned while the steps were collected."""
         if self.learner.on_policy:
             self.collector.update()
-        self.episodes.add(self.curriculum.counted(self.envs.finished_episodes()))
+        finished = self.curriculum.counted(self.envs.finished_episodes())
+        self.episodes.add(finished)
+        self.callbacks.on_progress(self.learner.updates, self.collector.metrics, finished)
 
     def _evaluate_save_and_log(self) -> None:
         """What is due: evaluations and checkpoints by counts, so that speed changes no number; logs by the clock."""
@@ -152,7 +163,9 @@ class Loop:
         state.last_evaluation, state.evaluated_at = evaluation.mean, self.steps
         if is_best:
             state.best_evaluation = evaluation.mean
-        self._event("evaluation", **evaluation.metrics(), **{"eval/best": is_best})
+        metrics = evaluation.metrics() | {"eval/best": is_best}
+        self._event("evaluation", **metrics)
+        self.callbacks.call("on_evaluation", metrics)
         return is_best
 
     def _save(self) -> None:
@@ -162,7 +175,7 @@ class Loop:
             return
         started = time.perf_counter()
         score = state.last_evaluation if state.evaluated_at == self.steps else None
-        tree = state.tree()
+        tree = state.tree() | self.callbacks.tree()
         self._note_if_inexact()
         try:
             path = self.components.checkpoints.save(self.steps, tree, score=score)
@@ -172,6 +185,7 @@ class Loop:
         state.saved_at = self.steps
         size = sum(file.stat().st_size for file in path.iterdir())
         self._event("checkpoint", path=str(path), seconds=time.perf_counter() - started, bytes=size)
+        self.callbacks.call("on_checkpoint", path)
 
     def _log(self) -> None:
         share = self.state.share_done(self.steps)
@@ -181,6 +195,7 @@ class Loop:
             **self.curriculum.metrics(),
             **self.state.stopwatch.shares(),
             **{f"loss/{name}": value for name, value in self.collector.metrics.items()},
+            **self.callbacks.take_metrics(),
             steps_per_second=self.clock.log(self.steps),
             eta_seconds=self.clock.seconds_left(share),
             share=share,

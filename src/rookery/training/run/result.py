@@ -1,21 +1,13 @@
-"""The end of a run, however it comes: a summary, a plot, a video, and the result."""
+"""What a run returns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rookery.files import own_folder
-from rookery.monitor.events import Event
-from rookery.training.curriculum.curriculum import Curriculum
-from rookery.training.resolve.resolved_run import ResolvedRun
-from rookery.training.run.loop import Loop
-from rookery.training.storage.run_dir import RunDir
-
-if TYPE_CHECKING:
-    from rookery.learners.agent import Agent
+from rookery.learners.agent import Agent
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,77 +44,3 @@ class Result(Mapping[str, Any]):
         values = {name: value for name, value in self.items() if name != "agent"}
         values["mean_reward"] = None if self.mean_reward != self.mean_reward else self.mean_reward
         return values | {"path": str(self.path)}
-
-
-def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, infos: dict[str, Any]) -> Result:
-    """Run the loop from these observations, and write the run's summary, also if it fails."""
-    try:
-        reason = loop.run(observations, infos)
-    except BaseException as error:
-        _write_summary(folder, loop, f"failed: {type(error).__name__}: {error}")
-        raise
-    _write_summary(folder, loop, reason, **_draw(run, folder, loop, reason))
-    return Result(
-        run_name=folder.name,
-        path=folder.path,
-        agent=loop.learner.agent,
-        total_steps=loop.steps,
-        episodes=loop.episodes.count,
-        mean_reward=loop.episodes.mean_return(),
-        evaluation=loop.state.last_evaluation,
-        best_evaluation=loop.state.best_evaluation,
-        seconds=loop.clock.elapsed,
-        steps_per_second=loop.clock.steps_per_second(loop.steps),
-        num_envs=loop.envs.num_envs,
-        reason=reason,
-        exit_code=loop.stop.exit_code,
-    )
-
-
-def _draw(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> dict[str, str]:
-    """The plot and the video, if the config wants them and they can be made."""
-    options, made = run.config.monitor, {}
-    if options.plot:
-        from rookery.monitor.run_plot import plot_run
-
-        made["plot"] = plot_run(folder.path)
-    if options.video and reason != "interrupted":
-        from rookery.training.show.watch import record
-
-        components = loop.components
-        components.sinks.write(Event("doing", loop.steps, {"text": "recording a video"}))
-        file = own_folder(folder.videos) / "agent.mp4"
-        made["video"] = record(run.world, loop.learner.agent, file, components.evaluator.seed)
-    return {name: str(path) for name, path in made.items() if path is not None}
-
-
-def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> None:
-    summary: dict[str, Any] = {
-        "run": folder.name,
-        "path": str(folder.path),
-        "steps": loop.steps,
-        "episodes": loop.episodes.count,
-        "seconds": loop.clock.elapsed,
-        "return_last_10": _without_nan(loop.episodes.mean_return(10)),
-        "return_last_100": _without_nan(loop.episodes.mean_return()),
-        **{f"{name}_last_10": value for name, value in loop.episodes.last_outcomes(10).items()},
-        "num_envs": loop.envs.num_envs,
-        "steps_per_second": loop.clock.steps_per_second(loop.steps),
-        "eval/return": loop.state.last_evaluation,
-        "eval/best_return": loop.state.best_evaluation,
-        "reason": reason,
-        **_curriculum_summary(loop),
-        **pictures,
-    }
-    folder.write_summary(summary)
-    loop.components.sinks.write(Event("end", loop.steps, summary))
-
-
-def _curriculum_summary(loop: Loop) -> dict[str, bool]:
-    if not isinstance(loop.curriculum, Curriculum):
-        return {}
-    return {"phases_done": loop.curriculum.finished, "league": loop.curriculum.envs.opponents is not None}
-
-
-def _without_nan(value: float) -> float | None:
-    return None if value != value else value

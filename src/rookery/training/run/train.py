@@ -20,6 +20,7 @@ from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
 from rookery.training.resolve.resolved_run import ResolvedRun, resolve_recorded_run, resolve_run
 from rookery.training.resolve.world_choice import spell
+from rookery.training.run.callbacks import Callback, make_callback, take_callbacks
 from rookery.training.run.components import (
     check_device,
     fit_learner,
@@ -30,7 +31,8 @@ from rookery.training.run.components import (
     with_threads,
 )
 from rookery.training.run.loop import Loop
-from rookery.training.run.result import Result, run_to_end
+from rookery.training.run.result import Result
+from rookery.training.run.run_end import run_to_end
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.checkpoint_files import MALFORMED, short_text
@@ -62,7 +64,11 @@ def train(what: Any, **options: Any) -> Result:
     """
     _refuse_while_imported("train")
     world_object = None if isinstance(what, (str, dict, Path, RunConfig)) else what
+    callbacks = take_callbacks(options)
+    if isinstance(options.get("wrappers"), (list, tuple)):  # classes and functions, by names that a run can record
+        options["wrappers"] = [spell(wrapper) for wrapper in options["wrappers"]]
     run = resolve_run(build_config(spell(what) if world_object else what, **options), world_object)
+    callbacks = [make_callback(name) for name in run.config.callbacks] if callbacks is None else callbacks
     check_opponents(run.config)
     if run.seat is not None:
         run = fit_learner(run)
@@ -74,7 +80,7 @@ def train(what: Any, **options: Any) -> Result:
         checkpoint_dir = Path(config.checkpoints.dir) if config.checkpoints.dir else None
         folder = RunDir.create(Path(config.runs_dir), config.name or run.title, checkpoint_dir)
         with folder.lock():
-            return _run_loop(run, folder, engine, stop)
+            return _run_loop(run, folder, engine, stop, callbacks)
 
 
 def resume(
@@ -90,6 +96,7 @@ def resume(
     """
     _refuse_while_imported("resume")
     folder = RunDir.find(run, Path(runs_dir))
+    callbacks = take_callbacks(options)
     changes = gather_changes(**options, steps=steps)
     folder.refuse_links()
     keep_memory()
@@ -101,12 +108,13 @@ def resume(
         check_device(config.device)
         check_run(folder, recorded, trust)  # `changes` are of the user who calls this
         resolved = resolve_recorded_run(config, resuming=True)
+        callbacks = [make_callback(name) for name in config.callbacks] if callbacks is None else callbacks
         saved = _load_latest(folder, config)
         if saved and config.num_envs == "adaptive":
             resolved = resolved.with_num_envs(saved["loop"]["num_envs"])
         with open_engine(resolved) as engine:
             resolved = resolved.with_spaces(engine.single_observation_space, engine.single_action_space)
-            return _run_loop(resolved, folder, engine, stop, saved, changed)
+            return _run_loop(resolved, folder, engine, stop, callbacks, saved, changed)
 
 
 def _refuse_while_imported(name: str) -> None:
@@ -120,7 +128,13 @@ def _refuse_while_imported(name: str) -> None:
 
 
 def _run_loop(
-    run: ResolvedRun, folder: RunDir, engine: Engine, stop: StopRequest, saved: Any = None, changed: str = ""
+    run: ResolvedRun,
+    folder: RunDir,
+    engine: Engine,
+    stop: StopRequest,
+    callbacks: list[Callback],
+    saved: Any = None,
+    changed: str = "",
 ) -> Result:
     """Make the run's components and run its loop, from the start or from a checkpoint (`saved`). `changed` says which
     keys of the config are different since then."""
@@ -131,7 +145,7 @@ def _run_loop(
         folder.remember(id=uuid.uuid4().hex)
     remember(folder, run.config)
     step = saved["loop"]["steps"] if saved else None
-    with open_components(run, folder, engine, learner, stop, step) as components:
+    with open_components(run, folder, engine, learner, stop, step, callbacks) as components:
         loop = Loop(run.config, components)
         _announce(components.sinks, run, folder, engine, learner, step, changed)
         observations, infos = _load(loop, saved) if saved else loop.begin()

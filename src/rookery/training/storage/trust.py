@@ -24,10 +24,16 @@ LARGEST = 64 << 20  # bytes of a Python file
 TRUST = "if you trust that, --trust (trust=True in Python) goes on"
 
 
+def world_code(config: RunConfig) -> list[str]:
+    """The code that building an env of the run imports: "file.py:Name"."""
+    return [name for name in (config.world, *config.wrappers) if ".py:" in name]
+
+
 def code_in(config: RunConfig) -> list[str]:
     """All that a config names as code: "file.py:Name"."""
     opponents = [opponent.who for phase in config.all_phases for opponent in phase.opponents]
-    named = (config.world, *opponents, *config.evaluation.opponents, *config.league.baselines)
+    names = (*config.callbacks, *config.wrappers, *opponents, *config.evaluation.opponents, *config.league.baselines)
+    named = (config.world, *names)
     return [name for name in dict.fromkeys(named) if ".py:" in name]
 
 
