@@ -35,7 +35,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 	$(if $(TRAIN_OUTPUT_DIR),--runs-dir $(TRAIN_OUTPUT_DIR)) \
 	$(if $(TRAIN_EPISODE_LENGTH),--episode-length $(TRAIN_EPISODE_LENGTH)) $(TRAIN_ARGS)
 
-.PHONY: help setup train train-20k train-parallel train-pure-rl test test-all $(PARTS) check
+.PHONY: help setup train train-20k train-parallel train-pure-rl test test-all $(PARTS) test-sanitize check
 .NOTPARALLEL:
 .PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy clean
 
@@ -75,17 +75,18 @@ train-parallel: train  ## the same, shorter: to see that everything works
 
 train-pure-rl: train  ## the same, to the end: rewards are all that an agent here learns from
 
-check: $(READY)  ## linter, types, import rules
+check: $(READY)  ## linter, types, import rules, warnings of the C compiler
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tests/engine/check_loops.py warnings
 
 test: check  ## checks and tests
 	@$(MAKE) --no-print-directory --keep-going $(PARTS)
 
 test-all: check  ## also the slow, much repeated ones
-	@$(MAKE) --no-print-directory --keep-going $(PARTS) WHICH=
+	@$(MAKE) --no-print-directory --keep-going $(PARTS) test-sanitize WHICH=
 
 test-together: $(READY)
 	$(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)'
@@ -95,6 +96,9 @@ test-alone: $(READY)
 
 test-plain: $(READY)  ## the engine's tests without its compiled loops
 	ROOKERY_PLAIN=1 $(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(PLAIN)
+
+test-sanitize: $(READY)  ## the compiled loops' tests under the address and undefined-behaviour sanitizers
+	$(BIN)/python tests/engine/check_loops.py sanitizers
 
 bench: $(READY)  ## the engine's table of figures, against its peers, on this machine
 	$(BIN)/python benchmarks/engine.py

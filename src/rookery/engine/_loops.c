@@ -1,5 +1,5 @@
-/* The engine's inner loops, compiled. plain_loops.py holds the same in Python, and says what each does: this file only
- * has to be quick. Whatever is not plain (an ended episode, an odd type, an unknown info) is left to Python in full. */
+/* The engine's inner loops, compiled. plain_loops.py is the same in Python and documents each of them; this file only
+ * has to be fast. What is not plain (an ended episode, an unusual type, an unknown info) is left to Python. */
 
 #define PY_SSIZE_T_CLEAN
 #define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
@@ -68,7 +68,7 @@ static PyObject *watch(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
 
 /* --- stepping --------------------------------------------------------------------------------------------------- */
 
-/* The exception that is being raised, taken out of the air. */
+/* The exception that is set, which is cleared. */
 static PyObject *raised(void) {
 #if PY_VERSION_HEX >= 0x030C0000
     return PyErr_GetRaisedException();
@@ -83,7 +83,7 @@ static PyObject *raised(void) {
 #endif
 }
 
-/* What one env's step returned or, if it raised, what `caught` makes of that. */
+/* What one env's step returned or, if it raised, `caught(error)`. */
 static PyObject *step_one(PyObject *call, PyObject *action, PyObject *caught) {
     PyObject *result = PyObject_CallOneArg(call, action);
     if (result != NULL) return result;
@@ -129,19 +129,23 @@ static PyObject *step_each(PyObject *Py_UNUSED(module), PyObject *const *args, P
     Py_DECREF(actions);
     if (results != NULL && !PyErr_Occurred() && PyList_GET_SIZE(results) != PyList_GET_SIZE(calls))
         PyErr_SetString(PyExc_ValueError, "there are fewer actions than calls");
-    if (PyErr_Occurred()) Py_CLEAR(results); /* the actions' iterator has no other way to say so */
+    if (PyErr_Occurred()) Py_CLEAR(results); /* the only sign that the iterator of actions raised */
     return results;
 }
 
-/* --- putting results away --------------------------------------------------------------------------------------- */
+/* --- storing results -------------------------------------------------------------------------------------------- */
 
-/* The numbers of one of `kinds` that a memoryview shows, `n` of them; NULL with an error set if it is another thing. */
+/* The `n` numbers of a memoryview, of one of the types `kinds`; NULL with an error set if it is something else. Its
+ * buffer is released at once: nobody else can release the memoryview meanwhile, as `store` holds the GIL and calls no
+ * Python code while it uses the pointer. A memoryview that was released before gives no buffer. */
 static void *column_of(PyObject *object, const char *kinds, Py_ssize_t n) {
-    if (PyMemoryView_Check(object) && !(((PyMemoryViewObject *)object)->flags & _Py_MEMORYVIEW_RELEASED)) {
-        Py_buffer *view = PyMemoryView_GET_BUFFER(object);
-        if (view->ndim == 1 && view->shape[0] == n && view->strides[0] == view->itemsize && !view->readonly
-            && strlen(view->format) == 1 && strchr(kinds, view->format[0]))
-            return view->buf;
+    Py_buffer view;
+    if (PyMemoryView_Check(object) && PyObject_GetBuffer(object, &view, PyBUF_CONTIG | PyBUF_FORMAT) == 0) {
+        int fits = view.ndim == 1 && view.shape[0] == n && view.format[0] != 0 && view.format[1] == 0
+            && strchr(kinds, view.format[0]) != NULL;
+        void *numbers = view.buf;
+        PyBuffer_Release(&view);
+        if (fits) return numbers;
     }
     PyErr_Format(PyExc_TypeError, "a column should be a memoryview of %zd numbers of type %s", n, kinds);
     return NULL;
@@ -151,7 +155,7 @@ static int is_false(PyObject *flag) {
     return flag == Py_False || (PyArray_IsScalar(flag, Bool) && !PyArrayScalar_VAL(flag, Bool));
 }
 
-/* Whether a number of one of the usual types fits a double, and which. None of them runs code of an env's. */
+/* A number of one of the usual types as a double; 0 if it does not fit. None of them runs Python code. */
 static int as_double(PyObject *number, double *value) {
     if (PyFloat_Check(number)) {
         *value = PyFloat_AS_DOUBLE(number);
@@ -181,7 +185,7 @@ static int as_int64(PyObject *number, int64_t *value) {
     return !overflow;
 }
 
-/* Whether an array is bytes for bytes what a row holds. */
+/* Whether an array has the dtype and shape of a row, so that its bytes can be copied. */
 static int fits(PyArrayObject *array, PyArrayObject *rows) {
     int ndim = PyArray_NDIM(rows) - 1;
     PyArray_Descr *mine = PyArray_DESCR(array), *wanted = PyArray_DESCR(rows);
@@ -198,36 +202,64 @@ static int is_plain(PyObject *result, PyArrayObject *rows, double *reward) {
         && PyArray_CheckExact(PyTuple_GET_ITEM(result, 0)) && fits((PyArrayObject *)PyTuple_GET_ITEM(result, 0), rows);
 }
 
-/* Put a number into row `i` of a slot, which is a tuple: the types it takes and, for all envs here, values and marks.
- * Returns 0 if it does not go there, -1 with an error set if the slot is none. */
-static int put(PyObject *slot, PyObject *number, Py_ssize_t i, Py_ssize_t n) {
-    if (!PyTuple_Check(slot) || PyTuple_GET_SIZE(slot) != 3 || !PyTuple_Check(PyTuple_GET_ITEM(slot, 0))) {
+/* A slot of an info key: the types it takes and, for all envs here, values (double or int64) and marks. */
+typedef struct {
+    PyObject *tuple; /* (types, values, marks), which it was made from */
+    void *values;
+    npy_bool *marks;
+    int real;
+} Slot;
+
+/* The slots used in one call of `store`, each checked once. Only the first few are found again: more keys are rare. */
+typedef struct {
+    Slot slots[32];
+    int used;
+} Slots;
+
+/* The slot of a tuple; NULL with an error set if it is invalid. */
+static const Slot *slot_of(PyObject *tuple, Slots *cache, Py_ssize_t n) {
+    for (int k = 0; k < cache->used; k++)
+        if (cache->slots[k].tuple == tuple) return &cache->slots[k];
+    if (!PyTuple_Check(tuple) || PyTuple_GET_SIZE(tuple) != 3 || !PyTuple_Check(PyTuple_GET_ITEM(tuple, 0))) {
         PyErr_SetString(PyExc_TypeError, "a slot should be a tuple of types, values and marks");
-        return -1;
+        return NULL;
     }
-    PyObject *types = PyTuple_GET_ITEM(slot, 0);
-    void *column = column_of(PyTuple_GET_ITEM(slot, 1), "dlq", n);
-    npy_bool *marks = column == NULL ? NULL : column_of(PyTuple_GET_ITEM(slot, 2), "?", n);
-    if (marks == NULL) return -1;
+    if (cache->used == sizeof cache->slots / sizeof cache->slots[0]) cache->used--;
+    Slot *slot = &cache->slots[cache->used];
+    slot->tuple = tuple;
+    slot->values = column_of(PyTuple_GET_ITEM(tuple, 1), "dlq", n);
+    slot->marks = slot->values == NULL ? NULL : column_of(PyTuple_GET_ITEM(tuple, 2), "?", n);
+    if (slot->marks == NULL) return NULL;
+    slot->real = PyMemoryView_GET_BUFFER(PyTuple_GET_ITEM(tuple, 1))->format[0] == 'd';
+    cache->used++;
+    return slot;
+}
+
+/* Store a number in row `i` of a slot; returns 0 if it does not fit. */
+static int put(const Slot *slot, PyObject *number, Py_ssize_t i) {
+    PyObject *types = PyTuple_GET_ITEM(slot->tuple, 0);
     int known = 0;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(types); k++)
         known |= PyTuple_GET_ITEM(types, k) == (PyObject *)Py_TYPE(number);
-    int real = PyMemoryView_GET_BUFFER(PyTuple_GET_ITEM(slot, 1))->format[0] == 'd';
-    if (!known || !(real ? as_double(number, (double *)column + i) : as_int64(number, (int64_t *)column + i))) return 0;
-    marks[i] = 1;
+    if (!known) return 0;
+    if (!(slot->real ? as_double(number, (double *)slot->values + i) : as_int64(number, (int64_t *)slot->values + i)))
+        return 0;
+    slot->marks[i] = 1;
     return 1;
 }
 
-/* Put all of an info into slots. What cannot be is left to Python, which begins anew: what was put stays right. */
-static int note(PyObject *info, PyObject *slots, Py_ssize_t i, Py_ssize_t n) {
+/* Store all of an info in slots. If one value does not fit, Python stores the info again, with the same values. */
+static int note(PyObject *info, PyObject *slots, Slots *cache, Py_ssize_t i, Py_ssize_t n) {
     PyObject *key, *value;
     Py_ssize_t place = 0;
-    int done = 1;
-    while (done == 1 && PyDict_Next(info, &place, &key, &value)) {
-        PyObject *slot = PyUnicode_CheckExact(key) ? PyDict_GetItemWithError(slots, key) : NULL;
-        done = slot == NULL ? 0 : put(slot, value, i, n);
+    while (PyDict_Next(info, &place, &key, &value)) {
+        PyObject *tuple = PyUnicode_CheckExact(key) ? PyDict_GetItemWithError(slots, key) : NULL;
+        if (tuple == NULL) return 0;
+        const Slot *slot = slot_of(tuple, cache, n);
+        if (slot == NULL) return -1;
+        if (!put(slot, value, i)) return 0;
     }
-    return done;
+    return 1;
 }
 
 static PyObject *store(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
@@ -254,13 +286,15 @@ static PyObject *store(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
     size_t row_bytes = n == 0 ? 0 : (size_t)(PyArray_NBYTES(rows) / n);
     double sum = 0.0;
     int marked = 0;
+    Slots cache;
+    cache.used = 0;
     PyObject *rest = PyList_New(0);
     for (Py_ssize_t i = 0; rest != NULL && i < n; i++) {
         PyObject *result = PyList_GET_ITEM(results, i);
         double reward;
         int plain = is_plain(result, rows, &reward);
         if (plain && PyDict_GET_SIZE(PyTuple_GET_ITEM(result, 4))) {
-            plain = note(PyTuple_GET_ITEM(result, 4), slots, i, n);
+            plain = note(PyTuple_GET_ITEM(result, 4), slots, &cache, i, n);
             marked = 1;
         }
         if (plain == 1) {
@@ -282,26 +316,26 @@ static PyObject *store(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ss
 
 /* --- reading infos ---------------------------------------------------------------------------------------------- */
 
-/* A new array of what those who `spoke` wrote, and 0 for the others. Integers and floats are eight bytes alike. */
-static PyObject *slot_column(const int64_t *values, const npy_bool *spoke, npy_intp n, PyArray_Descr *dtype) {
+/* A new array of the values of envs in the mask, and 0 for the others. Integers and floats both have eight bytes. */
+static PyObject *slot_column(const int64_t *values, const npy_bool *info_mask, npy_intp n, PyArray_Descr *dtype) {
     PyObject *wide = PyArray_SimpleNew(1, &n, PyDataType_ISINTEGER(dtype) ? NPY_INT64 : NPY_DOUBLE);
     if (wide == NULL) return NULL;
     int64_t *column = PyArray_DATA((PyArrayObject *)wide);
-    for (npy_intp i = 0; i < n; i++) column[i] = spoke[i] ? values[i] : 0;
+    for (npy_intp i = 0; i < n; i++) column[i] = info_mask[i] ? values[i] : 0;
     if (PyArray_TYPE((PyArrayObject *)wide) == dtype->type_num) return wide;
-    Py_INCREF(dtype); /* which the next call takes */
+    Py_INCREF(dtype); /* the next call steals a reference */
     PyObject *cast = PyArray_CastToType((PyArrayObject *)wide, dtype, 0);
     Py_DECREF(wide);
     return cast;
 }
 
 /* Add one key's column and its mask to the infos. */
-static int add_slot(PyObject *infos, PyObject *name, const int64_t *values, const npy_bool *spoke, npy_intp n) {
-    PyObject *column = slot_column(values, spoke, n, (PyArray_Descr *)PyTuple_GET_ITEM(name, 2));
+static int add_slot(PyObject *infos, PyObject *name, const int64_t *values, const npy_bool *info_mask, npy_intp n) {
+    PyObject *column = slot_column(values, info_mask, n, (PyArray_Descr *)PyTuple_GET_ITEM(name, 2));
     PyObject *mask = column == NULL ? NULL : PyArray_SimpleNew(1, &n, NPY_BOOL);
     int failed = mask == NULL;
     if (!failed) {
-        memcpy(PyArray_DATA((PyArrayObject *)mask), spoke, (size_t)n);
+        memcpy(PyArray_DATA((PyArrayObject *)mask), info_mask, (size_t)n);
         failed = PyDict_SetItem(infos, PyTuple_GET_ITEM(name, 0), column) < 0
             || PyDict_SetItem(infos, PyTuple_GET_ITEM(name, 1), mask) < 0;
     }
@@ -324,15 +358,16 @@ static PyObject *read_slots(PyObject *Py_UNUSED(module), PyObject *const *args, 
     if (slots < 0 || !PyDict_CheckExact(infos) || !is_table(args[2], NPY_DOUBLE, slots)
         || !is_table(args[3], NPY_BOOL, slots)
         || PyArray_DIM((PyArrayObject *)args[2], 1) != PyArray_DIM((PyArrayObject *)args[3], 1)) {
-        PyErr_SetString(PyExc_TypeError, "read_slots() takes a dict, a list, and a float64 and a bool table of one size");
+        PyErr_SetString(PyExc_TypeError, "read_slots() takes a dict, a list, and float64 and bool tables of one size");
         return NULL;
     }
     npy_intp n = PyArray_DIM((PyArrayObject *)args[2], 1);
+    const int64_t *values = PyArray_DATA((PyArrayObject *)args[2]);
     PyObject *left = PyList_New(0);
     for (Py_ssize_t k = 0; left != NULL && k < slots; k++) {
         PyObject *name = PyList_GET_ITEM(names, k);
-        const npy_bool *spoke = (const npy_bool *)PyArray_DATA((PyArrayObject *)args[3]) + k * n;
-        if (memchr(spoke, 1, (size_t)n) == NULL) continue;
+        const npy_bool *info_mask = (const npy_bool *)PyArray_DATA((PyArrayObject *)args[3]) + k * n;
+        if (memchr(info_mask, 1, (size_t)n) == NULL) continue;
         if (!PyTuple_Check(name) || PyTuple_GET_SIZE(name) != 3 || !PyArray_DescrCheck(PyTuple_GET_ITEM(name, 2))) {
             PyErr_SetString(PyExc_TypeError, "a name should be a tuple of a key, its mask's key and a dtype");
             Py_CLEAR(left);
@@ -343,8 +378,7 @@ static PyObject *read_slots(PyObject *Py_UNUSED(module), PyObject *const *args, 
             PyObject *position = PyLong_FromSsize_t(k);
             if (position == NULL || PyList_Append(left, position) < 0) Py_CLEAR(left);
             Py_XDECREF(position);
-        } else if (there < 0
-                   || add_slot(infos, name, (const int64_t *)PyArray_DATA((PyArrayObject *)args[2]) + k * n, spoke, n) < 0) {
+        } else if (there < 0 || add_slot(infos, name, values + k * n, info_mask, n) < 0) {
             Py_CLEAR(left);
         }
     }
@@ -353,7 +387,7 @@ static PyObject *read_slots(PyObject *Py_UNUSED(module), PyObject *const *args, 
 
 /* --- checking --------------------------------------------------------------------------------------------------- */
 
-/* Without a way out in the middle, so that compilers turn it into vector instructions. NaN is never inside. */
+/* Without an early exit, so that compilers use vector instructions. NaN is never inside. */
 #define ALL_INSIDE(type)                                                                                               \
     {                                                                                                                  \
         const type *value = data[0], *low = data[1], *high = data[2];                                                  \
