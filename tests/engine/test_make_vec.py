@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import signal
@@ -10,6 +11,7 @@ import sys
 import textwrap
 import threading
 import time
+from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
@@ -17,6 +19,7 @@ import pytest
 
 import rookery
 from conformance.worlds import Counter, Sampler
+from rookery.config.schema import RunConfig
 from rookery.engine import make_vec
 from rookery.errors import MemoryShortage, OptionError, SpaceError, WorldError
 
@@ -415,3 +418,13 @@ def test_more_envs_than_memory_holds_are_refused_at_once(world, backend):
     """Before so much as a list of them is made."""
     with pytest.raises(MemoryShortage, match=r"1000000000000 envs need .* is free"):
         rookery.make_vec(world, 10**12, backend=backend)
+
+
+def test_the_defaults_beside_those_of_train_are_documented():
+    """The same options in `make_vec` and in a run; docs/engine.md says how their defaults differ."""
+    page = (Path(__file__).parents[2] / "docs" / "engine.md").read_text()
+    mine = inspect.signature(rookery.make_vec).parameters
+    for name in ("on_failure", "max_restarts", "bad_values"):
+        values = [mine[name].default, RunConfig.model_fields[name].default]
+        shown = [f'`"{value}"`' if isinstance(value, str) else str(value) for value in values]
+        assert f"| `{name}` | {shown[0]} | {shown[1]} |" in page
