@@ -18,7 +18,7 @@ import psutil
 import rookery
 from engine_rows import Row, ratio_row
 from measure import SLICE, Unconnected, in_turns, rate, stepper
-from rookery.worlds.gameboy.pad import Pad
+from rookery.worlds.gameboy.joypad import Joypad
 
 WORLD = "rookery/GameBoy-v0"
 ENVS, WORKERS = 8, 2
@@ -68,7 +68,7 @@ def _ticking(env: Any, draw: bool) -> Callable[[], float]:
     """The same emulator at the same work, and nothing else."""
 
     def measure() -> float:
-        actions, pad = _actions(env), Pad(env.profile.actions, env._emulator, draw)
+        actions, pad = _actions(env), Joypad(env.profile.actions, env._emulator, draw)
         return rate(lambda: pad.act(next(actions)), 1)
 
     return measure

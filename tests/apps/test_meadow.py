@@ -28,7 +28,7 @@ from rookery.apps.meadow.rooms import (
     SOUTH,
     WALKER_EAST,
     WALKER_WEST,
-    MapPlace,
+    MapPosition,
 )
 from rookery.apps.meadow.scent import UNREACHABLE, Ground, goals
 from rookery.apps.meadow.starts import STARTS
@@ -37,8 +37,8 @@ from rookery.worlds.gameboy.built_in import built_in_states
 from rookery.worlds.gameboy.emulator import Emulator
 from rookery.worlds.gameboy.rom import ROMS, Rom, check
 
-BEFORE_THE_DOOR = MapPlace(GARDEN, 104, 84)
-IN_THE_LANE = MapPlace(GARDEN, 44, 60)  # where the walker goes
+BEFORE_THE_DOOR = MapPosition(GARDEN, 104, 84)
+IN_THE_LANE = MapPosition(GARDEN, 44, 60)  # where the walker goes
 ONE_STEP = {"right": (1, 0), "left": (-1, 0), "up": (0, -1), "down": (0, 1)}
 
 
@@ -55,7 +55,7 @@ class Player:
     def __getitem__(self, address: int) -> int:
         return self.emulator.memory[address]
 
-    def put(self, place: MapPlace, **others: int) -> None:
+    def put(self, place: MapPosition, **others: int) -> None:
         """Stand somewhere else, and let the game notice."""
         values = {"PLAYER_X": place.x, "PLAYER_Y": place.y, "ROOM": place.room, **others}
         for name, value in values.items():
@@ -71,8 +71,8 @@ class Player:
         return self.emulator.screen[:, :, 0].copy()
 
     @property
-    def place(self) -> MapPlace:
-        return MapPlace(self[mem.ROOM], self[mem.PLAYER_X], self[mem.PLAYER_Y])
+    def place(self) -> MapPosition:
+        return MapPosition(self[mem.ROOM], self[mem.PLAYER_X], self[mem.PLAYER_Y])
 
     def follow(self, distances: dict[tuple[int, int, int], int], frames: int = 1000) -> None:
         """Walk to where the distance is 0, from tile to tile; each is entered from the middle of the last."""
@@ -177,7 +177,7 @@ def test_every_start_can_be_won_by_following_the_scent(player, number):
 
 
 def test_the_scent_falls_by_one_a_tile_and_ends_within_reach(player):
-    player.put(MapPlace(POND, 20, 76), KEY_PLACE=3)
+    player.put(MapPosition(POND, 20, 76), KEY_PLACE=3)
     scents = [player[mem.SCENT]]
     while player[mem.SCENT]:
         player.hold(8, "right")
@@ -186,47 +186,47 @@ def test_the_scent_falls_by_one_a_tile_and_ends_within_reach(player):
 
 
 def test_the_way_goes_on_over_the_key(player):
-    player.put(MapPlace(POND, KEY_PLACES[0].x, KEY_PLACES[0].y), KEY_PLACE=0)
+    player.put(MapPosition(POND, KEY_PLACES[0].x, KEY_PLACES[0].y), KEY_PLACE=0)
     before = player[mem.WAY]
     player.hold(1, "a")
     assert player[mem.WAY] == player[mem.SCENT] == before
 
 
 def test_walls_stop_the_player_and_ground_does_not(player):
-    player.put(MapPlace(CLEARING, 60, 68))
+    player.put(MapPosition(CLEARING, 60, 68))
     player.hold(30, "left")
-    assert player.place == MapPlace(CLEARING, 30, 68)
+    assert player.place == MapPosition(CLEARING, 30, 68)
     player.hold(60, "left")
-    assert player.place == MapPlace(CLEARING, 20, 68), "the trees' tiles end at 15, and the feet are 4 to the left"
+    assert player.place == MapPosition(CLEARING, 20, 68), "the trees' tiles end at 15, and the feet are 4 to the left"
     player.hold(60, "up")
-    assert player.place == MapPlace(CLEARING, 20, 52), "a bush"
+    assert player.place == MapPosition(CLEARING, 20, 52), "a bush"
     player.hold(30, "down")
-    assert player.place == MapPlace(CLEARING, 20, 82)
+    assert player.place == MapPosition(CLEARING, 20, 82)
 
 
 def test_one_direction_counts_at_a_time(player):
-    player.put(MapPlace(CLEARING, 60, 68))
+    player.put(MapPosition(CLEARING, 60, 68))
     player.hold(4, "right", "up")
-    assert player.place == MapPlace(CLEARING, 64, 68)
+    assert player.place == MapPosition(CLEARING, 64, 68)
 
 
 def test_the_edge_leads_to_the_next_room_and_back(player):
-    player.put(MapPlace(CLEARING, 156, 68))
+    player.put(MapPosition(CLEARING, 156, 68))
     player.hold(1, "right")
-    assert player.place == MapPlace(POND, 4, 68)
+    assert player.place == MapPosition(POND, 4, 68)
     player.hold(1, "left")
-    assert player.place == MapPlace(CLEARING, 156, 68)
-    player.put(MapPlace(POND, 60, 124))
+    assert player.place == MapPosition(CLEARING, 156, 68)
+    player.put(MapPosition(POND, 60, 124))
     player.hold(1, "down")
-    assert player.place == MapPlace(GARDEN, 60, 4)
+    assert player.place == MapPosition(GARDEN, 60, 4)
     player.hold(1, "up")
-    assert player.place == MapPlace(POND, 60, 124)
+    assert player.place == MapPosition(POND, 60, 124)
 
 
 @pytest.mark.parametrize("place", range(len(KEY_PLACES)))
 def test_the_key_is_taken_with_a_next_to_it_only(player, place):
     key = KEY_PLACES[place]
-    player.put(MapPlace(POND, 60, 60), KEY_PLACE=place)
+    player.put(MapPosition(POND, 60, 60), KEY_PLACE=place)
     player.hold(4, "a")
     assert player[mem.HAS_KEY] == 0, "too far"
     player.put(key)
@@ -257,13 +257,13 @@ def test_the_walker_costs_a_heart_and_then_a_second_of_peace(player):
     assert player[mem.HEARTS] == 2
     player.hold(60)
     assert player[mem.HEARTS] == 2
-    player.put(MapPlace(GARDEN, player[mem.WALKER_X], 60), HURT=1)
+    player.put(MapPosition(GARDEN, player[mem.WALKER_X], 60), HURT=1)
     player.hold(1)
     assert player[mem.HEARTS] == 1
 
 
 def test_the_walker_hurts_in_its_own_room_only(player):
-    player.put(MapPlace(POND, player[mem.WALKER_X], player[mem.WALKER_Y]))
+    player.put(MapPosition(POND, player[mem.WALKER_X], player[mem.WALKER_Y]))
     player.hold(200)
     assert player[mem.HEARTS] == 3
 
@@ -318,7 +318,7 @@ def test_every_frame_is_done_before_the_vertical_blank_ends(player):
     random = np.random.default_rng(0)
     buttons = [*ONE_STEP, "a", "b"]
     for room in range(len(ROOMS)):
-        player.put(MapPlace(room, 60, 68), HURT=0)
+        player.put(MapPosition(room, 60, 68), HURT=0)
         for _ in range(300):
             player.hold(1, *random.choice(buttons, 2, replace=False))
             doing = player.emulator._pyboy.register_file.PC
@@ -326,7 +326,7 @@ def test_every_frame_is_done_before_the_vertical_blank_ends(player):
 
 
 def test_rooms_are_seen_one_after_the_other_without_a_blank_frame(player):
-    player.put(MapPlace(CLEARING, 150, 68))
+    player.put(MapPosition(CLEARING, 150, 68))
     pictures = []
     for _ in range(12):
         player.emulator.run(1, ["right"], render=True)
@@ -338,9 +338,9 @@ def test_rooms_are_seen_one_after_the_other_without_a_blank_frame(player):
 
 
 def test_hearts_and_the_key_are_on_the_panel(player):
-    player.put(MapPlace(POND, 60, 60))
+    player.put(MapPosition(POND, 60, 60))
     full = player.see()[136:]
-    player.put(MapPlace(POND, 60, 60), HEARTS=2)
+    player.put(MapPosition(POND, 60, 60), HEARTS=2)
     player.hold(1)
     less = player.see()[136:]
     assert (full[:, 24:32] != less[:, 24:32]).any() and (full[:, 8:24] == less[:, 8:24]).all()
@@ -351,8 +351,8 @@ def test_hearts_and_the_key_are_on_the_panel(player):
 
 @pytest.mark.parametrize("mode", [mem.WON, mem.LOST])
 def test_the_panel_rises_with_a_message_at_the_end(player, mode):
-    player.put(MapPlace(CLEARING, 60, 60))
-    player.put(MapPlace(CLEARING, 60, 60), MODE=mode)
+    player.put(MapPosition(CLEARING, 60, 60))
+    player.put(MapPosition(CLEARING, 60, 60), MODE=mode)
     player.hold(60)
     screen = player.see()
     assert (screen[104:112] == 0).mean() > 0.9, "dark above the message"

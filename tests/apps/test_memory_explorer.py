@@ -83,13 +83,13 @@ def test_each_diff_compares_with_the_one_before_and_can_be_taken_back():
     assert np.flatnonzero(search.left).tolist() == [0, 1]
     search.undo()
     assert search.count == 3
-    with pytest.raises(OptionError, match="nothing to take back"):
+    with pytest.raises(OptionError, match="no diff to undo"):
         search.undo()
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
-    [("chnged", "there are changed, same"), ("= ", "= needs a number"), ("= three", "not a number"), ("same 3", "= 3")],
+    [("chnged", "use changed, same"), ("= ", "= needs a number"), ("= three", "not a number"), ("same 3", "= 3")],
 )
 def test_what_cannot_be_asked(words, why):
     search = Search(np.zeros(3, np.uint8))
@@ -181,12 +181,12 @@ def test_giving_an_address_a_better_name(exploring):
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("watch", "Give an address and a name"),
-        ("watch hearts", "'hearts' is no address"),
+        ("watch", "watch needs an address"),
+        ("watch hearts", "'hearts' is not an address"),
         ("watch C0A5 3hearts", "no name for a value"),
-        ("watch C0A5 hearts lives", "one name for one value"),
+        ("watch C0A5 hearts lives", "watch takes one name"),
         ("watch C0A5 hearts size=9", "cannot be watched"),
-        ("watch C0A5 hearts colour=2", "not known of a value"),
+        ("watch C0A5 hearts colour=2", "not an option of a value"),
         ("watch E0A5 hearts", "echo of C0A5"),
         ("watch C0A0 mode", "mode is C0A6 already"),
         ("unwatch hearts", "not watched; there are mode"),
@@ -194,26 +194,26 @@ def test_giving_an_address_a_better_name(exploring):
         ("poke C0A5 300", "from 0 to 255"),
         ("peek FFFF 2", "2 bytes cannot be shown from FFFF: memory ends at FFFF"),
         ("peek C000 0", "0 bytes cannot be shown"),
-        ("list -5", "1 row or more"),
-        ("lately 0", "1 row or more"),
+        ("list -5", "should be an integer >= 1"),
+        ("lately 0", "should be an integer >= 1"),
         ("watch C0A5 and", "no name for a value"),
         ("watch C0A5 is_success", "and not and, is_success"),
         ("watch C0A5 höhe", "letters from a to z"),
         ("watch C0A5 hearts size=7", "size should be less than or equal to 4"),
-        ("save .", "no name for a moment"),
-        ("save /", "no name for a moment"),
-        ("save a\0b", "no name for a moment"),
+        ("save .", "not a name for a state"),
+        ("save /", "not a name for a state"),
+        ("save a\0b", "not a name for a state"),
         ("rihgt*20", "did you mean right?"),
-        ("diff", "diff what"),
-        ("dance", "there are the buttons"),
+        ("diff", "diff needs a filter"),
+        ("dance", "use the buttons"),
         ("right*0", "held for 1 to"),
         ("right*99999", "held for 1 to"),
         ("mark! now", "to replace a file"),
-        ("load", "no moment has been saved"),
+        ("load", "there is no saved state"),
         ("start 3", "the profile has none"),
-        ("write", "Give a file"),
-        ("write game.txt", "ends in .toml"),
-        ("shot game.txt", "ends in .png"),
+        ("write", "needs a file"),
+        ("write game.txt", "should end in .toml"),
+        ("shot game.txt", "should end in .png"),
     ],
 )
 def test_what_cannot_be_done_is_told_and_changes_nothing(exploring, tmp_path, monkeypatch, line, why):
@@ -273,7 +273,7 @@ def test_what_is_no_state_is_refused(exploring):
     exploring.do("save here")
     path = exploring.store.folder / "here.state"
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(WorldError, match="damaged or cut short"):
+    with pytest.raises(WorldError, match="damaged or truncated"):
         exploring.do("load here")
     with pytest.raises(WorldError, match=r"cannot be read .*there: here"):
         exploring.do("load there")
@@ -382,7 +382,7 @@ def test_findings_are_added_to_a_profile_and_the_rest_stays(knowing, tmp_path):
     before = path.read_text()
     assert before.splitlines()[0] == profiles.find("meadow").path.read_text().splitlines()[0], "remarks are kept"
     knowing.do("watch C0B1 hurt")
-    assert knowing.do(f"write {path}") == [f"{path}: added hurt to its [memory]; the rest is as it was"]
+    assert knowing.do(f"write {path}") == [f"{path}: added hurt to its [memory]; the rest is unchanged"]
     added = [line for line in path.read_text().splitlines() if line not in before.splitlines()]
     assert added == ["hurt = { address = 0xC0B1 }  # seen from 0 to 0"]
     assert [line for line in path.read_text().splitlines() if line not in added] == before.splitlines()
@@ -417,7 +417,7 @@ def test_a_profile_is_never_changed_for_the_worse(exploring, tmp_path):
     path = tmp_path / "mine.toml"
     exploring.do("watch C0A5 hearts")
     for text, why in (
-        (GAME + OTHERS + "[memory]\nhearts = { address = 0xC0A6 }\n", "hearts is there already, as C0A6"),
+        (GAME + OTHERS + "[memory]\nhearts = { address = 0xC0A6 }\n", "hearts already exists, as C0A6"),
         ("memory = { x = { address = 0xC0A0 } }\n" + GAME + OTHERS, "written in an unusual way.*\nhearts = "),
         ("[game]\n", "title"),
     ):
@@ -470,4 +470,4 @@ def test_start_states_that_are_missing_do_not_keep_one_from_making_them(tmp_path
     (tmp_path / "mine.toml").write_text(text)
     with library.open_session(library.choose(profile=str(tmp_path / "mine.toml"))) as session:
         assert session.starts == ()
-    assert "beginning at power-on" in caplog.text
+    assert "starting at power-on" in caplog.text

@@ -21,7 +21,7 @@ import pytest
 from rookery.apps import gameboy_verbs
 from rookery.apps.memory_explorer import library, terminal, window
 from rookery.apps.memory_explorer.commands import Commands, Quit
-from rookery.apps.memory_explorer.desk import FAST, TAP, Desk
+from rookery.apps.memory_explorer.controls import FAST, TAP, ExplorerControls
 from rookery.apps.memory_explorer.half_blocks import half_blocks
 from rookery.apps.memory_explorer.store import Store
 from rookery.cli import main
@@ -31,102 +31,102 @@ X = 0xC0A0
 
 
 @pytest.fixture
-def desk(tmp_path):
+def controls(tmp_path):
     with library.open_session(library.choose()) as session:
-        yield Desk(Commands(session, Store(tmp_path / "states")))
+        yield ExplorerControls(Commands(session, Store(tmp_path / "states")))
 
 
-def type_line(desk, line):
+def type_line(controls, line):
     for key in [":", *("space" if letter == " " else letter for letter in line), "enter"]:
-        desk.press(key)
+        controls.press(key)
 
 
 # --- controls -----------------------------------------------------------------------------------------------------
 
 
-def test_buttons_are_held_as_long_as_their_keys_are_down(desk):
-    desk.session.begin(0)
-    before = desk.session.peek(X)[0]
-    desk.press("right")
+def test_buttons_are_held_as_long_as_their_keys_are_down(controls):
+    controls.session.begin(0)
+    before = controls.session.peek(X)[0]
+    controls.press("right")
     for _ in range(20):
-        desk.advance()
-    desk.release("right")
+        controls.advance()
+    controls.release("right")
     for _ in range(20):
-        desk.advance()
-    assert desk.session.peek(X)[0] - before == 20
+        controls.advance()
+    assert controls.session.peek(X)[0] - before == 20
 
 
-def test_a_tapped_key_is_held_for_a_moment_and_one_with_shift_until_the_next(desk):
-    before = desk.session.peek(X)[0]
-    desk.tap("right")
+def test_a_tapped_key_is_held_for_a_moment_and_one_with_shift_until_the_next(controls):
+    before = controls.session.peek(X)[0]
+    controls.tap("right")
     for _ in range(30):
-        desk.advance()
-    assert desk.session.peek(X)[0] - before == TAP
-    desk.hold("left")
+        controls.advance()
+    assert controls.session.peek(X)[0] - before == TAP
+    controls.hold("left")
     for _ in range(30):
-        desk.advance()
-    assert desk.session.peek(X)[0] - before == TAP - 30
-    desk.tap("down")
+        controls.advance()
+    assert controls.session.peek(X)[0] - before == TAP - 30
+    controls.tap("down")
     for _ in range(30):
-        desk.advance()
-    assert desk.session.peek(X)[0] - before == TAP - 30
+        controls.advance()
+    assert controls.session.peek(X)[0] - before == TAP - 30
 
 
-def test_pausing_single_frames_and_fast_forward(desk):
-    desk.press("p")
-    desk.advance()
-    assert desk.session.frame == 0 and "paused" in desk.panel(30)[0].text
-    desk.press(".")
-    desk.advance()
-    desk.advance()
-    assert desk.session.frame == 1
-    desk.press("p")
-    desk.press("f")
-    desk.advance()
-    assert desk.session.frame == 1 + FAST and "fast" in desk.panel(30)[0].text
+def test_pausing_single_frames_and_fast_forward(controls):
+    controls.press("p")
+    controls.advance()
+    assert controls.session.frame == 0 and "paused" in controls.panel(30)[0].text
+    controls.press(".")
+    controls.advance()
+    controls.advance()
+    assert controls.session.frame == 1
+    controls.press("p")
+    controls.press("f")
+    controls.advance()
+    assert controls.session.frame == 1 + FAST and "fast" in controls.panel(30)[0].text
 
 
-def test_the_line_for_commands(desk):
-    type_line(desk, "watch C0A5 hears")
-    assert desk.message == "hears is C0A5, now 3"
-    type_line(desk, "wtach")
-    assert "did you mean watch?" in desk.message
+def test_the_line_for_commands(controls):
+    type_line(controls, "watch C0A5 hears")
+    assert controls.message == "hears is C0A5, now 3"
+    type_line(controls, "wtach")
+    assert "did you mean watch?" in controls.message
     for key in (":", "up", "up", "backspace", "t", "s", "enter"):  # the line before, put right
-        desk.press(key)
-    assert desk.session.findings[0].name == "hearts"
-    frame = desk.session.frame
-    desk.press(":")
-    desk.advance()
-    assert desk.session.frame == frame, "the game waits"
-    desk.press("escape")
-    assert desk.prompt is None
+        controls.press(key)
+    assert controls.session.findings[0].name == "hearts"
+    frame = controls.session.frame
+    controls.press(":")
+    controls.advance()
+    assert controls.session.frame == frame, "the game waits"
+    controls.press("escape")
+    assert controls.prompt is None
 
 
-def test_keys_for_searching(desk):
-    desk.press("m")
-    desk.tap("right")
+def test_keys_for_searching(controls):
+    controls.press("m")
+    controls.tap("right")
     for _ in range(12):
-        desk.advance()
-    desk.press("+")
-    left = desk.session.search.count
-    assert desk.message == f"{left:,} of 8,319 bytes left" and not desk.page
-    assert any("->" in line.text for line in desk.panel(30))
-    desk.press("u")
-    assert desk.session.search.count > left
+        controls.advance()
+    controls.press("+")
+    left = controls.session.search.count
+    assert controls.message == f"{left:,} of 8,319 bytes left" and not controls.page
+    assert any("->" in line.text for line in controls.panel(30))
+    controls.press("u")
+    assert controls.session.search.count > left
 
 
-def test_a_long_answer_is_a_page_until_the_next_key(desk):
-    desk.press("?")
-    assert any("FILTER" in line for line in desk.page)
-    desk.press("q")
-    assert not desk.page
+def test_a_long_answer_is_a_page_until_the_next_key(controls):
+    controls.press("?")
+    assert any("FILTER" in line for line in controls.page)
+    controls.press("q")
+    assert not controls.page
     with pytest.raises(Quit):
-        desk.press("q")
+        controls.press("q")
 
 
-def test_what_was_found_comes_first(desk):
-    type_line(desk, "watch C0AE frames")
-    texts = [line.text for line in desk.panel(20)]
+def test_what_was_found_comes_first(controls):
+    type_line(controls, "watch C0AE frames")
+    texts = [line.text for line in controls.panel(20)]
     assert texts[3].startswith("  frames")
     assert any(re.fullmatch(r"  and \d+ more: `values`", text) for text in texts)
     assert len(texts) <= 20
@@ -146,9 +146,9 @@ def test_half_blocks_show_two_dots_each():
 
 @pytest.mark.parametrize("size", [(200, 80), (124, 40), (80, 24), (40, 12), (3, 2)])
 @pytest.mark.parametrize("doing", ["playing", "typing", "reading"])
-def test_everything_fits_on_terminals_of_any_size(desk, size, doing):
-    desk.press({"playing": "m", "typing": ":", "reading": "?"}[doing])
-    rows = terminal.rows(desk, *size)
+def test_everything_fits_on_terminals_of_any_size(controls, size, doing):
+    controls.press({"playing": "m", "typing": ":", "reading": "?"}[doing])
+    rows = terminal.rows(controls, *size)
     assert len(rows) <= max(size[1], terminal.BELOW)
     if size[0] >= 40:
         assert max(len(re.sub(r"\x1b\[[0-9;]*m", "", row)) for row in rows) <= size[0]
@@ -230,27 +230,27 @@ def test_keys_and_commands_on_a_terminal(tmp_path):
 # --- windows ------------------------------------------------------------------------------------------------------
 
 
-def test_a_window(desk, monkeypatch):
+def test_a_window(controls, monkeypatch):
     pygame = window.load_pygame()
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    shown = window.Window(desk)
+    shown = window.Window(controls)
     try:
-        before = desk.session.peek(X)[0]
+        before = controls.session.peek(X)[0]
         pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_RIGHT, unicode=""))
         for _ in range(5):
             assert shown.look()
-            desk.advance()
+            controls.advance()
             shown.draw()
-        assert desk.session.peek(X)[0] - before == 5
+        assert controls.session.peek(X)[0] - before == 5
         picture = pygame.surfarray.array3d(shown.surface).swapaxes(0, 1)
-        assert (picture[: 144 * 4 : 4, : 160 * 4 : 4] == desk.session.screen).all()
+        assert (picture[: 144 * 4 : 4, : 160 * 4 : 4] == controls.session.screen).all()
         assert (picture[:, 160 * 4 :] != window.GROUND).any(), "values beside it"
         for letter in ":help\r":
             key = pygame.K_RETURN if letter == "\r" else ord(letter)
             pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=key, unicode=letter))
         pygame.event.post(pygame.event.Event(pygame.KEYUP, key=pygame.K_RIGHT))
         assert shown.look()
-        assert desk.page
+        assert controls.page
         shown.draw()
         pygame.event.post(pygame.event.Event(pygame.QUIT))
         assert not shown.look()
@@ -258,25 +258,25 @@ def test_a_window(desk, monkeypatch):
         shown.close()
 
 
-def test_exploring_in_a_window_until_it_is_closed(desk, monkeypatch):
+def test_exploring_in_a_window_until_it_is_closed(controls, monkeypatch):
     pygame = window.load_pygame()
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     pygame.display.init()
     pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_q, unicode="q"))
-    window.explore(desk.commands)
+    window.explore(controls.commands)
     assert not pygame.display.get_init()
 
 
-def test_where_no_window_can_be_the_terminal_is_named(desk, monkeypatch):
+def test_where_no_window_can_be_the_terminal_is_named(controls, monkeypatch):
     window.load_pygame().display.quit()
     monkeypatch.setenv("SDL_VIDEODRIVER", "nonsense")
-    with pytest.raises(OptionError, match=r"no window can be opened here .*--terminal needs none"):
-        window.explore(desk.commands)
+    with pytest.raises(OptionError, match=r"no window can be opened .*use --terminal"):
+        window.explore(controls.commands)
     for name in window.SCREENS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(window.sys, "platform", "linux")
     with pytest.raises(OptionError, match=r"there is no screen .*--terminal needs none"):
-        window.explore(desk.commands)
+        window.explore(controls.commands)
 
 
 # --- the command line ---------------------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def test_how_to_give_a_rom_is_told(capsys):
 def test_where_no_rom_can_be_written(tmp_path):
     (tmp_path / "folder.gb").mkdir()
     (tmp_path / "file").write_text("")
-    with pytest.raises(OptionError, match="is there already, and is something else"):
+    with pytest.raises(OptionError, match="already exists, and is something else"):
         run("rom", "folder.gb")
     with pytest.raises(OptionError, match=r"cannot be written \("):
         run("rom", "file/mine.gb")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import random
-from collections import Counter as Tally
+from collections import Counter as MatchScore
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,7 +130,7 @@ class Hoarder(gym.Env):
         self.generator = np.random.Generator(np.random.SFC64(5))
         self.shared = self.generator
         self.table = {(1, 2): np.float32(3), "a": {"b": {frozenset({1})}}, 4: None}
-        self.ordered, self.lazy, self.tally = OrderedDict(z=1), defaultdict(list), Tally()
+        self.ordered, self.lazy, self.tally = OrderedDict(z=1), defaultdict(list), MatchScore()
         self.recent, self.seen, self.raw = deque([1.5, np.zeros(1)], maxlen=3), {1}, bytearray(b"\x00")
         self.point, self.where, self.span, self.big = Point(0, [1]), Path("data"), range(3), 2**200
         self.odd = [float("nan"), float("-inf"), -0.0]

@@ -14,7 +14,7 @@ import pytest
 from rookery.cli.main import main
 from rookery.errors import MissingExtra, OptionError, UsageError
 from rookery.kernel.kernel_env import KernelEnv
-from rookery.worlds.hockey.play import Tally, play
+from rookery.worlds.hockey.play import MatchScore, play
 from rookery.worlds.hockey.render import Picture
 from rookery.worlds.hockey.table import TEAMS
 from rookery.worlds.hockey.world import Hockey
@@ -287,7 +287,9 @@ def test_bad_options_are_refused(options, message):
 
 
 def test_one_game_is_not_games():
-    assert str(Tally(("you", "weak script"), won=1, steps=90)).startswith("1 game in 90 steps: you won 1, weak script")
+    assert str(MatchScore(("you", "weak script"), won=1, steps=90)).startswith(
+        "1 game in 90 steps: you won 1, weak script"
+    )
 
 
 # --- the command -------------------------------------------------------------------------------------------------

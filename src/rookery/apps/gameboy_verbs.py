@@ -159,7 +159,7 @@ def _info(options: argparse.Namespace) -> int:
         else:
             _print_profiles(rows, library.rom_folder())
         return 0
-    told = library.about(library.Chosen(library.read_rom(Path(options.rom).expanduser()), None))
+    told = library.about(library.GameChoice(library.read_rom(Path(options.rom).expanduser()), None))
     if options.json:
         printing.emit_json(told)
     else:

@@ -158,7 +158,9 @@ class KernelEnv(gym.Env):
                 f"a state of {self.world.name} should hold {', '.join([*SAVED, *mark])}, got {', '.join(state)}"
             )
         if mark and not np.array_equal(state["tables"], mark["tables"]):
-            raise StateError(f"the state of {self.world.name} was saved with different tables: use the same tables")
+            raise StateError(
+                f"the state of {self.world.name} was saved with other tables than it has now: use the same"
+            )
         for name in SAVED:
             saved = state[name]
             array = self._env_arrays.arrays[name]

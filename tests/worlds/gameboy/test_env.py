@@ -94,7 +94,7 @@ def test_a_profile_of_pixels_alone(tmp_path, pacer):
     assert seen.shape == (1, 72, 80) and info == {}
     assert env.step(0)[1:] == (0.0, False, False, {})
     env.close()
-    with pytest.raises(OptionError, match="names no values to be seen"):
+    with pytest.raises(OptionError, match="lists no values for it"):
         GameBoyEnv(**pacer, observation="both")
 
 
@@ -140,7 +140,7 @@ def test_pixels_are_the_screen(make):
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
-    [("[[reward]]", None, "rewards nothing yet"), ('"room == 4"', '"room == 0"', "an episode is over as it begins")],
+    [("[[reward]]", None, "has no reward"), ('"room == 4"', '"room == 0"', "every episode ends after one step")],
 )
 def test_what_makes_learning_pointless_is_said_once(pacer, caplog, old, new, words):
     """Neither is wrong, but nobody means it."""
@@ -219,7 +219,7 @@ def test_an_action_that_is_none(make, action):
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"observation": "screen"}, "one of memory, pixels, both"), ({"episode_length": 0}, "from 1 up"),
+    [({"observation": "screen"}, "one of memory, pixels, both"), ({"episode_length": 0}, "an integer >= 1"),
      ({"render_mode": "human"}, "'rgb_array' or None")],
 )  # fmt: skip
 def test_options_that_cannot_be(pacer, options, words):

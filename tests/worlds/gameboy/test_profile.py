@@ -22,10 +22,10 @@ WRONG = {
     ('kind = "threshold"', 'kind = "step"'): "`once` is for the kind \"threshold\"",
     ('when = "room == 3"', ""): "needs `when`",
     ("jump = 100", "jump = 0"): "[[reward]] number 2 (walk), `jump`: it should be greater than or equal to 1, got 0",
-    ('of = "x"', 'of = ["x", "room"]'): "a change of several values has neither direction nor difference",
+    ('of = "x"', 'of = ["x", "room"]'): "`direction`, `by` and `jump` need a single value in `of`",
     ('name = "walk"', 'name = "far"'): "another reward has the name 'far'",
     ("0xC002 }", "0xE002 }"): "line 12: [memory.x]: E002 is an echo of C002: write C002",
-    ("0xC000", "0x4000"): "line 10: [memory.pad]: 4000 lies in the ROM",
+    ("0xC000", "0x4000"): "line 10: [memory.pad]: 4000 is in the ROM",
     ("0xC000", "0x1C000"): "[memory.pad]: 1C000 is outside of the Game Boy's memory",
     ("0xC000", "0xFEA0"): "[memory.pad]: FEA0 is in the unused area",
     ("0xC002, size = 2", "0xFFFF, size = 2"): "[memory.x_and_frames]: FFFF is outside",
@@ -34,38 +34,38 @@ WRONG = {
     ("weight = 0.5", "weight = nan"): "[[reward]] number 2 (walk), `weight`: it should be a finite number",
     ("[episode]", "[[episode]]"): "line 50: [[episode]]: it should be a table with keys",
     ("size = 2", "size = 2, bits = 0x10000"): "bits 0x10000 are more than 2 bytes have",
-    ("size = 2", "size = 2, bcd = true, signed = true"): "only one of bits, signed and bcd",
+    ("size = 2", "size = 2, bcd = true, signed = true"): "use only one of bits, signed and bcd",
     ('{ value = "x" }', '{ value = "y" }'): "[observation], `memory` number 1 (y), `value`: there is no value `y`",
     ('{ value = "x" }', '{ value = "x", hihg = 3 }'): "number 1 (x): unknown key `hihg`; did you mean `high`?",
     ('{ value = "x" }', '{ value = "x", high = 0 }'): "high (0) should be above low (0)",
-    ("values = 8", "values = 8, high = 3"): "it is seen in one way",
+    ("values = 8", "values = 8, high = 3"): "use one way only",
     ("[observation]", "[observation]\nsize = 10"): "line 18: [observation], `size`: it is 10, but `memory` makes 11",
     ("shrink = 4", "shrink = 3"): "line 25: [observation.pixels]: shrink should be one of 1, 2, 4, 8",
     ("[observation.pixels]", "[observation.pixel]"): "line 25: [observation]: unknown key `pixel`; did you mean",
     ('"a+right"', '"c"'): "[actions], `buttons` number 5: 'c': there is no button 'c'",
-    ('"a+right"', '"a"'): "[actions], `buttons`: a is there twice",
+    ('"a+right"', '"a"'): "[actions], `buttons`: a is listed twice",
     ("frame_skip = 4", "frame_skip = 4\nhold = 5"): "hold is 5, but a step takes only 4 frames",
     ("length = 40", 'length = "long"'): "[episode], `length`: it should be a valid integer, got 'long'",
     ('title = "PACER"', ""): "line 2: [game]: the key `title` is missing",
     ("[actions]", "[action]"): "line 5: unknown key `action`; did you mean `actions`?",
     ('["nothing 10"]', '["nothing"]'): "[start], `boot` number 1: 'nothing' should be buttons and a number of frames",
     ('boot = ["nothing 10"]', 'boot = ["a 1"]\nfiles = ["x"]'): "from save states (files) or from power-on (boot)",
-    ('boot = ["nothing 10"]', "files = []"): 'files names no save state: write files = ["states/*.state"]',
+    ('boot = ["nothing 10"]', "files = []"): 'files is empty: write files = ["states/*.state"]',
     ('boot = ["nothing 10"]', 'files = "a.state"'): '[start], `files`: it should be a list: write ["a.state"]',
     ('end = ["room == 4"]', 'end = "room == 4"'): "[episode], `end`: it should be a list: write [\"room == 4\"]",
-    ('"room == 4"', '"x == 300"'): "line 52: [episode], `end`: `x` goes from 0 to 255, so this can never be: x == 300",
-    ('"room == 4"', '"x < 0"'): "so this can never be: x < 0",
-    ('"room == 4"', '"x == 1.5"'): "so this can never be: x == 1.5",
+    ('"room == 4"', '"x == 300"'): "[episode], `end`: `x` ranges from 0 to 255, so this is never true: x == 300",
+    ('"room == 4"', '"x < 0"'): "so this is never true: x < 0",
+    ('"room == 4"', '"x == 1.5"'): "so this is never true: x == 1.5",
     ('"room == 3"', '"room == 1 or room == 2"'): "There is no `or`: write two conditions in `end`, or two rewards",
-    ('{ value = "x" }', '{ value = "x", low = 300 }'): "(x): `x` goes from 0 to 255, so this can never be: 300",
-    ('{ value = "x" }', '{ value = "x", equals = 256 }'): "so this can never be: 256",
-    ("values = 8", "values = [1, -1]"): "number 2 (room): `room` goes from 0 to 255, so this can never be: -1",
-    ("pad     =", "restarted ="): "line 10: [memory.restarted]: the name means something else to rookery already",
+    ('{ value = "x" }', '{ value = "x", low = 300 }'): "(x): `x` ranges from 0 to 255, so it is never 300",
+    ('{ value = "x" }', '{ value = "x", equals = 256 }'): "so it is never 256",
+    ("values = 8", "values = [1, -1]"): "number 2 (room): `room` ranges from 0 to 255, so it is never -1",
+    ("pad     =", "restarted ="): "line 10: [memory.restarted]: this name is reserved by rookery",
     ("pad     =", "_pad ="): "[memory._pad]: a name is letters, digits and _, a letter first",
-    ("0xC002, size = 2", "0xDFFF, size = 2"): "DFFF with 2 bytes ends at E000, where only an echo of C000 is",
-    ('buttons = ["nothing", "left", "right", "a", "a+right"]', "buttons = []"): "`buttons`: it should not be empty",
+    ("0xC002, size = 2", "0xDFFF, size = 2"): "DFFF with 2 bytes ends at E000, which is only an echo of C000",
+    ('buttons = ["nothing", "left", "right", "a", "a+right"]', "buttons = []"): "`buttons`: it must not be empty",
     ("[observation]", "[observation]\nsize = 5000000000"): "`size`: it should be less than or equal to 65536",
-    ('title = "PACER"', 'title = ""'): "a game without a title is known by its checksum",
+    ('title = "PACER"', 'title = ""'): "a game without a title needs its checksum",
     ('[[reward]]\nname = "new room"', '[reward]\nname = "new room"'): "is not valid TOML",
     ("[info]", "[info"): "is not valid TOML",
 }  # fmt: skip
@@ -84,9 +84,7 @@ def test_a_mistake_is_named_with_its_place(change, words):
 def test_a_reward_in_single_brackets():
     """The commonest slip with lists of tables."""
     start, rest = GOOD.split("[[reward]]", 1)
-    with pytest.raises(
-        ConfigError, match=r"\[reward\]: there can be several of it, so it has two brackets: \[\[reward"
-    ):
+    with pytest.raises(ConfigError, match=r"\[reward\]: it is a list of tables, so write two brackets: \[\[reward"):
         profile.read(start + "[reward]" + rest.split("[[reward]]")[0])
 
 
@@ -96,7 +94,7 @@ def test_texts_of_other_editors(tmp_path):
     path.write_bytes(b"\xef\xbb\xbf" + GOOD.encode())
     assert profile.find(path).profile.game.title == "PACER"
     path.write_bytes(("# grün\n" + GOOD).encode("latin-1"))
-    with pytest.raises(WorldError, match=r"mine.toml: is not a text in UTF-8.* save it so in your editor"):
+    with pytest.raises(WorldError, match=r"mine.toml: is not UTF-8 text.* save it as UTF-8 in your editor"):
         profile.find(path)
 
 

@@ -27,20 +27,20 @@ def changed(at: int, value: int) -> bytes:
     ("data", "words"),
     [
         (cartridge("OTHER"), "this is 'OTHER', but the profile pacer is for 'PACER'"),
-        (cartridge("OTHER"), ": give profile=FILE.toml, which `rookery gameboy explore --rom` begins for a game"),
-        (cartridge("ZELDA DIN"), "is for 'PACER': give profile=oracle_of_seasons"),
-        (WHOLE[:0x4000], "cut short: 16384 of the 32768 bytes"),
-        (WHOLE[:100], "is no Game Boy ROM: it has 100 bytes"),
-        (b"", "is no Game Boy ROM: it has 0 bytes"),
-        (WHOLE + bytes(0x4000), "16384 more than its header tells of"),
+        (cartridge("OTHER"), ": use profile=FILE.toml, which `rookery gameboy explore --rom` writes for a new game"),
+        (cartridge("ZELDA DIN"), "is for 'PACER': use profile=oracle_of_seasons"),
+        (WHOLE[:0x4000], "truncated: it has 16384 of the 32768 bytes"),
+        (WHOLE[:100], "is not a Game Boy ROM: it has 100 bytes"),
+        (b"", "is not a Game Boy ROM: it has 0 bytes"),
+        (WHOLE + bytes(0x4000), "16384 more than given in its header"),
         (changed(0x14D, 1), "the checksum of its header is wrong"),
-        (changed(0x5000, 1), "damaged or was changed"),
+        (changed(0x5000, 1), "damaged or modified"),
         (b"PK\3\4" + WHOLE, "is a zip archive"),
-        (gzip.compress(WHOLE), "is a gzip archive; unpack the ROM from it"),
+        (gzip.compress(WHOLE), "is a gzip archive; extract the ROM from it"),
         (b"7z\xbc\xaf\x27\x1c" + WHOLE, "is a 7z archive"),
         (b"Rar!\x1a\x07" + WHOLE, "is a rar archive"),
-        (patched((0x148, "52")), "its header tells of a size (82) none has"),
-        (patched((0x149, "09"), cartridge=0x13), "its header tells of memory (9) none has"),
+        (patched((0x148, "52")), "unknown code of the size (82)"),
+        (patched((0x149, "09"), cartridge=0x13), "unknown code of the RAM (9)"),
     ],
 )
 def test_a_wrong_rom(pacer, data, words):
@@ -57,7 +57,7 @@ def test_a_missing_rom(pacer):
     with pytest.raises(WorldError, match=r"none\.gb: the ROM cannot be read \(there is no such file in /"):
         rom.find_rom(profile.find(pacer["profile"]), "none.gb")
     with pytest.raises(
-        WorldError, match=r"needs your own ROM of 'ZELDA DIN', which is neither shipped nor fetched: give"
+        WorldError, match=r"needs your own ROM of 'ZELDA DIN', which is neither shipped nor downloaded: give"
     ):
         rom.find_rom(profile.find("oracle_of_seasons"))
 
@@ -66,7 +66,7 @@ def test_the_rom_folder_is_searched_by_title(pacer, tmp_path, monkeypatch):
     """One file with the title is taken; none or two are told."""
     found, roms = profile.find(pacer["profile"]), tmp_path / "roms"
     monkeypatch.setenv(rom.FOLDER, str(roms))
-    with pytest.raises(WorldError, match="is no folder"):
+    with pytest.raises(WorldError, match="is not a folder"):
         rom.find_rom(found)
     roms.mkdir()
     (roms / "notes.gb").write_text("short")
@@ -80,7 +80,9 @@ def test_the_rom_folder_is_searched_by_title(pacer, tmp_path, monkeypatch):
     other = patched((0x5000, "01"))
     (roms / "other").mkdir()
     (roms / "other" / "Mine.GB").write_bytes(other)
-    with pytest.raises(WorldError, match=r"2 files in .* have the title 'PACER': Mine.GB, other/Mine.GB; say which by"):
+    with pytest.raises(
+        WorldError, match=r"2 files in .* have the title 'PACER': Mine.GB, other/Mine.GB; choose one with"
+    ):
         rom.find_rom(found)
     listed = f'title = "PACER"\nsha256 = ["{hashlib.sha256(other).hexdigest()}"]'
     found.path.write_text(found.path.read_text().replace('title = "PACER"', listed))
@@ -150,10 +152,10 @@ def test_a_wrong_state(emulator, tmp_path):
     flipped = bytearray(packed)
     flipped[-1] ^= 1
     wrong = {
-        "of another game or version of it: of 'OTHER'": states.pack(state, other),
-        "of another version of PyBoy, or is none at all: it holds format 9": bytes([9]) + state[1:],
-        "cut short, or of another game: it has 1000 bytes": state[:1000],
-        "damaged or cut short": packed[:-10],
+        "of another game, or another version of it: of 'OTHER'": states.pack(state, other),
+        "or one of another version of PyBoy: it holds format 9": bytes([9]) + state[1:],
+        "truncated, or of another game: it has 1000 bytes": state[:1000],
+        "damaged or truncated": packed[:-10],
         "is damaged": bytes(flipped),
         "it holds nothing": b"",
     }
@@ -227,18 +229,18 @@ def test_a_state_in_which_our_game_stands_still(tmp_path, monkeypatch):
     with pytest.raises(WorldError) as caught:
         states_of_another_game(tmp_path, patched((0x200, "D3D3")), STANDS_STILL)
     assert str(caught.value).startswith(f"{tmp_path}/a.state: the save state is probably of another game than 'PACER'")
-    assert "the game stands still for ever" in str(caught.value)
+    assert "the game hangs" in str(caught.value)
 
 
 def test_a_state_in_a_bank_that_our_game_has_not(tmp_path):
-    """PyBoy then reads whatever lies beyond the game in memory: mostly it breaks down, and is told of; if there is
+    """PyBoy then reads whatever lies beyond the game in memory: mostly it crashes, which is reported; if there is
     something to be read, the state is taken. This process goes on in any case."""
     told = ""
     try:
         taken = states_of_another_game(tmp_path, patched(size=1, **BANKED), FAR_BANK)
     except WorldError as error:
         told = str(error)
-    assert "PyBoy breaks down (SIGSEGV)" in told if told else len(taken) == 1
+    assert "PyBoy crashes (SIGSEGV)" in told if told else len(taken) == 1
 
 
 def test_a_state_of_this_game_that_pyboy_wrote(emulator, tmp_path):

@@ -55,7 +55,7 @@ NORTH = {room: beyond for beyond, room in SOUTH.items()}
 
 
 @dataclass(frozen=True)
-class MapPlace:
+class MapPosition:
     """A point that something can be at: room, and the middle between its feet in dots."""
 
     room: int
@@ -63,9 +63,14 @@ class MapPlace:
     y: int
 
 
-PLAYER_START = MapPlace(CLEARING, 40, 68)
-KEY_PLACES = (MapPlace(POND, 124, 44), MapPlace(POND, 132, 56), MapPlace(POND, 120, 64), MapPlace(POND, 132, 76))
-WALKER_START = MapPlace(GARDEN, 28, 60)
+PLAYER_START = MapPosition(CLEARING, 40, 68)
+KEY_PLACES = (
+    MapPosition(POND, 124, 44),
+    MapPosition(POND, 132, 56),
+    MapPosition(POND, 120, 64),
+    MapPosition(POND, 132, 76),
+)
+WALKER_START = MapPosition(GARDEN, 28, 60)
 WALKER_WEST, WALKER_EAST = 24, 68  # where it turns round
 
 # How far from the player's feet a key or the door can be and still be reached, in tiles to the side and up or down.

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 
 from rookery.apps.meadow import memory_map as mem
-from rookery.apps.meadow.rooms import CLEARING, MapPlace
+from rookery.apps.meadow.rooms import CLEARING, MapPosition
 
 BOOT_FRAMES = 120  # the machine's own start takes about 70
 SETTLE_FRAMES = 4  # to draw what was written to memory
@@ -19,7 +19,7 @@ SETTLE_FRAMES = 4  # to draw what was written to memory
 class StartMoment:
     """How an episode begins."""
 
-    player: MapPlace
+    player: MapPosition
     key_place: int
     facing: int
     walker_x: int
@@ -27,14 +27,14 @@ class StartMoment:
 
 
 STARTS = (
-    StartMoment(MapPlace(CLEARING, 60, 36), 0, mem.DOWN, 28),
-    StartMoment(MapPlace(CLEARING, 76, 84), 1, mem.RIGHT, 60),
-    StartMoment(MapPlace(CLEARING, 84, 92), 2, mem.UP, 44, walker_left=True),
-    StartMoment(MapPlace(CLEARING, 68, 60), 3, mem.RIGHT, 32),
-    StartMoment(MapPlace(CLEARING, 92, 36), 1, mem.DOWN, 52, walker_left=True),
-    StartMoment(MapPlace(CLEARING, 52, 76), 2, mem.UP, 36),
-    StartMoment(MapPlace(CLEARING, 84, 68), 0, mem.LEFT, 64, walker_left=True),
-    StartMoment(MapPlace(CLEARING, 44, 52), 3, mem.RIGHT, 40),
+    StartMoment(MapPosition(CLEARING, 60, 36), 0, mem.DOWN, 28),
+    StartMoment(MapPosition(CLEARING, 76, 84), 1, mem.RIGHT, 60),
+    StartMoment(MapPosition(CLEARING, 84, 92), 2, mem.UP, 44, walker_left=True),
+    StartMoment(MapPosition(CLEARING, 68, 60), 3, mem.RIGHT, 32),
+    StartMoment(MapPosition(CLEARING, 92, 36), 1, mem.DOWN, 52, walker_left=True),
+    StartMoment(MapPosition(CLEARING, 52, 76), 2, mem.UP, 36),
+    StartMoment(MapPosition(CLEARING, 84, 68), 0, mem.LEFT, 64, walker_left=True),
+    StartMoment(MapPosition(CLEARING, 44, 52), 3, mem.RIGHT, 40),
 )
 
 

@@ -1,5 +1,5 @@
-"""Looking into a game: play it, find out which bytes of its memory mean what, and write that into a profile.
+"""The memory explorer: play a Game Boy game, find out what the bytes of its memory mean, and write a profile.
 
-`session` is a game that is being explored, `commands` are the words for it, and `terminal`, `window` and `script` are
-the places where these come from. None of the first two reads a key or draws anything.
+`session` holds the game being explored and `commands` executes text commands on it; neither reads keys nor draws.
+`terminal`, `window` and `script` are the front ends.
 """

@@ -1,4 +1,4 @@
-"""What a session knows, in lines of text."""
+"""The contents of a session as lines of text."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rookery.apps.memory_explorer.session import LATELY, Named, Session
+from rookery.apps.memory_explorer.session import LATELY, Session, WatchedValue
 
-SHADES = " .:-=+*#%@"[::-1]  # from dark to light, for those who read text on paper
+SHADES = " .:-=+*#%@"[::-1]  # from dark to light
 
 
 def candidates(session: Session, most: int) -> list[str]:
-    """How many bytes are left, and the first of them."""
+    """The number of remaining candidates, and the first of them."""
     search = session.search
     count = search.count
     head = f"{count:,} of {len(search.left):,} bytes left"
     if not count:
-        return [f"{head}: `undo` takes the last diff back, `new` begins again"]
+        return [f"{head}: `undo` reverts the last diff, `new` starts a new search"]
     rows = [
         f"  {at:04X} {was:3} -> {now:3}  {session.name_of(at)}".rstrip() for at, was, now in session.candidates(most)
     ]
@@ -25,7 +25,7 @@ def candidates(session: Session, most: int) -> list[str]:
 
 
 def lately(session: Session, most: int) -> list[str]:
-    """What changed in the last two seconds, the seldom ones first."""
+    """Bytes that changed in the last two seconds, the rarely changing ones first."""
     return [
         f"  {at:04X} {now:3}  {ago / 60:.1f} s ago  {session.name_of(at)}".rstrip()
         for at, now, ago in session.lately(most)
@@ -33,16 +33,16 @@ def lately(session: Session, most: int) -> list[str]:
 
 
 def values(session: Session) -> list[str]:
-    """What is watched."""
+    """The watched values."""
     return [value(named) for named in session.watched.values()]
 
 
-def value(named: Named) -> str:
+def value(named: WatchedValue) -> str:
     return f"  {named.name:<14} {named.place.address:04X} {named.now:5}"
 
 
-def is_fresh(named: Named, frame: int) -> bool:
-    """Whether it has just changed."""
+def is_fresh(named: WatchedValue, frame: int) -> bool:
+    """Whether the value has just changed."""
     return frame - named.changed_at < LATELY // 4
 
 
@@ -57,7 +57,7 @@ def dump(address: int, data: Sequence[int]) -> list[str]:
 
 
 def screen(picture: np.ndarray, shrink: int = 2) -> list[str]:
-    """The screen as letters, for where there are no colours: each stands for 2 x 4 dots."""
+    """The screen as characters, for output without colours: each shows 2 x 4 pixels."""
     grey = picture.mean(axis=2)
     height, width = grey.shape
     blocks = grey.reshape(height // (2 * shrink), 2 * shrink, width // shrink, shrink).mean(axis=(1, 3))

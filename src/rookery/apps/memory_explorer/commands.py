@@ -1,4 +1,4 @@
-"""The words by which a game is explored: typed after ":" in a window or a terminal, or given as a script."""
+"""The text commands of the explorer: typed after ":" in a window or a terminal, or given as a script."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from rookery.apps.memory_explorer.store import Store
 from rookery.errors import OptionError
 from rookery.worlds.gameboy.schema import BUTTONS
 
-TAP = 4  # frames for which a button is held if nobody says how many
-MANY = 36_000  # frames, ten minutes: more is a slip of the hand
+TAP = 4  # frames for which a button is held by default
+MANY = 36_000  # frames, ten minutes: more is a typing error
 ROWS = 16  # of a list
 PLAY = re.compile(r"(?P<buttons>[a-z]+(?:\+[a-z]+)*)(?:(?:\s*\*\s*|\s+)(?P<frames>\d+))?")
 FLAGS = ("signed", "bcd", "big_endian")
 
-WORDS = {  # what follows it, what it does
-    "mark": ("", "remember this moment, to compare with"),
-    "diff": ("FILTER", f"keep the bytes that did this since the mark, and mark again: {HELP}"),
-    "list": ("[N]", "the bytes that are left"),
-    "undo": ("", "take the last diff back"),
-    "new": ("", "all bytes are in question again"),
-    "lately": ("[N]", "what changed in the last two seconds"),
-    "watch": ("ADDRESS [NAME]", "keep an eye on a byte and name it; size=2, bits=0x0F, bcd, signed and big_endian"),
-    "unwatch": ("NAME", "no longer"),
-    "values": ("", "what is watched"),
-    "peek": ("ADDRESS [N]", "bytes as they are"),
-    "poke": ("ADDRESS N", "change a byte, to see what happens"),
-    "save": ("[NAME]", "keep this moment in a file; save! replaces one"),
-    "load": ("[NAME]", "go back to a saved moment (the latest)"),
-    "states": ("", "the saved moments"),
-    "start": ("[N]", "begin where an episode of the profile does"),
-    "reset": ("", "switch off and on"),
-    "write": ("FILE.toml", "put what was named into a profile, old or new; write! begins it anew"),
-    "shot": ("FILE.png", "a picture of the screen; shot! replaces one"),
-    "screen": ("", "the screen as text"),
-    "help": ("", "these words"),
-    "quit": ("", "leave"),
+WORDS = {  # command: (its arguments, what it does)
+    "mark": ("", "set the mark: `diff` compares with this moment"),
+    "diff": ("FILTER", f"keep the bytes that did this since the mark, and set the mark: {HELP}"),
+    "list": ("[N]", "list the remaining candidates"),
+    "undo": ("", "revert the last diff"),
+    "new": ("", "start a new search: all bytes are candidates"),
+    "lately": ("[N]", "list what changed in the last two seconds"),
+    "watch": ("ADDRESS [NAME]", "watch a byte and name it; size=2, bits=0x0F, bcd, signed and big_endian"),
+    "unwatch": ("NAME", "stop watching"),
+    "values": ("", "list the watched values"),
+    "peek": ("ADDRESS [N]", "show bytes"),
+    "poke": ("ADDRESS N", "set a byte, to see what happens"),
+    "save": ("[NAME]", "save the state to a file; save! replaces one"),
+    "load": ("[NAME]", "load a saved state (by default the latest)"),
+    "states": ("", "list the saved states"),
+    "start": ("[N]", "load a start state of the profile"),
+    "reset": ("", "power off and on"),
+    "write": ("FILE.toml", "add the named values to a profile, or write a new one; write! replaces it"),
+    "shot": ("FILE.png", "save a screenshot; shot! replaces one"),
+    "screen": ("", "show the screen as text"),
+    "help": ("", "list the commands"),
+    "quit": ("", "quit"),
 }
 REPLACING = ("save", "write", "shot")
 
 
 class Quit(Exception):
-    """Someone wants to leave."""
+    """The user wants to quit."""
 
 
 class Commands:
-    """Does what a line says, and answers in lines."""
+    """Executes commands; each returns lines of text."""
 
     def __init__(self, session: Session, store: Store) -> None:
         self.session, self.store = session, store
 
     def do(self, line: str) -> list[str]:
-        """One command. What cannot be done is an error that says why, and changes nothing."""
+        """Execute one command. A command that fails raises an error and changes nothing."""
         line = line.strip().lstrip(":").strip()
         if not line or line.startswith("#"):
             return []
@@ -69,7 +69,7 @@ class Commands:
         if plain == word.lower():
             return method(rest.strip())
         if plain not in REPLACING:
-            raise OptionError(f"there is no {word}: only {', '.join(REPLACING)} can have a !, to replace a file")
+            raise OptionError(f"there is no {word}: only {', '.join(REPLACING)} can have a ! (to replace a file)")
         return method(rest.strip(), replace=True)
 
     # --- playing ----------------------------------------------------------------------------------------------
@@ -80,10 +80,10 @@ class Commands:
         if buttons in (["wait"], ["nothing"]):
             buttons = []
         if found is None or any(button not in BUTTONS for button in buttons):
-            raise OptionError(f"{line!r} is no command{_meant(line)}")
+            raise OptionError(f"{line!r} is not a command{_meant(line)}")
         frames = int(found["frames"] or TAP)
         if not 1 <= frames <= MANY:
-            raise OptionError(f"{line!r}: buttons are held for 1 to {MANY:,} frames, 60 of which are a second")
+            raise OptionError(f"{line!r}: buttons are held for 1 to {MANY:,} frames (60 per second)")
         self.session.play(frames, buttons)
         return []
 
@@ -94,7 +94,7 @@ class Commands:
 
     def _reset(self, rest: str) -> list[str]:
         self.session.begin()
-        return ["switched off and on"]
+        return ["powered off and on"]
 
     def _quit(self, rest: str) -> list[str]:
         raise Quit
@@ -107,7 +107,7 @@ class Commands:
 
     def _diff(self, rest: str) -> list[str]:
         if not rest:
-            raise OptionError(f"diff what? There are {HELP}")
+            raise OptionError(f"diff needs a filter: {HELP}")
         self.session.narrow(rest)
         return self._list("")
 
@@ -120,18 +120,18 @@ class Commands:
 
     def _new(self, rest: str) -> list[str]:
         self.session.anew()
-        return [f"all {self.session.search.count:,} bytes are in question; marked frame {self.session.frame:,}"]
+        return [f"all {self.session.search.count:,} bytes are candidates; marked frame {self.session.frame:,}"]
 
     def _lately(self, rest: str) -> list[str]:
         return answers.lately(self.session, _rows(rest)) or ["nothing has changed for two seconds"]
 
     def _watch(self, rest: str) -> list[str]:
         if not rest:
-            raise OptionError("watch what? Give an address and a name: watch C0A5 hearts")
+            raise OptionError("watch needs an address, and optionally a name: watch C0A5 hearts")
         first, *words = rest.split()
         names = [word for word in words if "=" not in word and word not in FLAGS]
         if len(names) > 1:
-            raise OptionError(f"one name for one value, got {' and '.join(names)}")
+            raise OptionError(f"watch takes one name, got {' and '.join(names)}")
         kind = dict(_kind(word) for word in words if word not in names)
         named = self.session.watch(address(first), *names, **kind)
         return [f"{named.name} is {named.place.address:04X}, now {named.now}"]
@@ -141,7 +141,7 @@ class Commands:
         return [f"{rest} is no longer watched"]
 
     def _values(self, rest: str) -> list[str]:
-        return answers.values(self.session) or ["nothing is watched: watch C0A5 hearts"]
+        return answers.values(self.session) or ["no values are watched: watch C0A5 hearts"]
 
     def _peek(self, rest: str) -> list[str]:
         at, count = (*rest.split(), "", "")[:2]
@@ -160,7 +160,7 @@ class Commands:
     def _load(self, rest: str) -> list[str]:
         there = self.store.states()
         if not rest and not there:
-            raise OptionError(f"no moment has been saved in {self.store.folder}: `save NAME` keeps one")
+            raise OptionError(f"there is no saved state in {self.store.folder}: `save NAME` writes one")
         data, path = self.store.load(rest or there[-1])
         self.session.load(data, str(path))
         return [f"loaded {path}"]
@@ -171,44 +171,44 @@ class Commands:
 
     def _write(self, rest: str, replace: bool = False) -> list[str]:
         if not rest:
-            raise OptionError("write where? Give a file: write my_game.toml")
+            raise OptionError("write needs a file: write my_game.toml")
         rom, findings = self.session.emulator.rom, self.session.findings
         return [self.store.write_profile(rest, rom, findings, replace)]
 
     def _shot(self, rest: str, replace: bool = False) -> list[str]:
         if not rest:
-            raise OptionError("shot where? Give a file: shot screen.png")
+            raise OptionError("shot needs a file: shot screen.png")
         return [f"wrote {self.store.write_picture(rest, self.session.screen, replace)}"]
 
     def _screen(self, rest: str) -> list[str]:
         return answers.screen(self.session.screen)
 
     def _help(self, rest: str) -> list[str]:
-        played = f"  {'BUTTONS[*FRAMES]':24} hold them: right*60, a, a+up*8; wait*60 holds none"
+        played = f"  {'BUTTONS[*FRAMES]':24} hold buttons: right*60, a, a+up*8; wait*60 holds none"
         return [played, *(f"  {f'{word} {what}':24} {does}" for word, (what, does) in WORDS.items())]
 
 
 def address(text: str) -> int:
-    """An address, in hexadecimal digits whatever stands before them.
+    """An address in hexadecimal digits, with or without a prefix.
 
     >>> hex(address("C0A5")), hex(address("0xc0a5"))
     ('0xc0a5', '0xc0a5')
     """
     digits = text.lower().removeprefix("$").removeprefix("0x")
     if not re.fullmatch("[0-9a-f]{1,4}", digits):
-        raise OptionError(f"{text!r} is no address: it has up to four hexadecimal digits, such as C0A5")
+        raise OptionError(f"{text!r} is not an address: it has up to four hexadecimal digits, such as C0A5")
     return int(digits, 16)
 
 
 def _rows(rest: str) -> int:
     rows = number(rest) if rest else ROWS
     if rows < 1:
-        raise OptionError(f"a list has 1 row or more, got {rows}")
+        raise OptionError(f"the number of rows should be an integer >= 1, got {rows}")
     return rows
 
 
 def split_script(text: str) -> list[str]:
-    """The commands of a script, which stand in lines or between semicolons.
+    """The commands of a script, separated by line breaks or semicolons.
 
     >>> split_script("right*60; mark")
     ['right*60', 'mark']
@@ -221,7 +221,7 @@ def _kind(word: str) -> tuple[str, Any]:
         return word, True
     key, _, value = word.partition("=")
     if key not in ("size", "bits"):
-        raise OptionError(f"{word!r} is not known of a value: there are size=2, bits=0x0F, {', '.join(FLAGS)}")
+        raise OptionError(f"{word!r} is not an option of a value: use size=2, bits=0x0F, {', '.join(FLAGS)}")
     return key, number(value)
 
 
@@ -230,4 +230,4 @@ def _meant(line: str) -> str:
     near = difflib.get_close_matches(word, [*WORDS, *BUTTONS, "wait"], n=1)
     if near:
         return f"; did you mean {near[0]}?"
-    return f": there are the buttons {', '.join(BUTTONS)}, wait, and {', '.join(WORDS)}"
+    return f": use the buttons {', '.join(BUTTONS)}, wait, or {', '.join(WORDS)}"

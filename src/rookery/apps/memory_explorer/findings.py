@@ -1,4 +1,4 @@
-"""Findings as the text of a profile: a new one, or one that is there already with more values in it."""
+"""Writes the values found as the text of a profile: a new one, or an existing one with more values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rookery.apps.memory_explorer.session import Named
+from rookery.apps.memory_explorer.session import WatchedValue
 from rookery.errors import ConfigError, OptionError
 from rookery.worlds.gameboy import profile
 from rookery.worlds.gameboy.rom import Rom
@@ -18,20 +18,20 @@ BUTTONS = ("nothing", "up", "down", "left", "right", "a", "b")
 ENTRY = re.compile(r"[\w\"'.-]+\s*=")
 
 
-def new_profile(rom: Rom, findings: Sequence[Named], states: Sequence[str] = ()) -> str:
-    """A whole profile that can be trained in at once, if not yet well: what is rewarded is for its owner to say.
+def new_profile(rom: Rom, findings: Sequence[WatchedValue], states: Sequence[str] = ()) -> str:
+    """A complete profile without rewards, which its user adds.
 
-    `states` are save states to start from, as paths from the profile's folder.
+    `states` are save states to start from, as paths relative to the profile's folder.
     """
     parts = [
-        "# Begun by `rookery gameboy explore`. What each table may hold: docs/gameboy.md.",
+        "# Written by `rookery gameboy explore`. docs/gameboy.md describes each table.",
         _game(rom),
         f"[actions]\nbuttons = [{', '.join(map(_text, BUTTONS))}]\nframe_skip = 4",
         "\n".join(["[memory]", *map(entry, findings)]),
         _observation(findings),
         *(["[start]\nfiles = [" + ", ".join(map(_text, states)) + "]"] if states else []),
         f"[info]\nvalues = [{', '.join(_text(named.name) for named in findings)}]",
-        "# Say what is good and when an episode is over, such as:\n#   [[reward]]\n#   "
+        "# Add rewards, and conditions that end an episode, such as:\n#   [[reward]]\n#   "
         + f'name = "hurt"\n#   kind = "change"\n#   of = "{findings[0].name if findings else "hearts"}"\n'
         + '#   direction = "down"\n#   weight = -1.0',
     ]
@@ -40,8 +40,8 @@ def new_profile(rom: Rom, findings: Sequence[Named], states: Sequence[str] = ())
     return text
 
 
-def extended(text: str, findings: Iterable[Named], file: str) -> tuple[str, list[str]]:
-    """The text of a profile with these values in its [memory], all else as it was; and the names that are new."""
+def extended(text: str, findings: Iterable[WatchedValue], file: str) -> tuple[str, list[str]]:
+    """The text of a profile with these values added to its [memory]; and the names that were added."""
     there = profile.read(text, file).memory
     new = [named for named in findings if not _has(there, named, file)]
     if not new:
@@ -55,20 +55,19 @@ def extended(text: str, findings: Iterable[Named], file: str) -> tuple[str, list
         profile.read(made, file)
     except ConfigError as error:
         raise OptionError(
-            f"{file}: the values cannot be put into its [memory], as that is written in an unusual way; they are\n"
-            + "\n".join(entries)
+            f"{file}: its [memory] is written in an unusual way; add these lines yourself:\n" + "\n".join(entries)
         ) from error
     return made, [named.name for named in new]
 
 
 def moved(text: str, files: Iterable[str], old: Path, new: Path) -> str:
-    """The text of a profile from one folder for another: the save states that it names are still the same."""
+    """The text of a profile for another folder: the relative paths of its save states are adapted."""
     wanted = [file if Path(file).is_absolute() or file.startswith("~") else _way(old / file, new) for file in files]
     made = text
     for file, way in zip(files, wanted, strict=True):
         made = made.replace(_text(file), _text(way)).replace(f"'{file}'", _text(way))
     if profile.read(made).start.files != wanted:
-        raise OptionError(f"the save states of the profile cannot be named from {new}: write the copy into {old}")
+        raise OptionError(f"the profile's save states have no relative path from {new}: write the copy to {old}")
     return made
 
 
@@ -76,10 +75,10 @@ def _way(file: Path, folder: Path) -> str:
     return Path(os.path.relpath(file, folder)).as_posix()
 
 
-def entry(named: Named) -> str:
+def entry(named: WatchedValue) -> str:
     """A line of [memory].
 
-    >>> entry(Named("rupees", MemoryValue(address=0xC6A5, size=2, bcd=True), low=3, high=41))
+    >>> entry(WatchedValue("rupees", MemoryValue(address=0xC6A5, size=2, bcd=True), low=3, high=41))
     'rupees = { address = 0xC6A5, size = 2, bcd = true }  # seen from 3 to 41'
     """
     place = named.place
@@ -95,20 +94,20 @@ def _game(rom: Rom) -> str:
     return f"[game]\ntitle = {_text(rom.title)}\n{which}"
 
 
-def _observation(findings: Sequence[Named]) -> str:
+def _observation(findings: Sequence[WatchedValue]) -> str:
     if not findings:
         return '[observation]\nkind = "pixels"'
     seen = [f"    {{ value = {_text(named.name)} }},  # add high = N if it cannot be more" for named in findings]
     return "\n".join(['[observation]\nkind = "memory"\nmemory = [', *seen, "]"])
 
 
-def _has(there: dict[str, MemoryValue], named: Named, file: str) -> bool:
+def _has(there: dict[str, MemoryValue], named: WatchedValue, file: str) -> bool:
     old = there.get(named.name)
     if old is None or old == named.place:
         return old is not None
     raise OptionError(
-        f"{file}: {named.name} is there already, as {old.address:04X}: give {named.place.address:04X} another name, or "
-        "change the file by hand"
+        f"{file}: {named.name} already exists, at {old.address:04X}: give {named.place.address:04X} another name, or "
+        "edit the file"
     )
 
 
@@ -117,7 +116,7 @@ def _headed(lines: Sequence[str]) -> bool:
 
 
 def _end_of_memory(lines: Sequence[str]) -> int:
-    """The line before which another value belongs: after the last of [memory], or the end of the file."""
+    """The line before which to insert a value: after the last one of [memory], or at the end of the file."""
     if not _headed(lines):
         return len(lines)
     header = next(k for k, line in enumerate(lines) if line.split("#")[0].strip() == "[memory]")
@@ -131,5 +130,5 @@ def _end_of_memory(lines: Sequence[str]) -> int:
 
 
 def _text(value: str) -> str:
-    """As TOML writes it."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")  # which JSON leaves as it is, unlike TOML
+    """A string in TOML."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")  # TOML escapes it, JSON does not

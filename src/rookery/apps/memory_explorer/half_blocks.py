@@ -1,4 +1,4 @@
-"""The screen in half blocks: each letter of a terminal shows two dots, one above the other, in greys."""
+"""The screen in half blocks: each character of a terminal shows two pixels, one above the other, in greys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UPPER, PLAIN = "▀", "\x1b[0m"
 
 
 def choose_shrink(columns: int, rows: int) -> int:
-    """How far a screen of 160 x 144 dots must be shrunk for so many letters.
+    """The factor by which a screen of 160 x 144 pixels must be shrunk to fit a terminal of this size.
 
     >>> choose_shrink(200, 80), choose_shrink(120, 40), choose_shrink(80, 24)
     (1, 2, 4)
@@ -21,7 +21,7 @@ def choose_shrink(columns: int, rows: int) -> int:
 
 
 def half_blocks(picture: np.ndarray, shrink: int) -> list[str]:
-    """Rows of letters, each with its colours."""
+    """Rows of characters with their colours."""
     grey = picture.mean(axis=2)
     height, width = (side // shrink for side in grey.shape)
     small = grey[: height * shrink, : width * shrink].reshape(height, shrink, width, shrink).mean(axis=(1, 3))
@@ -30,6 +30,6 @@ def half_blocks(picture: np.ndarray, shrink: int) -> list[str]:
 
 
 def _row(upper: np.ndarray, lower: np.ndarray) -> str:
-    """Colours are said once for neighbours that share them."""
+    """Colours are written once for neighbours that share them."""
     runs = groupby(zip(upper.tolist(), lower.tolist(), strict=True))
     return "".join(f"\x1b[38;5;{a};48;5;{b}m{UPPER * len(list(run))}" for (a, b), run in runs) + PLAIN

@@ -1,4 +1,4 @@
-"""Exploring by a script, or by lines that come through a pipe."""
+"""The explorer driven by a script, or by lines from a pipe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rookery.errors import OptionError, RookeryError
 
 
 def follow(commands: Commands, lines: Iterable[str], out: TextIO | None = None) -> None:
-    """Do one command after the other, and tell each with its answer; the first that fails ends it."""
+    """Execute the commands in order, and print each with its output; the first that fails ends the script."""
     out, count = out or sys.stdout, 0
     for line in lines:
         for command in split_script(line):
@@ -23,5 +23,5 @@ def follow(commands: Commands, lines: Iterable[str], out: TextIO | None = None) 
                 return
             except RookeryError as error:
                 raise OptionError(f"command {count}: {error}") from error
-            for told in answer:
-                print(told, file=out, flush=True)
+            for text in answer:
+                print(text, file=out, flush=True)

@@ -1,4 +1,4 @@
-"""The search for a byte: mark a moment, play on, and keep those bytes that did what was seen on the screen."""
+"""The search for a byte: set a mark, continue to play, and keep the bytes that changed as the screen did."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Keep = Callable[["Moment", int | None], np.ndarray]
 
 @dataclass(frozen=True)
 class Moment:
-    """All bytes at a mark (`then`) and `now`, and in how many frames since the mark each of them changed."""
+    """All bytes at the mark (`then`) and `now`, and the number of frames since the mark in which each changed."""
 
     then: np.ndarray
     now: np.ndarray
@@ -31,13 +31,13 @@ def _by(number: int | None, difference: np.ndarray) -> np.ndarray:
     return difference > 0 if number is None else difference == number
 
 
-COMPARED: dict[str, Keep] = {  # with what was at the mark
+COMPARED: dict[str, Keep] = {  # compared with the value at the mark
     "changed": lambda m, n: m.now != m.then if n is None else m.changes == n,
     "same": lambda m, n: m.now == m.then,
     "up": lambda m, n: _by(n, m.risen()),
     "down": lambda m, n: _by(n, -m.risen()),
 }
-VALUED: dict[str, Keep] = {  # with a number, which must be there
+VALUED: dict[str, Keep] = {  # compared with a number, which is required
     "=": lambda m, n: m.now == n,
     "!=": lambda m, n: m.now != n,
     "<": lambda m, n: m.now < n,
@@ -49,7 +49,7 @@ ALIASES = {"equal": "=", "equals": "=", "==": "=", "stayed": "same", "unchanged"
 
 
 def number(text: str) -> int:
-    """A number as people write it: 12, 0x0C or $0C.
+    """A number, written as 12, 0x0C or $0C.
 
     >>> number("12"), number("0x1f"), number("$1F")
     (12, 31, 31)
@@ -61,21 +61,21 @@ def number(text: str) -> int:
 
 
 def parse_filter(text: str) -> tuple[Keep, int | None]:
-    """Read what is asked of a byte, such as "changed", "down 1" or "= 3"."""
+    """Parse a filter, such as "changed", "down 1" or "= 3"."""
     found = FILTER.fullmatch(text.strip().lower())
     word = "" if found is None else ALIASES.get(found["word"], found["word"])
     if found is None or word not in {**COMPARED, **VALUED}:
-        raise OptionError(f"{text!r} says nothing about a byte: there are {HELP}")
+        raise OptionError(f"{text!r} is not a filter: use {HELP}")
     value = None if found["number"] is None else number(found["number"])
     if word in VALUED and value is None:
         raise OptionError(f"{word} needs a number, such as {word} 3")
     if word == "same" and value is not None:
-        raise OptionError("same takes no number; bytes that are 3 now are found by = 3")
+        raise OptionError("same takes no number; use = 3 for bytes that are 3 now")
     return {**COMPARED, **VALUED}[word], value
 
 
 class Search:
-    """Which bytes are still in question. Each `narrow` compares with the last mark, and is the next one."""
+    """The remaining candidates. Each `narrow` compares with the last mark, and sets the next one."""
 
     def __init__(self, now: np.ndarray) -> None:
         self.was = self.then = now  # `was`: what the last diff compared with
@@ -92,16 +92,16 @@ class Search:
         return int(self.left.sum())
 
     def note(self, changed: np.ndarray) -> None:
-        """A frame in which these bytes changed."""
+        """Count a frame in which these bytes changed."""
         self.changes += changed
 
     def mark(self, now: np.ndarray) -> None:
-        """This is the moment to compare with."""
+        """Set the mark at this moment."""
         self.was = self.then = now
         self.changes[:] = 0
 
     def narrow(self, text: str, now: np.ndarray) -> None:
-        """Keep the bytes for which this is true, and mark the moment."""
+        """Keep the bytes that pass the filter, and set the mark."""
         keep, value = parse_filter(text)
         self._before.append(self.left)
         compared = self.then
@@ -110,7 +110,7 @@ class Search:
         self.was = compared
 
     def undo(self) -> None:
-        """Take the last `narrow` back; the mark stays where it is."""
+        """Revert the last `narrow`; the mark stays."""
         if not self._before:
-            raise OptionError("there is nothing to take back: no diff has been made")
+            raise OptionError("there is no diff to undo")
         self.left = self._before.pop()

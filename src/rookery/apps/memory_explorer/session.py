@@ -1,5 +1,5 @@
-"""A game that is being explored: the emulator, what its memory does, and what has been found out. No keys, no screen,
-no files."""
+"""A game being explored: the emulator, the changes of its memory, and the values found. It handles no keys, no drawing
+and no files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rookery.apps.memory_explorer.search import Search
 from rookery.errors import OptionError
 from rookery.worlds.gameboy import states
 from rookery.worlds.gameboy.emulator import Emulator
+from rookery.worlds.gameboy.memory_reader import MemoryReader
 from rookery.worlds.gameboy.profile import RESERVED
 from rookery.worlds.gameboy.rom import MEMORY, Rom
 from rookery.worlds.gameboy.schema import MemoryValue
-from rookery.worlds.gameboy.watch import Watch
 
 CARTRIDGE_RAM, WORK_RAM, HIGH_RAM = (0xA000, 0xC000), (0xC000, 0xE000), (0xFF80, 0xFFFF)
 NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)  # as TOML writes a key without quotes
@@ -24,12 +24,12 @@ LATELY = 120  # frames
 
 
 @dataclass
-class Named:
-    """A value that is watched, and between which numbers it was seen."""
+class WatchedValue:
+    """A watched value, and the smallest and largest number it has had."""
 
     name: str
     place: MemoryValue
-    known: bool = False  # from a profile, not found here
+    known: bool = False  # from a profile, not found in this session
     low: int = 0
     high: int = 0
     now: int = 0
@@ -42,7 +42,7 @@ class Named:
 
 
 class Session:
-    """Play, look and narrow down.
+    """Plays the game and searches its memory.
 
     Example:
         >>> from rookery.worlds.gameboy.rom import built_in_rom
@@ -54,7 +54,7 @@ class Session:
     """
 
     def __init__(self, rom: Rom, known: Mapping[str, MemoryValue] | None = None, starts: Iterable[bytes] = ()) -> None:
-        """`known` are names that a profile has already; `starts` states to begin from, beside power-on."""
+        """`known` are values of a profile; `starts` are its start states."""
         self.emulator, self.frame = Emulator(rom), 0
         areas = (CARTRIDGE_RAM, WORK_RAM, HIGH_RAM) if rom.data[MEMORY] else (WORK_RAM, HIGH_RAM)
         self._areas = areas
@@ -63,12 +63,12 @@ class Session:
         self._power_on = self.emulator.save()
         self._now = self._read()
         self._changed_at = np.full(len(self._now), -LATELY)
-        self._restless = np.zeros(len(self._now), np.int64)  # how often a byte has changed
+        self._change_counts = np.zeros(len(self._now), np.int64)  # how often a byte has changed
         self.search = Search(self._now)
-        self.watched: dict[str, Named] = {}
+        self.watched: dict[str, WatchedValue] = {}
         for name, place in (known or {}).items():
-            self.watched[name] = Named(name, place, known=True)
-        self._look_up()
+            self.watched[name] = WatchedValue(name, place, known=True)
+        self._make_reader()
 
     def __enter__(self) -> Session:
         return self
@@ -82,28 +82,28 @@ class Session:
     # --- playing ----------------------------------------------------------------------------------------------
 
     def play(self, frames: int, held: Iterable[str] = ()) -> None:
-        """Go on with exactly these buttons held. The screen is drawn at the end."""
+        """Run for a number of frames with exactly these buttons held. The screen is drawn at the end."""
         held = tuple(held)
         for k in range(frames):
             self.emulator.run(1, held, render=k == frames - 1)
             self.frame += 1
-            self._note()
+            self._record_changes()
 
     @property
     def screen(self) -> np.ndarray:
-        """What is to be seen, (144, 160, 3)."""
+        """The screen, (144, 160, 3)."""
         return self.emulator.screen[:, :, :3].copy()
 
     def save(self) -> bytes:
-        """This moment, as a save state's file holds it."""
+        """The current state, in the format of a save state's file."""
         return states.pack(self.emulator.save(), self.emulator.rom)
 
     def load(self, data: bytes, name: str) -> None:
-        """Go back to a moment. Marks and candidates stay: what differs from the mark may have been loaded."""
+        """Load a state. The mark and the candidates stay, so that a state can be compared with the mark."""
         self._go_to(*states.take({name: data}, self.emulator))
 
     def begin(self, start: int | None = None) -> None:
-        """From power-on, or from one of the profile's start states."""
+        """Start from power-on, or from one of the profile's start states."""
         if start is None:
             self._go_to(self._power_on)
         elif not 0 <= start < len(self.starts):
@@ -115,12 +115,12 @@ class Session:
     def _go_to(self, state: bytes) -> None:
         self.emulator.load(state)
         self._now = self._read()
-        self._note()
+        self._record_changes()
 
     # --- memory -----------------------------------------------------------------------------------------------
 
     def mark(self) -> None:
-        """Remember this moment, to compare with."""
+        """Set the mark: `narrow` compares with this moment."""
         self.search.mark(self._now)
 
     def narrow(self, text: str) -> None:
@@ -128,44 +128,44 @@ class Session:
         self.search.narrow(text, self._now)
 
     def anew(self) -> None:
-        """All bytes are in question again."""
+        """Start a new search: all bytes are candidates."""
         self.search = Search(self._now)
 
     def candidates(self, most: int) -> list[tuple[int, int, int]]:
-        """The first bytes that are left: address, what it was at the mark or before the diff, and is now. Those that
-        seldom change come first."""
+        """The first candidates: address, value at the mark or before the diff, current value. Those that rarely change
+        come first."""
         left = np.flatnonzero(self.search.left)
-        order = left[np.argsort(self._restless[left], kind="stable")][:most]
+        order = left[np.argsort(self._change_counts[left], kind="stable")][:most]
         return [(int(self.addresses[k]), int(self.search.was[k]), int(self._now[k])) for k in order]
 
     def lately(self, most: int) -> list[tuple[int, int, int]]:
-        """Bytes that changed in the last two seconds: address, value now, frames ago. Those that seldom change come
-        first, as counters and the like change always."""
+        """Bytes that changed in the last two seconds: address, current value, frames ago. Those that rarely change come
+        first, because counters change all the time."""
         ago = self.frame - self._changed_at
         recent = np.flatnonzero(ago < LATELY)
-        order = recent[np.lexsort((ago[recent], self._restless[recent]))][:most]
+        order = recent[np.lexsort((ago[recent], self._change_counts[recent]))][:most]
         return [(int(self.addresses[k]), int(self._now[k]), int(ago[k])) for k in order]
 
     def peek(self, address: int, count: int = 1) -> list[int]:
-        """Bytes as they are now."""
+        """The current values of some bytes."""
         if not 1 <= count <= 0x10000 - address:
             most = f"1 to {0x10000 - address:,}"
-            raise OptionError(f"{count} bytes cannot be shown from {address:04X}: memory ends at FFFF, so {most} can")
+            raise OptionError(f"{count} bytes cannot be shown from {address:04X}: memory ends at FFFF, so use {most}")
         return list(self.emulator.memory[address : address + count])
 
     def poke(self, address: int, value: int) -> None:
-        """Change a byte, to see whether it is what it seems."""
+        """Set a byte, to see what it does."""
         if not 0x8000 <= address <= 0xFFFF:
-            raise OptionError(f"{address:04X} cannot be changed: memory goes from 8000 to FFFF")
+            raise OptionError(f"{address:04X} cannot be changed: use an address from 8000 to FFFF")
         if not 0 <= value <= 255:
-            raise OptionError(f"a byte is from 0 to 255, got {value}")
+            raise OptionError(f"a byte should be from 0 to 255, got {value}")
         self.emulator.memory[address] = value
-        self._note()
+        self._record_changes()
 
     # --- names ------------------------------------------------------------------------------------------------
 
-    def watch(self, address: int, name: str = "", **kind: object) -> Named:
-        """Keep an eye on a value, and give it a name. `kind` is what a profile can say of it: size=2, bcd=True, ..."""
+    def watch(self, address: int, name: str = "", **kind: object) -> WatchedValue:
+        """Watch a value under a name. `kind` are keys of a profile's value: size=2, bcd=True, ..."""
         name = name or f"at_{address:04X}"
         if not NAME.fullmatch(name) or name in RESERVED:
             raise OptionError(
@@ -180,8 +180,8 @@ class Session:
         except ValueError as error:
             raise OptionError(f"{address:04X} cannot be watched: {_reason(error)}") from None
         self.watched = {key: n for key, n in self.watched.items() if n.place != place or key == name}
-        made = self.watched[name] = Named(name, place)
-        self._look_up()
+        made = self.watched[name] = WatchedValue(name, place)
+        self._make_reader()
         made.low = made.high = made.now
         made.changed_at = -LATELY
         return made
@@ -190,15 +190,15 @@ class Session:
         if name not in self.watched:
             raise OptionError(f"{name!r} is not watched; there are {', '.join(self.watched) or 'none'}")
         del self.watched[name]
-        self._look_up()
+        self._make_reader()
 
     @property
-    def findings(self) -> list[Named]:
-        """What was named here, and is not from the profile."""
+    def findings(self) -> list[WatchedValue]:
+        """The values named in this session, without those of the profile."""
         return [named for named in self.watched.values() if not named.known]
 
     def name_of(self, address: int) -> str:
-        """The name that an address has, or nothing."""
+        """The name of an address; "" if it has none."""
         return next((n.name for n in self.watched.values() if 0 <= address - n.place.address < n.place.size), "")
 
     # --- inside -----------------------------------------------------------------------------------------------
@@ -207,27 +207,27 @@ class Session:
         read = (bytes(self.emulator.memory[low:high]) for low, high in self._areas)
         return np.frombuffer(b"".join(read), np.uint8)
 
-    def _note(self) -> None:
-        """What this frame has changed."""
+    def _record_changes(self) -> None:
+        """Record which bytes changed."""
         now = self._read()
         changed = now != self._now
         self._changed_at[changed] = self.frame
-        self._restless += changed
+        self._change_counts += changed
         self.search.note(changed)
         self._now = now
-        self._note_named()
+        self._update_watched()
 
-    def _look_up(self) -> None:
-        self._values = Watch(self.emulator.memory, {name: named.place for name, named in self.watched.items()})
-        self._note_named()
+    def _make_reader(self) -> None:
+        self._values = MemoryReader(self.emulator.memory, {name: named.place for name, named in self.watched.items()})
+        self._update_watched()
 
-    def _note_named(self) -> None:
+    def _update_watched(self) -> None:
         for named, value in zip(self.watched.values(), self._values.read(), strict=False):
             named.note(value, self.frame)
 
 
 def _reason(error: ValueError) -> str:
-    """What was wrong, of all that pydantic says."""
-    told = getattr(error, "errors", lambda: [{"msg": str(error)}])()
-    where = "".join(f"{step} " for step in told[0].get("loc", ()))
-    return where + str(told[0]["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    """The reason, out of pydantic's message."""
+    problems = getattr(error, "errors", lambda: [{"msg": str(error)}])()
+    where = "".join(f"{step} " for step in problems[0].get("loc", ()))
+    return where + str(problems[0]["msg"]).removeprefix("Value error, ").removeprefix("Input ")

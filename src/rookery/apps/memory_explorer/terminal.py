@@ -1,4 +1,4 @@
-"""Exploring in a terminal: the screen in half blocks, values beside it, keys as they come."""
+"""The explorer in a terminal: the screen in half blocks, with the panel beside it."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ import time
 from collections.abc import Iterator
 
 from rookery.apps.memory_explorer.commands import Commands, Quit
-from rookery.apps.memory_explorer.desk import KEYS, TYPING, Desk, Line
+from rookery.apps.memory_explorer.controls import KEYS, TYPING, ExplorerControls, StyledLine
 from rookery.apps.memory_explorer.half_blocks import choose_shrink, half_blocks
-from rookery.apps.memory_explorer.raw import Tty, own_terminal
+from rookery.apps.memory_explorer.raw_terminal import TerminalScreen, own_terminal
 
 FRAME = 1 / 60
 EVERY = 3  # frames of which one is drawn
-LATE = 0.25  # seconds behind which time is not made up for
+LATE = 0.25  # seconds; a longer delay is not caught up
 BELOW = 4  # rows under the screen
 PANEL = 36  # columns beside it
 TONES = {"head": "\x1b[1m", "plain": "", "dim": "\x1b[2m", "bright": "\x1b[7m"}
 
 
 def explore(commands: Commands) -> None:
-    """Explore until someone leaves."""
-    desk = Desk(commands)
+    """Run the explorer until the user quits."""
+    controls = ExplorerControls(commands)
     with own_terminal() as terminal:
         try:
-            _loop(desk, terminal)
+            _loop(controls, terminal)
         except Quit:
             pass
 
 
-def _loop(desk: Desk, terminal: Tty) -> None:
+def _loop(controls: ExplorerControls, terminal: TerminalScreen) -> None:
     due, frame = time.monotonic(), 0
     while True:
         due = max(due + FRAME, time.monotonic() - LATE)
@@ -38,21 +38,23 @@ def _loop(desk: Desk, terminal: Tty) -> None:
             if pressed is None:
                 return
             for key, shift in pressed:
-                desk.hold(key) if shift else desk.tap(key)
-        desk.advance()
+                controls.hold(key) if shift else controls.tap(key)
+        controls.advance()
         frame += 1
         if frame % EVERY == 0:
-            terminal.show(rows(desk, *terminal.size))
+            terminal.show(rows(controls, *terminal.size))
 
 
-def rows(desk: Desk, columns: int, height: int) -> list[str]:
-    """All that is to be seen on a terminal of this size."""
-    if desk.page:
-        page = [line for text in desk.page for line in textwrap.wrap(text, columns, subsequent_indent=" " * 8) or [""]]
-        return [*_filled([line[:columns] for line in page], height - 1), f"{TONES['dim']}any key goes back"]
+def rows(controls: ExplorerControls, columns: int, height: int) -> list[str]:
+    """The contents of a terminal of this size."""
+    if controls.page:
+        page = [
+            line for text in controls.page for line in textwrap.wrap(text, columns, subsequent_indent=" " * 8) or [""]
+        ]
+        return [*_filled([line[:columns] for line in page], height - 1), f"{TONES['dim']}press any key to return"]
     shrink = choose_shrink(columns - PANEL, height - BELOW)
-    screen = half_blocks(desk.session.screen, shrink)
-    beside = desk.panel(max(len(screen), height - BELOW))
+    screen = half_blocks(controls.session.screen, shrink)
+    beside = controls.panel(max(len(screen), height - BELOW))
     width = columns - 160 // shrink - 2
     blank = " " * (160 // shrink)
     count = max(len(screen), len(beside))
@@ -60,20 +62,20 @@ def rows(desk: Desk, columns: int, height: int) -> list[str]:
         (screen[k] if k < len(screen) else blank) + "  " + (_toned(beside[k], width) if k < len(beside) else "")
         for k in range(count)
     ]
-    return _filled(made, height - BELOW) + _filled(list(_below(desk, columns)), BELOW)
+    return _filled(made, height - BELOW) + _filled(list(_below(controls, columns)), BELOW)
 
 
-def _below(desk: Desk, columns: int) -> Iterator[str]:
-    """The message, and the keys or the line that is typed."""
-    yield desk.message[:columns]
-    if desk.prompt is not None:
-        yield f":{desk.prompt}"[-columns + 1 :] + "\x1b[7m \x1b[0m"
+def _below(controls: ExplorerControls, columns: int) -> Iterator[str]:
+    """The message, and the list of keys or the command line."""
+    yield controls.message[:columns]
+    if controls.prompt is not None:
+        yield f":{controls.prompt}"[-columns + 1 :] + "\x1b[7m \x1b[0m"
         yield TONES["dim"] + TYPING[:columns]
     else:
         yield from (TONES["dim"] + keys[:columns] for keys in KEYS)
 
 
-def _toned(line: Line, width: int) -> str:
+def _toned(line: StyledLine, width: int) -> str:
     return f"{TONES[line.tone]}{line.text[: max(0, width)]}\x1b[0m"
 
 

@@ -1,4 +1,4 @@
-"""Exploring in a window: the screen four times as large, values beside it, keys held as long as they are down."""
+"""The explorer in a window: the screen at four times its size, with the panel beside it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import textwrap
 from typing import Any
 
 from rookery.apps.memory_explorer.commands import Commands, Quit
-from rookery.apps.memory_explorer.desk import KEYS, TYPING, Desk, Line
+from rookery.apps.memory_explorer.controls import KEYS, TYPING, ExplorerControls, StyledLine
 from rookery.errors import OptionError
 from rookery.extras import load_pygame
 from rookery.worlds.gameboy.emulator import HEIGHT, WIDTH
@@ -25,18 +25,18 @@ TONES = {"head": (160, 196, 255), "plain": (214, 218, 224), "dim": (128, 134, 14
 
 
 def has_screen() -> bool:
-    """Whether there is somewhere to open a window. Without one SDL may open it where nobody sees it."""
+    """Whether there is a display. Without one, SDL may open an invisible window."""
     return sys.platform != "linux" or any(os.environ.get(name) for name in SCREENS)
 
 
 def explore(commands: Commands) -> None:
-    """Explore until someone leaves or closes the window."""
+    """Run the explorer until the user quits or closes the window."""
     if not has_screen():
-        raise OptionError("there is no screen for a window here, as DISPLAY is not set: --terminal needs none")
-    window = Window(Desk(commands))
+        raise OptionError("there is no display for a window (DISPLAY is not set): use --terminal")
+    window = Window(ExplorerControls(commands))
     try:
         while window.look():
-            window.desk.advance()
+            window.controls.advance()
             window.draw()
     except Quit:
         pass
@@ -45,34 +45,34 @@ def explore(commands: Commands) -> None:
 
 
 class Window:
-    """A desk that can be seen."""
+    """Draws the controls, and passes keys to them."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, controls: ExplorerControls) -> None:
+        self.controls = controls
         self._pygame = pygame = load_pygame()
         try:
             pygame.display.init()
             self.surface = pygame.display.set_mode((WIDTH * ZOOM + PANEL, HEIGHT * ZOOM + BELOW))
         except pygame.error as error:
-            raise OptionError(f"no window can be opened here ({error}): --terminal needs none") from None
+            raise OptionError(f"no window can be opened ({error}): use --terminal") from None
         pygame.font.init()
-        pygame.display.set_caption(f"{desk.session.emulator.rom.title} - rookery gameboy explore")
+        pygame.display.set_caption(f"{controls.session.emulator.rom.title} - rookery gameboy explore")
         pygame.key.set_repeat()
         self._font = pygame.font.SysFont(FONTS, TEXT)
         self._clock = pygame.time.Clock()
-        self._down: dict[int, str] = {}  # what each key was when it went down
+        self._down: dict[int, str] = {}  # the name of each key when it was pressed
 
     def look(self) -> bool:
-        """Hear what was pressed; False if the window is closed."""
+        """Handle events; False if the window was closed."""
         pygame = self._pygame
         for event in pygame.event.get():
             if event.type == pygame.QUIT:
                 return False
             if event.type == pygame.KEYDOWN and (name := self._name(event)):
                 self._down[event.key] = name
-                self.desk.press(name)
+                self.controls.press(name)
             elif event.type == pygame.KEYUP:
-                self.desk.release(self._down.pop(event.key, ""))
+                self.controls.release(self._down.pop(event.key, ""))
         return True
 
     def _name(self, event: Any) -> str:
@@ -85,35 +85,39 @@ class Window:
         return named.get(event.key) or (event.unicode if event.unicode.isprintable() else "")
 
     def draw(self) -> None:
-        """Show all, and wait until it is time for the next frame."""
-        pygame, desk = self._pygame, self.desk
+        """Draw the window, and wait for the next frame."""
+        pygame, controls = self._pygame, self.controls
         self.surface.fill(GROUND)
-        screen = pygame.surfarray.make_surface(desk.session.screen.swapaxes(0, 1))
+        screen = pygame.surfarray.make_surface(controls.session.screen.swapaxes(0, 1))
         self.surface.blit(pygame.transform.scale(screen, (WIDTH * ZOOM, HEIGHT * ZOOM)), (0, 0))
-        if desk.page:
-            self._page(desk.page)
+        if controls.page:
+            self._page(controls.page)
         else:
-            self._lines(desk.panel((HEIGHT * ZOOM - EDGE) // LINE), WIDTH * ZOOM + EDGE, EDGE)
+            self._lines(controls.panel((HEIGHT * ZOOM - EDGE) // LINE), WIDTH * ZOOM + EDGE, EDGE)
         self._lines(self._below(), EDGE, HEIGHT * ZOOM + EDGE // 2)
         pygame.display.flip()
         self._clock.tick(FRAMES_PER_SECOND)
 
-    def _below(self) -> list[Line]:
-        desk = self.desk
-        if desk.page:
-            return [Line("any key goes back", "dim")]
-        if desk.prompt is not None:
-            return [Line(desk.message), Line(f":{desk.prompt}_", "bright"), Line(TYPING, "dim")]
-        return [Line(desk.message), *(Line(keys, "dim") for keys in KEYS)]
+    def _below(self) -> list[StyledLine]:
+        controls = self.controls
+        if controls.page:
+            return [StyledLine("press any key to return", "dim")]
+        if controls.prompt is not None:
+            return [
+                StyledLine(controls.message),
+                StyledLine(f":{controls.prompt}_", "bright"),
+                StyledLine(TYPING, "dim"),
+            ]
+        return [StyledLine(controls.message), *(StyledLine(keys, "dim") for keys in KEYS)]
 
     def _page(self, page: list[str]) -> None:
-        """A long answer, over everything but the last lines."""
+        """A long output, over everything except the last lines."""
         self.surface.fill(GROUND, (0, 0, self.surface.get_width(), HEIGHT * ZOOM))
         columns = self.surface.get_width() // max(1, self._font.size("0")[0]) - 3
         wrapped = [line for text in page for line in textwrap.wrap(text, columns, subsequent_indent=" " * 8) or [""]]
-        self._lines([Line(text) for text in wrapped], EDGE, EDGE)
+        self._lines([StyledLine(text) for text in wrapped], EDGE, EDGE)
 
-    def _lines(self, lines: list[Line], left: int, top: int) -> None:
+    def _lines(self, lines: list[StyledLine], left: int, top: int) -> None:
         for k, line in enumerate(lines):
             if line.text:
                 self.surface.blit(self._font.render(line.text, True, TONES[line.tone]), (left, top + k * LINE))

@@ -1,7 +1,7 @@
 """Classic control as kernel worlds: compiled versions of Gymnasium's envs of the same names.
 
-From the same state, the same actions lead to the same next state as in the original; tests/worlds/test_classic.py
-checks that. Random numbers are drawn in another way, so the same seed gives another first state than in the original.
+From the same state, the same actions lead to the same next state as in Gymnasium; tests/worlds/test_classic.py checks
+this. The random numbers differ, so the same seed gives another initial state than in Gymnasium.
 """
 
 from importlib import import_module

@@ -5,10 +5,10 @@ from __future__ import annotations
 ROM_END, ECHO, ECHO_END, UNUSABLE, UNUSABLE_END = 0x8000, 0xE000, 0xFE00, 0xFEA0, 0xFF00
 
 
-def trouble(address: int, size: int = 1) -> str | None:
-    """What is wrong with reading a value here, if anything is.
+def problem_at(address: int, size: int = 1) -> str | None:
+    """Why a value cannot be read at this address; None if it can.
 
-    >>> trouble(0xC0A0), trouble(0xE0A0)
+    >>> problem_at(0xC0A0), problem_at(0xE0A0)
     (None, 'E0A0 is an echo of C0A0: write C0A0')
     """
     last = address + size - 1
@@ -16,11 +16,11 @@ def trouble(address: int, size: int = 1) -> str | None:
         return f"{address:X} is outside of the Game Boy's memory, which goes from 0000 to FFFF"
     for at in (address, last):
         if at < ROM_END:
-            return f"{at:04X} lies in the ROM, which never changes; a game keeps its values from 8000 up (mostly C000)"
+            return f"{at:04X} is in the ROM, which never changes; use an address >= 8000 (most values are from C000 on)"
         if address < ECHO <= at:
-            return f"{address:04X} with {size} bytes ends at {at:04X}, where only an echo of {at - 0x2000:04X} is"
+            return f"{address:04X} with {size} bytes ends at {at:04X}, which is only an echo of {at - 0x2000:04X}"
         if ECHO <= at < ECHO_END:
             return f"{at:04X} is an echo of {at - 0x2000:04X}: write {at - 0x2000:04X}"
         if UNUSABLE <= at < UNUSABLE_END:
-            return f"{at:04X} is in the unused area from FEA0 to FEFF, where nothing is"
+            return f"{at:04X} is in the unused area from FEA0 to FEFF, which holds no data"
     return None

@@ -25,7 +25,7 @@ OR = ". There is no `or`: write two conditions in `end`, or two rewards"
 
 @dataclass(frozen=True)
 class Comparison:
-    """One value against a number, another value, or a share of another value."""
+    """A value compared with a number, with another value, or with a factor times another value."""
 
     left: str
     sign: str
@@ -37,7 +37,7 @@ class Comparison:
         return f"{self.left} {self.sign} {self.factor}{share}"
 
     def can_hold(self, low: float, high: float) -> bool:
-        """Whether a value between these can compare so with the number."""
+        """Whether the comparison with the number can be true for any value from low to high."""
         number = self.factor
         if self.sign == "==":
             return low <= number <= high and number == int(number)
@@ -53,23 +53,23 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Condition:
-    """Comparisons that must all hold."""
+    """Comparisons that must all be true."""
 
     parts: tuple[Comparison, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The values it looks at."""
+        """The names of the values it uses."""
         return tuple(name for part in self.parts for name in (part.left, part.right) if name is not None)
 
     def test(self, index: Mapping[str, int]) -> Test:
-        """As a function of all values, where `index` says which is where."""
+        """The condition as a function of the list of all values; `index` gives the position of each name."""
         tests = [part.test(index) for part in self.parts]
         return tests[0] if len(tests) == 1 else lambda values: all(test(values) for test in tests)
 
 
 def any_of(conditions: Sequence[Condition], index: Mapping[str, int]) -> Test:
-    """Whether one of them holds, as a function of all values."""
+    """Whether any of the conditions is true, as a function of the list of all values."""
     tests = [condition.test(index) for condition in conditions]
 
     def holds(values: Sequence[int]) -> bool:
@@ -82,7 +82,7 @@ def any_of(conditions: Sequence[Condition], index: Mapping[str, int]) -> Test:
 
 
 def parse(text: str) -> Condition:
-    """Read a condition, or raise a ValueError that says how one is written.
+    """Parse a condition; the ValueError of an invalid one explains the syntax.
 
     >>> parse("mode == 1 and health <= 0.25 * max_health").names
     ('mode', 'health', 'max_health')

@@ -1,4 +1,4 @@
-"""One Game Boy: PyBoy without window, sound, files and log lines."""
+"""A Game Boy emulator: PyBoy without window, sound, files and log output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rookery.worlds.gameboy.schema import BUTTONS
 
 HEIGHT, WIDTH = 144, 160
 LCD_CONTROL, LCD_ON = 0xFF40, 0x80
-MOST_FRAMES = 240  # with the screen off: no game leaves it so for long, nor does the start
+MOST_FRAMES = 240  # to wait for the screen to be on: no game switches it off for as long
 SILENT = 100  # above all of PyBoy's levels, of which "INFO" is the highest and is printed to standard output
 PRESS = {"up": 1, "down": 2, "right": 3, "left": 4, "a": 5, "b": 6, "select": 7, "start": 8}  # PyBoy's WindowEvent
 RELEASE = {name: event + len(PRESS) for name, event in PRESS.items()}
@@ -25,7 +25,7 @@ RELEASE = {name: event + len(PRESS) for name, event in PRESS.items()}
 
 @cache
 def pyboy() -> Any:
-    """The module, without the warning that its window library gives on import."""
+    """Import PyBoy, without the warning that its window library gives at import."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -37,14 +37,14 @@ def pyboy() -> Any:
 
 
 def version() -> str:
-    """PyBoy's, on which the form of its states depends."""
+    """PyBoy's version, on which the format of its save states depends."""
     return metadata.version("pyboy")
 
 
 class Emulator:
-    """A Game Boy with a ROM in it, switched on.
+    """A Game Boy that runs a ROM.
 
-    It gets the ROM's bytes, not its path: PyBoy would leave files beside it.
+    PyBoy receives the ROM's bytes, not its path: it would write files beside the ROM.
     """
 
     def __init__(self, rom: Rom) -> None:
@@ -58,32 +58,32 @@ class Emulator:
             raise WorldError(f"{rom.origin}: PyBoy cannot run this ROM: {error}") from None
         self._pyboy.set_emulation_speed(0)
         if rom.has_clock:
-            self._pyboy.rtc_lock_experimental(True)  # else the time of day would be in the game
+            self._pyboy.rtc_lock_experimental(True)  # otherwise the game would depend on the time of day
         self.memory = self._pyboy.memory
-        self.screen: np.ndarray = self._pyboy.screen.ndarray  # (144, 160, 4), live
+        self.screen: np.ndarray = self._pyboy.screen.ndarray  # (144, 160, 4); PyBoy writes to it
         self.tick = self._pyboy.tick  # (frames, render the last one, sound)
         self.send = self._pyboy.send_input  # (event), before the next tick
 
     def run(self, frames: int, held: Iterable[str] = (), render: bool = False) -> None:
-        """Hold exactly these buttons, and go on."""
+        """Run for a number of frames with exactly these buttons held."""
         for event in events(held):
             self.send(event)
         self.tick(frames, render, False)
 
     def save(self) -> bytes:
-        """Everything that decides how it goes on after a `load`, in PyBoy's own form."""
+        """The save state, in PyBoy's format."""
         stream = io.BytesIO()
         self._pyboy.save_state(stream)
         return stream.getvalue()
 
     def load(self, state: bytes) -> None:
-        """Go on from what `save` gave; whether it fits is for the caller to have checked."""
+        """Continue from a save state. The caller must have checked that it is a state of this ROM."""
         self._draw_whole_frame()
         self._pyboy.load_state(io.BytesIO(state))
 
     def _draw_whole_frame(self) -> None:
-        """Have PyBoy forget at which line of the window layer it is: a number that it keeps out of its states, and
-        that a frame of which all lines were drawn sets back. Else the next frame would depend on the game before."""
+        """Reset PyBoy's line counter of the window layer by drawing one complete frame. The counter is not part of a
+        save state; without this, the next frame would depend on what ran before."""
         for _ in range(MOST_FRAMES):
             on = self.memory[LCD_CONTROL] & LCD_ON
             self.tick(1, True, False)
@@ -95,6 +95,6 @@ class Emulator:
 
 
 def events(held: Iterable[str]) -> list[int]:
-    """What to send so that exactly these buttons are held, whatever was."""
+    """The events after which exactly these buttons are held."""
     wanted = set(held)
     return [PRESS[name] if name in wanted else RELEASE[name] for name in BUTTONS]

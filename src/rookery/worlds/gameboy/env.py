@@ -15,12 +15,12 @@ from rookery.errors import OptionError, StateError, WorldError
 from rookery.worlds.gameboy import states
 from rookery.worlds.gameboy.conditions import any_of
 from rookery.worlds.gameboy.emulator import Emulator
-from rookery.worlds.gameboy.observe import MemorySight, PixelSight
-from rookery.worlds.gameboy.pad import Pad
+from rookery.worlds.gameboy.joypad import Joypad
+from rookery.worlds.gameboy.memory_reader import MemoryReader, Values
+from rookery.worlds.gameboy.observe import MemoryObservation, PixelObservation
 from rookery.worlds.gameboy.profile import find
 from rookery.worlds.gameboy.rewards import Rewards
 from rookery.worlds.gameboy.rom import find_rom
-from rookery.worlds.gameboy.watch import Values, Watch
 
 KINDS = ("memory", "pixels", "both")
 FRAMES_PER_SECOND = 60
@@ -31,13 +31,13 @@ class GameBoyEnv(gym.Env):
 
     Args:
         profile: A profile that comes with rookery ("meadow", "oracle_of_seasons"), or the path of a TOML file.
-        rom: The game's ROM; if left out, the profile's own game or the one with its title in $ROOKERY_ROM_DIR.
-        observation: "memory" (a vector), "pixels" (channels, height, width) or "both" (a dict of them); if left out,
-            what the profile says.
-        episode_length: Steps after which an episode is cut off, instead of the profile's.
-        render_mode: "rgb_array" for `render()`; each step draws the screen then, which costs a third of its speed.
+        rom: The game's ROM; if omitted, the profile's built-in game, or the ROM with its title in $ROOKERY_ROM_DIR.
+        observation: "memory" (a vector), "pixels" (channels, height, width) or "both" (a dict of the two); if omitted,
+            the profile's kind.
+        episode_length: Steps after which an episode is truncated; if omitted, the profile's length.
+        render_mode: "rgb_array" for `render()`; every step then draws the screen, which costs a third of the speed.
 
-    `reset(options={"start": k})` starts from the k-th of the profile's states rather than from one drawn by the seed.
+    `reset(options={"start": k})` starts from the profile's state number k instead of a random one.
 
     Example:
         >>> import gymnasium, rookery
@@ -60,12 +60,12 @@ class GameBoyEnv(gym.Env):
         found = find(profile)
         self.profile, self._profile_path = found.profile, found.path
         if not self.profile.reward:
-            _note_no_reward(found.path)
+            _warn_no_reward(found.path)
         self._check(observation, episode_length, render_mode)
         kind = observation or self.profile.observation.kind
         if kind != "pixels" and not self.profile.observation.memory:
             raise OptionError(
-                f"observation is {kind!r}, but {found.path} names no values to be seen ([observation] memory)"
+                f"observation is {kind!r}, but {found.path} lists no values for it ([observation] memory)"
             )
         self.render_mode = render_mode
         fps = max(1, FRAMES_PER_SECOND // self.profile.actions.frame_skip)
@@ -74,33 +74,33 @@ class GameBoyEnv(gym.Env):
         checked = find_rom(found, rom)
         self._starts = states.start_states(found, checked)
         self._emulator = Emulator(checked)
-        self._set_up_watching(kind)
+        self._set_up_reading(kind)
         draw = self._pixels is not None or render_mode is not None
-        self._pad = Pad(self.profile.actions, self._emulator, draw)
+        self._pad = Joypad(self.profile.actions, self._emulator, draw)
         self.action_space = self._pad.space
 
     def _check(self, observation: str | None, length: int | None, render_mode: str | None) -> None:
         if observation is not None and observation not in KINDS:
             raise OptionError(f"observation should be one of {', '.join(KINDS)}, got {observation!r}")
         if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 1):
-            raise OptionError(f"episode_length should be a whole number from 1 up, got {length!r}")
+            raise OptionError(f"episode_length should be an integer >= 1, got {length!r}")
         if render_mode not in (None, "rgb_array"):
             raise OptionError(f"render_mode should be 'rgb_array' or None, got {render_mode!r}")
 
-    def _set_up_watching(self, kind: str) -> None:
+    def _set_up_reading(self, kind: str) -> None:
         profile, emulator = self.profile, self._emulator
-        watch = Watch(emulator.memory, profile.memory)
-        self._read, where = watch.read, watch.index
+        reader = MemoryReader(emulator.memory, profile.memory)
+        self._read, where = reader.read, reader.index
         self._rewards = Rewards(profile.reward, where)
-        self._told = [(name, where[name]) for name in profile.info.values]
+        self._info_values = [(name, where[name]) for name in profile.info.values]
         self._ends = any_of(profile.episode.end, where)
         success = profile.episode.success
-        self._tells_success = success is not None
+        self._has_success = success is not None
         self._success = any_of([success] if success else [], where)
-        self._memory = MemorySight(profile.observation, profile.memory, where)
+        self._memory = MemoryObservation(profile.observation, profile.memory, where)
         self._pixels = None
         if kind != "memory":
-            self._pixels = PixelSight(profile.observation.pixels, emulator.screen, emulator.rom.colour)
+            self._pixels = PixelObservation(profile.observation.pixels, emulator.screen, emulator.rom.colour)
         self._both = kind == "both"
         self.observation_space = self._space()
         self._steps, self._succeeded = 0, False
@@ -120,19 +120,19 @@ class GameBoyEnv(gym.Env):
         self._values = self._read()
         self._rewards.begin(self._values)
         if self._ends(self._values):
-            _note_over_at_once(self._profile_path)
+            _warn_over_at_once(self._profile_path)
         if self._pixels is not None:
             self._pixels.begin()
-        return self._observation(self._values), {name: self._values[k] for name, k in self._told}
+        return self._observation(self._values), {name: self._values[k] for name, k in self._info_values}
 
     def _choose(self, options: dict[str, Any] | None) -> int:
-        """Which state to start from."""
+        """The number of the state to start from."""
         count = len(self._starts)
         chosen = (options or {}).get("start")
         if chosen is None:
             return int(self.np_random.integers(count)) if count > 1 else 0
         if isinstance(chosen, bool) or not isinstance(chosen, (int, np.integer)) or not 0 <= chosen < count:
-            raise OptionError(f"options['start'] should be from 0 to {count - 1}, got {chosen!r}")
+            raise OptionError(f"options['start'] should be an integer from 0 to {count - 1}, got {chosen!r}")
         return int(chosen)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -146,8 +146,8 @@ class GameBoyEnv(gym.Env):
             self._succeeded = self._success(values)
         if self._pixels is not None:
             self._pixels.advance()
-        info = {name: values[k] for name, k in self._told}
-        if (terminated or truncated) and self._tells_success:
+        info = {name: values[k] for name, k in self._info_values}
+        if (terminated or truncated) and self._has_success:
             info["is_success"] = self._succeeded
         return self._observation(values), self._rewards.give(before, values), terminated, truncated, info
 
@@ -161,22 +161,22 @@ class GameBoyEnv(gym.Env):
     def close(self) -> None:
         self._emulator.close()
 
-    # --- beyond it ----------------------------------------------------------------------------------------------
+    # --- values, screen, state ----------------------------------------------------------------------------------
 
     @property
     def values(self) -> dict[str, int]:
-        """All values that the profile names, as they are now."""
+        """The current values of all names in the profile's [memory]."""
         return dict(zip(self.profile.memory, self._read(), strict=False))
 
     @property
     def screen(self) -> np.ndarray:
-        """The screen as it was drawn last, (144, 160, 3): each step where there is a render mode or pixels are seen."""
+        """The screen, (144, 160, 3). It is drawn at every step if there is a render mode or a pixel observation."""
         return self._emulator.screen[:, :, :3].copy()
 
     def get_state(self) -> dict[str, Any]:
-        """Everything that decides how the env goes on, as arrays and plain values."""
+        """Everything that is needed to continue from here, as arrays and plain values."""
         state = self._emulator.save()
-        self._emulator.load(state)  # so that this env goes on as one that was restored would
+        self._emulator.load(state)  # so that this env continues exactly as a restored one does
         packed = states.pack(state, self._emulator.rom)
         return {
             "emulator": np.frombuffer(packed, np.uint8),
@@ -188,11 +188,11 @@ class GameBoyEnv(gym.Env):
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Go on from what `get_state` gave, in this process or another."""
+        """Continue from what `get_state` returned, in this process or another."""
         frames, mine = state["frames"], None if self._pixels is None else self._pixels.frames
-        same_sight = frames is None if mine is None else frames is not None and frames.shape == mine.shape
-        if not same_sight or not 0 <= state["held"] <= self._pad.nothing:
-            raise StateError("the state was saved with another observation, or another profile, than this env has")
+        same_shape = frames is None if mine is None else frames is not None and frames.shape == mine.shape
+        if not same_shape or not 0 <= state["held"] <= self._pad.nothing:
+            raise StateError("the state was saved with another observation or another profile than this env has")
         try:
             self._emulator.load(states.unpack(state["emulator"].tobytes(), self._emulator, "the saved emulator"))
         except WorldError as error:
@@ -211,11 +211,11 @@ class GameBoyEnv(gym.Env):
 
 
 @cache
-def _note_over_at_once(path: Path) -> None:
-    say(f"{path}: an episode is over as it begins, as one of [episode] end holds already; each will last one step")
+def _warn_over_at_once(path: Path) -> None:
+    say(f"{path}: a condition of [episode] end is true at the start, so every episode ends after one step")
 
 
 @cache
-def _note_no_reward(path: Path) -> None:
-    """Say once that nothing can be learned from a profile as `explore` writes it."""
-    say(f"{path} rewards nothing yet, so there is nothing to learn: add a [[reward]] to it")
+def _warn_no_reward(path: Path) -> None:
+    """Once per profile: `explore` writes profiles without rewards."""
+    say(f"{path} has no reward, so there is nothing to learn: add a [[reward]] table to it")

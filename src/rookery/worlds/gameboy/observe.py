@@ -1,4 +1,4 @@
-"""What an agent sees: values of the game's memory as numbers around 0 to 1, and the screen."""
+"""Observations: values of the game's memory, scaled to 0..1 or -1..1, and the screen."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.worlds.gameboy.emulator import HEIGHT, WIDTH
-from rookery.worlds.gameboy.schema import MemoryValue, Observation, Pixels, Seen
-from rookery.worlds.gameboy.watch import Values, largest
+from rookery.worlds.gameboy.memory_reader import Values, largest
+from rookery.worlds.gameboy.schema import MemoryFeature, MemoryValue, Observation, Pixels
 
 Look = Callable[[Values], tuple[float, ...]]
 BYTE = 256  # how many values a byte has
-LUMA = np.array([77, 150, 29], np.uint16)  # how bright red, green and blue are, of 256
+LUMA = np.array([77, 150, 29], np.uint16)  # weights of red, green and blue, of 256
 
 
-class MemorySight:
+class MemoryObservation:
     """The memory observation of a profile."""
 
     def __init__(self, observation: Observation, named: Mapping[str, MemoryValue], index: Mapping[str, int]) -> None:
@@ -31,7 +31,7 @@ class MemorySight:
         self.space = spaces.Box(np.array(low, np.float32), np.ones(self._size, np.float32))
 
     def see(self, values: Values) -> np.ndarray:
-        """A new array for these values."""
+        """The observation for these values, as a new array."""
         row: list[float] = []
         for look in self._looks:
             row += look(values)
@@ -42,8 +42,8 @@ class MemorySight:
         return padded
 
 
-class PixelSight:
-    """The screen, smaller and grey, and the last few of it if they are stacked: (channels, height, width)."""
+class PixelObservation:
+    """The screen, shrunk and grey, with the last few frames stacked: (channels, height, width)."""
 
     def __init__(self, pixels: Pixels, screen: np.ndarray, colour: bool) -> None:
         self._screen = screen[:: pixels.shrink, :: pixels.shrink]
@@ -54,13 +54,13 @@ class PixelSight:
         self.frames = np.zeros(shape, np.uint8)
 
     def begin(self) -> None:
-        """The first screen of an episode: it stands for those that were not."""
+        """Fill the stack with the first screen of an episode."""
         self._draw(self.frames[-self._channels :])
         for k in range(0, len(self.frames) - self._channels, self._channels):
             self.frames[k : k + self._channels] = self.frames[-self._channels :]
 
     def advance(self) -> None:
-        """The next screen; the oldest one goes."""
+        """Add the current screen to the stack and drop the oldest one."""
         frames, channels = self.frames, self._channels
         if len(frames) > channels:
             frames[:-channels] = frames[channels:]
@@ -70,19 +70,19 @@ class PixelSight:
         if self._luma:
             target[0] = (self._screen[:, :, :3] @ LUMA) >> 8
         elif self._channels == 1:
-            target[0] = self._screen[:, :, 0]  # a grey screen: all three are the same
+            target[0] = self._screen[:, :, 0]  # of a grey screen, all three channels are the same
         else:
             target[...] = self._screen[:, :, :3].transpose(2, 0, 1)
 
 
-def _negative(seen: Seen, named: Mapping[str, MemoryValue]) -> bool:
-    """Whether it goes down to -1."""
+def _negative(seen: MemoryFeature, named: Mapping[str, MemoryValue]) -> bool:
+    """Whether the feature ranges down to -1."""
     if seen.values is not None or seen.equals is not None or seen.low is not None:
         return False
     return seen.minus is not None or named[seen.value].signed
 
 
-def _look(seen: Seen, named: Mapping[str, MemoryValue], index: Mapping[str, int]) -> Look:
+def _look(seen: MemoryFeature, named: Mapping[str, MemoryValue], index: Mapping[str, int]) -> Look:
     i = index[seen.value]
     if seen.values is not None:
         look = _one_of(seen, i)
@@ -94,8 +94,8 @@ def _look(seen: Seen, named: Mapping[str, MemoryValue], index: Mapping[str, int]
     return look if others else _looked_up(look, seen, named, index)
 
 
-def _looked_up(look: Look, seen: Seen, named: Mapping[str, MemoryValue], index: Mapping[str, int]) -> Look:
-    """The same by a table of all that it can look like, if it is of bytes: a third of the time."""
+def _looked_up(look: Look, seen: MemoryFeature, named: Mapping[str, MemoryValue], index: Mapping[str, int]) -> Look:
+    """The same from a lookup table, if the values are bytes: it takes a third of the time."""
     parts = [seen.value] if seen.minus is None else [seen.value, seen.minus]
     if any(largest(named[name]) >= BYTE or named[name].signed for name in parts):
         return look
@@ -105,25 +105,25 @@ def _looked_up(look: Look, seen: Seen, named: Mapping[str, MemoryValue], index: 
         return lambda values: table[values[i]]
     k = index[seen.minus]
     table = []
-    for difference in [*range(BYTE), *range(1 - BYTE, 0)]:  # those below 0 at the end, where Python looks for them
+    for difference in [*range(BYTE), *range(1 - BYTE, 0)]:  # negative ones at the end: they become negative indices
         values[i], values[k] = max(difference, 0), max(-difference, 0)
         table.append(look(values))
     return lambda values: table[values[i] - values[k]]
 
 
-def _one_of(seen: Seen, i: int) -> Look:
+def _one_of(seen: MemoryFeature, i: int) -> Look:
     wanted = range(seen.values) if isinstance(seen.values, int) else seen.values or ()
     return lambda values: tuple(float(values[i] == value) for value in wanted)
 
 
-def _same(seen: Seen, i: int, index: Mapping[str, int]) -> Look:
+def _same(seen: MemoryFeature, i: int, index: Mapping[str, int]) -> Look:
     if isinstance(seen.equals, str):
         k = index[seen.equals]
         return lambda values: (1.0,) if values[i] == values[k] else (0.0,)
     return lambda values: (float(values[i] == seen.equals),)
 
 
-def _scaled(seen: Seen, named: Mapping[str, MemoryValue], index: Mapping[str, int]) -> Look:
+def _scaled(seen: MemoryFeature, named: Mapping[str, MemoryValue], index: Mapping[str, int]) -> Look:
     i = index[seen.value]
     k = None if seen.minus is None else index[seen.minus]
     low = _bound(0 if seen.low is None else seen.low, index)

@@ -1,4 +1,4 @@
-"""Finding, reading and checking the profile of a game."""
+"""Finds, reads and checks the profile of a game."""
 
 from __future__ import annotations
 
@@ -15,9 +15,16 @@ from rookery import toml_reader
 from rookery.errors import ConfigError, WorldError
 from rookery.files import read_plain
 from rookery.worlds.gameboy.conditions import NAME, Condition
-from rookery.worlds.gameboy.mistakes import Mistake, Steps, found_in, meant, nearest, told
-from rookery.worlds.gameboy.schema import Profile, Seen
-from rookery.worlds.gameboy.watch import largest, smallest
+from rookery.worlds.gameboy.memory_reader import largest, smallest
+from rookery.worlds.gameboy.profile_errors import (
+    ProfileProblem,
+    Steps,
+    did_you_mean,
+    nearest,
+    problems_message,
+    validation_problems,
+)
+from rookery.worlds.gameboy.schema import MemoryFeature, Profile
 
 SHIPPED = Path(__file__).parent / "profiles"
 LARGEST = 1 << 20  # bytes of a profile
@@ -25,8 +32,8 @@ RESERVED = ("and", "is_success", "restarted", "final_obs", "final_info", "episod
 
 
 @dataclass(frozen=True)
-class Found:
-    """A checked profile, and where it was found."""
+class LoadedProfile:
+    """A checked profile with its name and file."""
 
     name: str
     path: Path
@@ -42,7 +49,7 @@ def shipped() -> list[str]:
     return sorted(file.stem for file in SHIPPED.glob("*.toml"))
 
 
-def find(profile: str | Path) -> Found:
+def find(profile: str | Path) -> LoadedProfile:
     """A profile by its name, if it comes with rookery, or by the path of its TOML file."""
     path = locate(profile)
     try:
@@ -53,7 +60,7 @@ def find(profile: str | Path) -> Found:
 
 
 def locate(profile: str | Path) -> Path:
-    """Where a profile's file is."""
+    """The path of a profile's file."""
     text = str(profile)
     if (SHIPPED / f"{text}.toml").is_file() and "/" not in text:
         return SHIPPED / f"{text}.toml"
@@ -70,59 +77,61 @@ def locate(profile: str | Path) -> Path:
 
 
 @lru_cache(maxsize=32)
-def _found(path: Path, changed: int) -> Found:
+def _found(path: Path, changed: int) -> LoadedProfile:
     try:
         text = read_plain(path, LARGEST).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise WorldError(f"{path}: is not a text in UTF-8, as TOML is ({error}): save it so in your editor") from None
+        raise WorldError(f"{path}: is not UTF-8 text ({error}): save it as UTF-8 in your editor") from None
     except OSError as error:
         raise WorldError(f"{path}: the profile cannot be read ({error.strerror or error})") from None
-    return Found(path.stem, path, read(text, str(path)))
+    return LoadedProfile(path.stem, path, read(text, str(path)))
 
 
 def read(text: str, file: str = "profile") -> Profile:
-    """A profile from its text; all mistakes in it are told at once, in a ConfigError."""
+    """A profile from its text. One ConfigError reports all problems."""
     try:
-        given = toml_reader.loads(text.removeprefix("\ufeff"))  # a mark that some editors put before it
+        given = toml_reader.loads(text.removeprefix("\ufeff"))  # a byte order mark, which some editors add
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file}: is not valid TOML: {error}") from None
     try:
         profile = Profile.model_validate(given)
-        mistakes = list(_unknown_names(profile))
+        problems = list(_unknown_names(profile))
     except ValidationError as error:
-        mistakes = list(found_in(error, Profile))
-    if mistakes:
-        raise ConfigError(told(mistakes, file, text, given))
+        problems = list(validation_problems(error, Profile))
+    if problems:
+        raise ConfigError(problems_message(problems, file, text, given))
     return profile
 
 
-def _unknown_names(profile: Profile) -> Iterator[Mistake]:
-    """Mentions of values that [memory] does not name, and other things that only the whole can show."""
+def _unknown_names(profile: Profile) -> Iterator[ProfileProblem]:
+    """Names that [memory] does not define, and other problems between tables."""
     for name in profile.memory:
         if not re.fullmatch(NAME, name) or name.startswith("_"):
-            yield Mistake(("memory", name), "a name is letters, digits and _, a letter first, such as `walker_x`")
+            yield ProfileProblem(
+                ("memory", name), "a name is letters, digits and _, a letter first, such as `walker_x`"
+            )
         elif name in RESERVED:
-            yield Mistake(("memory", name), "the name means something else to rookery already: choose another")
+            yield ProfileProblem(("memory", name), "this name is reserved by rookery: choose another")
     for place, name in _mentions(profile):
         if name not in profile.memory:
-            yield Mistake(place, f"there is no value `{name}` in [memory]{meant(name, profile.memory)}")
+            yield ProfileProblem(place, f"there is no value `{name}` in [memory]{did_you_mean(name, profile.memory)}")
     for k, buttons in enumerate(profile.actions.buttons):
         if buttons in profile.actions.buttons[:k]:
-            yield Mistake(("actions", "buttons"), f"{'+'.join(buttons) or 'nothing'} is there twice")
+            yield ProfileProblem(("actions", "buttons"), f"{'+'.join(buttons) or 'nothing'} is listed twice")
     if profile.observation.kind != "pixels" and not profile.observation.memory:
-        yield Mistake(("observation",), f"kind is {profile.observation.kind!r}, but `memory` names nothing to be seen")
+        yield ProfileProblem(("observation",), f"kind is {profile.observation.kind!r}, but `memory` is empty")
     size, seen = profile.observation.size, sum(seen.width for seen in profile.observation.memory)
     if size is not None and size < seen:
-        yield Mistake(("observation", "size"), f"it is {size}, but `memory` makes {seen} numbers")
+        yield ProfileProblem(("observation", "size"), f"it is {size}, but `memory` makes {seen} numbers")
     yield from _never(profile)
     names = [term.name for term in profile.reward]
     for k, name in enumerate(names):
         if name in names[:k]:
-            yield Mistake(("reward", k), f"another reward has the name {name!r}")
+            yield ProfileProblem(("reward", k), f"another reward has the name {name!r}")
 
 
-def _never(profile: Profile) -> Iterator[Mistake]:
-    """Comparisons with a number that the value never reaches: mostly a wrong `size`, or a slip of the hand."""
+def _never(profile: Profile) -> Iterator[ProfileProblem]:
+    """Comparisons that can never be true: mostly because of a wrong `size`, or a typing error."""
     for place, condition in _conditions(profile):
         for part in condition.parts:
             value = profile.memory.get(part.left)
@@ -130,17 +139,17 @@ def _never(profile: Profile) -> Iterator[Mistake]:
                 continue
             low, high = smallest(value), largest(value)
             if not part.can_hold(low, high):
-                yield Mistake(place, f"`{part.left}` goes from {low} to {high}, so this can never be: {part}")
+                yield ProfileProblem(place, f"`{part.left}` ranges from {low} to {high}, so this is never true: {part}")
     for k, seen in enumerate(profile.observation.memory):
         value = profile.memory.get(seen.value)
         wrong = [] if value is None else _beyond(seen, smallest(value), largest(value))
         if value is not None and wrong:
-            text = f"`{seen.value}` goes from {smallest(value)} to {largest(value)}, so this can never be: {wrong[0]}"
-            yield Mistake(("observation", "memory", k), text)
+            text = f"`{seen.value}` ranges from {smallest(value)} to {largest(value)}, so it is never {wrong[0]}"
+            yield ProfileProblem(("observation", "memory", k), text)
 
 
-def _beyond(seen: Seen, low: int, high: int) -> list[int | float]:
-    """Numbers by which a value is seen that it never has, if it goes from low to high."""
+def _beyond(seen: MemoryFeature, low: int, high: int) -> list[int | float]:
+    """Numbers of a feature that a value from low to high never has."""
     if seen.minus is not None:
         return []
     exact = [seen.equals, *(seen.values if isinstance(seen.values, list) else [])]
@@ -151,7 +160,7 @@ def _beyond(seen: Seen, low: int, high: int) -> list[int | float]:
 
 
 def _mentions(profile: Profile) -> Iterator[tuple[Steps, str]]:
-    """Every name of a value that stands somewhere, with its place."""
+    """Every use of a value's name, with its place in the file."""
     for k, seen in enumerate(profile.observation.memory):
         yield ("observation", "memory", k, "value"), seen.value
         for key in ("minus", "low", "high", "equals"):
@@ -165,7 +174,7 @@ def _mentions(profile: Profile) -> Iterator[tuple[Steps, str]]:
 
 
 def _conditions(profile: Profile) -> Iterator[tuple[Steps, Condition]]:
-    """Every condition that stands somewhere, with its place."""
+    """Every condition, with its place in the file."""
     for k, term in enumerate(profile.reward):
         if term.when is not None:
             yield ("reward", k, "when"), term.when

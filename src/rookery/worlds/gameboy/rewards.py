@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from rookery.worlds.gameboy.conditions import Test
+from rookery.worlds.gameboy.memory_reader import Values
 from rookery.worlds.gameboy.schema import Reward
-from rookery.worlds.gameboy.watch import Values
 
 
 class Term:
-    """One term. What it remembers of an episode is in `memory`, as tuples of numbers."""
+    """One term. Its state within an episode is in `memory`, as tuples of numbers."""
 
     def __init__(self, reward: Reward, index: Mapping[str, int]) -> None:
         self.name, self.weight = reward.name, reward.weight
@@ -22,27 +22,27 @@ class Term:
         self._when: Test | None = None if reward.when is None else reward.when.test(index)
 
     def begin(self, values: Values) -> None:
-        """An episode begins with these values."""
+        """Start an episode with these values."""
         self.memory.clear()
 
     def give(self, before: Values, now: Values) -> float:
-        """What a step from these values to those is worth."""
+        """The reward of a step from the values `before` to the values `now`."""
         raise NotImplementedError
 
     def holds(self, values: Values) -> bool:
-        """Whether its condition allows it at all."""
+        """Whether the condition `when` is true, if there is one."""
         return self._when is None or self._when(values)
 
 
 class EachStep(Term):
-    """The same at every step."""
+    """The same reward at every step."""
 
     def give(self, before: Values, now: Values) -> float:
         return self.weight if self._when is None or self._when(now) else 0.0
 
 
 class Change(Term):
-    """For a value that changed, or several of which one did."""
+    """A reward when the value, or one of several values, changes."""
 
     def __init__(self, reward: Reward, index: Mapping[str, int]) -> None:
         super().__init__(reward, index)
@@ -65,7 +65,7 @@ class Change(Term):
 
 
 class FirstVisit(Term):
-    """For values that were not met before in this episode; those it begins with do not count."""
+    """A reward for values that are new in this episode; those at its start do not count."""
 
     def begin(self, values: Values) -> None:
         self.memory = {tuple([values[k] for k in self._places])}
@@ -79,7 +79,7 @@ class FirstVisit(Term):
 
 
 class Threshold(Term):
-    """Where a condition holds: at every step, or the first time in an episode."""
+    """A reward when a condition is true: at every step, or only the first time in an episode."""
 
     def __init__(self, reward: Reward, index: Mapping[str, int]) -> None:
         super().__init__(reward, index)
@@ -97,7 +97,7 @@ KINDS: dict[str, type[Term]] = {"step": EachStep, "change": Change, "first_visit
 
 
 class Rewards:
-    """All terms of a profile."""
+    """The sum of all reward terms of a profile."""
 
     def __init__(self, rewards: Sequence[Reward], index: Mapping[str, int]) -> None:
         self.terms = [KINDS[reward.kind](reward, index) for reward in rewards]
@@ -114,7 +114,7 @@ class Rewards:
         return total
 
     def get_state(self) -> dict[str, Any]:
-        """What the terms remember, as arrays."""
+        """The state of the terms, as arrays."""
         return {term.name: np.array(sorted(term.memory), np.int64) for term in self.terms if term.memory}
 
     def set_state(self, state: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The game's ROM: found, checked and read. None is shipped but our own, and none is ever fetched."""
+"""Finds, checks and reads the ROM of a game. Only rookery's own game is shipped, and no ROM is ever downloaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rookery.errors import WorldError
 from rookery.files import open_plain, read_plain
-from rookery.worlds.gameboy.profile import Found, find, shipped
+from rookery.worlds.gameboy.profile import LoadedProfile, find, shipped
 
 FOLDER = "ROOKERY_ROM_DIR"
 SUFFIXES = (".gb", ".gbc")
@@ -21,9 +21,9 @@ HEADER_END, TITLE, COLOUR, CARTRIDGE, SIZE, MEMORY = 0x150, 0x134, 0x143, 0x147,
 CHECK, SUM = 0x14D, 0x14E
 WITH_CLOCK = (0x0F, 0x10)
 ARCHIVES = {b"PK\3\4": "zip", b"\x1f\x8b": "gzip", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!": "rar"}
-LARGEST_FILE = 64 << 20  # bytes that are looked at, to say what is wrong with them
+LARGEST_FILE = 64 << 20  # bytes that are read
 LARGEST_SIZE = 8  # 32 KiB << 8: no cartridge is larger than 8 MiB
-LARGEST_MEMORY = 5  # a code: the sizes of a cartridge's own memory are not in order
+LARGEST_MEMORY = 5  # a code for the size of the cartridge's RAM, not the size itself
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Rom:
     """A checked ROM."""
 
     data: bytes = field(repr=False)
-    origin: str  # the file it came from, or the name of a built-in game
+    origin: str  # the file, or the name of a built-in game
     built_in: bool = False
 
     @cached_property
@@ -44,19 +44,19 @@ class Rom:
 
     @property
     def colour(self) -> bool:
-        """Whether it is run as a Game Boy Color's."""
+        """Whether it runs as a Game Boy Color game."""
         return self.data[COLOUR] >= 0x80
 
     @property
     def has_clock(self) -> bool:
-        """Whether the cartridge has a clock, which would go by the time of day."""
+        """Whether the cartridge has a real-time clock."""
         return self.data[CARTRIDGE] in WITH_CLOCK
 
 
-def find_rom(found: Found, rom: str | Path | None = None) -> Rom:
-    """The ROM for a profile: the file that is named, our own game, or a file in the folder ROOKERY_ROM_DIR.
+def find_rom(found: LoadedProfile, rom: str | Path | None = None) -> Rom:
+    """The ROM for a profile: the given file, the built-in game, or a file in the folder ROOKERY_ROM_DIR.
 
-    A file with our own game in it is our own game.
+    A file with the bytes of the built-in game counts as the built-in game.
     """
     game = found.profile.game
     if rom is not None:
@@ -80,7 +80,7 @@ def built_in_rom(name: str) -> Rom:
 
 
 def read_rom(path: Path) -> Rom:
-    """A file, if it is a whole and undamaged ROM, of whichever game."""
+    """The ROM in a file, of any game; a WorldError if it is incomplete or damaged."""
     try:
         return _read(path, path.stat().st_mtime_ns)
     except WorldError:
@@ -90,23 +90,23 @@ def read_rom(path: Path) -> Rom:
 
 
 def check(data: bytes, name: str) -> None:
-    """Refuse what is not a whole and undamaged ROM."""
+    """Refuse data that is not a complete, undamaged ROM."""
     for beginning, kind in ARCHIVES.items():
         if data.startswith(beginning):
-            raise WorldError(f"{name}: is a {kind} archive; unpack the ROM from it")
+            raise WorldError(f"{name}: is a {kind} archive; extract the ROM from it")
     if len(data) < HEADER_END:
-        raise WorldError(f"{name}: is no Game Boy ROM: it has {len(data)} bytes, fewer than the header alone")
+        raise WorldError(f"{name}: is not a Game Boy ROM: it has {len(data)} bytes, fewer than the header alone")
     if data[CHECK] != _header_check(data):
-        raise WorldError(f"{name}: is no Game Boy ROM, or is damaged: the checksum of its header is wrong")
+        raise WorldError(f"{name}: is not a Game Boy ROM, or is damaged: the checksum of its header is wrong")
     if data[SIZE] > LARGEST_SIZE:
-        raise WorldError(f"{name}: is damaged, or no usual ROM: its header tells of a size ({data[SIZE]}) none has")
+        raise WorldError(f"{name}: is damaged or unusual: its header has an unknown code of the size ({data[SIZE]})")
     if data[MEMORY] > LARGEST_MEMORY:
-        raise WorldError(f"{name}: is damaged, or no usual ROM: its header tells of memory ({data[MEMORY]}) none has")
+        raise WorldError(f"{name}: is damaged or unusual: its header has an unknown code of the RAM ({data[MEMORY]})")
     whole = 0x8000 << data[SIZE]
     if len(data) < whole:
-        raise WorldError(f"{name}: the ROM is cut short: {len(data)} of the {whole} bytes that its header tells of")
+        raise WorldError(f"{name}: the ROM is truncated: it has {len(data)} of the {whole} bytes given in its header")
     if len(data) > whole:
-        raise WorldError(f"{name}: the ROM has {len(data)} bytes, {len(data) - whole} more than its header tells of")
+        raise WorldError(f"{name}: the ROM has {len(data)} bytes, {len(data) - whole} more than given in its header")
 
 
 def title_of(data: bytes) -> str:
@@ -115,7 +115,7 @@ def title_of(data: bytes) -> str:
     return data[TITLE:end].split(b"\0")[0].decode("ascii", "replace").strip()
 
 
-@lru_cache(maxsize=8)  # so that the emulators of one process are built from the same bytes
+@lru_cache(maxsize=8)  # so that all emulators of one process share the bytes
 def _read(path: Path, changed: int) -> Rom:
     data = read_plain(path, LARGEST_FILE)
     check(data, str(path))
@@ -128,53 +128,53 @@ def _reason(path: Path, error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def _check_game(rom: Rom, found: Found) -> None:
-    """Refuse another game than the profile's, or another version than those it lists."""
+def _check_game(rom: Rom, found: LoadedProfile) -> None:
+    """Refuse a game other than the profile's, or a version that it does not list."""
     game = found.profile.game
     if rom.title != game.title:
         raise WorldError(
-            f"{rom.origin}: this is {rom.title!r}, but the profile {found.name} is for {game.title!r}: give "
+            f"{rom.origin}: this is {rom.title!r}, but the profile {found.name} is for {game.title!r}: use "
             f"profile={_profile_for(rom)}"
         )
     listed = _listed(rom, found)
     if listed is False:
         raise WorldError(
             f"{rom.origin}: this is {rom.title!r}, but not a version that the profile {found.name} lists: "
-            f"its SHA-256 is {rom.sha256}; if that is meant, add it to [game] sha256 there"
+            f"its SHA-256 is {rom.sha256}; to use it anyway, add this to [game] sha256 of the profile"
         )
     if listed is None and int.from_bytes(rom.data[SUM : SUM + 2], "big") != _sum(rom.data):
         raise WorldError(
-            f"{rom.origin}: the ROM is damaged or was changed: its checksum is not the one in its header. If that is "
-            f'meant, list it in the profile: [game] sha256 = ["{rom.sha256}"]'
+            f"{rom.origin}: the ROM is damaged or modified: its checksum is not the one in its header. To use it "
+            f'anyway, list it in the profile: [game] sha256 = ["{rom.sha256}"]'
         )
 
 
 def _profile_for(rom: Rom) -> str:
-    """Which profile to give for a ROM, or how to come by one."""
+    """The profile to use for a ROM, or how to make one."""
     fitting = [name for name in shipped() if find(name).profile.game.title == rom.title]
-    return fitting[0] if fitting else "FILE.toml, which `rookery gameboy explore --rom` begins for a game"
+    return fitting[0] if fitting else "FILE.toml, which `rookery gameboy explore --rom` writes for a new game"
 
 
-def _listed(rom: Rom, found: Found) -> bool | None:
-    """Whether a profile lists the checksum of this very file; None if it lists none at all."""
+def _listed(rom: Rom, found: LoadedProfile) -> bool | None:
+    """Whether a profile lists the checksum of this file; None if it lists no checksums."""
     listed = {text.lower() for text in (*found.profile.game.sha256, *found.profile.game.sha1)}
     if not listed:
         return None
-    return bool(listed & {rom.sha256, hashlib.sha1(rom.data).hexdigest()})  # noqa: S324 - ROMs are listed by it
+    return bool(listed & {rom.sha256, hashlib.sha1(rom.data).hexdigest()})  # noqa: S324 - ROM lists use SHA-1
 
 
-def _search(found: Found) -> Path:
-    """The file in the ROM folder that is the profile's game; of several with its title, the one that it lists."""
+def _search(found: LoadedProfile) -> Path:
+    """The file of the profile's game in the ROM folder; of several with its title, the one that the profile lists."""
     game, folder = found.profile.game, os.environ.get(FOLDER)
-    ways = f"give rom=PATH (--rom PATH on the command line), or set {FOLDER} to the folder that it is in"
+    ways = f"give rom=PATH (--rom PATH on the command line), or set {FOLDER} to the folder of your ROMs"
     wanted = f"the profile {found.name} needs your own ROM of {game.title!r}"
     if not folder:
-        raise WorldError(f"{wanted}, which is neither shipped nor fetched: {ways}")
+        raise WorldError(f"{wanted}, which is neither shipped nor downloaded: {ways}")
     place = Path(folder).expanduser()
     try:
         os.listdir(place)
     except OSError as error:
-        problem = "is no folder" if not place.is_dir() else f"cannot be read ({error.strerror})"
+        problem = "is not a folder" if not place.is_dir() else f"cannot be read ({error.strerror})"
         raise WorldError(f"{wanted}, and {FOLDER} names {folder}, which {problem}: {ways}") from None
     files = [path for path in _roms(place) if _titled(path, game.title)]
     if not files:
@@ -183,14 +183,14 @@ def _search(found: Found) -> Path:
     if len(different) > 1:
         names = ", ".join(str(path.relative_to(place)) for path in different)
         raise WorldError(
-            f"{len(different)} files in {folder} ({FOLDER}) have the title {game.title!r}: {names}; say which by "
+            f"{len(different)} files in {folder} ({FOLDER}) have the title {game.title!r}: {names}; choose one with "
             "rom=PATH (--rom PATH on the command line)"
         )
     return (different or files)[0]
 
 
-def _different(files: Iterable[Path], found: Found) -> Iterator[Path]:
-    """Those that a profile's checksums allow, and of copies the first."""
+def _different(files: Iterable[Path], found: LoadedProfile) -> Iterator[Path]:
+    """The files that the profile's checksums allow, without duplicates."""
     met = set()
     for path in files:
         with suppress(WorldError):

@@ -1,4 +1,4 @@
-"""What may stand in a profile: its tables and keys, each with a sentence of help."""
+"""The tables and keys of a profile, each with a sentence of help."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHRINKS = (1, 2, 4, 8)
 
 
 def _number(value: Any) -> Any:
-    """An address or mask, which may be written as text in hexadecimal digits."""
+    """An address or mask as a number, or as text of hexadecimal digits."""
     if isinstance(value, str):
         digits = value.strip().lower().removeprefix("$").removeprefix("0x")
         if not re.fullmatch(r"[0-9a-f]{1,8}", digits):
@@ -41,7 +41,7 @@ def _buttons(value: Any) -> Any:
         return ()
     for name in names:
         if name not in BUTTONS:
-            raise ValueError(f"{value!r}: there is no button {name!r}; there are nothing, {', '.join(BUTTONS)}")
+            raise ValueError(f"{value!r}: there is no button {name!r}; use nothing, {', '.join(BUTTONS)}")
     return tuple(name for name in BUTTONS if name in names)
 
 
@@ -59,11 +59,11 @@ class ProfileTable(BaseModel):
 
 
 class Game(ProfileTable):
-    """Which game this is about."""
+    """The game of the profile."""
 
     title: str = Field(max_length=16, description="The title in the ROM's header, at address 0134; a few have none.")
     description: str = Field("", description="A sentence about the game.")
-    sha256: list[str] = Field([], description="Checksums of ROM files that are meant; empty: any with this title.")
+    sha256: list[str] = Field([], description="Checksums of the allowed ROM files; if empty, any with this title.")
     sha1: list[str] = Field([], description="The same by SHA-1.")
     built_in: Literal["meadow"] | None = Field(None, description="A game that comes with rookery, and needs no ROM.")
 
@@ -71,17 +71,17 @@ class Game(ProfileTable):
     def _known(self) -> Game:
         if not self.title and not self.sha256 and not self.sha1:
             raise ValueError(
-                'a game without a title is known by its checksum: sha256 = ["..."], which `rookery gameboy info` tells'
+                'a game without a title needs its checksum: sha256 = ["..."], which `rookery gameboy info` prints'
             )
         return self
 
 
 class Actions(ProfileTable):
-    """What can be done."""
+    """The actions of the agent."""
 
     buttons: list[Action] = Field(min_length=1, description="One action each: nothing, a button, or several as a+up.")
     frame_skip: int = Field(4, ge=1, le=600, description="How many frames a step takes.")
-    hold: int | None = Field(None, ge=1, description="For how many of them the buttons are held; all, if left out.")
+    hold: int | None = Field(None, ge=1, description="For how many of them the buttons are held; if omitted, all.")
 
     @property
     def held(self) -> int:
@@ -106,9 +106,9 @@ class MemoryValue(ProfileTable):
 
     @model_validator(mode="after")
     def _readable(self) -> MemoryValue:
-        problem = addresses.trouble(self.address, self.size)
+        problem = addresses.problem_at(self.address, self.size)
         if problem is None and (self.bits is not None) + self.signed + self.bcd > 1:
-            problem = "only one of bits, signed and bcd can be"
+            problem = "use only one of bits, signed and bcd"
         if problem is None and self.bits is not None and self.bits >= 1 << 8 * self.size:
             problem = f"bits {self.bits:#x} are more than {self.size} byte{'s' * (self.size > 1)} have"
         if problem is not None:
@@ -116,30 +116,30 @@ class MemoryValue(ProfileTable):
         return self
 
 
-class Seen(ProfileTable):
-    """One part of the memory observation: a value as a number from 0 to 1 (or -1), or as one of several."""
+class MemoryFeature(ProfileTable):
+    """One part of the memory observation: a value scaled to 0..1 (or -1..1), or one-hot."""
 
     value: str = Field(description="The name of a value in [memory].")
-    minus: str | None = Field(None, description="Another value, to be taken from it; the result is from -1 to 1.")
-    low: Bound | None = Field(None, description="What becomes 0; if left out, 0 does.")
+    minus: str | None = Field(None, description="Another value, to be subtracted; the result is from -1 to 1.")
+    low: Bound | None = Field(None, description="What becomes 0; if omitted, 0 does.")
     high: Bound | None = Field(None, description="What becomes 1: a number or a value's name; else its largest number.")
     values: int | list[int] | None = Field(None, description="One number for each of so many values, or of these.")
     equals: int | str | None = Field(None, description="1 where it is this number, or the same as this value; else 0.")
 
     @property
     def width(self) -> int:
-        """How many numbers it makes."""
+        """The number of elements in the observation."""
         if self.values is None:
             return 1
         return self.values if isinstance(self.values, int) else len(self.values)
 
     @model_validator(mode="after")
-    def _one_way(self) -> Seen:
+    def _one_way(self) -> MemoryFeature:
         scaled = self.low is not None or self.high is not None or self.minus is not None
         if scaled + (self.values is not None) + (self.equals is not None) > 1:
-            raise ValueError("it is seen in one way: as a scaled number (low, high, minus), by `values` or by `equals`")
+            raise ValueError("use one way only: a scaled number (low, high, minus), `values`, or `equals`")
         if self.values == [] or (isinstance(self.values, int) and not 1 <= self.values <= 256):
-            raise ValueError("`values` should be how many there are, from 1 to 256, or a list of them")
+            raise ValueError("`values` should be a number of values, from 1 to 256, or a list of values")
         low = 0 if self.low is None else self.low
         if isinstance(self.high, (int, float)) and isinstance(low, (int, float)) and self.high <= low:
             raise ValueError(f"high ({self.high}) should be above low ({low})")
@@ -149,9 +149,9 @@ class Seen(ProfileTable):
 class Pixels(ProfileTable):
     """The screen as an observation."""
 
-    shrink: int = Field(2, description="Every n-th pixel both ways: 2 makes 72 x 80 of 144 x 160.")
+    shrink: int = Field(2, description="Keep every n-th pixel in both directions: 2 makes 72 x 80 of 144 x 160.")
     grey: bool = Field(True, description="One channel instead of three.")
-    stack: int = Field(1, ge=1, le=16, description="How many of the last screens are seen at once.")
+    stack: int = Field(1, ge=1, le=16, description="How many of the last screens are stacked.")
 
     @model_validator(mode="after")
     def _divides(self) -> Pixels:
@@ -161,14 +161,14 @@ class Pixels(ProfileTable):
 
 
 class Observation(ProfileTable):
-    """What an agent sees."""
+    """The observation of the agent."""
 
-    kind: Kind = Field("memory", description="What is seen if nobody says otherwise: memory, pixels or both.")
+    kind: Kind = Field("memory", description="The default observation: memory, pixels or both.")
     size: int | None = Field(
         None, ge=1, le=65536, description="How many numbers the memory observation has, zeros at its end."
     )
-    memory: list[Seen] = Field([], description="The values that are seen.")
-    pixels: Pixels = Field(Pixels(), description="How the screen is seen.")
+    memory: list[MemoryFeature] = Field([], description="The values in the memory observation.")
+    pixels: Pixels = Field(Pixels(), description="The form of the pixel observation.")
 
 
 class Reward(ProfileTable):
@@ -177,11 +177,13 @@ class Reward(ProfileTable):
     name: str = Field(min_length=1, description="What it is for.")
     kind: Literal["step", "change", "first_visit", "threshold"] = Field(description="When it is given.")
     weight: float = Field(description="How much.")
-    of: Names | None = Field(None, description="change, first_visit: the value, or several taken together.")
+    of: Names | None = Field(None, description="change, first_visit: the value, or several values as a tuple.")
     direction: Literal["up", "down", "any"] = Field("any", description="change: which way.")
-    by: Literal["each", "difference"] = Field("each", description="change: once each, or times the difference.")
-    jump: int | None = Field(None, ge=1, description="change: a difference of this much or more counts for nothing.")
-    when: Condition | None = Field(None, description='Only where this holds: "mode == 1".')
+    by: Literal["each", "difference"] = Field(
+        "each", description="change: the weight per change, or the weight times the difference."
+    )
+    jump: int | None = Field(None, ge=1, description="change: differences of at least this much are ignored.")
+    when: Condition | None = Field(None, description='Only if this is true: "mode == 1".')
     once: bool = Field(False, description="threshold: only the first time in an episode.")
 
     @model_validator(mode="after")
@@ -202,19 +204,19 @@ class Reward(ProfileTable):
         if self.kind != "change" and {"direction", "by", "jump"} & self.model_fields_set:
             return f'`direction`, `by` and `jump` are for the kind "change", not for {self.kind!r}'
         if self.of is not None and len(self.of) > 1 and (self.by, self.direction, self.jump) != ("each", "any", None):
-            return "a change of several values has neither direction nor difference"
+            return "`direction`, `by` and `jump` need a single value in `of`"
         return None
 
 
 class Episode(ProfileTable):
-    """When an episode is over."""
+    """When an episode ends."""
 
-    length: int = Field(500, ge=1, description="After so many steps it is cut off.")
-    end: list[Condition] = Field([], description="It ends as soon as one of these holds.")
-    success: Condition | None = Field(None, description="It was a success if this held at any step of it.")
+    length: int = Field(500, ge=1, description="Steps after which the episode is truncated.")
+    end: list[Condition] = Field([], description="The episode terminates as soon as one of these is true.")
+    success: Condition | None = Field(None, description="The episode is a success if this was true at any step.")
 
 
-class Press(ProfileTable):
+class ButtonPress(ProfileTable):
     """Buttons held for a number of frames."""
 
     buttons: Action
@@ -235,31 +237,31 @@ def _press(value: Any) -> Any:
 
 
 class Start(ProfileTable):
-    """What an episode starts from; where there are several states, the seed draws one."""
+    """What an episode starts from; of several states, the seed chooses one."""
 
-    files: list[str] = Field([], description="Save states, by paths from the profile's folder; * stands for any.")
-    boot: list[Annotated[Press, BeforeValidator(_press)]] = Field(
-        [Press(buttons="nothing", frames=120)],  # type: ignore[arg-type]
-        description="From power-on: what is pressed, and for how many frames, before the episode begins.",
+    files: list[str] = Field([], description="Save states, as paths relative to the profile's folder; * is a wildcard.")
+    boot: list[Annotated[ButtonPress, BeforeValidator(_press)]] = Field(
+        [ButtonPress(buttons="nothing", frames=120)],  # type: ignore[arg-type]
+        description="From power-on: the buttons to press, and for how many frames, before the episode starts.",
     )
 
     @model_validator(mode="after")
     def _one_way(self) -> Start:
         if "files" in self.model_fields_set and not self.files:
-            raise ValueError('files names no save state: write files = ["states/*.state"], or leave it out')
+            raise ValueError('files is empty: write files = ["states/*.state"], or omit it')
         if {"files", "boot"} <= self.model_fields_set:
             raise ValueError("an episode starts from save states (files) or from power-on (boot), not from both")
         return self
 
 
 class Info(ProfileTable):
-    """What is told beside the observation at every step."""
+    """The info dict of every step."""
 
     values: list[str] = Field([], description="Names of values in [memory].")
 
 
 class Profile(ProfileTable):
-    """A game, as an agent meets it."""
+    """A game as an env: actions, observation, reward and episode."""
 
     game: Game
     actions: Actions

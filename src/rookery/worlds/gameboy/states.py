@@ -1,7 +1,7 @@
-"""Save states: as files that know which game they are of, and as what an episode starts from.
+"""Save states: files that record their game, and the states that episodes start from.
 
-A file is a line that names the kind, a line of JSON, and PyBoy's state, compressed. Bare states, as PyBoy itself writes
-them, are read too, but they do not say which game they are of.
+A file holds a line with the format's name, a line of JSON, and PyBoy's state, compressed. Bare states, as PyBoy itself
+writes them, are read too, but they do not name their game.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from rookery.errors import WorldError
 from rookery.files import read_plain
 from rookery.worlds.gameboy.built_in import built_in_states
 from rookery.worlds.gameboy.emulator import Emulator, version
-from rookery.worlds.gameboy.profile import Found
+from rookery.worlds.gameboy.profile import LoadedProfile
 from rookery.worlds.gameboy.rom import Rom
-from rookery.worlds.gameboy.schema import Press
+from rookery.worlds.gameboy.schema import ButtonPress
 from rookery.worlds.gameboy.trial import try_out
 
 LARGEST = 16 << 20  # bytes of a state
@@ -30,7 +30,7 @@ MAGIC = b"rookery game boy state 1\n"
 
 
 def pack(state: bytes, rom: Rom) -> bytes:
-    """PyBoy's state with what is needed to tell later whether it fits."""
+    """A file with PyBoy's state and the facts that `unpack` checks."""
     about = {
         "title": rom.title,
         "rom": rom.sha256,
@@ -42,22 +42,22 @@ def pack(state: bytes, rom: Rom) -> bytes:
 
 
 def unpack(data: bytes, emulator: Emulator, name: str) -> bytes:
-    """The state that an emulator can load, from what `pack` made or PyBoy itself; else a WorldError says why not."""
+    """The state in a file of `pack` or of PyBoy itself; a WorldError if this emulator cannot load it."""
     if not data.startswith(MAGIC):
         _check_bare(data, emulator, name)
         return data
     try:
         line, packed = data[len(MAGIC) :].split(b"\n", 1)
         about: dict[str, Any] = json.loads(line)
-        state = zlib.decompressobj().decompress(packed, LARGEST)  # more than that would not fit its hash
+        state = zlib.decompressobj().decompress(packed, LARGEST)  # a longer one would not match its hash
         whole = hashlib.sha256(state).hexdigest() == about["sha256"]
     except (ValueError, KeyError, TypeError, RecursionError, zlib.error):
         whole = False
     if not whole:
-        raise WorldError(f"{name}: the save state is damaged or cut short")
+        raise WorldError(f"{name}: the save state is damaged or truncated")
     if about.get("rom") != emulator.rom.sha256:
         raise WorldError(
-            f"{name}: the save state is of another game or version of it: of {about.get('title')!r}, ROM "
+            f"{name}: the save state is of another game, or another version of it: of {about.get('title')!r}, ROM "
             f"{str(about.get('rom'))[:12]}..., not of {emulator.rom.title!r}, ROM {emulator.rom.sha256[:12]}..."
         )
     _check_bare(state, emulator, name)
@@ -65,14 +65,14 @@ def unpack(data: bytes, emulator: Emulator, name: str) -> bytes:
 
 
 def take(named: Mapping[str, bytes], emulator: Emulator) -> list[bytes]:
-    """The states of some files, each of which the emulator can load; what PyBoy itself wrote is tried out before."""
+    """The states of these files, checked; those that PyBoy itself wrote are tested in another process first."""
     states = {name: unpack(data, emulator, name) for name, data in named.items()}
     try_out(emulator.rom, {name: states[name] for name, data in named.items() if not data.startswith(MAGIC)})
     return list(states.values())
 
 
-def start_states(found: Found, rom: Rom) -> Sequence[bytes]:
-    """What episodes of this profile start from, as an emulator loads it; made once in a process."""
+def start_states(found: LoadedProfile, rom: Rom) -> Sequence[bytes]:
+    """The states that episodes of this profile start from; made once per process."""
     start = found.profile.start
     if start.files:
         return _from_files(tuple(_dated(file) for file in _files(found)), rom)
@@ -82,7 +82,7 @@ def start_states(found: Found, rom: Rom) -> Sequence[bytes]:
 
 
 @lru_cache(maxsize=16)
-def _from_power_on(rom: Rom, boot: tuple[Press, ...]) -> bytes:
+def _from_power_on(rom: Rom, boot: tuple[ButtonPress, ...]) -> bytes:
     emulator = Emulator(rom)
     for press in boot:
         emulator.run(press.frames, press.buttons)
@@ -124,13 +124,13 @@ def _from_game(rom: Rom) -> tuple[bytes, ...]:
 
 
 def _settled(emulator: Emulator) -> bytes:
-    """The state a frame later, with no button held and the screen drawn: both are part of a state."""
+    """The state one frame later, with no button held and the screen drawn: both are part of a state."""
     emulator.run(1, render=True)
     return emulator.save()
 
 
-def _files(found: Found) -> list[Path]:
-    """The files that a profile names, by themselves or by a pattern."""
+def _files(found: LoadedProfile) -> list[Path]:
+    """The files that a profile lists, by name or by pattern."""
     files: list[Path] = []
     for given in found.profile.start.files:
         pattern, folder = os.path.expanduser(given), found.path.parent
@@ -143,29 +143,29 @@ def _files(found: Found) -> list[Path]:
 
 
 def _dated(file: Path) -> tuple[Path, int]:
-    """A file and when it was changed: what is remembered of it holds as long."""
+    """A file and its modification time, as a cache key."""
     return file, file.stat().st_mtime_ns if file.exists() else 0
 
 
 def _check_bare(state: bytes, emulator: Emulator, name: str) -> None:
-    """What can be seen of a state from outside: PyBoy itself would fail half-way, or not at all."""
+    """Check the version and size of a state: PyBoy itself would fail half-way, or not at all."""
     ours = _pattern(emulator.rom)
     if not state or state[0] != ours[0]:
         found = f"format {state[0]}" if state else "nothing"
         raise WorldError(
-            f"{name}: the save state is of another version of PyBoy, or is none at all: it holds {found}, this PyBoy "
-            f"reads format {ours[0]}. Make it again with `rookery gameboy explore`"
+            f"{name}: this is not a save state, or one of another version of PyBoy: it holds {found}, this PyBoy reads "
+            f"format {ours[0]}. Make it again with `rookery gameboy explore`"
         )
     if len(state) != len(ours):
         raise WorldError(
-            f"{name}: the save state is cut short, or of another game: it has {len(state)} bytes, one of "
+            f"{name}: the save state is truncated, or of another game: it has {len(state)} bytes, but one of "
             f"{emulator.rom.title!r} has {len(ours)}"
         )
 
 
 @lru_cache(maxsize=4)
 def _pattern(rom: Rom) -> bytes:
-    """A state of this ROM: all of them are equally long."""
+    """Any state of this ROM: all have the same size."""
     emulator = Emulator(rom)
     state = emulator.save()
     emulator.close()

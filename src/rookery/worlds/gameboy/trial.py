@@ -1,8 +1,8 @@
-"""Save states that nobody vouches for, tried out in a process of its own.
+"""Tests save states of unknown origin in a separate process.
 
-A state that PyBoy wrote does not say which game it is of. With one of another game PyBoy reads beyond its memory, which
-ends the process, or meets an instruction that no Game Boy has, at which it stands still for ever: better there than
-here.
+A state that PyBoy itself wrote does not name its game. With a state of another game, PyBoy may read beyond its memory,
+which crashes the process, or reach an invalid instruction, which blocks it forever. So this is tried in a child
+process.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from rookery.errors import WorldError
 from rookery.worlds.gameboy.emulator import Emulator, pyboy
 from rookery.worlds.gameboy.rom import Rom
 
-FRAMES = 60  # for which each state is run
-SECONDS = 20.0  # for the process to start, and then for each ten states more
+FRAMES = 60  # to run each state for
+SECONDS = 20.0  # for the process to start, and again for every ten states
 CHILD = "from rookery.worlds.gameboy.trial import main; main()"
 
 
 def try_out(rom: Rom, named: Mapping[str, bytes]) -> None:
-    """Refuse the first of these states that PyBoy cannot run. They have its version and size."""
+    """Refuse the first of these states that PyBoy cannot run. Their version and size are already checked."""
     if not named:
         return
-    told, ending = _run(pickle.dumps((rom, list(named.values()))), SECONDS * (1 + len(named) / 10))
-    fine = told.count(b"\n")
+    output, ending = _run(pickle.dumps((rom, list(named.values()))), SECONDS * (1 + len(named) / 10))
+    fine = output.count(b"\n")
     if fine < len(named):
         raise WorldError(
             f"{list(named)[fine]}: the save state is probably of another game than {rom.title!r}: with it, {ending}. "
@@ -37,19 +37,19 @@ def try_out(rom: Rom, named: Mapping[str, bytes]) -> None:
 
 
 def _run(given: bytes, seconds: float) -> tuple[bytes, str]:
-    """What the other process told, a line for each state that is fine, and how it ended."""
+    """The child's output, one line per state that runs, and how the child ended."""
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-c", CHILD]
     try:
         ran = subprocess.run(command, input=given, capture_output=True, timeout=seconds, env=paths, check=False)
     except subprocess.TimeoutExpired as error:
-        return error.stdout or b"", "the game stands still for ever"
+        return error.stdout or b"", "the game hangs"
     ended = signal.Signals(-ran.returncode).name if ran.returncode < 0 else ran.stderr.decode().strip()[-200:]
-    return ran.stdout, f"PyBoy breaks down ({ended})"
+    return ran.stdout, f"PyBoy crashes ({ended})"
 
 
 def main() -> None:
-    """The other process: a ROM and states come in, a line goes out for each that was run."""
+    """The child process: reads a ROM and states, and writes one line per state that runs."""
     rom, states = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the process that started this one
     emulator = Emulator(rom)
     for state in states:

@@ -11,7 +11,7 @@ GENERAL_KEYS = "R restart, Esc quit"
 
 
 @dataclass(frozen=True)
-class KeyboardHand:
+class KeyBindings:
     """The keys under one hand, by pygame's names, and what a person calls them."""
 
     left: str
@@ -24,8 +24,8 @@ class KeyboardHand:
     text: str
 
 
-LEFT_HAND = KeyboardHand("a", "d", "w", "s", "q", "e", "SPACE", "WASD move, Q/E turn, space shoots")
-RIGHT_HAND = KeyboardHand(
+LEFT_KEYS = KeyBindings("a", "d", "w", "s", "q", "e", "SPACE", "WASD move, Q/E turn, space shoots")
+RIGHT_KEYS = KeyBindings(
     "LEFT", "RIGHT", "UP", "DOWN", "COMMA", "PERIOD", "RETURN", "arrows move, comma/period turn, Enter shoots"
 )
 
@@ -36,16 +36,16 @@ def key_help(people: int) -> str:
     >>> key_help(0)
     'R restart, Esc quit'
     """
-    alone = [f"{LEFT_HAND.text} (or: {RIGHT_HAND.text})"]
-    together = [f"left player: {LEFT_HAND.text}", f"right player: {RIGHT_HAND.text}"]
+    alone = [f"{LEFT_KEYS.text} (or: {RIGHT_KEYS.text})"]
+    together = [f"left player: {LEFT_KEYS.text}", f"right player: {RIGHT_KEYS.text}"]
     return "\n".join([*([], alone, together)[people], GENERAL_KEYS])
 
 
-def assign_hands(one_is_human: bool, two_is_human: bool) -> tuple[tuple[KeyboardHand, ...], tuple[KeyboardHand, ...]]:
+def assign_keys(one_is_human: bool, two_is_human: bool) -> tuple[tuple[KeyBindings, ...], tuple[KeyBindings, ...]]:
     """The keys of each player: someone alone may use either hand's."""
     if one_is_human and two_is_human:
-        return (LEFT_HAND,), (RIGHT_HAND,)
-    both = LEFT_HAND, RIGHT_HAND
+        return (LEFT_KEYS,), (RIGHT_KEYS,)
+    both = LEFT_KEYS, RIGHT_KEYS
     return (both if one_is_human else ()), (both if two_is_human else ())
 
 
@@ -70,7 +70,7 @@ class Keyboard:
         self._down = self._held | tapped
         self.restarted, self.left = pygame.K_r in tapped, pygame.K_ESCAPE in tapped
 
-    def wish(self, hands: Iterable[KeyboardHand]) -> list[float]:
+    def wish(self, hands: Iterable[KeyBindings]) -> list[float]:
         """Force x, force y, torque and shoot, as asked for by one or two hands."""
 
         def pressed(way: str) -> float:

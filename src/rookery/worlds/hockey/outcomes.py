@@ -41,18 +41,18 @@ PAIRINGS = (
 def play(mode: int, first: int, second: int, games: int, seed: int = 0) -> Outcome:
     """Plays games between two scripted or idle players; as the original, one step beyond the limit."""
     limit = STEPS[mode] + 1
-    arena = EnvArrays(Hockey(mode=mode, player_one=first, player_two=second, time_limit=limit), games)
-    runner = Runner(arena, NEXT_STEP)
-    arena.states["seed"] = seed + np.arange(games)  # odd and even ones start on different sides
+    env_arrays = EnvArrays(Hockey(mode=mode, player_one=first, player_two=second, time_limit=limit), games)
+    runner = Runner(env_arrays, NEXT_STEP)
+    env_arrays.states["seed"] = seed + np.arange(games)  # odd and even ones start on different sides
     runner.reset(np.arange(games))
     winners, lengths, catches = np.zeros(games), np.zeros(games), np.zeros(games)
     going = np.ones(games, np.bool_)
     for _ in range(limit):
         runner.step(0, games)
         lengths += going
-        catches += going & (arena.infos["reward_touch_puck"] > 0)
-        winners[going] = arena.infos["winner"][going]
-        going &= ~(arena.terminated | arena.truncated)
+        catches += going & (env_arrays.infos["reward_touch_puck"] > 0)
+        winners[going] = env_arrays.infos["winner"][going]
+        going &= ~(env_arrays.terminated | env_arrays.truncated)
     won, lost = float(np.mean(winners == 1)), float(np.mean(winners == -1))
     return Outcome(won, 1.0 - won - lost, lost, float(lengths.mean()), float(catches.mean()))
 

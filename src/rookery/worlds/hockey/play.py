@@ -12,7 +12,7 @@ import numpy as np
 from rookery.errors import OptionError
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.worlds.hockey.gif import Recording
-from rookery.worlds.hockey.keyboard import Keyboard, assign_hands, key_help
+from rookery.worlds.hockey.keyboard import Keyboard, assign_keys, key_help
 from rookery.worlds.hockey.render import FRAMES_PER_SECOND, Picture
 from rookery.worlds.hockey.world import Hockey
 
@@ -21,7 +21,7 @@ MODES = ("normal", "shooting", "defense")
 PAUSE_FRAMES = 45  # between games, to see how the last one ended
 
 
-class Mind(Protocol):
+class ExternalPlayer(Protocol):
     """Someone who is neither at the keyboard nor a script of the game, such as a trained agent."""
 
     name: str
@@ -33,11 +33,11 @@ class Mind(Protocol):
         """Force x, force y, torque and shoot, for the 18 numbers that the player sees."""
 
 
-Who = str | Mind
+Who = str | ExternalPlayer
 
 
 @dataclass
-class Tally:
+class MatchScore:
     """How the games went."""
 
     names: tuple[str, str]
@@ -61,7 +61,7 @@ class Tally:
 
     def __str__(self) -> str:
         """
-        >>> str(Tally(("you", "strong script"), won=1, lost=2, drawn=1, steps=640))
+        >>> str(MatchScore(("you", "strong script"), won=1, lost=2, drawn=1, steps=640))
         '4 games in 640 steps: you won 1, strong script won 2, 1 drawn'
         """
         games = "1 game" if self.games == 1 else f"{self.games} games"
@@ -77,7 +77,7 @@ def play(
     seed: int | None = None,
     games: int | None = None,
     record: str | None = None,
-) -> Tally:
+) -> MatchScore:
     """Play until the window is closed, or for a number of games; returns how they went.
 
     `player` on the left and `opponent` on the right are each "human", "weak", "strong" or someone with a mind.
@@ -104,11 +104,11 @@ class HumanMatch:
         self._env = KernelEnv(Hockey, plain=True, mode=mode, player_one=scripts[0], player_two=scripts[1])
         self._params = SimpleNamespace(**self._env.parameters)
         people = [who == "human" for who in self._players]
-        self._hands = assign_hands(*people)
+        self._hands = assign_keys(*people)
         self._picture, self._recording = Picture(), recording
         self._picture.frames_per_second = fps
         self._picture.names = _names(player, opponent)
-        self.tally = Tally(self._picture.names)
+        self.tally = MatchScore(self._picture.names)
         self._keyboard = Keyboard()
         self._keys = key_help(sum(people))
         self._views: tuple[np.ndarray, np.ndarray]

@@ -31,18 +31,18 @@ def replay(rows: Any, plain: bool = False) -> dict[str, np.ndarray]:
     odd = np.flatnonzero(~np.isfinite(rows[:, ACTIONS]).all(axis=1))
     if len(odd):  # of a batch with such an action, no env would be stepped
         raise ValueError(f"row {odd[0]}: the actions must be finite, got {rows[odd[0], ACTIONS].tolist()}")
-    arena = EnvArrays(Hockey(), len(rows))
-    arena.spread_params()
-    arena.params["mode"] = rows[:, 2]
-    arena.actions[:] = rows[:, ACTIONS]
-    restore(arena.states, rows)
-    held_before = arena.states["hold"].copy()
-    Runner(arena, DISABLED, strict=False, plain=plain).step(0, len(rows))
+    env_arrays = EnvArrays(Hockey(), len(rows))
+    env_arrays.spread_params()
+    env_arrays.params["mode"] = rows[:, 2]
+    env_arrays.actions[:] = rows[:, ACTIONS]
+    restore(env_arrays.states, rows)
+    held_before = env_arrays.states["hold"].copy()
+    Runner(env_arrays, DISABLED, strict=False, plain=plain).step(0, len(rows))
     return {
-        "next_observation": arena.observations.astype(np.float64),
-        "reward": arena.rewards.copy(),
-        "winner": arena.states["winner"].astype(np.int64),
-        "catch": (held_before == 0) & (arena.states["hold"] == KEPT),
+        "next_observation": env_arrays.observations.astype(np.float64),
+        "reward": env_arrays.rewards.copy(),
+        "winner": env_arrays.states["winner"].astype(np.int64),
+        "catch": (held_before == 0) & (env_arrays.states["hold"] == KEPT),
     }
 
 

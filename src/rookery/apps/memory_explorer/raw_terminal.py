@@ -1,4 +1,4 @@
-"""A terminal of one's own for a while: keys as they are pressed, a screen that is put back in the end."""
+"""A terminal in raw mode: single key presses, the alternate screen, and the old settings restored at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def keys_in(text: str) -> Iterator[tuple[str, bool]]:
-    """The keys that a terminal's letters stand for, and whether Shift was held with an arrow.
+    """The keys of a terminal's input, and whether Shift was held with an arrow.
 
     >>> list(keys_in("x\\x1b[A\\x1b[1;2C\\r"))
     [('x', False), ('up', False), ('right', True), ('enter', False)]
@@ -36,8 +36,8 @@ def keys_in(text: str) -> Iterator[tuple[str, bool]]:
             yield NAMES.get(found[0], found[0]), False
 
 
-class Tty:
-    """What is on the terminal now. Only rows that differ are sent to it."""
+class TerminalScreen:
+    """The contents of the terminal. Only changed rows are sent."""
 
     def __init__(self, source: int, sink: int) -> None:
         self._source, self._sink = source, sink
@@ -49,7 +49,7 @@ class Tty:
         return os.get_terminal_size(self._sink)
 
     def keys(self, timeout: float) -> list[tuple[str, bool]] | None:
-        """What was pressed within the time; None if there is nobody any more."""
+        """The keys pressed within the timeout; None if the terminal was closed."""
         ready, _, _ = select.select([self._source], [], [], max(0.0, timeout))
         if not ready:
             return []
@@ -60,7 +60,7 @@ class Tty:
         return list(keys_in(data.decode("utf-8", "replace"))) if data else None
 
     def show(self, rows: Sequence[str]) -> None:
-        """Put these rows onto the screen, the first at its top."""
+        """Show these rows, from the top of the screen."""
         size = self.size
         if size != self._size:
             self._size, self._rows = size, []
@@ -79,8 +79,8 @@ class Tty:
 
 
 @contextmanager
-def own_terminal() -> Iterator[Tty]:
-    """Take the terminal over, and give it back as it was: also after Ctrl-C, an error, or a request to end."""
+def own_terminal() -> Iterator[TerminalScreen]:
+    """Use the terminal in raw mode, and restore it: also after Ctrl-C, an error or a termination signal."""
     source, sink = sys.stdin.fileno(), sys.stdout.fileno()
     before = termios.tcgetattr(source)
     handlers = {ending: signal.signal(ending, _leave) for ending in ENDINGS}
@@ -88,19 +88,19 @@ def own_terminal() -> Iterator[Tty]:
         tty.setcbreak(source)
         _without_suspending(source)
         os.write(sink, ENTER.encode())
-        yield Tty(source, sink)
+        yield TerminalScreen(source, sink)
     finally:
         for ending, handler in handlers.items():
             signal.signal(ending, handler)
         try:
             termios.tcsetattr(source, termios.TCSAFLUSH, before)
             os.write(sink, LEAVE.encode())
-        except (OSError, termios.error):  # it has gone, and there is nothing to give back
+        except (OSError, termios.error):  # the terminal is closed: there is nothing to restore
             pass
 
 
 def _without_suspending(source: int) -> None:
-    """Ctrl-Z would leave the terminal as it is now to the shell."""
+    """Disable Ctrl-Z: it would leave the shell with a terminal in raw mode."""
     settings = termios.tcgetattr(source)
     settings[6][termios.VSUSP] = b"\0"
     termios.tcsetattr(source, termios.TCSANOW, settings)

@@ -1,5 +1,5 @@
-"""The controls that a window and a terminal share: keys, pausing, the line for commands, and what stands beside the
-screen. It is told of keys by name, and draws nothing."""
+"""The controls that the window and the terminal share: keys, pause, the command line, and the panel beside the screen.
+It receives keys by name, and draws nothing."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ KEYS = (
     "p pause  . one frame  f fast  s save  l load  : command  ? help  q quit",
     "m mark, play on, keep bytes that:  c changed  e stayed  + rose  - fell  u undo",
 )
-TYPING = "Enter does it, Esc goes back, up brings the last line; `help` lists the words"
-TAP = 10  # frames for which a key counts as held where its release cannot be seen
-FAST = 8  # times as fast
-BRIEF = ("diff", "undo")  # what they found stands beside the screen anyway
+TYPING = "Enter executes, Esc cancels, up recalls the last line; `help` lists the commands"
+TAP = 10  # frames for which a key counts as held where key releases are not reported
+FAST = 8  # times the normal speed
+BRIEF = ("diff", "undo")  # their results are in the panel anyway
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line of text, and whether it is a "head", "plain", "dim" or "bright"."""
+class StyledLine:
+    """A line of text and its style: "head", "plain", "dim" or "bright"."""
 
     text: str
     tone: str = "plain"
 
 
-class Desk:
-    """Someone at the controls. `advance` is called 60 times a second."""
+class ExplorerControls:
+    """The state of the user interface. `advance` is called 60 times per second."""
 
     def __init__(self, commands: Commands) -> None:
         self.commands, self.session = commands, commands.session
         self.paused = self.fast = False
-        self.prompt: str | None = None  # what is being typed; the game waits
-        self.page: list[str] = []  # a long answer, until the next key
-        self.message = f"moments are saved in {commands.store.folder}; ? tells the keys"
+        self.prompt: str | None = None  # the command line being typed; the game waits
+        self.page: list[str] = []  # a long output, shown until the next key
+        self.message = f"states are saved in {commands.store.folder}; ? lists the keys"
         self._held: set[str] = set()
         self._tapped: dict[str, int] = {}
         self._single = 0
@@ -54,27 +54,27 @@ class Desk:
     # --- keys -------------------------------------------------------------------------------------------------
 
     def press(self, key: str) -> None:
-        """A key goes down."""
+        """A key was pressed."""
         if not self._other(key):
             self._held.add(BUTTONS[key])
 
     def release(self, key: str) -> None:
-        """It goes up again."""
+        """A key was released."""
         self._held.discard(BUTTONS.get(key, ""))
 
     def tap(self, key: str) -> None:
-        """A key was pressed where nobody tells when it is released."""
+        """A key was pressed on a terminal, which does not report releases."""
         if not self._other(key):
             self._held.clear()
             self._tapped[BUTTONS[key]] = TAP
 
     def hold(self, key: str) -> None:
-        """A button stays down until the next one is tapped."""
+        """Hold a button until the next key."""
         if not self._other(key):
             self._held = {BUTTONS[key]}
 
     def _other(self, key: str) -> bool:
-        """Whether a key was for something else than a button."""
+        """Handle a key that is not a button; returns whether it was one."""
         if self.page:
             self.page = []
             return True
@@ -127,10 +127,10 @@ class Desk:
         self.message = answer[0] if answer and brief else ""
         self.page = [] if brief else answer
 
-    # --- time and what is shown -------------------------------------------------------------------------------
+    # --- time and the panel -----------------------------------------------------------------------------------
 
     def advance(self) -> None:
-        """A sixtieth of a second goes by."""
+        """Advance by a sixtieth of a second."""
         waiting = self.prompt is not None or bool(self.page)
         frames = self._single if self.paused else FAST if self.fast else 1
         self._single = 0
@@ -140,25 +140,28 @@ class Desk:
         left = {button: left - frames for button, left in self._tapped.items()}
         self._tapped = {button: frames for button, frames in left.items() if frames > 0}
 
-    def panel(self, height: int) -> list[Line]:
-        """What stands beside the screen, in at most so many lines."""
+    def panel(self, height: int) -> list[StyledLine]:
+        """The panel beside the screen, in at most `height` lines."""
         session = self.session
         state = "paused" if self.paused else "fast" if self.fast else ""
-        lines = [Line(f"{session.emulator.rom.title}  frame {session.frame:,}  {state}".rstrip(), "head"), Line("")]
+        lines = [
+            StyledLine(f"{session.emulator.rom.title}  frame {session.frame:,}  {state}".rstrip(), "head"),
+            StyledLine(""),
+        ]
         room = max(3, (height - 8) // 3)
         lines += self._watched(2 * room - min(room, session.search.count if session.search.begun else 0))
-        lines += [Line("changed lately", "head"), *map(Line, answers.lately(session, room)), Line("")]
+        lines += [StyledLine("changed lately", "head"), *map(StyledLine, answers.lately(session, room)), StyledLine("")]
         if session.search.begun:
             head, *rows = answers.candidates(session, room)
-            lines += [Line(head, "head"), *map(Line, rows)]
+            lines += [StyledLine(head, "head"), *map(StyledLine, rows)]
         return lines[:height]
 
-    def _watched(self, most: int) -> list[Line]:
+    def _watched(self, most: int) -> list[StyledLine]:
         session = self.session
         found_first = sorted(session.watched.values(), key=lambda named: named.known)
         fresh = [(named, answers.is_fresh(named, session.frame)) for named in found_first]
-        rows = [Line(answers.value(named), "bright" if new else "plain") for named, new in fresh]
+        rows = [StyledLine(answers.value(named), "bright" if new else "plain") for named, new in fresh]
         hidden = len(rows) - most
         if hidden > 0:
-            rows = [*rows[: most - 1], Line(f"  and {hidden + 1} more: `values`", "dim")]
-        return [Line("watched", "head"), *(rows or [Line("  : watch C0A5 hearts", "dim")]), Line("")]
+            rows = [*rows[: most - 1], StyledLine(f"  and {hidden + 1} more: `values`", "dim")]
+        return [StyledLine("watched", "head"), *(rows or [StyledLine("  : watch C0A5 hearts", "dim")]), StyledLine("")]

@@ -1,4 +1,4 @@
-"""Reading the values that a profile names, all at once."""
+"""Reads all values that a profile names from the emulator's memory."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ Values = list[int] | tuple[int, ...]
 Decode = Callable[[Sequence[int]], int]
 
 
-class Watch:
-    """The values of a profile in a fixed order. `index` says which is where in what `read` returns."""
+class MemoryReader:
+    """The values of a profile in a fixed order. `index` gives the position of each name in what `read` returns."""
 
     def __init__(self, memory: Any, named: Mapping[str, MemoryValue]) -> None:
         self._memory = memory
         self.index = {name: k for k, name in enumerate(named)}
         addresses = [place.address for place in named.values()]
         addresses += [place.address + k for place in named.values() for k in range(1, place.size)]
-        # Further bytes come after the values, and two that nobody needs: of one alone itemgetter makes no tuple.
+        # Further bytes of longer values come after the first ones; and two unused ones, so that itemgetter always
+        # returns a tuple.
         self._fetch: Callable[[Any], tuple[int, ...]] = itemgetter(*addresses, 0xFFFF, 0xFFFF)
         self._odd = list(_decoders(named))
 
     def read(self) -> Values:
-        """All values as they are now; what follows them means nothing."""
+        """All current values; the entries after them are not used."""
         data = self._fetch(self._memory)
         if not self._odd:
             return data
@@ -36,7 +37,7 @@ class Watch:
 
 
 def largest(place: MemoryValue) -> int:
-    """The largest number that a value can be."""
+    """The largest number that a value can have."""
     if place.bits is not None:
         return place.bits >> _shift(place.bits)
     if place.bcd:
@@ -45,12 +46,12 @@ def largest(place: MemoryValue) -> int:
 
 
 def smallest(place: MemoryValue) -> int:
-    """The smallest."""
+    """The smallest number that a value can have."""
     return -(1 << (8 * place.size - 1)) if place.signed else 0
 
 
 def _decoders(named: Mapping[str, MemoryValue]) -> Iterator[tuple[int, Decode]]:
-    """For each value that is not simply its byte, where it is and how it is read."""
+    """For each value that is not just one byte: its position and its decoder."""
     at = len(named)
     for k, place in enumerate(named.values()):
         positions = [k, *range(at, at + place.size - 1)]
@@ -60,7 +61,7 @@ def _decoders(named: Mapping[str, MemoryValue]) -> Iterator[tuple[int, Decode]]:
 
 
 def _decoder(place: MemoryValue, positions: Sequence[int]) -> Decode:
-    """A function from all bytes that were read to the value, whose own bytes are at these positions."""
+    """A function from all bytes to the value, whose own bytes are at these positions."""
     lowest_first = tuple(reversed(positions)) if place.big_endian else tuple(positions)
     if place.bcd:
         return lambda data: sum(100**k * _digits(data[at]) for k, at in enumerate(lowest_first))
@@ -81,5 +82,5 @@ def _digits(byte: int) -> int:
 
 
 def _shift(mask: int) -> int:
-    """How far a mask's lowest bit is from the right."""
+    """The position of a mask's lowest set bit."""
     return (mask & -mask).bit_length() - 1

@@ -1,4 +1,4 @@
-"""The buttons: from actions to what the emulator is sent."""
+"""The joypad: turns actions into button events for the emulator."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rookery.worlds.gameboy.emulator import PRESS, RELEASE, Emulator
 from rookery.worlds.gameboy.schema import Actions
 
 
-class Pad:
-    """Plays a profile's actions on an emulator.
+class Joypad:
+    """Applies a profile's actions to an emulator.
 
-    Buttons are held for a whole step unless the profile says otherwise; those that the next step wants too are not let
-    go in between.
+    Buttons are held for the whole step unless the profile sets `hold`. A button that the next action uses too is not
+    released in between.
     """
 
     def __init__(self, actions: Actions, emulator: Emulator, draw: bool) -> None:
         self.space = spaces.Discrete(len(actions.buttons))
-        self.nothing = len(actions.buttons)  # what stands for no button held
+        self.nothing = len(actions.buttons)  # the value of `held` when no button is held
         self.held = self.nothing
         self._emulator, self._draw = emulator, draw
         self._send = [[changes(held, wanted) for wanted in actions.buttons] for held in [*actions.buttons, ()]]
@@ -30,7 +30,7 @@ class Pad:
         self._held_frames, self._free_frames = actions.held, actions.frame_skip - actions.held
 
     def act(self, action: Any) -> None:
-        """Take a step."""
+        """Run one step with this action."""
         try:
             choice = index(action)
         except TypeError:
@@ -51,7 +51,7 @@ class Pad:
 
 
 def changes(before: Iterable[str], now: Iterable[str]) -> tuple[int, ...]:
-    """What to send where other buttons were held before; releases come first.
+    """The events that change the held buttons; releases come first.
 
     >>> changes(["a", "up"], ["a", "down"])
     (9, 2)

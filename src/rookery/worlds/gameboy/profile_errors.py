@@ -1,4 +1,4 @@
-"""What is wrong with a profile, in sentences that say where in the file."""
+"""Error messages for a profile, with the line in the file."""
 
 from __future__ import annotations
 
@@ -17,58 +17,58 @@ KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w.-]+)\s*=""")
 
 
 @dataclass(frozen=True)
-class Mistake:
-    """A sentence about one place of a profile."""
+class ProfileProblem:
+    """A problem at one place of a profile."""
 
     place: Steps
     text: str
-    key: str = ""  # the wrong key at that place, if it is about one
-    instead: str = ""  # the key that was probably meant by it
+    key: str = ""  # the unknown key at that place, if any
+    instead: str = ""  # the known key that is most similar to it
 
 
-def told(mistakes: Sequence[Mistake], file: str, text: str, given: Mapping[str, Any]) -> str:
-    """All of them as one message."""
+def problems_message(problems: Sequence[ProfileProblem], file: str, text: str, given: Mapping[str, Any]) -> str:
+    """All problems as one message."""
     lines = lines_of(text)
     sentences = []
-    for mistake in mistakes:
-        line = next((lines[at] for at in _outward((*mistake.place, mistake.key)) if at in lines), None)
-        where = heading(mistake.place, given)
-        sentences.append(f"{f'line {line}: ' if line else ''}{f'{where}: ' if where else ''}{mistake.text}")
+    for problem in problems:
+        line = next((lines[at] for at in _outward((*problem.place, problem.key)) if at in lines), None)
+        where = heading(problem.place, given)
+        sentences.append(f"{f'line {line}: ' if line else ''}{f'{where}: ' if where else ''}{problem.text}")
     if len(sentences) == 1:
         return f"{file}, {sentences[0]}" if sentences[0].startswith("line") else f"{file}: {sentences[0]}"
-    return "\n  ".join([f"{file}: {len(sentences)} things are wrong", *sentences])
+    return "\n  ".join([f"{file}: {len(sentences)} problems", *sentences])
 
 
-def found_in(error: ValidationError, model: type[BaseModel]) -> Iterator[Mistake]:
-    """One for each place, however many ways there were to get it right; a misspelt key is not told as missing too."""
-    found: dict[Steps, Mistake] = {}
+def validation_problems(error: ValidationError, model: type[BaseModel]) -> Iterator[ProfileProblem]:
+    """One problem per place, even if pydantic reports several; a misspelt key is not reported as missing too."""
+    found: dict[Steps, ProfileProblem] = {}
     for item in error.errors(include_url=False):
         place = _without_types(item["loc"], model)
-        found.setdefault(place, _mistake(item, place, model))
-    misspelt = {(*mistake.place, mistake.instead) for mistake in found.values() if mistake.instead}
-    return (mistake for place, mistake in found.items() if place not in misspelt)
+        found.setdefault(place, _problem(item, place, model))
+    misspelt = {(*problem.place, problem.instead) for problem in found.values() if problem.instead}
+    return (problem for place, problem in found.items() if place not in misspelt)
 
 
-def meant(wrong: str, names: Iterable[str]) -> str:
-    """What was probably meant, as the end of a sentence; else what there is.
+def did_you_mean(wrong: str, names: Iterable[str]) -> str:
+    """The end of a sentence: the most similar name, or else all names.
 
-    >>> meant("heart", ["hearts", "x"])
+    >>> did_you_mean("heart", ["hearts", "x"])
     '; did you mean `hearts`?'
     """
     known = list(names)
     near = nearest(wrong, known)
     if near:
         return f"; did you mean `{near}`?"
-    return f"; there are {', '.join(known)}" if known else ""
+    return f"; known are {', '.join(known)}" if known else ""
 
 
 def nearest(wrong: str, names: Iterable[str]) -> str:
-    """The name that is most like a wrong one; "" if none is."""
+    """The name that is most similar to a wrong one; "" if none is."""
     return next(iter(difflib.get_close_matches(wrong.lower(), list(names), n=1)), "")
 
 
 def heading(place: Steps, given: Mapping[str, Any]) -> str:
-    """The tables on the way to a place, as they stand in the file.
+    """The tables that lead to a place, written as in the file.
 
     >>> heading(("reward", 1, "weight"), {"reward": [{}, {"name": "new room"}]})
     '[[reward]] number 2 (new room), `weight`'
@@ -88,7 +88,7 @@ def heading(place: Steps, given: Mapping[str, Any]) -> str:
 
 
 def lines_of(text: str) -> dict[Steps, int]:
-    """The line on which each table and key of a TOML file begins, as far as a look at its lines can tell."""
+    """The line of each table and key of a TOML file, found by simple patterns."""
     found: dict[Steps, int] = {}
     table: Steps = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -105,32 +105,32 @@ def lines_of(text: str) -> dict[Steps, int]:
     return found
 
 
-def _mistake(item: Any, place: Steps, model: type[BaseModel]) -> Mistake:
+def _problem(item: Any, place: Steps, model: type[BaseModel]) -> ProfileProblem:
     if item["type"] == "extra_forbidden":
         keys, key = list(_model_at(place[:-1], model).model_fields), str(place[-1])
-        return Mistake(place[:-1], f"unknown key `{key}`{meant(key, keys)}", key, nearest(key, keys))
+        return ProfileProblem(place[:-1], f"unknown key `{key}`{did_you_mean(key, keys)}", key, nearest(key, keys))
     if item["type"] == "missing":
-        return Mistake(place[:-1], f"the {'key' if len(place) > 1 else 'table'} `{place[-1]}` is missing")
+        return ProfileProblem(place[:-1], f"the {'key' if len(place) > 1 else 'table'} `{place[-1]}` is missing")
     if item["type"] == "value_error":
-        return Mistake(place, str(item["ctx"]["error"]))
+        return ProfileProblem(place, str(item["ctx"]["error"]))
     if item["type"] == "list_type":
-        return Mistake(place, _list_wanted(item["input"], place))
+        return ProfileProblem(place, _list_wanted(item["input"], place))
     if item["type"] == "too_short":
-        return Mistake(place, "it should not be empty")
+        return ProfileProblem(place, "it must not be empty")
     table = item["type"] in ("model_type", "model_attributes_type", "dict_type")
     wanted = re.sub("^(Input|String|List) should", "it should", item["msg"])
     message = "it should be a table with keys" if table else wanted
-    return Mistake(place, f"{message}, got {item['input']!r}")
+    return ProfileProblem(place, f"{message}, got {item['input']!r}")
 
 
 def _list_wanted(given: Any, place: Steps) -> str:
     if isinstance(given, Mapping):
-        return f"there can be several of it, so it has two brackets: [[{'.'.join(map(str, place))}]]"
+        return f"it is a list of tables, so write two brackets: [[{'.'.join(map(str, place))}]]"
     return f"it should be a list: write [{json.dumps(given) if isinstance(given, str) else given}]"
 
 
 def _without_types(place: Sequence[Any], model: type[BaseModel]) -> Steps:
-    """A place without the names of the alternatives that were tried there, which pydantic puts at the end."""
+    """A place without the names of union alternatives, which pydantic appends."""
     kept: list[str | int] = []
     kind: Any = model
     for step in place:
@@ -160,7 +160,7 @@ def _model_at(place: Steps, model: type[BaseModel]) -> type[BaseModel]:
 
 
 def _label(table: Any) -> str:
-    """How a table of a list is known to its reader."""
+    """The name of a table in a list, if it has one."""
     name = next((table[key] for key in ("name", "value") if _holds(table, key)), None)
     return f" ({name})" if isinstance(name, str) else ""
 
