@@ -27,11 +27,13 @@ def load_native() -> ModuleType | None:
             f"kernel worlds are compiled with Numba, which cannot be imported ({error}): pip install 'rookery[kernel]'"
         ) from None
     if not _is_known(numba.__version__):
-        return _fall_back(numba.__version__, "which rookery was not tested with")
+        _fall_back(numba.__version__, "which rookery was not tested with")
+        return None
     try:
         import rookery.kernel.native as native
     except (ImportError, AttributeError, TypeError) as error:
-        return _fall_back(numba.__version__, f"which lacks a part that the compiler needs ({error})")
+        _fall_back(numba.__version__, f"which lacks a part that the compiler needs ({error})")
+        return None
     return native
 
 

@@ -35,6 +35,7 @@ class Runner:
     """
 
     checked = False  # whether indices are checked
+    is_plain: bool  # whether the world runs as plain Python
 
     def __init__(
         self,
