@@ -13,7 +13,7 @@ from rookery.training.evaluation.games_table import counting
 from training.finished import STEP, make_run
 from training.tug import write_agent
 
-SHORT = ["--set", "time_limit=30", "--games", "2"]
+SHORT = ["--set", "world_options.time_limit=30", "--games", "2"]
 
 
 def test_a_run_against_one_opponent(tmp_path, capsys):
@@ -56,7 +56,11 @@ def test_opponents_can_be_several(tmp_path, capsys):
         (["hockey", "--opponent", "stron"], "there is no player 'stron': give none, weak or strong"),
         (["hockey", "--opponent", "agent.py:Agent"], "there is no file 'agent.py'"),
         (["hockey", "--games", "0"], "should be a positive integer, got 0"),
-        (["hockey", "--seed", "-1"], "seed should be 0 or more, got -1"),
+        (["hockey", "--seed", "-1"], "seed should be an integer >= 0 and < 9223372036854775808, got -1"),
+        (["hockey", "--set", "mode=shooting"], "unknown key `mode`; an option of the world is `world_options.mode`"),
+        (["hockey", "--set", "ppo.clip=0.1"], "`ppo` has no effect on an evaluation; these have: world, world_options"),
+        (["hockey", "--set", "evaluation.every=5"], "`evaluation.every` has no effect on an evaluation"),
+        (["hockey", "--set", "evaluation.episodes=0"], "`evaluation.episodes` should be"),
         (["hockey", "--world", "CartPole-v1"], "CartPole-v1 is no game for two"),
     ],
 )

@@ -155,7 +155,7 @@ def test_json_is_all_of_standard_output(calls, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "train what? Name a world"),
+        ([], "no world is given: name one"),
         (["CartPole"], "did you mean CartPole-v1?"),
         (["."], "'.' is a folder: name a config file, or a class in a file"),
         (["nowhere.py"], "rookery: 'nowhere.py': there is no file 'nowhere.py'"),
@@ -167,9 +167,15 @@ def test_json_is_all_of_standard_output(calls, capsys):
         (["CartPole-v1", "--stpes", "100"], "unknown flag --stpes; did you mean --steps?"),
         (["CartPole-v1", "--stpes=100"], "unknown flag --stpes; did you mean --steps?"),
         (["CartPole-v1", "--eval-ev", "9"], "unknown flag --eval-ev; did you mean --eval-every?"),
-        (["CartPole-v1", "--quux"], "unknown flag --quux; `rookery train --help` lists what there is"),
-        (["CartPole-v1", "100"], "rookery train has no place for 100; `rookery train --help` lists what there is"),
-        (["CartPole-v1", "--gpu", "x"], "argument --gpu: invalid int value: 'x'; `rookery train --help` tells more"),
+        (["CartPole-v1", "--quux"], "unknown flag --quux; `rookery train --help` lists all flags"),
+        (
+            ["CartPole-v1", "100"],
+            "rookery train takes no further values, got 100; `rookery train --help`",
+        ),
+        (
+            ["CartPole-v1", "--gpu", "x"],
+            "argument --gpu: invalid int value: 'x'; `rookery train --help`",
+        ),
         (["CartPole-v1", "--set", "opponents.who=3"], "`opponents[0].who` should be text that is not empty, got 3"),
         (
             ["CartPole-v1", "--n-envs", "4", "--num-envs", "8"],
@@ -227,8 +233,11 @@ def test_eval(calls, runs, capsys):
     assert callable(kwargs.pop("progress"))
     assert (args, kwargs) == (
         (str(runs / "done"), str(runs)),
-        {"episodes": 3, "seed": 5, "best": True, "deterministic": False, "world": "CartPole-v1", "world_options": None},
+        {"episodes": 3, "seed": 5, "best": True, "deterministic": False, "world": "CartPole-v1"},
     )
+    keys = ["--set", "evaluation.episodes=9", "--set", "evaluation.deterministic=true", "--set", "world_options.a=1"]
+    assert main([*words, *keys]) == 0
+    assert calls.pop()[1].items() >= {"episodes": 3, "deterministic": False, "world_options": {"a": 1}}.items()
     assert "return       481.2" in capsys.readouterr().out
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"eval/return": 481.25, "eval/episodes": 3}
@@ -276,11 +285,14 @@ def test_the_agent_that_comes_with_rookery_is_no_run(calls, runs, capsys):
         (["watch", "done", "--out", "a.avi"], "out should name a file ending in .mp4, .gif or .webp"),
         (["watch", "done", "--out", "a.gif", "--live"], "not both"),
         (["watch", "done", "--fps", "0"], "fps should be a positive integer, got 0"),
-        (["watch", "done", "--seed", "-1"], "seed should be 0 or more, got -1"),
-        (["watch", "done", "--out", f"{__file__}/a.gif"], "test_cli_training.py is a file"),
-        (["eval", "done", "--seed", str(2**63)], "seed should be below 9223372036854775808, got 9223372036854775808"),
+        (["watch", "done", "--seed", "-1"], "seed should be an integer >= 0 and < 9223372036854775808, got -1"),
+        (["watch", "done", "--out", f"{__file__}/a.gif"], "test_train_verb.py is a file"),
+        (
+            ["eval", "done", "--seed", str(2**63)],
+            "seed should be an integer >= 0 and < 9223372036854775808",
+        ),
         (["export", "done", "--onnx", str(Path(__file__).parent)], "is a folder: name a file"),
-        (["export", "hockey"], "the agent hockey that comes with rookery is exported as --standalone"),
+        (["export", "hockey"], "the agent hockey that comes with rookery can only be exported with --standalone"),
         (["export", "hokcey", "--standalone"], "there is no run 'hokcey'"),
     ],
 )

@@ -64,7 +64,7 @@ def test_it_makes_way_for_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_slow_check_says_that_it_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", stream := Terminal())
     assert main(["check", "CartPole-v1", "--steps", "20"]) == 0
-    assert stream.getvalue().startswith("checking CartPole-v1 by 20 steps")
+    assert stream.getvalue().startswith("checking CartPole-v1: 20 steps")
 
 
 def test_the_panel_says_what_the_first_steps_wait_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.cli import convert_verb, main
+from rookery.cli import convert_verb
 from rookery.config import gather, resolve
 from rookery.config.convert import converted
 from rookery.config.toml_writer import dumps, sayable
@@ -21,7 +21,7 @@ OLD = sorted(CONFIGS.glob("*.json"))
 
 def run(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    convert_verb.add_commands(parser.add_subparsers(), main._command)
+    convert_verb.add_commands(parser.add_subparsers())
     options = parser.parse_args(["convert", *words])
     return options.run(options)
 
@@ -71,7 +71,7 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     """Unless it must be."""
     target = tmp_path / "new.toml"
     target.write_text("mine")
-    with pytest.raises(OptionError, match="is there already; --force writes over it"):
+    with pytest.raises(OptionError, match="exists already; --force overwrites it"):
         run(str(OLD[0]), str(target))
     assert target.read_text() == "mine"
     run(str(OLD[0]), str(target), "--force")

@@ -1,4 +1,4 @@
-"""The commands about Game Boy games: explore, info, rom. They import what they need when they run."""
+"""The commands `gameboy explore`, `gameboy info` and `gameboy rom`."""
 
 from __future__ import annotations
 
@@ -14,62 +14,62 @@ if TYPE_CHECKING:
     from rookery.apps.memory_explorer.commands import Commands as Exploring
 
 Commands = argparse._SubParsersAction
-Command = Callable[..., argparse.ArgumentParser]  # rookery.cli.main's own, with which every command begins
+AddCommand = Callable[..., argparse.ArgumentParser]  # the command line's own, which this package may not import
 
 
-def add_commands(commands: Commands, command: Command) -> None:
+def add_commands(commands: Commands, add_command: AddCommand) -> None:
     """Add them to the parser, under one name."""
     parser = commands.add_parser(
         "gameboy",
-        help="look into Game Boy games: play, find values in memory, write profiles",
-        description="Look into Game Boy games. `rookery train gameboy` trains on them.",
-        epilog="`rookery gameboy COMMAND --help` tells more about a command.",
+        help="explore Game Boy games: play, find values in memory, write profiles",
+        description="Explore Game Boy games. `rookery train gameboy` trains on them.",
+        epilog="`rookery gameboy COMMAND --help` describes a command.",
     )
     parts = parser.add_subparsers(dest="part", title="commands", metavar="COMMAND", required=True)
     for add in (_add_explore, _add_info, _add_rom):
-        add(parts, command)
+        add(parts, add_command)
 
 
-def _add_explore(parts: Commands, command: Command) -> None:
-    parser = command(
-        parts, "explore", _explore, "play a game and find out what its memory means",
-        "Opens a window, or uses the terminal where there is no screen. Save moments, watch bytes, mark a moment and "
-        "see which bytes changed since, name what was found and write it into a profile. `help` lists the words for "
-        "that; they are typed after a colon, given as a --script, or read from standard input if that is no terminal.",
+def _add_explore(parts: Commands, add_command: AddCommand) -> None:
+    parser = add_command(
+        parts, "explore", _explore, "play a game and find values in its memory",
+        "Opens a window, or uses the terminal if there is no screen. You can save states, watch bytes, list the bytes "
+        "that changed, name an address and write it to a profile. The command `help` lists all commands. Type them "
+        "after a colon, give them with --script, or pipe them to standard input.",
         'rookery gameboy explore --script "mark; right*20; diff up; left*20; diff down; list"',
     )  # fmt: skip
     _game_arguments(parser)
-    parser.add_argument("--states", default="states", metavar="DIR", help="where moments are saved (states)")
+    parser.add_argument("--states", default="states", metavar="DIR", help="the folder for saved states (states)")
     place = parser.add_mutually_exclusive_group()
-    place.add_argument("--terminal", action="store_true", help="in the terminal, even if there is a screen")
-    place.add_argument("--window", action="store_true", help="in a window, whatever standard input is")
-    place.add_argument("--script", metavar="WORDS", help="do these commands, with ; between, and leave")
+    place.add_argument("--terminal", action="store_true", help="use the terminal, even if there is a screen")
+    place.add_argument("--window", action="store_true", help="use a window, even if standard input is a pipe")
+    place.add_argument("--script", metavar="COMMANDS", help="run these commands, separated by ; and exit")
 
 
-def _add_info(parts: Commands, command: Command) -> None:
-    parser = command(
-        parts, "info", _info, "tell about a ROM, or about the profiles there are",
-        "With --rom: its title, checksums and which profile fits. Without: the profiles that come with rookery, and "
-        "where their ROMs are.",
+def _add_info(parts: Commands, add_command: AddCommand) -> None:
+    parser = add_command(
+        parts, "info", _info, "describe a ROM, or list the profiles",
+        "With --rom: title, checksums and the profiles that fit. Without: the profiles that come with rookery, and "
+        "the paths of their ROMs.",
         "rookery gameboy info --rom my_game.gb",
     )  # fmt: skip
-    parser.add_argument("--rom", metavar="PATH", help="the ROM's file")
+    parser.add_argument("--rom", metavar="PATH", help="the ROM file")
 
 
-def _add_rom(parts: Commands, command: Command) -> None:
-    parser = command(
+def _add_rom(parts: Commands, add_command: AddCommand) -> None:
+    parser = add_command(
         parts, "rom", _rom, "write the ROM of rookery's own game, meadow, to a file",
         "It runs in any emulator.",
         "rookery gameboy rom meadow.gb",
     )  # fmt: skip
-    parser.add_argument("file", metavar="FILE", help="the file, ending in .gb; one that is there is not replaced")
+    parser.add_argument("file", metavar="FILE", help="the file to write, .gb; an existing file is not replaced")
 
 
 def _game_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--rom", metavar="PATH", help="the ROM's file (rookery's own game; or that of the profile)")
+    parser.add_argument("--rom", metavar="PATH", help="the ROM file (that of the profile, or rookery's own game)")
     parser.add_argument(
         "--profile", metavar="NAME",
-        help="a profile, by its name or file, whose values are shown (that with the ROM's title); none for no names",
+        help="name or file of the profile whose values are shown (the one with the ROM's title); none for no profile",
     )  # fmt: skip
 
 
@@ -84,12 +84,12 @@ def _explore(options: argparse.Namespace) -> int:
     with open_session(chosen) as session:
         exploring = Exploring(session, store)
         _front(place, options)(exploring)
-        _tell(exploring, options.json, place)
+        _print_result(exploring, options.json, place)
     return 0
 
 
 def _place(options: argparse.Namespace) -> str:
-    """Where to explore: what was asked for, or what there is."""
+    """Where to explore: as asked for, or what is available."""
     if options.script is not None:
         return "script"
     if options.window:
@@ -101,7 +101,7 @@ def _place(options: argparse.Namespace) -> str:
     if has_screen() and not options.terminal:
         return "window"
     if not sys.stdout.isatty():
-        raise OptionError("standard output is no terminal to draw on: give the commands by --script instead")
+        raise OptionError("standard output is not a terminal: give the commands with --script instead")
     return "terminal"
 
 
@@ -120,8 +120,8 @@ def _front(place: str, options: argparse.Namespace) -> Callable[[Exploring], Non
     return lambda exploring: follow(exploring, lines, sys.stderr if options.json else sys.stdout)
 
 
-def _tell(exploring: Exploring, as_json: bool, place: str) -> None:
-    """What there is of it in the end."""
+def _print_result(exploring: Exploring, as_json: bool, place: str) -> None:
+    """Print what was found and written."""
     from rookery import printing
 
     session, written = exploring.session, [str(path) for path in dict.fromkeys(exploring.store.written)]
@@ -159,12 +159,12 @@ def _info(options: argparse.Namespace) -> int:
         else:
             _print_profiles(rows, library.rom_folder())
         return 0
-    told = library.about(library.GameChoice(library.read_rom(Path(options.rom).expanduser()), None))
+    facts = library.about(library.GameChoice(library.read_rom(Path(options.rom).expanduser()), None))
     if options.json:
-        printing.emit_json(told)
+        printing.emit_json(facts)
     else:
-        fits = ", ".join(told.pop("profiles")) or "none of rookery's; `rookery gameboy explore` begins one"
-        for what, value in {**told, "size": f"{told['size']:,} bytes", "profile": fits}.items():
+        fits = ", ".join(facts.pop("profiles")) or "none of rookery's; `rookery gameboy explore` starts one"
+        for what, value in {**facts, "size": f"{facts['size']:,} bytes", "profile": fits}.items():
             print(f"{what:8} {value}")
     return 0
 
@@ -176,7 +176,7 @@ def _print_profiles(rows: list[dict[str, Any]], folder: str | None) -> None:
     for row in rows:
         if row["problem"]:
             print(row["problem"])
-    print(f"ROMs of your own are looked for in {folder or 'the folder that ROOKERY_ROM_DIR names (it is not set)'}")
+    print(f"your own ROMs are searched in {folder or 'the folder that ROOKERY_ROM_DIR names (it is not set)'}")
 
 
 def _rom(options: argparse.Namespace) -> int:
@@ -189,7 +189,7 @@ def _rom(options: argparse.Namespace) -> int:
     data = meadow.rom()
     try:
         if path.exists() and (path.is_dir() or path.read_bytes() != data):
-            raise OptionError(f"{path} is there already, and is something else: remove it, or choose another name")
+            raise OptionError(f"{path} exists and has other content: remove it, or choose another name")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     except OSError as error:

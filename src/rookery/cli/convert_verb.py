@@ -1,4 +1,4 @@
-"""The command `convert`: configuration files from one kind to another."""
+"""The command `convert`: translate configuration files between formats."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import argparse
 import os
 from pathlib import Path
 
-from rookery.cli.run_verbs import Command, Commands
+from rookery.cli.parser import Commands, add_command
 from rookery.errors import OptionError
 
 
-def add_commands(commands: Commands, command: Command) -> None:
+def add_commands(commands: Commands) -> None:
     """Add it to the parser."""
-    parser = command(
-        commands, "convert", _convert, "turn an older trainer's curriculum file into TOML, or back",
-        "Such files can be trained on as they are. Written as TOML they can say more, such as phases that end when "
-        "enough games are won. The way back works for what the old form can say.",
+    parser = add_command(
+        commands, "convert", _convert, "translate a curriculum file of an older trainer to TOML, or back",
+        "`rookery train` accepts such JSON files as they are. TOML has more options, such as phases that end once "
+        "enough games are won. TOML is translated back to JSON if the JSON format has all of its options.",
         "rookery convert curriculum_base.json curriculum.toml",
     )  # fmt: skip
     parser.add_argument("source", metavar="FILE", help="a config file (.json, .toml or .yaml)")
     parser.add_argument(
-        "target", metavar="NEW_FILE", nargs="?", help="the file to write, .toml or .json (left out, it is printed)"
+        "target", metavar="NEW_FILE", nargs="?", help="the file to write, .toml or .json (standard output)"
     )
-    parser.add_argument("--force", action="store_true", help="write over a file that is there already")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
 
 
 def _convert(options: argparse.Namespace) -> int:
@@ -32,7 +32,7 @@ def _convert(options: argparse.Namespace) -> int:
     source, target = Path(options.source), Path(options.target) if options.target else None
     kind = kind_of(source, target)
     if target is not None and os.path.lexists(target) and not options.force:
-        raise OptionError(f"{target} is there already; --force writes over it")
+        raise OptionError(f"{target} exists already; --force overwrites it")
     text = converted(source, kind)
     if target is not None:
         try:

@@ -1,4 +1,4 @@
-"""The command about agents who play each other: league. It imports what it needs when it runs."""
+"""The command `league`: the ratings of a run's agents, and tournaments between them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.cli.run_verbs import check_file, check_seed, trust_argument
+from rookery.cli.arguments import check_file, check_seed, runs_dir_argument, trust_argument
+from rookery.cli.parser import Commands, add_command
 from rookery.errors import MissingExtra, OptionError
 from rookery.training import check_installed
 from rookery.worlds import registry
@@ -18,35 +19,34 @@ if TYPE_CHECKING:
     from rookery.training.league.tournament_report import TournamentReport
     from rookery.training.storage.run_dir import RunDir
 
-Commands = argparse._SubParsersAction
-Command = Callable[..., argparse.ArgumentParser]  # rookery.cli.main's own, with which every command begins
-
 USUAL_GAMES = 50
 
 
-def add_commands(commands: Commands, command: Command) -> None:
+def add_commands(commands: Commands) -> None:
     """Add it to the parser."""
-    parser = command(
-        commands, "league", _league, "show a run's league, or let its agents play a tournament",
-        "Without --games the table is what training has learned about the agents in the run's archive. With it, every "
-        "two of them meet, the latest one and those of --with too, and the result is kept in the run's folder. A run "
-        "that has no archive enters its checkpoints. Either way the ratings are drawn over steps, and of a tournament "
-        "also who beats whom.",
+    parser = add_command(
+        commands, "league", _league, "show the league of a run, or play a tournament between its agents",
+        "Without --games it prints the ratings that training gave to the agents in the run's archive. With --games "
+        "every two agents play each other: those of the archive (or the checkpoints, if there is no archive), the "
+        "latest agent, and those of --with. The result is stored in the run's folder. A plot shows the ratings over "
+        "steps, and the win rate of each pair after a tournament.",
         "rookery league latest --games 50 --with weak,strong",
     )  # fmt: skip
-    parser.add_argument("names", nargs="+", metavar="RUN", help="a run's name, its folder, or latest; or several")
+    parser.add_argument(
+        "names", nargs="+", metavar="RUN", help="the name of a run, its folder, or latest; can be several"
+    )
     parser.add_argument(
         "--games", type=int, nargs="?", const=USUAL_GAMES, metavar="N",
-        help=f"play a tournament, with so many games for each pair ({USUAL_GAMES} if no number is given)",
+        help=f"play a tournament with N games for each pair (without N: {USUAL_GAMES})",
     )  # fmt: skip
     parser.add_argument(
         "--with", dest="others", default="", metavar="LIST",
-        help=f"who else plays, with commas between: weak, strong, none (stands still), {', '.join(registry.agents())}, "
-        "another run, a checkpoint's folder, file.py:Agent",
+        help=f"further players, separated by commas: weak, strong, none (stands still), "
+        f"{', '.join(registry.agents())}, another run, a checkpoint's folder, file.py:Agent",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, metavar="N", help="the seed of the games (one of the run's own)")
-    parser.add_argument("--plot", metavar="FILE", help="the picture (plots/league.png in the run's folder)")
-    parser.add_argument("--runs-dir", default="runs", metavar="DIR", help="where runs are (runs)")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of the games (derived from the run)")
+    parser.add_argument("--plot", metavar="FILE", help="the plot (plots/league.png in the run's folder)")
+    runs_dir_argument(parser)
     trust_argument(parser)
 
 
@@ -62,10 +62,10 @@ def _league(options: argparse.Namespace) -> int:
     if options.games is None:
         stored = [league for run in runs if (league := stored_league(run)) is not None]
         report = last_report(runs[0].path) if len(runs) == 1 else None
-        _refuse_nothing(runs, stored, report)
+        _refuse_empty(runs, stored, report)
     else:
-        report = _played(options, runs)
-    picture = _drawn(options.plot, runs[0], stored, report)
+        report = _play_tournament(options, runs)
+    picture = _draw(options.plot, runs[0], stored, report)
     if options.json:
         printing.emit_json(_as_json(stored, report, picture))
     else:
@@ -74,7 +74,7 @@ def _league(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Refuse at once what would fail after the games."""
+    """Refuse before the games what would fail after them."""
     if options.games is not None:
         from rookery.engine.settings import positive_int
 
@@ -90,11 +90,11 @@ def _check(options: argparse.Namespace) -> None:
         check_picture_file(options.plot)
 
 
-def _played(options: argparse.Namespace, runs: list[RunDir]) -> TournamentReport:
+def _play_tournament(options: argparse.Namespace, runs: list[RunDir]) -> TournamentReport:
     from rookery.training.league.entrants import hold_tournament
 
     others = [who.strip() for who in options.others.split(",") if who.strip()]
-    with _bar() as progress:
+    with _progress_bar() as progress:
         return hold_tournament(
             runs, options.games, others=others, runs_dir=options.runs_dir, seed=options.seed, trust=options.trust,
             progress=progress,
@@ -102,7 +102,7 @@ def _played(options: argparse.Namespace, runs: list[RunDir]) -> TournamentReport
 
 
 @contextlib.contextmanager
-def _bar() -> Iterator[Callable[[int, int], None]]:
+def _progress_bar() -> Iterator[Callable[[int, int], None]]:
     """Progress on standard error, if that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -116,17 +116,17 @@ def _bar() -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _refuse_nothing(runs: list[RunDir], stored: list[StoredLeague], report: TournamentReport | None) -> None:
+def _refuse_empty(runs: list[RunDir], stored: list[StoredLeague], report: TournamentReport | None) -> None:
     if not stored and report is None:
         names = " and ".join(run.name for run in runs)
         raise OptionError(
-            f"{names} kept no league, as it met no agents in training; `rookery league {runs[0].name} --games 50 "
-            "--with weak,strong` lets its checkpoints play, in a game for two"
+            f"{names} has no league, because it played no agents in training; in a game for two, `rookery league "
+            f"{runs[0].name} --games 50 --with weak,strong` plays a tournament between its checkpoints"
         )
 
 
-def _drawn(wish: str | None, run: RunDir, stored: list[StoredLeague], report: TournamentReport | None) -> Path | None:
-    """The picture; unless it was asked for, it is not worth failing for."""
+def _draw(wish: str | None, run: RunDir, stored: list[StoredLeague], report: TournamentReport | None) -> Path | None:
+    """Draw the plot. It may fail only if it was asked for."""
     from rookery.console import say
     from rookery.files import own_folder
     from rookery.training.league.league_plot import FILE, draw_league
@@ -136,7 +136,7 @@ def _drawn(wish: str | None, run: RunDir, stored: list[StoredLeague], report: To
     except (MissingExtra, OSError) as error:
         if wish:
             raise
-        say(f"no plot was drawn: {error}")
+        say(f"the plot was not drawn: {error}")
         return None
 
 
@@ -161,4 +161,4 @@ def _print(stored: list[StoredLeague], report: TournamentReport | None, picture:
         print_report(report)
         print()
     if picture is not None:
-        print(f"drawn: {picture}")
+        print(f"plot: {picture}")

@@ -1,34 +1,50 @@
-"""How the words of a command become options: as argparse does it, but a mistake is told in one line, with the nearest
-name that there is."""
+"""Parsing of the command line: argparse, but a mistake is reported in one line, with the nearest valid name."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 from rookery.errors import OptionError
 
+Commands = argparse._SubParsersAction
+
+
+def add_command(
+    commands: Commands, name: str, run: Callable[[argparse.Namespace], int], summary: str, more: str, example: str
+) -> argparse.ArgumentParser:
+    """Add a command with its help. `run` gets the parsed options and returns the exit status."""
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}. {more}",
+        epilog=f"example: {example}",
+    )
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON object, for programs")
+    parser.set_defaults(run=run)
+    return parser
+
 
 class Parser(argparse.ArgumentParser):
-    """Takes flags by their whole names only, and refuses one option by two names with two values. What is wrong is
-    raised as an OptionError."""
+    """Accepts flags by their full names only, and refuses one option given under two names with two values. Mistakes
+    are raised as an OptionError."""
 
     def __init__(self, **options: Any) -> None:
-        # What is short for one flag today would be short for another, or for none, once there are more of them.
+        # An abbreviation that is unique today would be ambiguous once there are more flags.
         super().__init__(**{"allow_abbrev": False, **options})
         for kind in (None, "store"):
             self.register("action", kind, _StoreByOneName)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """A command's own parser tells what it does not know: the one above it has other flags."""
+        """A command's own parser reports unknown flags: the parser above it has other flags."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             raise OptionError(self._unknown(unknown))
         return found, []
 
     def error(self, message: str) -> NoReturn:
-        raise OptionError(f"{message}; `{self.prog} --help` tells more")
+        raise OptionError(f"{message}; `{self.prog} --help` describes the command")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
@@ -37,20 +53,20 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def _unknown(self, words: list[str]) -> str:
-        """What to say about words that belong to no option; those that are no flags may be the values of ones."""
+        """The message about words that belong to no option; if none is a flag, they are surplus values."""
         from rookery.config.validation import told_together
 
-        lists = f"`{self.prog} --help` lists what there is"
+        lists = f"`{self.prog} --help` lists all flags"
         flags = [word.partition("=")[0] for word in words if word.startswith("-")]
         if not flags:
-            return f"{self.prog} has no place for {' '.join(words)}; {lists}"
+            return f"{self.prog} takes no further values, got {' '.join(words)}; {lists}"
         known = [name for action in self._actions for name in action.option_strings]
         return told_together([f"unknown flag {flag}; {_nearest(flag, known) or lists}" for flag in flags])
 
 
 class _StoreByOneName(argparse._StoreAction):
-    """Keeps a value. A flag may be given again, and the last one counts, as in other programs; but where two names have
-    two values, nobody could say which is meant."""
+    """Stores a value. A repeated flag overrides the earlier one, as in other programs; two names of one option with two
+    values are refused, because it is unclear which is meant."""
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
@@ -66,7 +82,7 @@ class _StoreByOneName(argparse._StoreAction):
 
 
 def _nearest(wrong: str, names: Iterable[str]) -> str:
-    """What was probably meant, as a question; nothing if it is like none of the names."""
+    """What was probably meant, as a question; "" if no name is similar."""
     from rookery.config.fields import joined, like
 
     plain = {name.lstrip("-").replace("-", "_"): name for name in names}

@@ -1,5 +1,4 @@
-"""The command `train`. What was asked for is checked before anything heavy is imported, so that a mistake is told at
-once; the commands about runs that are there already are in cli_runs.py."""
+"""The command `train`. The configuration is checked before torch is imported, so that a mistake is reported at once."""
 
 from __future__ import annotations
 
@@ -8,14 +7,15 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from rookery.cli import run_verbs
-from rookery.cli.run_verbs import Command, Commands, only_json, told
+from rookery.cli.arguments import set_argument
+from rookery.cli.parser import Commands, add_command
+from rookery.cli.stored_run import LOADING, finish_run, stdout_to_stderr
 from rookery.console import meanwhile
 from rookery.errors import OptionError
 from rookery.training import check_installed
 from rookery.worlds import registry
 
-Flag = tuple[str, str, str]  # its names, the key that it sets, what stands for its value in the help
+Flag = tuple[str, str, str]  # its names, the key that it sets, the metavar
 
 TEXTS = {"learner", "name", "device", "runs_dir", "backend", "start_method", "checkpoints.dir"}
 FLAGS: dict[str, list[Flag]] = {
@@ -42,7 +42,7 @@ FLAGS: dict[str, list[Flag]] = {
         ("--eval-episodes --eval-num-games", "evaluation.episodes", "N"),
         ("--eval-opponents", "evaluation.opponents", "WHO,..."),
     ],
-    "where things go": [
+    "output": [
         ("--name", "name", "NAME"),
         ("--runs-dir", "runs_dir", "DIR"),
         ("--checkpoint-dir", "checkpoints.dir", "DIR"),
@@ -57,18 +57,13 @@ EXAMPLES = (
 )
 
 
-def add_commands(commands: Commands, command: Command) -> None:
-    """Add what there is to do with runs to the parser."""
-    _add_train(commands, command)
-    run_verbs.add_commands(commands, command)
-
-
-def _add_train(commands: Commands, command: Command) -> None:
-    parser = command(
+def add_commands(commands: Commands) -> None:
+    """Add it to the parser."""
+    parser = add_command(
         commands, "train", _train, "train an agent",
-        "With only a world named, the learner follows from its actions, and worlds that rookery knows get settings "
-        "that are known to work, instead of the defaults in parentheses below. Flags win over --set, and both over the "
-        "config file. Ctrl-C ends a run in good order, and `rookery resume` continues it.",
+        "The only argument that is needed is a world. The default learner depends on its action space. For some worlds "
+        "rookery has tested settings, which replace the defaults in parentheses below. Flags override --set, and both "
+        "override the config file. Ctrl-C saves a checkpoint and ends the run; `rookery resume` continues it.",
         "",
     )  # fmt: skip
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -85,50 +80,44 @@ def _add_train(commands: Commands, command: Command) -> None:
             _add_flag(groups[title], names, key, metavar)
     _add_switches(groups)
     more = parser.add_argument_group("everything else")
-    more.add_argument(
-        "--set", action="append", default=[], metavar="KEY=VALUE",
-        help="set any key that --help-config lists, such as ppo.clip=0.1; can be repeated",
-    )  # fmt: skip
+    set_argument(more, "any that --help-config lists, such as ppo.clip=0.1")
     more.add_argument("--help-config", action="store_true", help="print a config file with every key, and exit")
 
 
 def _add_flag(group: argparse._ArgumentGroup, names: str, key: str, metavar: str) -> None:
-    """A flag for a key of the configuration, with the key's own sentence."""
+    """A flag for a key of the configuration, with the description of the key as its help."""
     from rookery.config import parse_value
 
     kind: Callable[[str], Any] = str if key in TEXTS else parse_value
-    group.add_argument(*names.split(), dest=key, type=kind, metavar=metavar, help=_sentence(key))
+    group.add_argument(*names.split(), dest=key, type=kind, metavar=metavar, help=_help_of(key))
 
 
 def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
     groups["the learner"].add_argument("--gpu", type=int, metavar="N", help="short for --device cuda:N")
-    for key, (kind, metavar, text) in _world_flags().items():
-        groups["the world"].add_argument(f"--{key.partition('.')[2]}", dest=key, type=kind, metavar=metavar, help=text)
-    video, panel = groups["evaluation"], groups["where things go"]
+    for key, (metavar, text) in _world_flags().items():
+        groups["the world"].add_argument(f"--{key.partition('.')[2]}", dest=key, metavar=metavar, help=text)
+    video, panel = groups["evaluation"], groups["output"]
     video.add_argument(
         "--video", dest="monitor.video", action="store_const", const=True, help="record a video when the run ends"
     )
     panel.add_argument(
         "--no-panel", dest="monitor.panel", action="store_const", const=False,
-        help="plain lines instead of the live panel",
+        help="print plain lines instead of the live panel",
     )  # fmt: skip
 
 
-def _world_flags() -> dict[str, tuple[Callable[[str], Any], str, str]]:
-    """Keys of the options with which worlds extend this command, and each one's type, metavar and help."""
-    from rookery.config import parse_value
-
-    flags: dict[str, tuple[Callable[[str], Any], str, str]] = {}
+def _world_flags() -> dict[str, tuple[str, str]]:
+    """Keys of the options that worlds add to this command, with the metavar and the help of each."""
+    flags: dict[str, tuple[str, str]] = {}
     for spec in registry.specs():
         for option in spec.options:
-            kind = str if option.is_file else parse_value
-            kind, metavar, others = flags.get(key := f"world_options.{option.name}", (kind, option.metavar, ""))
-            flags[key] = kind, metavar, f"{others}; for {spec.name}: {option.help}".removeprefix("; ")
+            metavar, others = flags.get(key := f"world_options.{option.name}", (option.metavar, ""))
+            flags[key] = metavar, f"{others}; for {spec.name}: {option.help}".removeprefix("; ")
     return flags
 
 
-def _sentence(key: str) -> str:
-    """A key's help, with its default behind it."""
+def _help_of(key: str) -> str:
+    """The description of a key, with its default in parentheses."""
     from rookery.config.fields import default_of, fields
 
     field = fields()[key]
@@ -141,7 +130,7 @@ def _train(options: argparse.Namespace) -> int:
     if options.help_config:
         return _print_config()
     if options.world is None:
-        raise OptionError("train what? Name a world, such as CartPole-v1 or my_env.py:MyEnv, or a config file")
+        raise OptionError("no world is given: name one, such as CartPole-v1 or my_env.py:MyEnv, or a config file")
     from rookery.config import gather, resolve
 
     keys = {key for flags in FLAGS.values() for _, key, _ in flags} | SWITCHES | _world_flags().keys()
@@ -152,16 +141,16 @@ def _train(options: argparse.Namespace) -> int:
 
     world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)
     check_installed()
-    with meanwhile(run_verbs.LOADING):
+    with meanwhile(LOADING):
         from rookery.training.run.train import train
 
-    with only_json(options.json):
+    with stdout_to_stderr(options.json):
         result = train(given)
-    return told(result, options.json)
+    return finish_run(result, options.json)
 
 
 def _print_config() -> int:
-    """Every key as it would stand in a TOML file; those that are left out unless given are comments."""
+    """Print every key as a TOML file; keys without a default are comments."""
     from rookery.config import fields_help
 
     section = ""

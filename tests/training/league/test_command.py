@@ -110,7 +110,7 @@ def test_a_run_without_an_archive_enters_its_checkpoints(tmp_path, capsys):
     run = make_run(tmp_path, "plain", members=(), course=False)
     Checkpoints(run.checkpoints).save(500, {"agent": agent_tree(500)})
     status, _, err = call(capsys, tmp_path, "plain")
-    assert status == 2 and "kept no league" in err and "--games" in err
+    assert status == 2 and "has no league" in err and "--games" in err
     _, out, _ = call(capsys, tmp_path, "plain", "--games", "2", "--json")
     assert {player["name"] for player in json.loads(out)["tournament"]["players"]} == {"step-400", "step-500"}
 

@@ -1,0 +1,101 @@
+"""Arguments that several verbs share, and the checks of their values."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from rookery.errors import OptionError
+from rookery.worlds import registry
+
+WORLD_HELP = (
+    "a Gymnasium id, such as CartPole-v1; a class or function in a file, such as my_env.py:MyEnv; or "
+    + " or ".join(registry.names())
+)
+
+
+def shipped_help() -> str:
+    """The agents that are installed with a world, for the help."""
+    worlds = [spec.name for spec in registry.specs() if spec.agent is not None]
+    return f"{' or '.join(worlds)} (the agent that comes with rookery)"
+
+
+def run_arguments(parser: argparse.ArgumentParser, others: str = "") -> None:
+    """Which run the verb is about."""
+    parser.add_argument("name", metavar="RUN", help=f"the name of a run, its folder, or latest{others}")
+    runs_dir_argument(parser)
+
+
+def runs_dir_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runs-dir", default="runs", metavar="DIR", help="the folder that holds the runs (runs)")
+
+
+def best_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--best", action="store_true", help="use the best checkpoint instead of the latest")
+
+
+def trust_argument(parser: argparse.ArgumentParser) -> None:
+    """For verbs that may execute code that a run names."""
+    parser.add_argument(
+        "--trust", action="store_true",
+        help="execute the Python files that the run names without asking, even if they were never used for training "
+        "on this machine",
+    )  # fmt: skip
+
+
+def set_argument(parser: argparse.ArgumentParser | argparse._ArgumentGroup, which: str) -> None:
+    """`--set KEY=VALUE`: in every verb, KEY is a key of the configuration. `which` says which keys the verb accepts."""
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE",
+        help=f"set a key of the configuration: {which}; can be repeated",
+    )  # fmt: skip
+
+
+def changes_from(options: argparse.Namespace, **flags: Any) -> dict[str, Any]:
+    """The keys that `--set` and flags give, nested and checked. A flag overrides `--set`; None is not given.
+
+    Args:
+        flags: Values of flags by the key of the configuration that each one sets, such as `steps`.
+    """
+    from rookery.config import gather_changes
+
+    return gather_changes(options.set, **flags)
+
+
+def check_seed(seed: int | None) -> None:
+    """Refuse a seed that NumPy or torch would not accept."""
+    from rookery.config.schema import SEEDS
+
+    if seed is not None and not 0 <= seed < SEEDS:
+        raise OptionError(f"seed should be an integer >= 0 and < {SEEDS}, got {seed}")
+
+
+def check_file(name: str) -> None:
+    """Refuse at once a file that could not be written at the end. Missing folders are created later."""
+    path = Path(name).absolute()
+    folder = next(parent for parent in path.parents if parent.exists())
+    if path.is_dir():
+        raise OptionError(f"{name} is a folder: name a file")
+    if not folder.is_dir():
+        raise OptionError(f"{name} cannot be written: {folder} is a file")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise OptionError(f"{name} cannot be written: there is no permission to write to {folder}")
+
+
+def check_positive(options: argparse.Namespace, *names: str) -> None:
+    """Refuse flags that are given and are not integers >= 1."""
+    from rookery.engine.settings import positive_int
+
+    for name in names:
+        if getattr(options, name) is not None:
+            positive_int(name, getattr(options, name))
+
+
+def world_name(name: str) -> str:
+    """The world that was named, by the name that the engine knows."""
+    if name.endswith(".py") and Path(name).is_file():
+        raise OptionError(f"{name!r}: name the class in the file as well, such as {name}:MyEnv")
+    known = registry.get(name)
+    return name if known is None else known.source

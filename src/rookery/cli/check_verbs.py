@@ -1,0 +1,63 @@
+"""The commands that look for problems: `check` in an env, `doctor` on the machine."""
+
+from __future__ import annotations
+
+import argparse
+
+from rookery.cli.arguments import WORLD_HELP, check_seed, world_name
+from rookery.cli.parser import Commands, add_command
+from rookery.console import meanwhile
+
+
+def add_commands(commands: Commands) -> None:
+    """Add them to the parser."""
+    _add_check(commands)
+    _add_doctor(commands)
+
+
+def _add_check(commands: Commands) -> None:
+    parser = add_command(
+        commands, "check", _check, "look for mistakes in an env before training on it",
+        "Steps the env with random actions and checks spaces, values, determinism, buffers, pickling and speed. In a "
+        "kernel world it also checks every array index and compares compiled code with plain Python. The exit status "
+        "is 1 if there are problems. In Python: rookery.testing.check_world.",
+        "rookery check my_env.py:MyEnv --steps 1000",
+    )  # fmt: skip
+    parser.add_argument("env", metavar="ENV", help=WORLD_HELP)
+    parser.add_argument("--steps", type=int, default=200, metavar="N", help="number of steps (200)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the env and of the actions (0)")
+
+
+def _check(options: argparse.Namespace) -> int:
+    from rookery import printing
+    from rookery.testing import check_world
+
+    check_seed(options.seed)
+    with meanwhile(f"checking {options.env}: {options.steps:,} steps, several times"):
+        report = check_world(world_name(options.env), steps=options.steps, seed=options.seed)
+    if options.json:
+        printing.emit_json(report.as_dict())
+    else:
+        print(report)
+    return 0 if report.ok else 1
+
+
+def _add_doctor(commands: Commands) -> None:
+    add_command(
+        commands, "doctor", _doctor, "check this machine: cores, limits, memory, GPU, packages",
+        "Says what is missing and how to install it. Starts a worker process with each start method; the exit status "
+        "is 1 if none works.",
+        "rookery doctor --json",
+    )  # fmt: skip
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from rookery import printing
+    from rookery.tools import doctor
+
+    findings = doctor.examine()
+    if options.json:
+        printing.emit_json(doctor.as_json(findings))
+    else:
+        doctor.print_findings(findings)
+    return 0 if doctor.healthy(findings) else 1

@@ -1,0 +1,148 @@
+"""The command `eval`: evaluate a trained agent, in its env or against opponents."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rookery.cli.arguments import (
+    best_argument,
+    changes_from,
+    check_positive,
+    check_seed,
+    run_arguments,
+    set_argument,
+    shipped_help,
+    trust_argument,
+)
+from rookery.cli.parser import Commands, add_command
+from rookery.cli.stored_run import LOADING, check_run_world, find_run_or_shipped, stdout_to_stderr
+from rookery.console import meanwhile
+from rookery.errors import OptionError
+from rookery.training import check_installed
+
+if TYPE_CHECKING:
+    from rookery.training.storage.run_dir import RunDir
+
+EPISODES = 100
+SETTABLE = ("episodes", "seed", "deterministic", "opponents")  # in the section `evaluation`
+
+
+def add_commands(commands: Commands) -> None:
+    """Add it to the parser."""
+    parser = add_command(
+        commands, "eval", _eval, "evaluate a trained agent",
+        "Plays complete episodes in one env with a seed of its own, so that returns can be compared between runs. "
+        "With --opponent it plays games, and changes sides after each one.",
+        "rookery eval latest --opponent strong --games 1000 --best",
+    )  # fmt: skip
+    run_arguments(parser, f"; {shipped_help()}; or my_agent.py:Agent")
+    parser.add_argument(
+        "--opponent", action="append", metavar="WHO", dest="opponents",
+        help=f"play games against none (stands still), weak or strong (scripts), {shipped_help()}, a run, a "
+        "checkpoint's folder or my_agent.py:Agent; can be repeated (for a run: the world that it was trained in; else weak and "
+        "strong)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--episodes", "--games", type=int, metavar="N",
+        help=f"number of episodes, or of games against each opponent ({EPISODES})",
+    )  # fmt: skip
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of the env (as in the run's evaluations)")
+    parser.add_argument("--world", metavar="WORLD", help="play in another world (the one that it was trained in)")
+    parser.add_argument(
+        "--stochastic", action="store_true",
+        help="sample actions instead of taking the deterministic ones (as in the run's evaluations)",
+    )  # fmt: skip
+    set_argument(
+        parser,
+        "world, an option of the world such as world_options.opponent=strong, or one of "
+        f"{', '.join(f'evaluation.{name}' for name in SETTABLE)}",
+    )
+    best_argument(parser)
+    trust_argument(parser)
+
+
+def _eval(options: argparse.Namespace) -> int:
+    check_positive(options, "episodes")
+    check_seed(options.seed)
+    flags = {
+        "world": options.world,
+        "evaluation.episodes": options.episodes,
+        "evaluation.seed": options.seed,
+        "evaluation.deterministic": False if options.stochastic else None,
+        "evaluation.opponents": options.opponents,
+    }
+    _refuse_bare_options(options.set)
+    changes = changes_from(options, **flags)
+    _refuse_others(changes)
+    chosen = changes.get("evaluation", {})
+    keywords = {key: chosen[key] for key in ("seed", "deterministic") if chosen.get(key) is not None}
+    keywords |= {key: changes[key] for key in ("world", "world_options") if key in changes}
+    keywords |= {"best": options.best, "episodes": chosen.get("episodes", EPISODES)}
+    has_no_run = ".py:" in options.name or (Path(options.name) / "manifest.json").is_file()
+    found = None if has_no_run else find_run_or_shipped(options)
+    keywords |= {} if "world" in changes else check_run_world(found, options)
+    opponents = chosen.get("opponents") or []
+    if found is None or opponents:
+        return _eval_games(options, opponents, keywords)
+    return _eval_episodes(options, found, keywords)
+
+
+def _refuse_bare_options(overrides: list[str]) -> None:
+    """Say how an option of the world is written to those who give its name alone."""
+    from rookery.config.fields import keys_of
+    from rookery.config.layers import OLD_NAMES
+
+    for text in overrides:
+        key, equals, _ = text.partition("=")
+        if equals and key.isidentifier() and key not in keys_of("") and key not in OLD_NAMES:
+            raise OptionError(f"--set {text}: unknown key `{key}`; an option of the world is `world_options.{key}`")
+
+
+def _refuse_others(changes: Mapping[str, Any]) -> None:
+    """Refuse keys that decide about training only."""
+    found = {*changes, *(f"evaluation.{key}" for key in changes.get("evaluation", {}))}
+    allowed = {"world", "world_options", "evaluation", *(f"evaluation.{name}" for name in SETTABLE)}
+    for key in sorted(found - allowed):
+        raise OptionError(
+            f"`{key}` has no effect on an evaluation; these have: world, world_options.*, "
+            f"{', '.join(f'evaluation.{name}' for name in SETTABLE)}"
+        )
+
+
+def _eval_episodes(options: argparse.Namespace, found: RunDir, keywords: dict[str, Any]) -> int:
+    from rookery import printing
+
+    check_installed()
+    with meanwhile(LOADING):
+        from rookery.training.evaluation.evaluate_run import evaluate_run
+        from rookery.training.evaluation.games_table import counting
+
+    with stdout_to_stderr(options.json), counting(keywords["episodes"], "episodes") as progress:
+        metrics = evaluate_run(str(found.path), options.runs_dir, progress=progress, **keywords)
+    if options.json:
+        printing.emit_json(metrics)
+    else:
+        for name, value in metrics.items():
+            print(f"{name.removeprefix('eval/'):<12} {f'{value:,.4g}' if isinstance(value, float) else value}")
+    return 0
+
+
+def _eval_games(options: argparse.Namespace, opponents: list[str], keywords: dict[str, Any]) -> int:
+    check_installed()
+    from rookery import printing
+
+    with meanwhile(LOADING):
+        from rookery.training.evaluation.evaluate_run import evaluate_games
+        from rookery.training.evaluation.games_table import counting, print_games
+
+    games = keywords.pop("episodes")
+    with stdout_to_stderr(options.json), counting(games) as progress:
+        metrics = evaluate_games(options.name, opponents, options.runs_dir, games, progress=progress, **keywords)
+    if options.json:
+        printing.emit_json(metrics)
+    else:
+        print_games(metrics)
+    return 0

@@ -1,0 +1,83 @@
+"""The command `export`: write a trained agent as ONNX or as one Python file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rookery.cli.arguments import best_argument, check_file, run_arguments, shipped_help
+from rookery.cli.parser import Commands, add_command
+from rookery.cli.stored_run import LOADING, find_run_or_shipped, print_path, stdout_to_stderr
+from rookery.console import meanwhile, say
+from rookery.errors import OptionError
+from rookery.training import check_installed
+
+if TYPE_CHECKING:
+    from rookery.training.storage.run_dir import RunDir
+
+
+def add_commands(commands: Commands) -> None:
+    """Add it to the parser."""
+    parser = add_command(
+        commands, "export", _export, "write a trained agent to a file for other programs",
+        "The file includes the normalisation of observations and the action masks. Its actions are compared with those "
+        "of the agent before the command ends.",
+        "rookery export latest --standalone agent.py",
+    )  # fmt: skip
+    run_arguments(parser, f"; or {shipped_help()}, with --standalone")
+    formats = parser.add_mutually_exclusive_group()
+    formats.add_argument(
+        "--onnx", nargs="?", const="", metavar="FILE",
+        help="write ONNX, to this file (policy.onnx in the run's folder); this is the default format",
+    )  # fmt: skip
+    formats.add_argument(
+        "--standalone", nargs="?", const="", metavar="FILE",
+        help="write one Python file with a class Agent that needs only NumPy (agent.py in the run's folder; for "
+        "an agent that comes with rookery: NAME_agent.py in the current folder)",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    best_argument(parser)
+
+
+def _export(options: argparse.Namespace) -> int:
+    if options.onnx or options.standalone:
+        check_file(options.onnx or options.standalone)
+    found = find_run_or_shipped(options)
+    if options.standalone is None:
+        if found is None:
+            raise OptionError(
+                f"the agent {options.name} that comes with rookery can only be exported with --standalone"
+            )
+        path = _export_onnx(found, options)
+    else:
+        path = _export_standalone(found, options)
+    return print_path(path, options.json)
+
+
+def _export_onnx(found: RunDir, options: argparse.Namespace) -> Path:
+    check_installed()
+    say(f"exporting {found.name} to ONNX, which takes some seconds")
+    with meanwhile(LOADING):
+        from rookery.training.export.onnx_file import export_onnx
+
+    with stdout_to_stderr(options.json):
+        return export_onnx(
+            str(found.path), options.runs_dir, out=options.onnx or None, best=options.best, **_overwriting(options)
+        )
+
+
+def _export_standalone(found: RunDir | None, options: argparse.Namespace) -> Path:
+    check_installed()
+    with meanwhile(LOADING):
+        from rookery.training.export.standalone_file import export_standalone
+
+    run = options.name if found is None else str(found.path)
+    with stdout_to_stderr(options.json):
+        return export_standalone(
+            run, options.runs_dir, out=options.standalone or None, best=options.best, **_overwriting(options)
+        )
+
+
+def _overwriting(options: argparse.Namespace) -> dict[str, bool]:
+    return {"overwrite": True} if options.force else {}

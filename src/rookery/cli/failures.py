@@ -1,0 +1,60 @@
+"""What is printed when a command fails: the error, where the user's own code raised it, and what to do next."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+VERBS_THAT_STEP = ("train", "tune", "profile", "bench")  # those that step an env of the user's
+TRACEBACK_LINES = 9
+# Frames in these files say nothing about the user's own code.
+PACKAGE = str(Path(__file__).parents[1])
+OWN_FRAMES = (f'  File "{PACKAGE}', '  File "<frozen ')
+LIBRARIES = ("site-packages", "dist-packages", str(Path(traceback.__file__).parent))
+
+
+def hint(options: argparse.Namespace, error: Exception) -> str:
+    """The command that looks for mistakes in the user's own env, if that is what failed."""
+    if isinstance(error, (SyntaxError, ImportError)):  # the traceback shows the line already
+        return ""
+    world = getattr(options, "env", None) or getattr(options, "world", None) or ""
+    if getattr(options, "command", None) not in VERBS_THAT_STEP or ".py:" not in world:
+        return ""
+    return f"\n`rookery check {shlex.quote(world)}` looks for mistakes in it"
+
+
+def is_about_a_file(error: Exception) -> bool:
+    """Whether the error means that a named file or folder cannot be used, and no code of the user's was involved."""
+    if not isinstance(error, OSError) or getattr(error, "__notes__", []):
+        return False
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    known = (PACKAGE, *LIBRARIES)
+    return all(not Path(file).is_absolute() or any(part in file for part in known) for file in files)
+
+
+def failure_text(error: Exception) -> str:
+    """One line, then the end of the traceback: the worker's traceback if there is one."""
+    notes = getattr(error, "__notes__", [])
+    raised_by = next((note.removeprefix("raised by ") for note in notes if note.startswith("raised by ")), None)
+    what = f"{type(error).__name__}: {error}"
+    heading = f"rookery: {raised_by} raised {what}" if raised_by else f"rookery: {what}"
+    remote = next((note.partition("\n")[2] for note in notes if note.startswith("traceback in the worker")), None)
+    lines = (remote or "".join(traceback.format_exception(error))).rstrip().splitlines()
+    users = list(_without_own_frames(lines))
+    shown = users if any(line.startswith("  File ") for line in users) else lines
+    return "\n".join([heading, *(f"    {line}" for line in shown[-TRACEBACK_LINES:])])
+
+
+def _without_own_frames(lines: list[str]) -> Iterator[str]:
+    """A traceback's lines without the frames of rookery and of Python's importer."""
+    skip = False
+    for line in lines:
+        if line.startswith("  File "):
+            skip = line.startswith(OWN_FRAMES)
+        elif not line.startswith("    "):  # the exception, or the beginning of another traceback
+            skip = False
+        if not skip:
+            yield line

@@ -1,0 +1,117 @@
+"""The commands that measure speed: bench, tune, profile."""
+
+from __future__ import annotations
+
+import argparse
+
+from rookery.cli.arguments import WORLD_HELP, check_file, world_name
+from rookery.cli.parser import Commands, add_command
+
+
+def add_commands(commands: Commands) -> None:
+    """Add them to the parser."""
+    for add in (_add_tune, _add_profile, _add_bench):
+        add(commands)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip() and word.strip() != "none")
+
+
+def _add_bench(commands: Commands) -> None:
+    parser = add_command(
+        commands, "bench", _bench, "compare the speed of rookery with that of other libraries",
+        "All libraries run the same env with the same random actions, in turns of a fraction of a second, so that "
+        "noise on the machine affects them equally. The ratios are medians over the rounds.",
+        "rookery bench CartPole-v1 --num-envs 8 --against gymnasium,sb3 --seconds 3",
+    )  # fmt: skip
+    parser.add_argument("env", metavar="ENV", help=WORLD_HELP)
+    parser.add_argument(
+        "--num-envs", "--n-envs", type=int, default=8, metavar="N", help="number of envs of each library (8)"
+    )
+    parser.add_argument(
+        "--against", type=_words, default=("gymnasium", "sb3", "envpool"), metavar="LIST",
+        help="the libraries to compare with, separated by commas: some of gymnasium, sb3, envpool, or none (all that "
+        "are installed)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, metavar="S", help="seconds of measurement for each library (3)"
+    )
+    parser.add_argument(
+        "--backend", type=_words, default=None, metavar="LIST",
+        help="the backends of rookery to run, separated by commas: some of process, serial, thread, kernel; the others "
+        "are compared with the first one (process,serial; for a kernel world kernel,process,serial)",
+    )  # fmt: skip
+    parser.add_argument("--workers", type=int, metavar="N", help="number of workers that rookery uses (measured)")
+    parser.add_argument("--plot", metavar="FILE", help="also write a bar chart to this file: .png, .svg or .pdf")
+
+
+def _bench(options: argparse.Namespace) -> int:
+    if options.plot:
+        from rookery.tools.bench_plot import check_plot_file, draw
+
+        check_plot_file(options.plot)
+        check_file(options.plot)
+    from rookery import printing
+    from rookery.tools import bench
+
+    result = bench.bench(
+        world_name(options.env), options.num_envs, options.against, options.seconds, options.backend, options.workers
+    )
+    if options.json:
+        printing.emit_json(bench.as_json(result))
+    else:
+        bench.print_table(result)
+    if options.plot:
+        draw(result, options.plot)
+    return 0
+
+
+def _add_tune(commands: Commands) -> None:
+    parser = add_command(
+        commands, "tune", _tune, "find the best number of envs and workers",
+        "Measures the serial backend and worker processes with several numbers of envs, and prints the call to copy: "
+        "the one with the fewest envs within 5 % of the best rate.",
+        "rookery tune my_env.py:MyEnv",
+    )  # fmt: skip
+    parser.add_argument("env", metavar="ENV", help=WORLD_HELP)
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, metavar="S", help="seconds of measurement for each combination (1)"
+    )
+
+
+def _tune(options: argparse.Namespace) -> int:
+    from rookery import printing
+    from rookery.tools import tune
+
+    result = tune.tune(world_name(options.env), options.seconds)
+    if options.json:
+        printing.emit_json(tune.as_json(result))
+    else:
+        tune.print_table(result)
+    return 0
+
+
+def _add_profile(commands: Commands) -> None:
+    parser = add_command(
+        commands, "profile", _profile, "show which functions of an env take the time",
+        "Profiles the steps and the resets of one env, then measures the speed with more workers, and says what to "
+        "change first.",
+        "rookery profile my_env.py:MyEnv",
+    )  # fmt: skip
+    parser.add_argument("env", metavar="ENV", help=WORLD_HELP)
+    parser.add_argument(
+        "--steps", type=int, metavar="N", help="number of steps to profile (2,000, or what 2 seconds allow)"
+    )
+
+
+def _profile(options: argparse.Namespace) -> int:
+    from rookery import printing
+    from rookery.tools import profile
+
+    result = profile.profile(world_name(options.env), options.steps)
+    if options.json:
+        printing.emit_json(profile.as_json(result))
+    else:
+        profile.print_report(result)
+    return 0
