@@ -176,7 +176,7 @@ def test_json_is_all_of_standard_output(calls, capsys):
             ["CartPole-v1", "--gpu", "x"],
             "argument --gpu: invalid int value: 'x'; `rookery train --help`",
         ),
-        (["CartPole-v1", "--set", "opponents.who=3"], "`opponents[0].who` should be text that is not empty, got 3"),
+        (["CartPole-v1", "--set", "opponents.who=3"], "`opponents[0].who` should be a non-empty string, got 3"),
         (
             ["CartPole-v1", "--n-envs", "4", "--num-envs", "8"],
             "`--n-envs` = 4 and `--num-envs` = 8 are two names of one option; give one of them",

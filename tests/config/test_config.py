@@ -273,14 +273,14 @@ def test_all_mistakes_are_told_at_once():
         check({"num_envs": 0, "ppo": {"clip": -1, "epoch": 3}}, where="run.toml")
     assert isinstance(caught.value, OptionError)
     lines = str(caught.value).splitlines()
-    assert lines[0] == "run.toml: 4 things are wrong"
+    assert lines[0] == "run.toml: 4 problems"
     assert sorted(line.split("`")[1] for line in lines[1:]) == ["num_envs", "ppo.clip", "ppo.epoch", "world"]
 
 
 def test_a_part_needs_no_world():
     """What is given is checked as it will be, but for what is missing."""
-    check({"steps": 5}, whole=False)
-    assert "`steps`" in refusal(check, {"steps": -5}, whole=False)
+    check({"steps": 5}, complete=False)
+    assert "`steps`" in refusal(check, {"steps": -5}, complete=False)
     assert "`world` is missing" in refusal(check, {"steps": 5})
 
 

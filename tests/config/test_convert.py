@@ -81,13 +81,13 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
 def test_what_cannot_be_converted_is_told(tmp_path: Path) -> None:
     """And leaves no file behind."""
     for target, message in (
-        ("a.yaml", "the name should end in .toml or .json"),
+        ("a.yaml", "the file name should end in .toml or .json"),
         ("nowhere/a.toml", "cannot be written"),
     ):
         with pytest.raises(OptionError, match=message):
             run(str(OLD[0]), str(tmp_path / target))
     with pytest.raises(
-        ConfigError, match=r"(?s)cartpole.toml: .*an old curriculum file cannot say this: a run without"
+        ConfigError, match=r"(?s)cartpole.toml: .*an old curriculum file cannot express this: a run without"
     ):
         run(str(CONFIGS / "cartpole.toml"), str(tmp_path / "a.json"))
     with pytest.raises(ConfigError, match="there is no such file"):

@@ -21,31 +21,31 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a key like none": ({"phases": [{"xyz": 1}]}, "phases[0]: unknown key `xyz`; the keys there are name, epi"),
     "a value of a phase": (
         {"phases": [{}, {"name": "defence", "episodes": 0}]},
-        "`phases[1].episodes` should be a whole number from 1 up, got 0",
+        "`phases[1].episodes` should be an integer >= 1, got 0",
     ),
     "no list": ({"phases": 3}, "`phases` should be a list of tables, [[phases]] in TOML, got 3"),
-    "no table": ({"phases": [3]}, "`phases[0]` should be a table with keys of its own (name, episodes,"),
+    "no table": ({"phases": [3]}, "`phases[0]` should be a table with the keys name, episodes,"),
     "a key of an opponent": (
         {"phases": [{"name": "a", "opponents": [{"who": "x"}, {"who": "x", "wieght": 2}]}]},
         'phases[0] ("a").opponents[1]: unknown key `wieght`; did you mean `weight`?',
     ),
     "a value of an opponent": (
-        {"opponents": [{"who": "x", "weight": -2}]}, "`opponents[0].weight` should be a number above 0, got -2",
+        {"opponents": [{"who": "x", "weight": -2}]}, "`opponents[0].weight` should be a number > 0, got -2",
     ),
     "a value of a lone opponent": (
-        {"opponents": {"who": 3}}, "`opponents[0].who` should be text that is not empty, got 3",
+        {"opponents": {"who": 3}}, "`opponents[0].who` should be a non-empty string, got 3",
     ),
     "an opponent without a name": (
         {"phases": [{"name": "a", "opponents": [{"weight": 2}]}]}, 'phases[0] ("a").opponents[0]: `who` is missing',
     ),
-    "nobody": ({"phases": [{"opponents": [""]}]}, "`phases[0].opponents[0].who` should be text that is not empty"),
+    "nobody": ({"phases": [{"opponents": [""]}]}, "`phases[0].opponents[0].who` should be a non-empty string"),
     "a key of a mixture": (
         {"phases": [{"mixture": [{"mode": "x"}]}]},
         "phases[0].mixture[0]: unknown key `mode`; the keys there are options, weight",
     ),
     "a value of a mixture": (
         {"phases": [{"mixture": [{}, {"weight": "x"}]}]},
-        "`phases[0].mixture[1].weight` should be a number above 0, got 'x'",
+        "`phases[0].mixture[1].weight` should be a number > 0, got 'x'",
     ),
     "a key of a shaped reward": (
         {"phases": [{"name": "a", "shaping": {"touch": {"strat": 2}}}]},
@@ -53,16 +53,16 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a value of a shaped reward": (
         {"phases": [{"shaping": {"touch": {"hold": -1}}}]},
-        "`phases[0].shaping.touch.hold` should be a whole number from 0 up, got -1",
+        "`phases[0].shaping.touch.hold` should be an integer >= 0, got -1",
     ),
     "no shaped reward": (
         {"phases": [{"shaping": {"touch": "much"}}]},
-        "`phases[0].shaping.touch` should be a table with keys of its own (start, final, hold, fall), got 'much'",
+        "`phases[0].shaping.touch` should be a table with the keys start, final, hold, fall, got 'much'",
     ),
     "a condition's key": ({"phases": [{"until": {"win_rate": 0.5, "game": 3}}]}, "phases[0].until: unknown key `game`"),
     "no condition": ({"phases": [{"until": 0.5}]}, "`phases[0].until` should be a table with the keys win_rate, games"),
-    "a share of the league": ({"league": {"win_rate": 1.0}}, "should be a number above 0 and below 1, got 1.0"),
-    "nobody in the league": ({"league": {"pfsp": 0, "random": 0, "baseline": 0}}, "should be above 0"),
+    "a share of the league": ({"league": {"win_rate": 1.0}}, "should be a number > 0 and < 1, got 1.0"),
+    "nobody in the league": ({"league": {"pfsp": 0, "random": 0, "baseline": 0}}, "should be > 0"),
     "an option no learner has": (
         {"phases": [{"name": "a", "learner": {"gama": 0.5}}]},
         'phases[0] ("a").learner: unknown option `gama`; did you mean `gamma`?',

@@ -103,6 +103,6 @@ def test_all_keys_that_are_changed_together_are_told():
 
 def test_values_are_checked_as_for_a_new_run():
     """With the words of the command line."""
-    expected = r"--set checkpoints.keep=0: `checkpoints.keep` should be a whole number from 1 up, got 0"
+    expected = r"--set checkpoints.keep=0: `checkpoints.keep` should be an integer >= 1, got 0"
     with pytest.raises(ConfigError, match=expected):
         resumed("checkpoints.keep=0")

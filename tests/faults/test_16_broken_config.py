@@ -30,20 +30,24 @@ BROKEN = {
     "like nothing": ("toml", 'world = "a"\n[monitor]\nxyzzy = 1', ["`monitor.xyzzy`", "panel, tensorboard"]),
     "no world": ("toml", "steps = 5", ["`world` is missing", "CartPole-v1"]),
     # values
-    "no envs": ("toml", 'world = "a"\nnum_envs = 0', ["`num_envs`", 'a whole number from 1 up, "auto" or "adaptive"']),
-    "a word for a number": ("yaml", "world: a\nsteps: many", ["`steps`", "a whole number above 0, got 'many'"]),
-    "half a step": ("json", '{"world": "a", "steps": 10.5}', ["`steps`", "a whole number above 0, got 10.5"]),
-    "a truth for a number": ("json", '{"world": "a", "steps": true}', ["`steps`", "a whole number above 0, got True"]),
+    "no envs": ("toml", 'world = "a"\nnum_envs = 0', ["`num_envs`", 'an integer >= 1, "auto" or "adaptive"']),
+    "a word for a number": ("yaml", "world: a\nsteps: many", ["`steps`", "an integer > 0, got 'many'"]),
+    "half a step": ("json", '{"world": "a", "steps": 10.5}', ["`steps`", "an integer > 0, got 10.5"]),
+    "a truth for a number": ("json", '{"world": "a", "steps": true}', ["`steps`", "an integer > 0, got True"]),
     "a text for a truth": ("toml", 'world = "a"\ntwin = "yes"', ["`twin`", "true or false, got 'yes'"]),
     "an unknown learner": ("toml", 'world = "a"\nlearner = "pppo"', ["`learner`", '"ppo", "sac" or "dqn"']),
     "an unknown backend": ("toml", 'world = "a"\nbackend = "gpu"', ["`backend`", '"process" or "kernel", got \'gpu\'']),
     "an unknown device": ("yaml", "world: a\ndevice: gpu0", ["`device`", '"cuda:N"', "got 'gpu0'"]),
-    "a discount above 1": ("toml", 'world = "a"\nsac.gamma = 1.5', ["`sac.gamma`", "above 0 and up to 1, got 1.5"]),
-    "infinity": ("toml", 'world = "a"\nppo.clip = inf', ["`ppo.clip`", "a number above 0, got inf"]),
-    "a list with a word": ("json", '{"world": "a", "ppo": {"hidden": [64, "x"]}}', ["`ppo.hidden`", "whole numbers"]),
-    "a number for a section": ("toml", 'world = "a"\nppo = 3', ["`ppo`", "a section with keys", "got 3"]),
-    "no episodes": ("toml", 'world = "a"\nevaluation.episodes = 0', ["`evaluation.episodes`", "from 1 up, got 0"]),
-    "a name outside": ("toml", 'world = "a"\nname = "../x"', ["`name`", "a folder's name", "got '../x'"]),
+    "a discount above 1": ("toml", 'world = "a"\nsac.gamma = 1.5', ["`sac.gamma`", "> 0 and <= 1, got 1.5"]),
+    "infinity": ("toml", 'world = "a"\nppo.clip = inf', ["`ppo.clip`", "a number > 0, got inf"]),
+    "a list with a word": (
+        "json",
+        '{"world": "a", "ppo": {"hidden": [64, "x"]}}',
+        ["`ppo.hidden`", "integers"],
+    ),
+    "a number for a section": ("toml", 'world = "a"\nppo = 3', ["`ppo`", "a section with the keys", "got 3"]),
+    "no episodes": ("toml", 'world = "a"\nevaluation.episodes = 0', ["`evaluation.episodes`", ">= 1, got 0"]),
+    "a name outside": ("toml", 'world = "a"\nname = "../x"', ["`name`", "a folder name", "got '../x'"]),
     # several together
     "two names": ("toml", 'world = "a"\nnum_envs = 4\nn_envs = 8', ["`n_envs` = 8", "`num_envs` = 4", "two names"]),
     "adaptive groups": ("yaml", "world: a\nnum_envs: adaptive\ngroups: 2", ["`groups` = 2", "adaptive"]),
@@ -54,11 +58,11 @@ BROKEN = {
     "no mapping": ("yaml", "- world", ["should hold keys with values", "a list"]),
     "a key twice": ("json", '{"world": "a", "seed": 1, "seed": 2}', ["`seed` twice"]),
     "another language": ("ini", "world = a", [".toml, .json, .yaml"]),
-    "no text": ("toml", b"\xff\xfe\x00\x01", ["not text"]),
+    "no text": ("toml", b"\xff\xfe\x00\x01", ["not UTF-8 text"]),
 }
 SHELL = ("misspelt key", "misspelt option", "no envs", "several", "broken TOML", "broken YAML")
 BROKEN["several"] = (
-    "toml", 'world = "a"\nsteps = -1\n[sac]\nbuffersize = 5', ["2 things", "`steps`", "`sac.buffer_size`"],
+    "toml", 'world = "a"\nsteps = -1\n[sac]\nbuffersize = 5', ["2 problems", "`steps`", "`sac.buffer_size`"],
 )  # fmt: skip
 
 

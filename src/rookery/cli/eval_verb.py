@@ -42,8 +42,8 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument(
         "--opponent", action="append", metavar="WHO", dest="opponents",
         help=f"play games against none (stands still), weak or strong (scripts), {shipped_help()}, a run, a "
-        "checkpoint's folder or my_agent.py:Agent; can be repeated (for a run: the world that it was trained in; else weak and "
-        "strong)",
+        "checkpoint's folder or my_agent.py:Agent; can be repeated (for a run: the world that it was "
+        "trained in; else weak and strong)",
     )  # fmt: skip
     parser.add_argument(
         "--episodes", "--games", type=int, metavar="N",

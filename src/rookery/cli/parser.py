@@ -48,20 +48,20 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            near = _nearest(value, action.choices)
+            near = _did_you_mean(value, action.choices)
             raise OptionError(f"unknown command {value}; " + (near or f"there are {', '.join(action.choices)}"))
         super()._check_value(action, value)
 
     def _unknown(self, words: list[str]) -> str:
         """The message about words that belong to no option; if none is a flag, they are surplus values."""
-        from rookery.config.validation import told_together
+        from rookery.config.validation import join_problems
 
         lists = f"`{self.prog} --help` lists all flags"
         flags = [word.partition("=")[0] for word in words if word.startswith("-")]
         if not flags:
             return f"{self.prog} takes no further values, got {' '.join(words)}; {lists}"
         known = [name for action in self._actions for name in action.option_strings]
-        return told_together([f"unknown flag {flag}; {_nearest(flag, known) or lists}" for flag in flags])
+        return join_problems([f"unknown flag {flag}; {_did_you_mean(flag, known) or lists}" for flag in flags])
 
 
 class _StoreByOneName(argparse._StoreAction):
@@ -81,10 +81,10 @@ class _StoreByOneName(argparse._StoreAction):
         super().__call__(parser, namespace, values, option)
 
 
-def _nearest(wrong: str, names: Iterable[str]) -> str:
+def _did_you_mean(wrong: str, names: Iterable[str]) -> str:
     """What was probably meant, as a question; "" if no name is similar."""
-    from rookery.config.fields import joined, like
+    from rookery.config.fields import closest_names, joined
 
     plain = {name.lstrip("-").replace("-", "_"): name for name in names}
-    near = [plain[name] for name in like(wrong.lstrip("-"), plain)]
+    near = [plain[name] for name in closest_names(wrong.lstrip("-"), plain)]
     return f"did you mean {joined(near)}?" if near else ""

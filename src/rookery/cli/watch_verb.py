@@ -74,7 +74,7 @@ def _watch(options: argparse.Namespace) -> int:
     with stdout_to_stderr(options.json):
         path = watch(
             options.name if found is None else str(found.path), options.runs_dir, episodes=options.episodes,
-            out=options.out, live=options.live, fps=options.fps, best=options.best, seed=options.seed, opponent=options.opponent,
-            grid=options.grid, **trusted,
+            out=options.out, live=options.live, fps=options.fps, best=options.best, seed=options.seed,
+            opponent=options.opponent, grid=options.grid, **trusted,
         )  # fmt: skip
     return print_path(path, options.json)

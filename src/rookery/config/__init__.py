@@ -1,7 +1,7 @@
-"""What a run is made of: typed, checked before anything heavy is loaded, and read from TOML, JSON or YAML.
+"""The configuration of a run: typed, validated before torch is loaded, and read from TOML, JSON or YAML.
 
-Three layers make a configuration: defaults, then what is known to work for the world (a recipe), then what the user
-gave (a file, then `--set`, then flags or keywords). `gather` collects the last, `resolve` joins all three.
+A configuration has three layers: defaults, then tested settings for the world (a recipe), then what the user gives (a
+file, then `--set`, then flags or keywords). `gather` collects the last one, `resolve` joins all three.
 
 >>> from rookery.config import gather, resolve
 >>> given = gather("CartPole-v1", ["ppo.hidden=[32, 32]", "steps=1e5"], n_envs=8)

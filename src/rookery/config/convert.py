@@ -1,4 +1,4 @@
-"""From one kind of configuration file to another."""
+"""Translation of configuration files: TOML, and the JSON curriculum files of older trainers."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ KINDS = (".toml", ".json")
 
 
 def converted(source: Path, kind: str) -> str:
-    """The text of a file that means the same: ".toml", or ".json" in the form of older trainers' curriculum files.
+    """The same configuration as the text of a file: ".toml", or ".json" as a curriculum file of older trainers.
 
     Raises:
-        ConfigError: The file cannot be used as it is, or says what the other kind cannot.
+        ConfigError: The file is invalid, or uses options that the other format does not have.
     """
-    content = read_file(source)  # whose errors name the file themselves
+    content = read_file(source)  # its errors name the file already
     given = gather(source)
     try:
         if kind == ".json":
             return json.dumps(to_json(given), indent=2, ensure_ascii=False) + "\n"
-        short = is_curriculum(content)  # in others, a default may be there to undo what is usual for a world
+        short = is_curriculum(content)  # elsewhere, a default may be there to override a recipe
         return f"# Converted from {source.name} by `rookery convert`.\n{dumps(sayable(given, short))}"
     except ConfigError as error:
         raise ConfigError(f"{source}: {error}") from None
 
 
 def kind_of(source: Path, target: Path | None) -> str:
-    """What to write: by the target's name, or the other kind than the source."""
+    """The format to write: by the name of the target, or the other format than the source."""
     if target is None:
         return ".json" if source.suffix.lower() == ".toml" else ".toml"
     if target.suffix.lower() not in KINDS:
-        raise ConfigError(f"{target}: the name should end in {' or '.join(KINDS)}")
+        raise ConfigError(f"{target}: the file name should end in {' or '.join(KINDS)}")
     return target.suffix.lower()

@@ -1,4 +1,4 @@
-"""The parts of a configuration that are about phases, opponents and the league."""
+"""The sections of a configuration about phases, opponents and the league."""
 
 from __future__ import annotations
 
@@ -14,78 +14,76 @@ Share = Annotated[float, Field(ge=0)]
 
 
 class ConfigTable(BaseModel):
-    """A part of the configuration. Keys that do not exist are refused."""
+    """A table of the configuration. Unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class Opponent(ConfigTable):
-    """Someone to play against."""
+    """An opponent."""
 
     who: str = Field(
         min_length=1,
-        description="none (stands still), a script of the world such as weak or strong, self (a copy of the agent as "
-        "it is when the game begins), latest (as it was at the last checkpoint), archive (drawn from the league), "
+        description="none (stands still), a script of the world such as weak or strong, self (a copy of the agent at "
+        "the start of the game), latest (the agent at the last checkpoint), archive (sampled from the league), "
         f"{registry.default_game().name} (the agent that comes with rookery), a run, a checkpoint's folder, or "
         "file.py:Agent.",
     )
-    weight: float = Field(1.0, gt=0, description="How often it is drawn, beside the other opponents' weights.")
-    deterministic: bool = Field(False, description="An agent's likeliest actions rather than drawn ones.")
+    weight: float = Field(1.0, gt=0, description="How often it is sampled, relative to the other opponents' weights.")
+    deterministic: bool = Field(False, description="The opponent takes deterministic actions instead of sampled ones.")
 
 
 class Variant(ConfigTable):
-    """One of several sets of options that a world is mixed of."""
+    """One of several sets of world options, of which each episode gets one."""
 
     options: dict[str, Any] = Field({}, description="Options of the world, such as {mode = 'shooting'}.")
-    weight: float = Field(1.0, gt=0, description="How often it is drawn, beside the other variants' weights.")
+    weight: float = Field(1.0, gt=0, description="How often it is sampled, relative to the other variants' weights.")
 
 
 class Shaping(ConfigTable):
-    """How much one of the world's infos counts as a reward: the same for some episodes, then along a straight line."""
+    """The weight of one of the world's infos as a reward: constant for `hold` episodes, then linear."""
 
     start: float = Field(0.0, description="Weight at the start of the phase.")
-    final: float | None = Field(None, description="Weight in the end; left out, as at the start.")
-    hold: int = Field(0, ge=0, description="Episodes of the phase for which the weight stays as it was at the start.")
-    fall: int = Field(0, ge=0, description="Episodes over which it then goes to its final value.")
+    final: float | None = Field(None, description="Final weight; if omitted, the same as at the start.")
+    hold: int = Field(0, ge=0, description="Number of episodes for which the weight stays at `start`.")
+    fall: int = Field(0, ge=0, description="Number of episodes over which it then changes linearly to `final`.")
 
 
 class Until(ConfigTable):
     """A condition that ends a phase."""
 
-    win_rate: float = Field(gt=0, le=1, description="Share of games to be won.")
-    games: Count = Field(100, description="Over how many of the latest games of the phase.")
+    win_rate: float = Field(gt=0, le=1, description="Win rate that ends the phase.")
+    games: Count = Field(100, description="Number of latest games over which the win rate is computed.")
 
 
 class Phase(ConfigTable):
-    """A stretch of a run. It ends after so many episodes or steps, or on a condition; whichever comes first. The last
-    phase may have no end of its own: it lasts as long as the run."""
+    """A phase of the curriculum. It ends after `episodes` or `steps`, or on the condition `until`, whichever comes
+    first. The last phase may have no end: then it lasts as long as the run."""
 
-    name: str | None = Field(None, min_length=1, description="What to call it; left out, its number.")
+    name: str | None = Field(None, min_length=1, description="Name of the phase; if omitted, its number.")
     episodes: Count | None = Field(None, description="Length in episodes, counted over all envs.")
     steps: Count | None = Field(None, description="Length in steps, counted over all envs.")
     until: Until | None = Field(None, description="Ends the phase once enough games are won.")
     options: dict[str, Any] = Field(
         {}, description="Options of the world during this phase, such as {mode = 'defense'}."
     )
-    mixture: list[Variant] = Field(
-        [], description="Further options, of which each episode gets one set, drawn by weight."
-    )
+    mixture: list[Variant] = Field([], description="Further sets of options; each episode gets one, sampled by weight.")
     opponents: list[Opponent] = Field(
         [],
-        description="Whom to play against; each episode has one, drawn by weight.",
+        description="Opponents of the phase; each episode has one, sampled by weight.",
         json_schema_extra={"words": "a name, or a list of names or tables"},
     )
     shaping: dict[str, Shaping] = Field(
         {},
-        description="Infos of the world that count as rewards, and how much.",
-        json_schema_extra={"words": "a table with a number or a table for each info"},
+        description="Infos of the world that are added to the reward, with their weights.",
+        json_schema_extra={"words": "a table that maps each info to a number or a table"},
     )
     learner: dict[str, Any] = Field({}, description="Options of the learner that differ in this phase.")
-    clear_replay: bool = Field(True, description="Begin with an empty replay buffer (not in the first phase).")
+    clear_replay: bool = Field(True, description="Start with an empty replay buffer (not in the first phase).")
 
     @property
     def ends(self) -> bool:
-        """Whether it has an end of its own."""
+        """Whether the phase has an end."""
         return not (self.episodes is None and self.steps is None and self.until is None)
 
     @field_validator("opponents", mode="before")
@@ -96,7 +94,7 @@ class Phase(ConfigTable):
     @field_validator("shaping", mode="before")
     @classmethod
     def _constant_weights(cls, value: Any) -> Any:
-        """A bare number is a weight that never changes."""
+        """A number stands for a constant weight."""
         if not isinstance(value, dict):
             return value
         numbers = (int, float)
@@ -104,7 +102,7 @@ class Phase(ConfigTable):
 
 
 def opponents_by_name(value: Any) -> Any:
-    """A name stands for an opponent, and names may have commas between them.
+    """A name stands for an opponent; a string may hold several names, separated by commas.
 
     >>> opponents_by_name("weak, self"), opponents_by_name(["self", {"who": "strong", "weight": 2.0}])
     ([{'who': 'weak'}, {'who': 'self'}], [{'who': 'self'}, {'who': 'strong', 'weight': 2.0}])
@@ -116,24 +114,24 @@ def opponents_by_name(value: Any) -> Any:
 
 
 class LeagueOptions(ConfigTable):
-    """Past agents that are kept to play against, and how they are drawn (opponent `archive`)."""
+    """Archive of past agents, and how opponents are sampled from it (opponent `archive`)."""
 
     every: Count | None = Field(
-        None, description="Steps after which the agent enters the archive; left out, twenty times in a run."
+        None, description="Steps between two agents that enter the archive; if omitted, twenty agents per run."
     )
     enter: Literal["schedule", "when better"] = Field(
-        "schedule", description="Enter each time, or only if the agent then beats the archive in its latest games."
+        "schedule", description="Enter each time, or only if the agent beats the archive in its latest games."
     )
-    win_rate: float = Field(0.6, gt=0, lt=1, description="What counts as beating the archive.")
-    size: Count = Field(50, description="How many agents are kept; of more, the lowest rated one leaves.")
-    pfsp: Share = Field(0.7, description="Share of opponents drawn by how hard they are to beat.")
-    random: Share = Field(0.2, description="Share drawn from all alike.")
+    win_rate: float = Field(0.6, gt=0, lt=1, description="Win rate that counts as beating the archive.")
+    size: Count = Field(50, description="Maximum number of agents; the lowest rated one is removed.")
+    pfsp: Share = Field(0.7, description="Share of opponents sampled by PFSP: the harder to beat, the more often.")
+    random: Share = Field(0.2, description="Share of opponents sampled uniformly.")
     baseline: Share = Field(0.1, description="Share of games against the baselines.")
-    baselines: list[str] = Field([], description="Who these are; left out, the scripts of the world.")
-    hardness: float = Field(2.0, ge=0, description="Power of (1 - win rate) by which PFSP draws.")
+    baselines: list[str] = Field([], description="Names of the baselines; if omitted, the scripts of the world.")
+    hardness: float = Field(2.0, ge=0, description="Exponent of (1 - win rate) in PFSP sampling.")
 
     @model_validator(mode="after")
-    def _someone_is_drawn(self) -> LeagueOptions:
+    def _shares_are_positive(self) -> LeagueOptions:
         if self.pfsp + self.random + self.baseline <= 0:
-            raise ValueError("`league`: one of `pfsp`, `random` and `baseline` should be above 0")
+            raise ValueError("`league`: one of `pfsp`, `random` and `baseline` should be > 0")
         return self

@@ -1,4 +1,4 @@
-"""The configuration's keys, written with dots, what each may hold in words, and which is nearest to a wrong one."""
+"""The keys of the configuration with dots, the valid values of each as text, and the keys closest to a wrong one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from rookery.config.schema import RunConfig
 
 LEARNERS = ("ppo", "sac", "dqn")
 CLOSE, CLOSE_IN_SECTION = 0.6, 0.75
-LARGE = 2**31  # a limit beyond which need not be told
-PLAIN = {int: "a whole number", float: "a number", str: "text", dict: "a table of keys and values"}
-MANY = {int: "whole numbers", float: "numbers", str: "texts"}
+LARGE = 2**31  # larger limits are technical, and are not shown
+SINGULAR = {int: "an integer", float: "a number", str: "a string", dict: "a table of keys and values"}
+PLURAL = {int: "integers", float: "numbers", str: "strings"}
+SYMBOLS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 
 
 @cache
 def fields() -> dict[str, FieldInfo]:
-    """Every key that holds a value, in the order of the schema; as in a TOML file, those of no section come first."""
+    """Every key that holds a value, in the order of the schema; keys outside sections come first, as in TOML."""
     found = {key: field for key, field in _walk(RunConfig) if not _is_section(field)}
     return dict(sorted(found.items(), key=lambda item: "." in item[0]))
 
@@ -37,15 +38,15 @@ def sections() -> tuple[str, ...]:
 
 
 def fields_help() -> list[tuple[str, str, str, str]]:
-    """For each key: its name with dots, what it may hold, its default as it would be written, and its sentence."""
-    return [(key, in_words(field), default_of(field), field.description or "") for key, field in fields().items()]
+    """For each key: its name with dots, its valid values, its default as TOML, and its description."""
+    return [(key, valid_values(field), default_of(field), field.description or "") for key, field in fields().items()]
 
 
-def in_words(field: FieldInfo) -> str:
-    """What a field may hold.
+def valid_values(field: FieldInfo) -> str:
+    """The valid values of a field, as text.
 
-    >>> in_words(fields()["num_envs"])
-    'a whole number from 1 up, "auto" or "adaptive"'
+    >>> valid_values(fields()["num_envs"]), valid_values(fields()["ppo.gamma"])
+    ('an integer >= 1, "auto" or "adaptive"', 'a number > 0 and <= 1')
     """
     extra = field.json_schema_extra
     if isinstance(extra, dict) and "words" in extra:
@@ -54,12 +55,12 @@ def in_words(field: FieldInfo) -> str:
 
 
 def kinds(field: FieldInfo) -> set[Any]:
-    """The plain types that a field may hold, such as {int, None}."""
+    """The plain types of a field's valid values, such as {int, None}."""
     return set(_kinds(field.annotation))
 
 
 def part_of(field: FieldInfo) -> tuple[Any, type[BaseModel]] | None:
-    """The model that a field holds, if it holds any: one (None), a `list` of it, or a `dict` of it by name.
+    """The container and the model, if a field holds a model (container None), a `list` or a `dict` of models.
 
     >>> part_of(fields()["phases"])
     (<class 'list'>, <class 'rookery.config.curriculum_schema.Phase'>)
@@ -71,14 +72,14 @@ def part_of(field: FieldInfo) -> tuple[Any, type[BaseModel]] | None:
     return None
 
 
-def like(wrong: str, names: Iterable[str]) -> list[str]:
-    """Those names that a wrong one is most like, if it is like any."""
+def closest_names(wrong: str, names: Iterable[str]) -> list[str]:
+    """The names most similar to a wrong one, if any is similar."""
     return _best(wrong.lower().replace("-", "_"), [(name, name) for name in names], CLOSE)
 
 
-def nearest(unknown: str, learner: str | None = None) -> list[str]:
-    """The known keys most like an unknown one, with their dots: those of its own section if they are close, else of
-    any section, where those of the chosen learner go before the other learners'."""
+def closest_keys(unknown: str, learner: str | None = None) -> list[str]:
+    """The known keys most similar to an unknown one, with their dots: those of its own section if they are close, else
+    of any section, except those of learners that are not chosen."""
     section, _, leaf = unknown.rpartition(".")
     leaf = leaf.lower().replace("-", "_")
     names = [(key.rpartition(".")[2], key) for key in [*fields(), *sections()]]
@@ -93,7 +94,7 @@ def nearest(unknown: str, learner: str | None = None) -> list[str]:
 
 
 def keys_of(section: str) -> list[str]:
-    """The names that may stand in a section; "" is the top."""
+    """The keys of a section; "" is the top level."""
     return [key.rpartition(".")[2] for key in [*fields(), *sections()] if key.rpartition(".")[0] == section]
 
 
@@ -109,20 +110,20 @@ def _is_section(field: FieldInfo) -> bool:
 
 
 def _best(leaf: str, names: list[tuple[str, str]], cutoff: float) -> list[str]:
-    """The keys whose name is most like `leaf`, if it is like any."""
-    scores = [(_likeness(leaf, name), key) for name, key in names]
+    """The keys whose name is most similar to `leaf`, if any is similar."""
+    scores = [(_similarity(leaf, name), key) for name, key in names]
     best = max((score for score, _ in scores), default=0.0)
     return list(dict.fromkeys(key for score, key in scores if score == best >= cutoff))
 
 
-def _likeness(wrong: str, name: str) -> float:
+def _similarity(wrong: str, name: str) -> float:
     ratio = difflib.SequenceMatcher(None, wrong, name).ratio()
     begins = len(wrong) >= 3 and name.startswith(wrong)  # `eval` for `evaluation`
     return (1 + ratio) / 2 if begins else ratio
 
 
 def default_of(field: FieldInfo) -> str:
-    """A field's default as it would be written in TOML: an example where it must be given, "" where it is left out."""
+    """A field's default as TOML: an example if the field is required, "" if it has no default."""
     if field.default is PydanticUndefined:
         return '"CartPole-v1"'
     return "" if field.default is None else json.dumps(field.default)
@@ -157,23 +158,18 @@ def _alternatives(annotation: Any, metadata: Iterable[Any] = ()) -> list[str]:
     if annotation is bool:
         return ["true", "false"]
     if origin is list:
-        return [f"a list of {MANY.get(_kinds(parts[0])[0], 'tables')}"]
+        return [f"a list of {PLURAL.get(_kinds(parts[0])[0], 'tables')}"]
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [f"a table with the keys {', '.join(annotation.model_fields)}"]
     if annotation is str and any(hasattr(item, "min_length") for item in metadata):
-        return ["text that is not empty"]
-    return [PLAIN[origin or annotation] + (_limits(metadata) if annotation in (int, float) else "")]
+        return ["a non-empty string"]
+    return [SINGULAR[origin or annotation] + (_limits(metadata) if annotation in (int, float) else "")]
 
 
 def _limits(metadata: Iterable[Any]) -> str:
-    names = ("ge", "gt", "le", "lt")
-    bounds = {name: getattr(item, name) for item in metadata for name in names if hasattr(item, name)}
-    low = f" from {bounds['ge']}" if "ge" in bounds else f" above {bounds['gt']}" if "gt" in bounds else ""
-    if "le" in bounds:
-        return f"{low}{'' if 'ge' in bounds else ' and up'} to {bounds['le']}"
-    if bounds.get("lt", LARGE) < LARGE:
-        return f"{low} and below {bounds['lt']}"
-    return f"{low} up" if "ge" in bounds else low
+    bounds = {name: getattr(item, name) for item in metadata for name in SYMBOLS if hasattr(item, name)}
+    shown = [f" {symbol} {bounds[name]}" for name, symbol in SYMBOLS.items() if bounds.get(name, LARGE) < LARGE]
+    return " and".join(shown)
 
 
 def joined(texts: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""What the user gave, from wherever: a file, overrides, keywords."""
+"""The values that the user gives: a file, overrides, keywords."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from rookery.config.layers import legacy, merge, parse_override
 from rookery.config.reading import is_config, read_config
 from rookery.config.schema import RunConfig
 from rookery.config.size_limits import check_size
-from rookery.config.validation import check, names_learning_rate_twice, resolve, tidy
+from rookery.config.validation import check, names_learning_rate_twice, resolve, to_plain_types
 from rookery.errors import ConfigError
 
 
 def gather(source: Any, overrides: Iterable[str] = (), **keywords: Any) -> dict[str, Any]:
-    """All that the user gave, checked, as one nested dict: later layers win.
+    """All values that the user gives, checked, as one nested dict. Later ones override earlier ones.
 
     Args:
-        source: A world's name, the path of a config file, or a dict such as one would be read as.
-        overrides: Texts such as "ppo.clip=0.1".
-        keywords: Keys of the configuration, by today's or older names; None counts as not given.
+        source: The name of a world, the path of a config file, or a dict with the content of one.
+        overrides: Strings such as "ppo.clip=0.1".
+        keywords: Keys of the configuration, by current or older names; None counts as not given.
     """
     base, where = _base(source)
     given = merge(_checked(base, where), gather_changes(overrides, **keywords))
@@ -36,7 +36,7 @@ def build_config(source: Any, overrides: Iterable[str] = (), **keywords: Any) ->
         return source
     try:
         parts = [_base(source)[0], *map(parse_override, overrides), _given_keywords(keywords)]
-        named = [tidy(legacy(part)) for part in parts]
+        named = [to_plain_types(legacy(part)) for part in parts]
         if not any(map(names_learning_rate_twice, named)):
             return resolve(merge(*named))
     except (ConfigError, AttributeError, TypeError):  # the last two: of tables that are none
@@ -45,17 +45,16 @@ def build_config(source: Any, overrides: Iterable[str] = (), **keywords: Any) ->
 
 
 def gather_changes(overrides: Iterable[str] = (), **keywords: Any) -> dict[str, Any]:
-    """What is to be laid over a configuration that is there already, checked as far as it goes by itself; the arguments
-    are those of `gather`."""
+    """Changes to an existing configuration, checked on their own; the arguments are those of `gather`."""
     parts = [_checked(parse_override(text), f"--set {text}") for text in overrides]
     check_size(keywords, "the configuration")
     return merge(*parts, _checked(_given_keywords(keywords), ""))
 
 
 def _checked(part: Mapping[str, Any], where: str) -> dict[str, Any]:
-    named = _named_as_today(part, where)
-    check(named, where, whole=False)
-    return tidy(named)
+    named = _current_names(part, where)
+    check(named, where, complete=False)
+    return to_plain_types(named)
 
 
 def _base(source: Any) -> tuple[dict[str, Any], str]:
@@ -65,15 +64,15 @@ def _base(source: Any) -> tuple[dict[str, Any], str]:
     if isinstance(source, (str, PathLike)):
         text = fspath(source)
         return (read_config(text), text) if is_config(text) else ({"world": text}, "")
-    raise ConfigError(f"give a world's name, a config file or a dict, got {source!r}")
+    raise ConfigError(f"expected the name of a world, a config file or a dict, got {source!r}")
 
 
 def _given_keywords(keywords: Mapping[str, Any]) -> dict[str, Any]:
-    ask = ("num_envs", "n_envs")  # None means "find out" there
-    return {name: value for name, value in keywords.items() if value is not None or name in ask}
+    measured = ("num_envs", "n_envs")  # None means "auto" there
+    return {name: value for name, value in keywords.items() if value is not None or name in measured}
 
 
-def _named_as_today(part: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _current_names(part: Mapping[str, Any], where: str) -> dict[str, Any]:
     try:
         return legacy(part)
     except ConfigError as error:

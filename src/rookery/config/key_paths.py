@@ -1,4 +1,4 @@
-"""Where something is in a nested configuration: under which key of which table, and how that is written."""
+"""Paths to values in a nested configuration, and how they are written in messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from rookery.config.fields import part_of
 from rookery.config.schema import RunConfig
 
-Steps = Sequence[str | int]  # the keys, and numbers within lists, that lead somewhere
+Steps = Sequence[str | int]  # keys, and indices of lists
 
 
 @dataclass(frozen=True)
@@ -20,24 +20,24 @@ class KeyPath:
     """A key, an item of a list, or the configuration itself."""
 
     steps: Steps
-    model: type[BaseModel] | None  # whose keys may stand there, if any may
-    field: FieldInfo | None  # what may stand there; None for an item of a list
-    value: Any  # what was given
+    model: type[BaseModel] | None  # the model there, if the value is a table
+    field: FieldInfo | None  # the field there; None for an item of a list
+    value: Any  # the given value
 
     @property
     def name(self) -> str:
-        """As one would write it: phases[1].opponents[0].who."""
+        """As text, such as phases[1].opponents[0].who."""
         return written(self.steps)
 
     @property
     def nested(self) -> bool:
-        """Whether it is in a list, where names alone do not say which item is meant."""
+        """Whether it is inside a list."""
         return any(isinstance(step, int) for step in self.steps)
 
 
 def find(path: Steps, given: Any) -> KeyPath:
-    """The place that a path leads to. An error's path may go on into the items and alternatives of a value; it is
-    followed as far as there are keys."""
+    """The value at a path. The path of a pydantic error can continue into the alternatives of a type; it is followed as
+    far as there are keys."""
     place = KeyPath((), RunConfig, None, given)
     for step in path:
         following = _follow(place, step)
@@ -60,8 +60,7 @@ def _follow(place: KeyPath, step: str | int) -> KeyPath | None:
 
 
 def _within(value: Any, step: str | int) -> Any:
-    """What a step leads to. Of a short form, such as one name or table for a list of opponents, it is the form
-    itself."""
+    """The value at a step. A short form, such as one name instead of a list of opponents, stays as it is."""
     if isinstance(value, Mapping) and isinstance(step, str):
         return value.get(step)
     if isinstance(step, int) and isinstance(value, (list, tuple)):
@@ -78,7 +77,7 @@ def written(steps: Steps) -> str:
 
 
 def heading(steps: Steps, given: Mapping[str, Any]) -> str:
-    """The same for the start of a sentence, with the name of the phase, if it has one.
+    """The path as the beginning of a message, with the name of the phase if it has one.
 
     >>> heading(("phases", 0, "until"), {"phases": [{"name": "defence"}]})
     'phases[0] ("defence").until'

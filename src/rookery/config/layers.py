@@ -1,4 +1,4 @@
-"""Layers of a configuration: laid over each other, spelled on a command line, by the names of older trainers."""
+"""Layers of a configuration: merging them, parsing `--set`, and the key names of older trainers."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ MISSING = object()
 
 
 def merge(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """One nested dict, in which later layers win key by key. `learning_rate` goes to the learners' sections, so that
-    the later one wins whether it was given by its short name or by its long one."""
+    """One nested dict, in which later layers override earlier ones key by key. `learning_rate` is moved to the
+    sections of the learners, so that the later one counts, whether it was given by its short or its long name."""
     merged: dict[str, Any] = {}
     for layer in layers:
-        _lay(merged, _spread_learning_rate(layer))
+        _update(merged, _spread_learning_rate(layer))
     return merged
 
 
@@ -57,7 +57,7 @@ def parse_override(text: str) -> dict[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """A value as TOML writes it; what is none of TOML's is text.
+    """A value in TOML syntax; anything else is a string.
 
     >>> [parse_value(text) for text in ("8", "1_000", ".5", "true", "[64, 64]", "auto", '"8"')]
     [8, 1000, 0.5, True, [64, 64], 'auto', '8']
@@ -67,40 +67,40 @@ def parse_value(text: str) -> Any:
         (value,) = toml_reader.loads(f"x = {PYTHONIC.get(text, text)}").values()
     except ValueError:
         return _loose_number(text)
-    return value if isinstance(value, (bool, int, float, str, list, dict)) else text  # dates stay text
+    return value if isinstance(value, (bool, int, float, str, list, dict)) else text  # dates stay strings
 
 
 def legacy(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The same by today's names. Two names of one option may both be there if they agree.
+    """The same with current names. Two names of one option may both be given if their values agree.
 
     >>> legacy({"n_envs": None, "gpu": 0, "eval_num_games": 5})
     {'num_envs': 'auto', 'device': 'cuda:0', 'evaluation': {'episodes': 5}}
     """
     renamed: dict[str, Any] = {}
     origin: dict[str, str] = {}
-    for old in sorted(given, key=_turn):
+    for old in sorted(given, key=_order):
         name, value = str(old), given[old]
         key = OLD_NAMES.get(name, name)
         if key == "num_envs" and value is None:
             value = "auto"
         if name not in OLD_NAMES:
-            _lay(renamed, nested(key, deepcopy(value)))
+            _update(renamed, nested(key, deepcopy(value)))
             continue
         if value is None:
             continue
-        value = MEANINGS.get(name, deepcopy)(value)
+        value = CONVERSIONS.get(name, deepcopy)(value)
         other = look_up(renamed, key)
         if name == "eval_weak_opponent" and isinstance(other, list):
             value = [*other, *(who for who in value if who not in other)]
         elif other is not MISSING and other != value:
             raise ConfigError(two_names(name, given[old], origin.get(key, key), other))
-        _lay(renamed, nested(key, value))
+        _update(renamed, nested(key, value))
         origin[key] = name
     return renamed
 
 
-def _turn(name: Any) -> int:
-    """Today's names first, to compare the others with; last what is added to another."""
+def _order(name: Any) -> int:
+    """Current names first, to compare the others with; last the name whose value is added to another."""
     return (str(name) in OLD_NAMES) + (name == "eval_weak_opponent")
 
 
@@ -115,13 +115,13 @@ def nested(key: str, value: Any) -> dict[str, Any]:
 
 
 def two_names(one: str, value: Any, other: str, other_value: Any) -> str:
-    return f"`{one}` = {value!r} and `{other}` = {other_value!r} are two names of one option; give one of them"
+    return f"`{one}` = {value!r} and `{other}` = {other_value!r} are two names of one option; give only one of them"
 
 
-def _lay(below: dict[str, Any], above: Mapping[str, Any]) -> None:
+def _update(below: dict[str, Any], above: Mapping[str, Any]) -> None:
     for key, value in above.items():
         if isinstance(value, Mapping) and isinstance(below.get(key), dict):
-            _lay(below[key], value)
+            _update(below[key], value)
         else:
             below[key] = deepcopy(dict(value)) if isinstance(value, Mapping) else value
 
@@ -149,7 +149,9 @@ def look_up(given: Mapping[str, Any], key: str) -> Any:
 
 def _gpu(number: Any) -> str:
     if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        raise ConfigError(f'`gpu` should be the number of a GPU, 0 or more, got {number!r}; for none, `device` = "cpu"')
+        raise ConfigError(
+            f'`gpu` should be the number of a GPU, an integer >= 0, got {number!r}; without a GPU use `device` = "cpu"'
+        )
     return f"cuda:{number}"
 
 
@@ -171,14 +173,14 @@ def _panel(verbose: Any) -> bool | str:
     return "auto" if verbose else False
 
 
-# Older names whose values were others too.
-MEANINGS: dict[str, Callable[[Any], Any]] = {
+# Older names whose values have another form.
+CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "gpu": _gpu, "eval_opponents": names_in, "eval_weak_opponent": _scripted, "verbose": _panel,
 }  # fmt: skip
 
 
 def _loose_number(text: str) -> Any:
-    """TOML refuses .5 and 1., which people write."""
+    """Accept .5 and 1., which TOML refuses."""
     try:
         return float(text) if text[:1] in tuple("+-.0123456789") else text
     except ValueError:

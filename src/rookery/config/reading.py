@@ -18,7 +18,7 @@ from rookery.console import printable, printable_lines
 from rookery.errors import ConfigError, MissingExtra
 from rookery.files import read_plain
 
-LARGEST = 1 << 20  # a configuration is written by a person; what is larger is some other file
+LARGEST = 1 << 20  # bytes: a larger file is not a configuration
 YAML_NUMBER = re.compile(r"^[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+$")
 
 
@@ -29,8 +29,8 @@ def is_config(source: str) -> bool:
 
 
 def read_config(path: str | PathLike[str]) -> dict[str, Any]:
-    """The file's content, unchecked; that of an older trainer's curriculum file as a configuration of today. What is
-    wrong with the file itself is told with its name and the line."""
+    """The content of a config file, unchecked; the curriculum file of an older trainer is translated. An error about
+    the syntax names the file and the line."""
     content = read_file(path)
     try:
         return from_json(content) if is_curriculum(content) else content
@@ -39,43 +39,45 @@ def read_config(path: str | PathLike[str]) -> dict[str, Any]:
 
 
 def read_file(path: str | PathLike[str]) -> dict[str, Any]:
-    """The file's content as it stands there."""
+    """The content of a file, not translated."""
     file, shown = Path(path), printable(path)
     read = READERS.get(file.suffix.lower())
     if read is None:
-        raise ConfigError(f"{shown}: cannot be read as a configuration; the name should end in {', '.join(READERS)}")
+        raise ConfigError(
+            f"{shown}: cannot be read as a configuration; the file name should end in {', '.join(READERS)}"
+        )
     try:
         content = read(_text(file))
         check_size(content)
     except RecursionError:
         raise ConfigError(f"{shown}: is nested too deeply") from None
-    except ValueError as error:  # a mistake that we found, or a number or date that cannot be one
+    except ValueError as error:  # a syntax error, or an invalid number or date
         raise ConfigError(f"{shown}: {printable_lines(error)}") from None
     if not isinstance(content, dict):
         found = "nothing" if content is None else f"a {type(content).__name__}"
-        raise ConfigError(f"{shown}: should hold keys with values, such as the key `world`, but holds {found}")
+        raise ConfigError(f"{shown}: should hold keys with values, such as the key `world`, got {found}")
     return content
 
 
-class _Mistake(ValueError):
-    """What is wrong with a file's text."""
+class _FileError(ValueError):
+    """What is wrong with the content of a file."""
 
 
 def _text(file: Path) -> str:
     try:
         if file.stat().st_size > LARGEST:
-            raise _Mistake(f"is larger than {LARGEST >> 20} MiB, which no configuration is")
+            raise _FileError(f"is larger than {LARGEST >> 20} MiB, too large for a configuration")
         data = read_plain(file, LARGEST)
     except FileNotFoundError:
-        raise _Mistake("there is no such file") from None
+        raise _FileError("there is no such file") from None
     except OSError as error:
-        raise _Mistake(f"cannot be read ({error.strerror or error})") from None
+        raise _FileError(f"cannot be read ({error.strerror or error})") from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise _Mistake("is not text in UTF-8") from None
+        raise _FileError("is not UTF-8 text") from None
     if "\0" in text:
-        raise _Mistake("is not text but binary data")
+        raise _FileError("is not text: it holds a null byte")
     return text
 
 
@@ -83,22 +85,22 @@ def _toml(text: str) -> Any:
     try:
         return toml_reader.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise _Mistake(f"is not valid TOML: {error}") from None
+        raise _FileError(f"is not valid TOML: {error}") from None
 
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_once)
+        return json.loads(text, object_pairs_hook=_unique_keys)
     except json.JSONDecodeError as error:
-        raise _Mistake(f"is not valid JSON: {error.msg} (at line {error.lineno}, column {error.colno})") from None
+        raise _FileError(f"is not valid JSON: {error.msg} (at line {error.lineno}, column {error.colno})") from None
 
 
-def _once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    """A key that is there twice is a mistake, of which JSON and YAML would silently take the second half."""
+def _unique_keys(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Refuse a repeated key, of which JSON and YAML would silently use the last."""
     content: dict[Any, Any] = {}
     for key, value in pairs:
         if key in content:
-            raise _Mistake(f"holds the key `{printable(key)[:LONGEST_KEY]}` twice")
+            raise _FileError(f"holds the key `{printable(key)[:LONGEST_KEY]}` twice")
         content[key] = value
     return content
 
@@ -117,9 +119,9 @@ def _yaml(text: str) -> Any:
         def compose_node(self, parent: Any, index: Any) -> Any:
             self.nodes, self.depth = self.nodes + 1, self.depth + 1
             if self.nodes > 2 * MOST_VALUES:
-                raise _Mistake(f"holds more than {MOST_VALUES:,} values, which no configuration does")
+                raise _FileError(f"holds more than {MOST_VALUES:,} values, too many for a configuration")
             if self.depth > 2 * DEEPEST:
-                raise _Mistake(f"is nested too deeply: more than {DEEPEST} levels")
+                raise _FileError(f"is nested too deeply: more than {DEEPEST} levels")
             node = super().compose_node(parent, index)
             self.depth -= 1
             return node
@@ -131,7 +133,7 @@ def _yaml(text: str) -> Any:
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             plain = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            _once([(key.value, None) for key in plain if key.tag != "tag:yaml.org,2002:merge"])
+            _unique_keys([(key.value, None) for key in plain if key.tag != "tag:yaml.org,2002:merge"])
             return super().construct_mapping(node, deep)
 
     Loader.add_implicit_resolver("tag:yaml.org,2002:float", YAML_NUMBER, list("-+.0123456789"))
@@ -140,14 +142,14 @@ def _yaml(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f" (at line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-        raise _Mistake(f"is not valid YAML: {error.problem or error.context}{place}") from None
+        raise _FileError(f"is not valid YAML: {error.problem or error.context}{place}") from None
     except yaml.YAMLError as error:
-        raise _Mistake(f"is not valid YAML: {error}") from None
+        raise _FileError(f"is not valid YAML: {error}") from None
 
 
 def _check_expanded(node: Any) -> None:
-    """Refuse YAML whose aliases stand for more than a configuration holds: ten lines of them can stand for billions."""
-    sizes: dict[int, int] = {}  # of nodes, by their identity; 0 while one is being looked at
+    """Refuse YAML whose aliases expand to too many values: ten lines can expand to billions."""
+    sizes: dict[int, int] = {}  # by identity of the node; 0 while it is being counted
 
     def size(node: Any) -> int:
         if id(node) not in sizes:
@@ -156,11 +158,11 @@ def _check_expanded(node: Any) -> None:
             pairs = (item if isinstance(item, tuple) else (item,) for item in items)
             sizes[id(node)] = 1 + sum(size(part) for pair in pairs for part in pair)
         elif not sizes[id(node)]:
-            raise _Mistake("holds an alias of itself")
+            raise _FileError("holds an alias of itself")
         return sizes[id(node)]
 
     if node is not None and size(node) > 2 * MOST_VALUES:
-        raise _Mistake(f"holds more than {MOST_VALUES:,} values once its aliases are expanded")
+        raise _FileError(f"holds more than {MOST_VALUES:,} values once its aliases are expanded")
 
 
 READERS: dict[str, Callable[[str], Any]] = {".toml": _toml, ".json": _json, ".yaml": _yaml, ".yml": _yaml}

@@ -1,4 +1,4 @@
-"""What may be different when a run is resumed: only what its checkpoint does not depend on."""
+"""Which keys may change when a run is resumed: those that its checkpoint does not depend on."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from rookery.learners.options import OPTIONS
 
 CHANGEABLE = ("steps", "episodes", "workers", "on_failure", "max_restarts", "bad_values")
 CHANGEABLE_SECTIONS = ("evaluation", "checkpoints", "monitor")
-FIXED = "checkpoints.dir"  # where the checkpoints are that the run goes on from
+FIXED = "checkpoints.dir"  # the folder of the checkpoint that is resumed
 
 
 def resumed_config(recorded: Mapping[str, Any] | RunConfig, changes: Mapping[str, Any]) -> tuple[RunConfig, str]:
-    """The configuration that a run goes on with, and a sentence about what is different in it; "" if nothing is.
+    """The configuration of a resumed run, and a sentence about the changes; "" if there are none.
 
     Args:
-        recorded: As it is in the run's folder, or validated already.
-        changes: Keys that are to be different, from `gather_changes`. Those that keep their values may be any.
+        recorded: The configuration in the run's folder, as it is there or validated.
+        changes: The changes, from `gather_changes`. Any key may be given with its old value.
 
     Raises:
-        ConfigError: What the checkpoint depends on would change; the message names the key and what can change.
+        ConfigError: A key may not change; the message names it and the keys that may.
     """
     before = build_config(recorded)
     if not changes:
         return before, ""
-    wish = resolve({"world": before.world, **changes})  # apart from the rest: what fits together is asked below
-    different = [key for key in fields() if look_up(changes, key) is not MISSING and _differs(key, before, wish)]
+    wanted = resolve({"world": before.world, **changes})  # alone: the combination is validated below
+    different = [key for key in fields() if look_up(changes, key) is not MISSING and _differs(key, before, wanted)]
     for key in different:
         if not _changeable(key):
             raise ConfigError(_refusal(key, before.learner))
     after = resolve(merge(before.model_dump(exclude_unset=True), changes))
     others = tuple(f"{name}." for name in OPTIONS if name != before.learner)
-    told = [_told(key, before, after) for key in different if not key.startswith(others)]
-    return after, f"resumed with {', '.join(told)}" if told else ""
+    shown = [_change_text(key, before, after) for key in different if not key.startswith(others)]
+    return after, f"resumed with {', '.join(shown)}" if shown else ""
 
 
 def _changeable(key: str) -> bool:
@@ -50,9 +50,9 @@ def _changeable(key: str) -> bool:
     return key in CHANGEABLE or (section in CHANGEABLE_SECTIONS and key != FIXED)
 
 
-def _differs(key: str, before: RunConfig, wish: RunConfig) -> bool:
-    old, new = _value(before, key), _value(wish, key)
-    return {**old, **new} != old if isinstance(old, dict) else new != old  # a table is laid over the one there
+def _differs(key: str, before: RunConfig, wanted: RunConfig) -> bool:
+    old, new = _value(before, key), _value(wanted, key)
+    return {**old, **new} != old if isinstance(old, dict) else new != old  # a table is merged into the old one
 
 
 def _value(config: RunConfig, key: str) -> Any:
@@ -62,7 +62,7 @@ def _value(config: RunConfig, key: str) -> Any:
     return value
 
 
-def _told(key: str, before: RunConfig, after: RunConfig) -> str:
+def _change_text(key: str, before: RunConfig, after: RunConfig) -> str:
     old, new = (json.dumps(_value(config, key)).replace("null", "none") for config in (before, after))
     return f"{key} = {new} ({old} before)"
 

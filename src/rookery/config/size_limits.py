@@ -1,4 +1,4 @@
-"""How large a configuration can be. What is larger was not written by a person, and is refused before it is used."""
+"""Limits of a configuration's size, checked before it is used."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ LARGEST_NUMBER = 2**63
 
 
 def check_size(content: Any, where: str = "") -> None:
-    """Refuse a configuration that is too large or too deep, or holds what nothing can be made of. `where` is what it is
-    called in the message."""
+    """Refuse a configuration that is too large or nested too deeply, or holds an unusable value. `where` names it
+    in the message."""
     try:
-        _walk(content)
+        _check(content)
     except ConfigError as error:
         raise ConfigError(f"{where} {error}".lstrip()) from None
 
 
-def _walk(content: Any) -> None:
+def _check(content: Any) -> None:
     left, seen = [(content, 0)], 0
     while left:
         value, depth = left.pop()
         seen += 1
         if seen > MOST_VALUES:
-            raise ConfigError(f"holds more than {MOST_VALUES:,} values, which no configuration does")
+            raise ConfigError(f"holds more than {MOST_VALUES:,} values, too many for a configuration")
         if depth > DEEPEST:
             raise ConfigError(f"is nested too deeply: more than {DEEPEST} levels")
         _check_value(value)
@@ -37,12 +37,12 @@ def _walk(content: Any) -> None:
 
 
 def check_key(key: Any) -> None:
-    """Refuse a key that is too long, or has too many dots, each of which is a level."""
+    """Refuse a key that is too long or has too many dots."""
     text = str(key)
     if len(text) > LONGEST_KEY or text.count(".") > DEEPEST:
         raise ConfigError(f"holds a key of {len(text):,} characters and {text.count('.'):,} dots: {text[:40]!r}...")
     if not text.isprintable():
-        raise ConfigError(f"holds a key that cannot be shown: {text!r}")
+        raise ConfigError(f"holds a key with unprintable characters: {text!r}")
 
 
 def _parts(value: Any) -> Iterable[Any]:
@@ -55,8 +55,8 @@ def _parts(value: Any) -> Iterable[Any]:
 
 def _check_value(value: Any) -> None:
     if isinstance(value, str) and len(value) > LONGEST_TEXT:
-        raise ConfigError(f"holds a text of {len(value):,} characters: {value[:40]!r}...")
+        raise ConfigError(f"holds a string of {len(value):,} characters: {value[:40]!r}...")
     if isinstance(value, str) and "\0" in value:
-        raise ConfigError(f"holds a text with a null character: {value[:40]!r}")
+        raise ConfigError(f"holds a string with a null character: {value[:40]!r}")
     if type(value) is int and abs(value) > LARGEST_NUMBER:
-        raise ConfigError("holds a number beyond 2**63")
+        raise ConfigError("holds a number > 2**63 or < -2**63")

@@ -1,4 +1,4 @@
-"""From what was given to a checked configuration, or to one error that tells everything that is wrong with it."""
+"""Validation: from the given values to a RunConfig, or to one error that lists every mistake."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from rookery.errors import ConfigError, OptionError
 from rookery.learners.options import OPTIONS
 
 LONGEST_VALUE = 60
-MOST_TOLD = 30  # mistakes in one message
-NOTHING = ("none", "null")
+MOST_LISTED = 30  # mistakes in one message
+NONE_TEXTS = ("none", "null")
 
 
-def check(given: Mapping[str, Any], where: str = "", whole: bool = True) -> None:
-    """Refuse what cannot work, naming each wrong key and what is valid there.
+def check(given: Mapping[str, Any], where: str = "", complete: bool = True) -> None:
+    """Refuse invalid values; the error names each wrong key and its valid values.
 
     Args:
-        given: As a file or keywords would have it, nested, with today's names (see `legacy`).
-        where: The file or flag it came from, for the message.
-        whole: Whether the world must be among it; False for a part of a configuration.
+        given: Nested dict, with current names (see `legacy`).
+        where: The file or flag that it came from, for the message.
+        complete: Whether `world` is required; False for a part of a configuration.
     """
-    _validated(given if whole else {"world": "-", **given}, where)
+    _validated(given if complete else {"world": "-", **given}, where)
 
 
 def resolve(given: Mapping[str, Any], recipe: Mapping[str, Any] | None = None) -> RunConfig:
@@ -46,7 +46,7 @@ def resolve(given: Mapping[str, Any], recipe: Mapping[str, Any] | None = None) -
 
 def with_recipe(config: RunConfig, recipe: Mapping[str, Any]) -> RunConfig:
     """A valid configuration with a recipe's values for the keys that the user did not give."""
-    known = _validated(layers.merge({"world": config.world}, tidy(recipe)), f"the recipe of {config.world}")
+    known = _validated(layers.merge({"world": config.world}, to_plain_types(recipe)), f"the recipe of {config.world}")
     joined = _joined(config, known)
     try:
         joined.check_together()
@@ -80,92 +80,94 @@ def _with_short_learning_rate(config: RunConfig) -> RunConfig:
 
 
 def check_phases(config: RunConfig) -> None:
-    """Refuse phases that the learner cannot follow: to be asked again once it is known who learns."""
-    problems = list(_unable_phases(config))
+    """Refuse phases that change options which the learner cannot change. Call it again once the learner is known."""
+    problems = list(_impossible_phases(config))
     if problems:
-        raise ConfigError(told_together(problems))
+        raise ConfigError(join_problems(problems))
 
 
-def tidy(given: Mapping[Any, Any], model: type[BaseModel] = RunConfig) -> dict[str, Any]:
-    """Values in plain Python types: 1e5 as a whole number where one is wanted, NumPy's numbers as Python's, paths as
-    text, and "none" as nothing where that is possible (TOML has no word for it)."""
+def to_plain_types(given: Mapping[Any, Any], model: type[BaseModel] = RunConfig) -> dict[str, Any]:
+    """The values in plain Python types: 1e5 as an integer where the field is one, NumPy's numbers as Python's, paths as
+    strings, and "none" as None where None is valid (TOML has no null)."""
     known = model.model_fields
-    return {str(key): _tidy_value(value, known[key]) if key in known else value for key, value in given.items()}
+    return {str(key): _plain_value(value, known[key]) if key in known else value for key, value in given.items()}
 
 
-def _tidy_value(value: Any, field: FieldInfo) -> Any:
+def _plain_value(value: Any, field: FieldInfo) -> Any:
     kinds = fields.kinds(field)
-    if isinstance(value, str) and value.lower() in NOTHING and None in kinds and str not in kinds:
+    if isinstance(value, str) and value.lower() in NONE_TEXTS and None in kinds and str not in kinds:
         return None
     part = fields.part_of(field)
     if part is not None:
         section = part[0] is None and None not in kinds
-        return {} if section and value is None else _tidy_part(value, *part)  # as YAML reads one full of comments
+        return (
+            {} if section and value is None else _plain_model(value, *part)
+        )  # None: a YAML section with comments only
     if field is Phase.model_fields["learner"]:
-        return _tidy_overrides(value)
+        return _plain_overrides(value)
     if isinstance(value, (list, tuple)):
-        return [_plain_number(item, whole=True) for item in value]
+        return [_plain_number(item, integer=True) for item in value]
     if str in kinds and (isinstance(value, PurePath) or type(value).__name__ == "device"):  # torch.device
         return str(value)
-    return _plain_number(value, whole=int in kinds and float not in kinds)
+    return _plain_number(value, integer=int in kinds and float not in kinds)
 
 
-def _tidy_part(value: Any, shape: Any, model: type[BaseModel]) -> Any:
-    """A table, or several of them in a list or by their names."""
+def _plain_model(value: Any, shape: Any, model: type[BaseModel]) -> Any:
+    """A table, or a list or dict of tables."""
     if isinstance(value, BaseModel):
         value = value.model_dump(exclude_unset=True)
     if shape is list and isinstance(value, (list, tuple)):
-        return [_tidy_part(item, None, model) for item in value]
+        return [_plain_model(item, None, model) for item in value]
     if shape is dict and isinstance(value, Mapping):
-        return {str(name): _tidy_part(item, None, model) for name, item in value.items()}
-    return tidy(value, model) if isinstance(value, Mapping) else _plain_number(value, whole=False)
+        return {str(name): _plain_model(item, None, model) for name, item in value.items()}
+    return to_plain_types(value, model) if isinstance(value, Mapping) else _plain_number(value, integer=False)
 
 
-def _tidy_overrides(value: Any) -> Any:
-    """Options of a learner, of whichever it will be."""
+def _plain_overrides(value: Any) -> Any:
+    """Options of a learner, which may not be known yet."""
     if not isinstance(value, Mapping):
         return value
     known = {name: field for options in OPTIONS.values() for name, field in options.model_fields.items()}
-    return {key: _tidy_value(item, known[key]) if key in known else item for key, item in value.items()}
+    return {key: _plain_value(item, known[key]) if key in known else item for key, item in value.items()}
 
 
-def _plain_number(value: Any, whole: bool) -> Any:
+def _plain_number(value: Any, integer: bool) -> Any:
     if isinstance(value, (bool, str)):
         return value
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real):
         number = float(value)
-        return int(number) if whole and number.is_integer() else number
+        return int(number) if integer and number.is_integer() else number
     return value
 
 
 def _validated(given: Mapping[str, Any], where: str) -> RunConfig:
-    tidied = tidy(given)
-    check_size(tidied, where or "the configuration")
+    plain = to_plain_types(given)
+    check_size(plain, where or "the configuration")
     try:
-        config = RunConfig.model_validate(tidied, strict=True)
-        problems = [*_two_learning_rates(tidied), *_unable_phases(config)]
+        config = RunConfig.model_validate(plain, strict=True)
+        problems = [*_two_learning_rates(plain), *_impossible_phases(config)]
     except ValidationError as error:
-        problems = list(islice(_problems(error, tidied), MOST_TOLD + 1))
+        problems = list(islice(_problems(error, plain), MOST_LISTED + 1))
     if problems:
-        raise ConfigError(told_together(problems, where))
+        raise ConfigError(join_problems(problems, where))
     return config
 
 
-def told_together(problems: list[str], where: str = "") -> str:
-    """All that is wrong, as one message."""
+def join_problems(problems: list[str], where: str = "") -> str:
+    """One message that lists all problems."""
     beginning = f"{where}: " if where else ""
-    told = [printable(problem) for problem in problems[:MOST_TOLD]]
+    listed = [printable(problem) for problem in problems[:MOST_LISTED]]
     if len(problems) == 1:
-        return beginning + told[0]
-    count = len(problems) if len(problems) <= MOST_TOLD else f"more than {MOST_TOLD}"
-    return "\n  ".join([f"{beginning}{count} things are wrong", *told])
+        return beginning + listed[0]
+    count = len(problems) if len(problems) <= MOST_LISTED else f"more than {MOST_LISTED}"
+    return "\n  ".join([f"{beginning}{count} problems", *listed])
 
 
 def _problems(error: ValidationError, given: Mapping[str, Any]) -> Iterable[str]:
-    """One sentence for each wrong key, however many ways there were to get it right."""
-    told = set()
+    """One sentence for each wrong key; pydantic lists one error for each alternative of a type."""
+    seen = set()
     for item in error.errors(include_url=False):
         kind, path = item["type"], item["loc"]
         if kind == "extra_forbidden":
@@ -176,8 +178,8 @@ def _problems(error: ValidationError, given: Mapping[str, Any]) -> Iterable[str]
             yield str(item["ctx"]["error"])
         else:
             place = find(path, given)
-            if place.name not in told:
-                told.add(place.name)
+            if place.name not in seen:
+                seen.add(place.name)
                 yield _bad_value(place)
 
 
@@ -186,43 +188,43 @@ def _bad_value(place: KeyPath) -> str:
     if len(shown) > LONGEST_VALUE:
         shown = f"{shown[:LONGEST_VALUE]}..."
     if place.field is not None and place.name not in fields.sections():
-        return f"`{place.name}` should be {fields.in_words(place.field)}, got {shown}"
+        return f"`{place.name}` should be {fields.valid_values(place.field)}, got {shown}"
     kind = "table" if place.nested else "section"
     keys = ", ".join(place.model.model_fields) if place.model else ""
-    return f"`{place.name}` should be a {kind} with keys of its own ({keys}), got {shown}"
+    return f"`{place.name}` should be a {kind} with the keys {keys}, got {shown}"
 
 
 def _missing(path: Steps, given: Mapping[str, Any]) -> str:
     if len(path) == 1:
         return f"`{path[0]}` is missing: name a Gymnasium id such as CartPole-v1, or my_file.py:MyEnv"
     field = find(path, given).field
-    wanted = f": {fields.in_words(field)}" if field is not None else ""
+    wanted = f": {fields.valid_values(field)}" if field is not None else ""
     return f"{heading(path[:-1], given)}: `{path[-1]}` is missing{wanted}"
 
 
 def _unknown(path: Steps, given: Mapping[str, Any]) -> str:
     owner, leaf = find(path[:-1], given), str(path[-1])
     if owner.nested and owner.model is not None:
-        near, keys, key = fields.like(leaf, owner.model.model_fields), list(owner.model.model_fields), leaf
+        near, keys, key = fields.closest_names(leaf, owner.model.model_fields), list(owner.model.model_fields), leaf
         beginning, there = f"{heading(path[:-1], given)}: ", "there"
     else:
         key, section = written(path), written(path[:-1])
-        near, keys = fields.nearest(key, given.get("learner")), fields.keys_of(section)
-        beginning, there = "", f"at {f'`{section}`' if section else 'the top'}"
+        near, keys = fields.closest_keys(key, given.get("learner")), fields.keys_of(section)
+        beginning, there = "", f"at {f'`{section}`' if section else 'the top level'}"
     if near:
         return f"{beginning}unknown key `{key}`; did you mean {fields.joined([f'`{name}`' for name in near])}?"
     return f"{beginning}unknown key `{key}`; the keys {there} are {', '.join(keys)}"
 
 
-def _unable_phases(config: RunConfig) -> Iterable[str]:
-    """Phases that ask for what the learner cannot change while it runs. Which one learns may not be known yet."""
+def _impossible_phases(config: RunConfig) -> Iterable[str]:
+    """Phases that change options which the learner cannot change during a run. The learner may still be "auto"."""
     names = [{"name": phase.name} for phase in config.phases]
-    anyone = dict.fromkeys(name for options in OPTIONS.values() for name in options.model_fields)
+    known = dict.fromkeys(name for options in OPTIONS.values() for name in options.model_fields)
     for number, phase in enumerate(config.phases):
         start = heading(("phases", number, "learner"), {"phases": names})
         if config.learner == "auto":
-            for key in (key for key in phase.learner if key not in anyone):
-                near = fields.like(key, anyone)
+            for key in (key for key in phase.learner if key not in known):
+                near = fields.closest_names(key, known)
                 yield f"{start}: unknown option `{key}`" + (f"; did you mean `{near[0]}`?" if near else "")
             continue
         try:
@@ -237,7 +239,7 @@ def names_learning_rate_twice(given: Mapping[str, Any]) -> bool:
 
 
 def _two_learning_rates(given: Mapping[str, Any]) -> Iterable[str]:
-    """The short name beside the long one is an error where they differ and it matters."""
+    """The short and the long name of the chosen learner's learning rate must not differ."""
     short, learner = given.get("learning_rate"), given.get("learner", "auto")
     for name in fields.LEARNERS:
         long = given.get(name, {}).get("learning_rate")

@@ -1,6 +1,6 @@
 """The curriculum files of older trainers: JSON with `curriculum`, `hyperparameters`, `training` and `agent`.
 
-`from_json` turns one into a configuration of today, `to_json` goes the other way as far as that can be said there.
+`from_json` translates one to a current configuration, `to_json` translates back if the old format has all options.
 
 >>> content = {"curriculum": {"phases": [{"name": "first", "episodes": 50, "opponent": {"type": "basic_weak"}}]}}
 >>> from_json(content)["phases"]

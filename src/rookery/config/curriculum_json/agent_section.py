@@ -6,9 +6,16 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rookery.config.curriculum_json.names import AGENT_FIELDS, AGENTS, ALSO_KNOWN, HYPERPARAMETERS, LEARNING, OLD_WAYS
+from rookery.config.curriculum_json.names import (
+    AGENT_FIELDS,
+    AGENTS,
+    ALSO_KNOWN,
+    HYPERPARAMETERS,
+    LEARNING,
+    OLD_DEFAULTS,
+)
 from rookery.config.curriculum_json.table_reader import TableReader
-from rookery.config.fields import in_words
+from rookery.config.fields import valid_values
 from rookery.config.layers import MISSING, two_names
 from rookery.learners.options import OPTIONS, DQNOptions
 
@@ -38,13 +45,13 @@ class Learning:
         kind = str(agent.get("type", "")).upper()
         if "checkpoint_path" in agent:
             self.reader.problems.append(
-                "`agent.checkpoint_path`: weights of other trainers are not read; leave it out to begin anew"
+                "`agent.checkpoint_path`: weights of other trainers cannot be loaded; omit it to start from scratch"
             )
         if agent and "type" not in agent:
             self.reader.problems.append(f"agent: `type` is missing: {', '.join(AGENTS)}")
         elif agent and kind not in AGENTS:
             self.reader.problems.append(
-                f"`agent.type` = {agent['type']!r} is none of rookery's: {', '.join(AGENTS)} can be trained"
+                f"`agent.type` = {agent['type']!r} is not an agent of rookery; valid: {', '.join(AGENTS)}"
             )
         return kind
 
@@ -57,7 +64,7 @@ class Learning:
     def sections(self) -> dict[str, Any]:
         """As today's configuration holds it. Where no agent is named, whoever learns from replay is told."""
         if self.learner is not None:
-            return {"learner": self.learner, self.learner: OLD_WAYS[self.kind] | self.options}
+            return {"learner": self.learner, self.learner: OLD_DEFAULTS[self.kind] | self.options}
         rest = {name: value for name, value in self.options.items() if name != "learning_rate"}
         rate = {"learning_rate": self.options["learning_rate"]} if "learning_rate" in self.options else {}
         return rate | ({"sac": rest, "dqn": dict(rest)} if rest else {})
@@ -74,7 +81,7 @@ class Learning:
             if name in names and name != "alpha":
                 self._take(PLACE, name, names[name], value)
             if name in ONLY and value != ONLY[name]:
-                self.reader.wrong(f"{PLACE}.{name}", "left out, as there is no such choice here", value)
+                self.reader.wrong(f"{PLACE}.{name}", "omitted, because rookery has no such option", value)
         if self.learner == "dqn":
             self._chance_and_targets(given)
         else:
@@ -91,13 +98,13 @@ class Learning:
         if "action_fineness" in given:
             fineness = given["action_fineness"]
             if type(fineness) is not int or fineness < 2:
-                self.reader.wrong(f"{PLACE}.action_fineness", "a whole number from 2 up", fineness)
+                self.reader.wrong(f"{PLACE}.action_fineness", "an integer >= 2", fineness)
             self.world_options["action_fineness"] = fineness
 
     def _until_full(self, increment: Any) -> None:
         """A growth with each update, as the number of steps that it takes with one update a step."""
         if not isinstance(increment, float) or not 0 < increment <= 1:
-            self.reader.wrong(f"{PLACE}.per_beta_increment", "a number above 0 and up to 1", increment)
+            self.reader.wrong(f"{PLACE}.per_beta_increment", "a number > 0 and <= 1", increment)
             return
         start = self.options.get("importance_exponent", DQNOptions.model_fields["importance_exponent"].default)
         self.options.setdefault("importance_steps", max(1, math.ceil((1.0 - start) / increment)))
@@ -131,5 +138,5 @@ class Learning:
             return {True: "huber", False: "squared"}.get(self.reader.flag(place, value), MISSING)
         if name == "hidden_dim":
             value = [value, value] if type(value) is int else value
-            return self.reader.checked(place, value, field, f"a whole number from 1 up, or {in_words(field)}")
+            return self.reader.checked(place, value, field, f"an integer >= 1, or {valid_values(field)}")
         return self.reader.checked(place, value, field)

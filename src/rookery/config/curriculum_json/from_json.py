@@ -1,4 +1,4 @@
-"""From an old file's content to a configuration of today."""
+"""From the content of an old file to a current configuration."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from collections.abc import Mapping
 from typing import Any
 
 from rookery.config.curriculum_json.agent_section import Learning
-from rookery.config.curriculum_json.names import EVERY, LEARNING, SAID_OTHERWISE, SECTIONS, STEPS_FROM, TRAINING
+from rookery.config.curriculum_json.names import EVERY, LEARNING, REPLACED_KEYS, SECTIONS, STEPS_FROM, TRAINING
 from rookery.config.curriculum_json.phases_section import PhasesReader
 from rookery.config.curriculum_json.table_reader import TableReader, unknown
-from rookery.config.fields import fields, like
+from rookery.config.fields import closest_names, fields
 from rookery.config.layers import MISSING, OLD_NAMES, legacy, merge, nested
 from rookery.config.schema import RunConfig
-from rookery.config.validation import told_together
+from rookery.config.validation import join_problems
 from rookery.errors import ConfigError
 from rookery.worlds import registry
 
-WHOLE = fields()["evaluation.episodes"]  # a whole number from 1 up
-BESIDE = [name for name in (*RunConfig.model_fields, *OLD_NAMES) if name not in SAID_OTHERWISE]
+POSITIVE_INT = fields()["evaluation.episodes"]
+CURRENT_KEYS = [name for name in (*RunConfig.model_fields, *OLD_NAMES) if name not in REPLACED_KEYS]
 
 
 def is_curriculum(content: Any) -> bool:
-    """Whether this is such a file's content."""
+    """Whether this is the content of an old curriculum file."""
     return isinstance(content, Mapping) and "curriculum" in content
 
 
 def from_json(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The same as a configuration of today, in which nothing stands that the file does not say.
+    """The current configuration of the same meaning; it holds only what the file gives.
 
     Raises:
-        ConfigError: Something is unknown or cannot be; all of it is told at once, by the file's own names.
+        ConfigError: Keys are unknown or values invalid; the message lists all of them, by the file's own names.
     """
     reader = TableReader()
-    beside = _beside(reader, content)
+    current = _current_keys(reader, content)
     curriculum = reader.table(content["curriculum"], "curriculum", ("phases",))
     learning = Learning(reader, content)
     running, longest = _training(reader, content.get("training"), learning)
@@ -48,23 +48,23 @@ def from_json(content: Mapping[str, Any]) -> dict[str, Any]:
     if phases.league:
         found["league"] = phases.league
     if reader.problems:
-        raise ConfigError(told_together(reader.problems))
-    return merge(found, beside)
+        raise ConfigError(join_problems(reader.problems))
+    return merge(found, current)
 
 
-def _beside(reader: TableReader, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys of today that stand beside the old sections."""
+def _current_keys(reader: TableReader, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Current keys beside the old sections."""
     for key in map(str, content):
-        if key in SAID_OTHERWISE:
-            reader.problems.append(f"`{key}` cannot stand beside `curriculum`: it is said in {', '.join(SECTIONS)}")
-        elif key not in SECTIONS and key not in BESIDE:
-            near = like(key, [*SECTIONS, *BESIDE])
+        if key in REPLACED_KEYS:
+            reader.problems.append(f"`{key}` cannot be combined with `curriculum`: give it in {', '.join(SECTIONS)}")
+        elif key not in SECTIONS and key not in CURRENT_KEYS:
+            near = closest_names(key, [*SECTIONS, *CURRENT_KEYS])
             reader.problems.append(unknown("", key, near or list(SECTIONS)))
-    return legacy({key: value for key, value in content.items() if key in BESIDE})
+    return legacy({key: value for key, value in content.items() if key in CURRENT_KEYS})
 
 
 def _training(reader: TableReader, content: Any, learning: Learning) -> tuple[dict[str, Any], int | None]:
-    """What is said about the run, and the time limit of its episodes."""
+    """The options of the run, and the time limit of its episodes."""
     found: dict[str, Any] = {}
     longest = None
     for name, value in reader.table(content, "training", TRAINING).items():
@@ -73,7 +73,7 @@ def _training(reader: TableReader, content: Any, learning: Learning) -> tuple[di
             learning.train_by(name, value)
         elif name == "reward_scale":
             found["reward_scale"] = reader.checked(place, value, fields()["reward_scale"])
-        elif (number := reader.checked(place, value, WHOLE)) is MISSING:
+        elif (number := reader.checked(place, value, POSITIVE_INT)) is MISSING:
             continue
         elif name == "max_episode_steps":
             longest = number
@@ -83,6 +83,6 @@ def _training(reader: TableReader, content: Any, learning: Learning) -> tuple[di
 
 
 def _every(name: str, number: int) -> str:
-    """Which key a distance between two evaluations or checkpoints belongs to."""
+    """The key of an interval between two evaluations or checkpoints."""
     steps = name != "checkpoint_save_freq" and number >= STEPS_FROM
     return f"{EVERY[name]}.{'every' if steps else 'every_episodes'}"

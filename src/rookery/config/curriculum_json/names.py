@@ -1,10 +1,10 @@
-"""What older trainers' curriculum files call things, and what rookery calls them."""
+"""The names in curriculum files of older trainers, and rookery's names for the same."""
 
 from __future__ import annotations
 
 SECTIONS = ("curriculum", "hyperparameters", "training", "agent")
-# Keys of today that say what the old sections say; all others may stand beside these.
-SAID_OTHERWISE = ("phases", "opponents", "learner", "learning_rate", "reward_scale", "ppo", "sac", "dqn")
+# Current keys that the old sections express; all other current keys are allowed beside the old sections.
+REPLACED_KEYS = ("phases", "opponents", "learner", "learning_rate", "reward_scale", "ppo", "sac", "dqn")
 
 MODES = {"normal": 250, "shooting": 80, "defense": 80}  # with the time limit of each
 SCRIPTS = {"none": "none", "basic_weak": "weak", "basic_strong": "strong"}
@@ -12,7 +12,7 @@ OPPONENT_TYPES = (*SCRIPTS, "self_play", "weighted_mixture", "archive")
 # Which fields of an opponent mean something for which type; `weight` and `deterministic` are never wrong.
 OPPONENT_FIELDS = {"self_play": "checkpoint", "weighted_mixture": "opponents", "archive": "distribution"}
 
-# Terms of the shaped reward: the world's info, and where its weight begins and ends.
+# Terms of the shaped reward: the world's info, its first and its final weight.
 TERMS = {
     "closeness": ("reward_closeness_to_puck", 20.0, 1.5),
     "touch": ("reward_touch_puck", 15.0, 1.0),
@@ -49,16 +49,16 @@ DQN = COMMON | {
 }
 SAC = COMMON | {"alpha": "temperature", "noise": "noise"}
 AGENT_FIELDS = {"dqn": DQN, "sac": SAC}
-# Known as well, but not another name for an option.
+# Known too, but not names of an option.
 ALSO_KNOWN = {
     "dqn": ("action_fineness", "per_beta_increment", "per_max_beta", "reward_clip"),
     "sac": ("learn_alpha", "max_episode_steps"),
 }
-# What the old agents did unless told, where rookery's do otherwise.
-OLD_WAYS = {"DDDQN": {"n_step": 1, "prioritised": False}, "DDQN_PER": {"n_step": 1}, "SAC": {}}
+# Defaults of the old agents that differ from rookery's.
+OLD_DEFAULTS = {"DDDQN": {"n_step": 1, "prioritised": False}, "DDQN_PER": {"n_step": 1}, "SAC": {}}
 
 LEARNING = {"updates_per_step": "updates_per_step", "warmup_steps": "start_steps"}  # of `training`, for the learner
-# Counted in steps from this number up, and in episodes below it: files are found with either.
+# Numbers >= this are steps, smaller ones are episodes: both are found in files.
 STEPS_FROM = 10_000
 EVERY = {"checkpoint_save_freq": "checkpoints", "checkpoint_frequency": "checkpoints", "eval_frequency": "evaluation"}
 TRAINING = ("max_episode_steps", *LEARNING, "reward_scale", *EVERY)

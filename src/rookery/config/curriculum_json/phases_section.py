@@ -29,10 +29,10 @@ SHAPING_FIELDS = {
 
 
 class PhasesReader:
-    """Reads them one after the other; `league` is how their archives are drawn from."""
+    """Reads all phases; `league` is the distribution of their archive."""
 
     def __init__(self, reader: TableReader, longest: int | None) -> None:
-        """`longest` is the time limit for episodes in steps, where a mode's own is not shorter."""
+        """`longest` is the time limit of episodes in steps; a mode's own limit counts if it is shorter."""
         self.reader, self.longest = reader, longest
         self.league: dict[str, float] = {}
 
@@ -47,7 +47,7 @@ class PhasesReader:
         heading = f'{place} ("{name}")' if isinstance(name, str) else place
         given = self.reader.table(content, heading, FIELDS)
         if isinstance(content, Mapping) and "episodes" not in given:
-            self.reader.problems.append(f"{heading}: `episodes` is missing: a whole number from 1 up")
+            self.reader.problems.append(f"{heading}: `episodes` is missing: an integer >= 1")
         phase: dict[str, Any] = {
             key: self.reader.checked(f"{place}.{key}", given[key], Phase.model_fields[key])
             for key in ("name", "episodes")
@@ -99,13 +99,13 @@ class PhasesReader:
         if mode is MISSING:
             return {}
         if self.longest is None or self.longest >= max(MODES.values()):
-            return {"mode": mode}  # which brings its own limit
+            return {"mode": mode}  # which has its own limit
         return {"mode": mode, "time_limit": min(self.longest, MODES[mode])}
 
     # --- opponents ------------------------------------------------------------------------------------------------
 
     def _opponents(self, content: Any, place: str) -> list[tuple[dict[str, Any], float]]:
-        """Whom a phase is played against, with weights; a mixture within a mixture shares out its own weight."""
+        """The opponents of a phase, with weights; a mixture inside a mixture divides its weight."""
         fields = ("type", "weight", "deterministic", *OPPONENT_FIELDS.values())
         given = self.reader.table(content, place, fields)
         if not given:
@@ -116,13 +116,13 @@ class PhasesReader:
         for owner, field in OPPONENT_FIELDS.items():
             if field in given and kind != owner:
                 self.reader.problems.append(f"{place}: `{field}` belongs to the type {owner}, not to {kind}")
-        sure = self.reader.flag(f"{place}.deterministic", given.get("deterministic", True))
+        deterministic = self.reader.flag(f"{place}.deterministic", given.get("deterministic", True))
         if kind == "weighted_mixture":
             return self._weighted(given.get("opponents"), f"{place}.opponents")
         if kind in SCRIPTS:
             return [({"who": SCRIPTS[kind]}, 1.0)]
         who = self._archive(given, place) if kind == "archive" else self._checkpoint(given, place)
-        return [({"who": who, "deterministic": sure}, 1.0)]
+        return [({"who": who, "deterministic": deterministic}, 1.0)]
 
     def _weighted(self, content: Any, place: str) -> list[tuple[dict[str, Any], float]]:
         if not isinstance(content, list) or not content:
@@ -145,7 +145,7 @@ class PhasesReader:
         return value
 
     def _archive(self, given: Mapping[str, Any], place: str) -> str:
-        """One distribution holds for the whole run."""
+        """One distribution holds for the complete run."""
         here = f"{place}.distribution"
         if "distribution" in given:
             shares = self.reader.table(given["distribution"], here, SHARES)
@@ -154,10 +154,10 @@ class PhasesReader:
                 for name in SHARES
             }
             if not self.reader.problems and not any(found.values()):
-                self.reader.problems.append(f"`{here}`: at least one share should be above 0")
+                self.reader.problems.append(f"`{here}`: at least one share should be > 0")
             if self.league and self.league != found:
                 self.reader.problems.append(
-                    f"`{here}` differs from that of an archive before it: there is one league in a run"
+                    f"`{here}` differs from that of an earlier archive: a run has only one league"
                 )
             self.league = found
         return "archive"
@@ -165,7 +165,7 @@ class PhasesReader:
     # --- shaped rewards -------------------------------------------------------------------------------------------
 
     def _shaping(self, content: Any, place: str) -> dict[str, Any]:
-        """A term for each info: constant for N episodes, then along a line for K."""
+        """A term for each info: constant for N episodes, then linear for K."""
         if isinstance(content, Mapping):
             spelled = {_plain(name): name for name in SHAPING_FIELDS}
             content = {spelled.get(_plain(str(name)), name): value for name, value in content.items()}

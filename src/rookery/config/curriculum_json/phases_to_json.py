@@ -1,4 +1,4 @@
-"""Phases of today as an old file has them."""
+"""Writes current phases as an old file has them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INFOS = {info: term for term, (info, _, _) in TERMS.items()}
 
 
 class PhaseWriter:
-    """Writes one phase after the other, and notes what cannot be said of them."""
+    """Writes one phase after the other, and collects what the old format cannot express."""
 
     def __init__(self, config: RunConfig, problems: list[str]) -> None:
         self.config, self.problems = config, problems
@@ -40,7 +40,7 @@ class PhaseWriter:
         return written if phase.clear_replay else {**written, "clear_buffer": False}
 
     def time_limit(self) -> dict[str, int]:
-        """The one limit that gives every mode its own, if there is one."""
+        """The one limit from which the limit of every mode follows, if there is one."""
         given = {limit for _, limit in self._limits if limit is not None}
         if not given:
             return {}
@@ -87,17 +87,17 @@ class PhaseWriter:
         who = opponent.who
         if who in OLD_SCRIPTS:
             return {"type": OLD_SCRIPTS[who]}
-        sure = {} if opponent.deterministic else {"deterministic": False}
+        sampled = {} if opponent.deterministic else {"deterministic": False}
         if who == "archive":
             shares = {name: getattr(self.config.league, name) for name in SHARES}
             usual = {name: LeagueOptions.model_fields[name].default for name in SHARES}
-            return {"type": "archive", **({} if shares == usual else {"distribution": shares}), **sure}
-        return {"type": "self_play", "checkpoint": None if who == "self" else who, **sure}
+            return {"type": "archive", **({} if shares == usual else {"distribution": shares}), **sampled}
+        return {"type": "self_play", "checkpoint": None if who == "self" else who, **sampled}
 
     # --- shaped rewards -------------------------------------------------------------------------------------------
 
     def _shaping(self, shaping: Mapping[str, Shaping], place: str) -> dict[str, Any]:
-        """N and K are the same for all terms; one that never changes fits any."""
+        """N and K are the same for all terms; a constant term fits any."""
         for info in shaping.keys() - INFOS.keys():
             self.problems.append(f"{place}: `shaping` by {info}")
         terms = {name: shaping.get(info, Shaping()) for info, name in INFOS.items()}

@@ -1,4 +1,4 @@
-"""From a configuration of today to an old file's content, as far as it can be said there."""
+"""From a current configuration to the content of an old file, if the old format has all options."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from rookery.config.curriculum_json.names import (
     AGENT_FIELDS,
     HYPERPARAMETERS,
     LEARNING,
-    OLD_WAYS,
-    SAID_OTHERWISE,
+    OLD_DEFAULTS,
+    REPLACED_KEYS,
     STEPS_FROM,
 )
 from rookery.config.curriculum_json.phases_to_json import SHARES, PhaseWriter
 from rookery.config.schema import RunConfig
-from rookery.config.validation import resolve, told_together
+from rookery.config.validation import join_problems, resolve
 from rookery.errors import ConfigError
 from rookery.learners.options import OPTIONS, DQNOptions, Options, SACOptions
 from rookery.worlds import registry
 
 NOISES = {"gaussian": "normal", "pink": "pink"}
-# Written even if they are as usual here, since it may not be usual there.
+# Written even if they are rookery's defaults, because the old defaults may differ.
 ALWAYS = ("learning_rate", "batch_size", "hidden", "gamma", "start_steps")
-# Where distances between two checkpoints or evaluations are said.
+# Intervals between two checkpoints or evaluations: old name, section, key.
 EVERY = (
     ("checkpoint_save_freq", "checkpoints", "every_episodes"),
     ("checkpoint_frequency", "checkpoints", "every"),
     ("eval_frequency", "evaluation", "every"),
     ("eval_frequency", "evaluation", "every_episodes"),
 )
-# How each option is called there: the first of its names.
+# The old name of each option: the first of its names.
 OLD = {learner: {new: old for old, new in reversed(names.items())} for learner, names in AGENT_FIELDS.items()}
 
 
 def to_json(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of an old file that means the same as what `gather` gave.
+    """The content of an old file of the same meaning as the result of `gather`.
 
     Raises:
-        ConfigError: Some of it has no place there; all of that is named.
+        ConfigError: The old format lacks some options; the message lists them.
     """
     config = resolve(given)
     problems: list[str] = []
@@ -54,16 +54,18 @@ def to_json(given: Mapping[str, Any]) -> dict[str, Any]:
     common = {name: own.pop(name) for name in HYPERPARAMETERS if name in own}
     training |= {name: own.pop(name) for name in LEARNING if name in own}
     if problems:
-        raise ConfigError(told_together([f"an old curriculum file cannot say this: {problem}" for problem in problems]))
+        raise ConfigError(
+            join_problems([f"an old curriculum file cannot express this: {problem}" for problem in problems])
+        )
     sections = {"curriculum": curriculum, "hyperparameters": common, "training": training}
     if agent:
         sections["agent"] = {"type": agent, "hyperparameters": own}
-    return {name: part for name, part in sections.items() if part} | _beside(config, given, taken)
+    return {name: part for name, part in sections.items() if part} | _current_keys(config, given, taken)
 
 
 def _every(config: RunConfig) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Distances that can be said there, and the keys of today that are said by that. One name serves for steps and
-    episodes, which the size of the number tells apart."""
+    """Intervals that the old format has, and the current keys that they replace. One name serves for steps and for
+    episodes; the size of the number distinguishes them."""
     found: dict[str, Any] = {}
     taken = []
     for name, section, key in EVERY:
@@ -79,7 +81,7 @@ def _every(config: RunConfig) -> tuple[dict[str, Any], list[tuple[str, str]]]:
 
 
 def _agent(config: RunConfig, given: Mapping[str, Any], problems: list[str]) -> tuple[str, dict[str, Any]]:
-    """Its type there, and all that is said about it by the old names, wherever that belongs."""
+    """The old type of the agent, and all of its options by their old names."""
     learner = config.learner
     for name in OPTIONS:
         rest = {key: value for key, value in given.get(name, {}).items() if key != "learning_rate"}
@@ -90,18 +92,18 @@ def _agent(config: RunConfig, given: Mapping[str, Any], problems: list[str]) -> 
     if learner == "sac":
         return "SAC", _sac(config.sac, problems)
     if learner != "auto":
-        problems.append(f"`learner` = {learner!r}, as there are only DQN and SAC")
+        problems.append(f"`learner` = {learner!r}, because it has only DQN and SAC")
         return "", {}
-    return "", _anyone(given, problems)
+    return "", _any_learner(given, problems)
 
 
 def _dqn(options: DQNOptions, world: Mapping[str, Any], problems: list[str]) -> tuple[str, dict[str, Any]]:
     kind = "DDQN_PER" if options.prioritised else "DDDQN"
-    found = _renamed(options, DQNOptions(**OLD_WAYS[kind]), "dqn", problems, ("loss", "tau", "target_every"))
+    found = _renamed(options, DQNOptions(**OLD_DEFAULTS[kind]), "dqn", problems, ("loss", "tau", "target_every"))
     found |= {"eps": options.epsilon_start, "eps_min": options.epsilon_end, "use_huber_loss": options.loss == "huber"}
     if options.tau != 1.0:
         found["tau"] = options.tau
-    if options.tau == 1.0 or options.target_every != 1:  # which alone means whole copies
+    if options.tau == 1.0 or options.target_every != 1:  # alone it means full copies
         found["target_update_freq"] = options.target_every
     if "action_fineness" in world:
         found["action_fineness"] = world["action_fineness"]
@@ -118,7 +120,7 @@ def _sac(options: SACOptions, problems: list[str]) -> dict[str, Any]:
 def _renamed(
     options: Options, usual: Options, learner: str, problems: list[str], apart: Iterable[str]
 ) -> dict[str, Any]:
-    """Options that differ from what an old agent does, by their old names; some are written by others."""
+    """Options that differ from the old agent's defaults, by their old names; `apart` are written elsewhere."""
     names = OLD[learner] | {new: old for old, new in LEARNING.items()}
     each = options.updates_each  # type: ignore[attr-defined]
     found: dict[str, Any] = {}
@@ -139,11 +141,11 @@ def _renamed(
     return found
 
 
-def _anyone(given: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    """Without an agent's type, only what is said alike about all that learn from replay."""
+def _any_learner(given: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    """Without a type of agent: only options that are the same for SAC and DQN."""
     sac, dqn = dict(given.get("sac", {})), dict(given.get("dqn", {}))
     if sac != dqn:
-        problems.append('`sac` and `dqn` apart, while `learner` is "auto"')
+        problems.append('different options in `sac` and `dqn`, while `learner` is "auto"')
         return {}
     each = dqn.pop("updates_each", "step")
     names = {new: old for old, new in (HYPERPARAMETERS | LEARNING).items()}
@@ -153,13 +155,13 @@ def _anyone(given: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     return {names[option]: value for option, value in dqn.items() if option in names}
 
 
-def _beside(config: RunConfig, given: Mapping[str, Any], taken: list[tuple[str, str]]) -> dict[str, Any]:
-    """What has no place in the old sections, and stands beside them by its name of today."""
+def _current_keys(config: RunConfig, given: Mapping[str, Any], taken: list[tuple[str, str]]) -> dict[str, Any]:
+    """What the old sections lack; it is written beside them by its current name."""
     if any(who.who == "archive" for phase in config.phases for who in phase.opponents or config.opponents):
         taken = [*taken, *(("league", share) for share in SHARES)]
     if config.learner == "dqn":
         taken = [*taken, ("world_options", "action_fineness")]
-    rest = {name: value for name, value in given.items() if name not in SAID_OTHERWISE}
+    rest = {name: value for name, value in given.items() if name not in REPLACED_KEYS}
     for section in {section for section, _ in taken} & rest.keys():
         rest[section] = {key: value for key, value in rest[section].items() if (section, key) not in taken}
     if rest["world"] == registry.curriculum_world():
