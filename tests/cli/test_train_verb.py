@@ -133,7 +133,7 @@ def test_all_misspelt_flags_are_told_at_once(calls, capsys):
     """As all misspelt keys of a file are."""
     assert main(["train", "CartPole-v1", "--stpes", "9", "--sede", "1"]) == 2
     err = capsys.readouterr().err
-    assert err.startswith("rookery: 2 things are wrong\n")
+    assert err.startswith("rookery: 2 problems\n")
     assert "--stpes; did you mean --steps?" in err and "--sede; did you mean --seed?" in err
 
 
@@ -160,8 +160,8 @@ def test_json_is_all_of_standard_output(calls, capsys):
         (["."], "'.' is a folder: name a config file, or a class in a file"),
         (["nowhere.py"], "rookery: 'nowhere.py': there is no file 'nowhere.py'"),
         (["CartPole-v1", "--device", "cpu", "--gpu", "0"], "`gpu` = 0 and `device` = 'cpu' are two names"),
-        (["CartPole-v1", "--steps", "x"], "`steps` should be a whole number above 0, got 'x'"),
-        (["CartPole-v1", "--name", "a/b"], "`name` should be a folder's name"),
+        (["CartPole-v1", "--steps", "x"], "`steps` should be an integer > 0, got 'x'"),
+        (["CartPole-v1", "--name", "a/b"], "`name` should be a folder name"),
         (["CartPole-v1", "--learner", "a2c"], '`learner` should be "auto", "ppo", "sac" or "dqn"'),
         (["CartPole-v1", "--num-env", "8"], "unknown flag --num-env; did you mean --num-envs?"),
         (["CartPole-v1", "--stpes", "100"], "unknown flag --stpes; did you mean --steps?"),
@@ -179,7 +179,7 @@ def test_json_is_all_of_standard_output(calls, capsys):
         (["CartPole-v1", "--set", "opponents.who=3"], "`opponents[0].who` should be a non-empty string, got 3"),
         (
             ["CartPole-v1", "--n-envs", "4", "--num-envs", "8"],
-            "`--n-envs` = 4 and `--num-envs` = 8 are two names of one option; give one of them",
+            "`--n-envs` = 4 and `--num-envs` = 8 are two names of one option; give only one of them",
         ),
         (
             ["CartPole-v1", "--eval-num-games", "4", "--seed", "1", "--eval-episodes", "8"],
@@ -200,7 +200,7 @@ def test_the_printed_config_is_one(capsys):
     assert main(["train", "--help-config"]) == 0
     text = capsys.readouterr().out
     check(tomllib.loads(text))
-    assert "# How many steps to train for" in text
+    assert "# Number of steps to train for" in text
     assert "[ppo]" in text and "# target_kl =" in text
 
 
@@ -275,7 +275,7 @@ def test_the_agent_that_comes_with_rookery_is_no_run(calls, runs, capsys):
     ("words", "message"),
     [
         (["resume", "dne"], "there is no run 'dne'"),
-        (["resume", "done", "--steps", "0"], "`steps` should be a whole number above 0, got 0"),
+        (["resume", "done", "--steps", "0"], "`steps` should be an integer > 0, got 0"),
         (["resume", "done", "--set", "stpes=3"], "--set stpes=3: unknown key `stpes`; did you mean `steps`?"),
         (["resume", "done", "--set", "num_envs=3"], "`num_envs` cannot change when a run is resumed; these can: steps"),
         (["resume", "done", "--set", "steps"], "--set steps: should be KEY=VALUE"),

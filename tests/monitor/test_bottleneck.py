@@ -12,7 +12,7 @@ CASES = [
     ("env", {"backend": "serial", "num_envs": 8, "cores": 8}, "one after another; --backend process"),
     ("env", {"backend": "serial", "num_envs": 1, "cores": 8}, "--num-envs 8 would use the other cores"),
     ("env", {"backend": "serial", "num_envs": 8, "cores": 1}, "rookery profile"),
-    ("env", {"backend": "process", "workers": 2, "cores": 2, "twin": "rookery/X"}, "compiled twin rookery/X"),
+    ("env", {"backend": "process", "workers": 2, "cores": 2, "twin": "rookery/X"}, "compiled version rookery/X"),
     ("env", {"backend": "process", "workers": 2, "cores": 8}, "more workers"),
     ("env", {"backend": "process", "workers": 8, "cores": 8}, "a faster step"),
     ("env", {"backend": "kernel", "workers": 1, "cores": 2}, "more threads"),
@@ -22,31 +22,31 @@ CASES = [
     ("waiting", {"backend": "process", "num_envs": 64, "workers": 8, "groups": 1}, "; two groups"),
     ("waiting", {"backend": "process", "num_envs": 64, "workers": 2, "groups": 2, "cores": 8}, "more workers"),
     ("waiting", {"backend": "process", "num_envs": 64, "workers": 8, "groups": 2, "cores": 8}, "a faster step"),
-    ("policy", {"num_envs": 8}, "more envs in a batch"),
-    ("policy", {"num_envs": 512, "device": "cuda:0"}, "fill the GPU"),
-    ("policy", {"num_envs": 512, "device": "cpu"}, "a smaller net or a GPU"),
+    ("policy", {"num_envs": 8}, "more envs (--num-envs)"),
+    ("policy", {"num_envs": 512, "device": "cuda:0"}, "use the GPU"),
+    ("policy", {"num_envs": 512, "device": "cpu"}, "a smaller network or a GPU"),
     ("learner", {"learner": "ppo", "device": "cpu"}, "larger minibatches, fewer epochs or a GPU"),
     ("learner", {"learner": "ppo", "device": "cuda"}, "larger minibatches or fewer epochs"),
-    ("learner", {"learner": "sac", "device": "cpu"}, "fewer updates a step or a GPU"),
-    ("other", {}, "less often"),
+    ("learner", {"learner": "sac", "device": "cpu"}, "fewer updates per step or a GPU"),
+    ("other", {}, "less frequent"),
 ]
 
 
 @pytest.mark.parametrize(("part", "facts", "expected"), CASES)
 def test_what_leads_is_named_with_a_remedy(part: str, facts: dict[str, Any], expected: str) -> None:
     sentence = advise({f"time/{part}": 0.78, "time/rest": 0.22}, facts)
-    assert sentence.startswith("78 % of the time goes into ") and sentence.endswith(".")
+    assert sentence.startswith("78 % of the time is spent on ") and sentence.endswith(".")
     assert expected in sentence
 
 
 def test_a_share_below_half_leads_if_nothing_comes_near() -> None:
     shares = {"time/env": 0.4, "time/policy": 0.2, "time/learner": 0.2, "time/other": 0.2}
-    assert advise(shares, {"backend": "serial"}).startswith("40 % of the time goes into stepping")
+    assert advise(shares, {"backend": "serial"}).startswith("40 % of the time is spent on stepping")
 
 
 def test_a_balanced_run_is_called_so() -> None:
     shares = {"time/env": 0.45, "time/learner": 0.45, "time/policy": 0.1}
-    assert advise(shares, {}).startswith("The time is well spread (env 45 %, learner 45 %, policy 10 %)")
+    assert advise(shares, {}).startswith("The time is evenly spread (env 45 %, learner 45 %, policy 10 %)")
 
 
 def test_missing_shares_say_nothing() -> None:

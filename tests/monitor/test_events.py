@@ -47,7 +47,7 @@ def test_a_failing_sink_is_dropped_once(caplog: pytest.LogCaptureFixture) -> Non
         for event in telling.whole_run():
             sinks.write(event)
     assert [record.message for record in caplog.records] == [
-        "Full takes no more events, the run goes on without it: [Errno 28] No space left on device"
+        "Full failed and is removed, the run continues without it: [Errno 28] No space left on device"
     ]
     assert len(full.events) == 1 and full.closed == 1
     assert before.events == after.events == telling.whole_run()
@@ -97,7 +97,8 @@ def test_events_carry_the_time_they_were_made() -> None:
 
 def test_importing_the_monitor_is_light() -> None:
     """Neither torch, matplotlib nor rich comes in before it is needed."""
-    names = "appending events figures bottleneck jsonl tensorboard trackers picture blocks lines summary plot"
+    names = "append_only events formatting bottleneck jsonl tensorboard trackers run_state text_charts log_lines"
+    names += " run_summary run_plot"
     code = f"""
 import importlib, sys
 for name in "{names}".split():

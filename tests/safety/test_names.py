@@ -13,8 +13,8 @@ from rookery.cli.main import main
 from rookery.console import printable, say
 from rookery.errors import RunError
 from rookery.monitor.events import Event
-from rookery.monitor.live_panel import Terminal
-from rookery.monitor.log_lines import Lines
+from rookery.monitor.live_panel import LivePanel
+from rookery.monitor.log_lines import LogLines
 from rookery.training.resolve.world_choice import find
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.runs_table import print_table, table
@@ -70,13 +70,13 @@ def test_lines_and_panel_show_no_codes() -> None:
     start = Event("start", 0, {"run": NASTY, "world": NASTY, "path": NASTY, "learner": "ppo"})
     events = [start, Event("note", 1, {"text": NASTY}), Event("end", 2, {"run": NASTY, "path": NASTY, "reason": NASTY})]
     stream = io.StringIO()
-    lines = Lines(10, stream)
-    panel = Terminal(10, console=Console(file=io.StringIO(), width=100, height=30))
+    lines = LogLines(10, stream)
+    panel = LivePanel(10, console=Console(file=io.StringIO(), width=100, height=30))
     for event in events[:2]:
         lines.write(event)
         panel.write(event)
     shown = stream.getvalue()
     assert "\x1b" not in shown and "\u202e" not in shown
     assert "\nrookery" not in shown.partition("note:")[0]
-    assert is_clean(panel.picture.facts["run"])
+    assert is_clean(panel.state.facts["run"])
     panel.close()

@@ -1,1 +1,1 @@
-"""What a run tells people and files while it runs. The loop writes events; nothing in here knows the loop."""
+"""Output of a run: panel, log lines, files, trackers. The training loop writes events; nothing here imports it."""

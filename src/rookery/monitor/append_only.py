@@ -1,4 +1,4 @@
-"""Files that only grow: every record goes out whole, in one system call."""
+"""Files to which records are appended: each record is written completely, in one system call."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from rookery.files import named, open_to_append
 
 
-def growing(path: Path) -> FileIO:
-    """A file to append to. Without a buffer: what a failed write leaves in a buffer would fail once more at `close`."""
+def open_append_only(path: Path) -> FileIO:
+    """Open a file to append to. It has no buffer: after a failed write, a buffer would fail again at `close`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     file = FileIO(open_to_append(path), "a+")
-    file.name = str(path)  # not the descriptor's number, as errors tell it
+    file.name = str(path)  # the path instead of the descriptor, for error messages
     return file
 
 
-def append(file: FileIO, record: bytes) -> None:
-    """Write `record`; a disk that took only a part of it is full."""
+def append_record(file: FileIO, record: bytes) -> None:
+    """Write `record`; if only a part of it was written, the disk is full."""
     with named(Path(file.name)):
         if file.write(record) != len(record):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,4 +1,4 @@
-"""What limits a run, and what would help: one sentence from where its time goes."""
+"""What limits the speed of a run, and what would help: one sentence."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from rookery.monitor.formatting import PARTS, percent
 
 MUCH = 0.5  # of the time: this part limits the run
-MOST = 0.35  # of the time: this part leads, if no other comes near
-LEAD = 1.5
+MOST = 0.35  # of the time: this part limits the run, if no other is close
+CLEAR_LEAD = 1.5
 COMPILED = ("kernel", "cuda")
 FEW_ENVS = 64  # below this, a policy's forward pass costs about the same with twice as many envs
 
@@ -19,17 +19,17 @@ def advise(values: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """One sentence from the `time/...` shares of a progress event and the facts of the start event.
 
     Of the facts it uses `backend`, `num_envs`, `workers`, `device`, `learner`, `groups`, and where they are given
-    `cores` (of this machine) and `twin` (a kernel world that does the same). Without shares it says nothing.
+    `cores` (of this machine) and `twin` (the compiled version of the world). Without shares it returns "".
 
     >>> serial = {"backend": "serial", "num_envs": 8, "cores": 8}
     >>> advise({"time/env": 0.78, "time/policy": 0.12, "time/learner": 0.1}, serial)
-    '78 % of the time goes into stepping envs one after another; --backend process would use the other cores.'
+    '78 % of the time is spent on stepping envs one after another; --backend process would use the other cores.'
     >>> advise({"time/env": 0.78, "time/learner": 0.22}, {**serial, "twin": "rookery/CartPole-v1"})
-    '78 % of the time goes into stepping envs; the compiled twin rookery/CartPole-v1 does the same many times faster.'
+    '78 % of the time is spent on stepping envs; the compiled version rookery/CartPole-v1 is many times faster.'
     >>> advise({"time/learner": 0.7, "time/env": 0.3}, {"backend": "kernel", "learner": "ppo", "device": "cpu"})
-    '70 % of the time goes into the learner on the CPU; larger minibatches, fewer epochs or a GPU would help.'
+    '70 % of the time is spent on the learner on the CPU; larger minibatches, fewer epochs or a GPU would help.'
     >>> advise({"time/env": 0.4, "time/policy": 0.28, "time/learner": 0.32}, serial)
-    'The time is well spread (env 40 %, learner 32 %, policy 28 %); no single change would help much.'
+    'The time is evenly spread (env 40 %, learner 32 %, policy 28 %); no single change would help much.'
     >>> advise({}, serial)
     ''
     """
@@ -37,24 +37,24 @@ def advise(values: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     first, second = sorted(shares, key=shares.__getitem__, reverse=True)[:2]
     if shares[first] <= 0:
         return ""
-    if shares[first] < MUCH and not (shares[first] >= MOST and shares[first] >= LEAD * shares[second]):
+    if shares[first] < MUCH and not (shares[first] >= MOST and shares[first] >= CLEAR_LEAD * shares[second]):
         return _balanced(shares)
     what, remedy = _LIMITS[first](facts)
-    return f"{percent(shares[first])} of the time goes into {what}; {remedy}."
+    return f"{percent(shares[first])} of the time is spent on {what}; {remedy}."
 
 
 def _balanced(shares: Mapping[str, float]) -> str:
     largest = sorted((part for part in shares if shares[part] >= 0.1), key=shares.__getitem__, reverse=True)
     spread = ", ".join(f"{part} {percent(shares[part])}" for part in largest)
-    return f"The time is well spread ({spread}); no single change would help much."
+    return f"The time is evenly spread ({spread}); no single change would help much."
 
 
 def _env(facts: Mapping[str, Any]) -> tuple[str, str]:
     backend, twin = facts.get("backend"), facts.get("twin")
     if twin and backend not in COMPILED:
-        return "stepping envs", f"the compiled twin {twin} does the same many times faster"
+        return "stepping envs", f"the compiled version {twin} is many times faster"
     if backend == "cuda":
-        return "stepping envs on the GPU", "the world itself is the limit, which is where a run should end up"
+        return "stepping envs on the GPU", "the world itself is the limit, which is the best case"
     if backend == "kernel":
         return "stepping compiled envs", _kernel_remedy(facts)
     if backend == "serial":
@@ -63,26 +63,26 @@ def _env(facts: Mapping[str, Any]) -> tuple[str, str]:
         return "stepping envs", f"more workers would use the other cores (there are {_cores(facts)})"
     return (
         "stepping envs on every core",
-        "a faster step is what is left: `rookery profile` shows where one spends its time",
+        "only a faster step would help: `rookery profile` shows which functions take the time",
     )
 
 
 def _kernel_remedy(facts: Mapping[str, Any]) -> str:
     if (facts.get("workers") or 1) < _cores(facts):
-        return "more envs in a batch would let more threads share the work"
+        return "more envs (--num-envs) would use more threads"
     return "the world itself is the limit, and only a GPU would step it faster"
 
 
 def _serial_remedy(facts: Mapping[str, Any]) -> str:
     if _cores(facts) == 1:
-        return "there is one core, so a faster step is what is left: see `rookery profile`"
+        return "there is only one core, so only a faster step would help: see `rookery profile`"
     if facts.get("num_envs") == 1:
         return "--num-envs 8 would use the other cores"
     return "--backend process would use the other cores"
 
 
 def _waiting(facts: Mapping[str, Any]) -> tuple[str, str]:
-    return "waiting for envs", " or ".join(_waiting_remedies(facts)) + " would keep everybody busy"
+    return "waiting for envs", " or ".join(_waiting_remedies(facts)) + " would reduce the waiting"
 
 
 def _waiting_remedies(facts: Mapping[str, Any]) -> Iterator[str]:
@@ -98,15 +98,15 @@ def _waiting_remedies(facts: Mapping[str, Any]) -> Iterator[str]:
 
 def _policy(facts: Mapping[str, Any]) -> tuple[str, str]:
     if (facts.get("num_envs") or 1) < FEW_ENVS:
-        return "choosing actions", "more envs in a batch (--num-envs) would cost hardly more for each choice"
+        return "choosing actions", "with more envs (--num-envs) each forward pass would serve more of them"
     if _on_gpu(facts):
-        return "choosing actions", "more envs in a batch (--num-envs) would fill the GPU better"
-    return "choosing actions", "a smaller net or a GPU would help"
+        return "choosing actions", "more envs (--num-envs) would use the GPU better"
+    return "choosing actions", "a smaller network or a GPU would help"
 
 
 def _learner(facts: Mapping[str, Any]) -> tuple[str, str]:
     on_policy = facts.get("learner") == "ppo"
-    less = "fewer epochs" if on_policy else "fewer updates a step"
+    less = "fewer epochs" if on_policy else "fewer updates per step"
     if _on_gpu(facts):
         return "the learner", f"larger {'minibatches' if on_policy else 'batches'} or {less} would help"
     larger = "larger minibatches, " if on_policy else "smaller batches, "
@@ -114,7 +114,7 @@ def _learner(facts: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _other(facts: Mapping[str, Any]) -> tuple[str, str]:
-    return "evaluating, saving and the rest", "evaluating and saving less often would help"
+    return "evaluations, checkpoints and the rest", "less frequent evaluations and checkpoints would help"
 
 
 def _on_gpu(facts: Mapping[str, Any]) -> bool:

@@ -1,14 +1,14 @@
 """Events, and the sinks they go to.
 
-A run tells what happens as events of a few kinds:
+A run reports what happens as events of a few kinds:
 
     start        run, path, world, learner, num_envs, backend, workers, device, steps, ...
     progress     steps_per_second, eta_seconds, episodes, episode/return, loss/<name>, time/<part>, ...
     evaluation   eval/return, eval/return_std, eval/length, eval/episodes, eval/seconds, eval/best
     checkpoint   path, seconds, bytes
     note         text: a choice, a warning, a change of num_envs
-    doing        text: something long has begun; shown until the next event that is not a note, kept nowhere
-    end          the figures of the summary, and the reason
+    doing        text: a long operation has started; shown until the next event that is not a note, never stored
+    end          the metrics of the summary, and the reason
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class Sink(Protocol):
     """Where events go: a screen, a file, a service."""
 
     def write(self, event: Event) -> None:
-        """Take one event in; whatever this raises costs the sink its place, never the run its life."""
+        """Handle one event. A sink that raises is removed; the run continues."""
 
     def close(self) -> None:
-        """Leave everything in order; may be called twice."""
+        """Release all resources; may be called twice."""
 
 
 class Sinks(list[Sink]):
-    """Several sinks as one. One that fails is reported once and dropped, and the others go on.
+    """Several sinks as one. A sink that fails is reported once and removed; the others continue.
 
     >>> with Sinks() as sinks:
-    ...     sinks.write(Event("note", 0, {"text": "nobody listens"}))
+    ...     sinks.write(Event("note", 0, {"text": "no sink gets this"}))
     """
 
     def write(self, event: Event) -> None:
@@ -56,7 +56,7 @@ class Sinks(list[Sink]):
             except Exception as error:  # noqa: BLE001 - a full disk or a service gone must not end a run
                 self.remove(sink)
                 _close(sink)
-                say(f"{type(sink).__name__} takes no more events, the run goes on without it: {_reason(error)}")
+                say(f"{type(sink).__name__} failed and is removed, the run continues without it: {_reason(error)}")
 
     def close(self) -> None:
         """Close every sink; safe to call twice, and while an exception passes."""
@@ -70,8 +70,8 @@ class Sinks(list[Sink]):
         self.close()
 
 
-def shown(event: Event) -> Event:
-    """An event as a terminal can show it: names in it, which may be anybody's, move no cursor and begin no line."""
+def printable_event(event: Event) -> Event:
+    """The event without control characters, so that names in it cannot move the cursor of a terminal."""
     values = {printable(name): _as_text(name, value) for name, value in event.values.items()}
     return Event(event.kind, event.step, values, event.time)
 
@@ -83,7 +83,7 @@ def _as_text(name: str, value: Any) -> Any:
 
 
 def scalars(event: Event) -> dict[str, float]:
-    """The numbers of an event that belong on a curve: those of progress and evaluations.
+    """The numbers of an event to be plotted: those of progress and evaluations.
 
     >>> scalars(Event("evaluation", 10, {"eval/return": 9, "eval/best": True}))
     {'eval/return': 9.0}

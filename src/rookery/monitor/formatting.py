@@ -1,4 +1,4 @@
-"""How the figures of a run are written for people, the same on the panel, in lines and in the summary."""
+"""Metrics of a run as text, the same in the panel, the log lines and the summary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
 def number(value: Any) -> str:
-    """A return or a loss, in about four digits.
+    """A return or a loss, with about four digits.
 
     >>> [number(v) for v in (498.23, -0.012345, 12345.6, 3e-4, 0, 2.0, None, float("nan"))]
     ['498.2', '-0.01235', '12,346', '0.0003', '0', '2', '-', '-']
@@ -82,23 +82,23 @@ def size(number_of_bytes: Any) -> str:
     return f"{number_of_bytes / 1000**power:.{digits}f} {SIZES[power]}"
 
 
-def setting(facts: Mapping[str, Any]) -> list[str]:
-    """How a run is run, from the values of its start event.
+def settings_text(facts: Mapping[str, Any]) -> list[str]:
+    """The settings of a run, from the values of its start event.
 
-    >>> setting({"learner": "ppo", "num_envs": 8, "backend": "process", "workers": 2, "device": "cpu"})
+    >>> settings_text({"learner": "ppo", "num_envs": 8, "backend": "process", "workers": 2, "device": "cpu"})
     ['ppo', '8 envs', 'process backend', '2 workers', 'cpu']
     """
-    said = [str(facts.get("learner") or "")]
+    parts = [str(facts.get("learner") or "")]
     if facts.get("num_envs"):
-        said.append(_plural(facts["num_envs"], "env"))
+        parts.append(_plural(facts["num_envs"], "env"))
     if facts.get("backend"):
-        said.append(f"{facts['backend']} backend")
+        parts.append(f"{facts['backend']} backend")
     if (facts.get("workers") or 0) > 1:
-        said.append(_plural(facts["workers"], "worker"))
+        parts.append(_plural(facts["workers"], "worker"))
     if (facts.get("groups") or 0) > 1:
-        said.append(_plural(facts["groups"], "group"))
-    said.append(str(facts.get("device") or ""))
-    return [word for word in said if word]
+        parts.append(_plural(facts["groups"], "group"))
+    parts.append(str(facts.get("device") or ""))
+    return [word for word in parts if word]
 
 
 def opponents_met(names: Iterable[str]) -> list[str]:
@@ -111,7 +111,7 @@ def opponents_met(names: Iterable[str]) -> list[str]:
 
 
 def score(values: Mapping[str, Any], sign: str = "+-") -> str:
-    """An evaluation's return with its spread, and how many episodes were won where that is known.
+    """The return of an evaluation with its standard deviation, and the win rate if it is known.
 
     >>> score({"eval/return": 498.25, "eval/return_std": 3.1})
     '498.2 +- 3.1'
@@ -121,16 +121,16 @@ def score(values: Mapping[str, Any], sign: str = "+-") -> str:
     '5, 90 % won, 2 % lost against strong'
     """
     spread, mean = values.get("eval/return_std"), values.get("eval/return")
-    told = number(mean)
+    text = number(mean)
     if spread is not None:
         rounded = 0.0 if spread < 1e-9 * max(1.0, abs(mean or 0.0)) else float(f"{spread:.2g}")
-        told += f" {sign} {number(rounded)}"
+        text += f" {sign} {number(rounded)}"
     met = opponents_met(values)
     for who in met:
         lost = percent(values.get(f"eval/{who}/lost", 0.0))
-        told += f", {percent(values[f'eval/{who}/won'])} won, {lost} lost against {who}"
+        text += f", {percent(values[f'eval/{who}/won'])} won, {lost} lost against {who}"
     won = values.get("eval/win_rate")
-    return told if won is None or met else f"{told}, {percent(won)} won"
+    return text if won is None or met else f"{text}, {percent(won)} won"
 
 
 def _plural(how_many: int, what: str) -> str:

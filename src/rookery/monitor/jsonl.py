@@ -1,4 +1,4 @@
-"""Metrics as JSON lines: one strict JSON object an event, in the order they happened."""
+"""Metrics as JSON lines: one strict JSON object per event, in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from rookery.monitor.append_only import append, growing
+from rookery.monitor.append_only import append_record, open_append_only
 from rookery.monitor.events import Event
 
 METRICS, EVALUATIONS = "metrics.jsonl", "evaluations.jsonl"
@@ -17,9 +17,9 @@ LONGEST_LINE = 1 << 16
 
 
 class JsonLines:
-    """Appends every event to `metrics.jsonl` in the run's folder, evaluations to `evaluations.jsonl` as well.
+    """Appends every event to `metrics.jsonl` in the run's folder, and evaluations also to `evaluations.jsonl`.
 
-    A line is written whole and at once, so that a killed run loses at most the line it was writing.
+    A line is written in one call, so that a killed run loses at most one line.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -30,9 +30,9 @@ class JsonLines:
         if event.kind == "doing":
             return
         line = encode(event)
-        append(self._metrics, line)
+        append_record(self._metrics, line)
         if event.kind == "evaluation":
-            append(self._evaluations, line)
+            append_record(self._evaluations, line)
 
     def close(self) -> None:
         self._metrics.close()
@@ -40,13 +40,13 @@ class JsonLines:
 
 
 def read(path: str | Path) -> list[Event]:
-    """The events of a file, in order; half a line, left by a run that was killed, is passed over."""
+    """The events of a file, in order; the incomplete line of a killed run is skipped."""
     with open(path, "rb") as file:
         return [event for event in map(_decode, file) if event is not None]
 
 
 def history(path: str | Path) -> list[Event]:
-    """The events that led to where the run is now: without what came after a checkpoint it was resumed from."""
+    """The events of the run, without those after a checkpoint from which it was resumed."""
     kept: list[Event] = []
     for event in read(path):
         resumed_from = event.values.get("resumed_from") if event.kind == "start" else None
@@ -75,7 +75,7 @@ def _decode(line: bytes) -> Event | None:
 
 
 def _plain(value: Any) -> Any:
-    """What strict JSON can hold: a number that is none becomes null, NumPy's numbers become Python's."""
+    """The value as strict JSON has it: NaN and infinity become null, NumPy's numbers Python's."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, float):
@@ -88,14 +88,14 @@ def _plain(value: Any) -> Any:
 
 
 def _open(path: Path) -> FileIO:
-    """Open for appending, without the half line that a killed run may have left."""
-    file = growing(path)
+    """Open for appending, and remove an incomplete line that a killed run may have left."""
+    file = open_append_only(path)
     end = file.seek(0, os.SEEK_END)
     file.seek(max(0, end - LONGEST_LINE))
     tail = file.read()
     half = tail[tail.rfind(b"\n") + 1 :]
-    if half and _decode(half):  # whole but for its end
-        append(file, b"\n")
+    if half and _decode(half):  # complete, but without a newline
+        append_record(file, b"\n")
     elif half:
         file.truncate(end - len(half))
     return file

@@ -1,4 +1,4 @@
-"""The live panel. Everything happens inside `write`: no thread draws, so nothing races with the run or its workers."""
+"""The live panel. It draws inside `write`, without a thread, so there are no races with the run or its workers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rich.console import Console
 from rich.live import Live
 
 from rookery.monitor import run_summary
-from rookery.monitor.events import Event, shown
+from rookery.monitor.events import Event, printable_event
 from rookery.monitor.panel_layout import RunPanel
 from rookery.monitor.run_state import RunState
 
-SHORTEST_SECONDS = 0.25  # between two drawings of mere progress
+SHORTEST_SECONDS = 0.25  # between two redraws for progress
 SHARE = 0.01  # of one core that drawing may take
-BURST_SECONDS = 0.1  # of drawing that may be used up at once
+BURST_SECONDS = 0.1  # of drawing time that may be used at once
 
 
-class Terminal:
-    """Shows a run as one panel that is redrawn in place; its last state stays on the screen."""
+class LivePanel:
+    """Shows a run as a panel that is redrawn in place; the last one stays on the screen."""
 
     def __init__(
         self,
@@ -34,28 +34,28 @@ class Terminal:
         console: Console | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Draw on `stream` (standard error), or on a rich `console` of the caller's."""
-        self.picture = RunState(total_steps)
+        """Draw on `stream` (standard error), or on a rich `console` of the caller."""
+        self.state = RunState(total_steps)
         self._console = console or Console(file=stream or sys.stderr, highlight=False, markup=False, emoji=False)
         self._live: Live | None = None
-        self._budget = Budget(clock)
+        self._budget = RedrawBudget(clock)
         self._size = self._console.size
         self._streams = (sys.stdout, sys.stderr)
         self._redirected: list[tuple[logging.StreamHandler[Any], Any]] = []
 
     def write(self, event: Event) -> None:
-        event = shown(event)
-        self.picture.add(event)
+        event = printable_event(event)
+        self.state.add(event)
         if event.kind == "end":
             self.close()
-            run_summary.show(event.values)
+            run_summary.print_summary(event.values)
         elif event.kind == "start":
             self._open()
         elif self._live is not None and self._is_due(event):
             self._draw()
 
     def close(self) -> None:
-        """Draw the last state, and give the screen back as it was: cursor, streams and log lines."""
+        """Draw the last state, and restore the cursor, the streams and the log handlers."""
         live, self._live = self._live, None
         if live is None:
             return
@@ -63,44 +63,44 @@ class Terminal:
             live.refresh()
         finally:
             live.stop()
-            self._let_go()
+            self._release()
 
     def leave_to_parent(self) -> None:
-        """In a forked child: what a worker prints must go out as it is, not through a panel of its own."""
+        """In a forked child: the output of a worker must not go through a panel."""
         if self._live is not None:
             self._live = None
             sys.stdout, sys.stderr = self._streams
-            self._let_go()
+            self._release()
 
-    def _let_go(self) -> None:
-        _open_terminals.discard(self)
+    def _release(self) -> None:
+        _open_panels.discard(self)
         atexit.unregister(self.close)
         for handler, stream in self._redirected:
             handler.setStream(stream)
         self._redirected.clear()
 
     def _is_due(self, event: Event) -> bool:
-        """What is under way is always shown: it may be a while before the next event."""
+        """A long operation is always shown: the next event may come much later."""
         return event.kind == "doing" or self._budget.allows(urgent=event.kind != "progress")
 
     def _open(self) -> None:
         self.close()
         self._streams = (sys.stdout, sys.stderr)
         self._live = Live(
-            RunPanel(self.picture),
+            RunPanel(self.state),
             console=self._console,
             auto_refresh=False,
-            redirect_stdout=sys.stdout.isatty(),  # what goes to a file stays out of the panel
+            redirect_stdout=sys.stdout.isatty(),  # output to a file stays out of the panel
             redirect_stderr=sys.stderr.isatty(),
         )
-        atexit.register(self.close)  # a program that dies of an exception gets its cursor back
-        _open_terminals.add(self)
+        atexit.register(self.close)  # restores the cursor if the program ends with an exception
+        _open_panels.add(self)
         self._live.start()
         self._redirect_log()
         self._draw()
 
     def _redirect_log(self) -> None:
-        """Let log handlers that hold the true streams write above the panel, as `print` does, not into it."""
+        """Let log handlers that hold the original streams write above the panel, as `print` does."""
         handlers = logging.getLogger("rookery").handlers + logging.getLogger().handlers
         for handler in (each for each in handlers if isinstance(each, logging.StreamHandler)):
             for before, now in zip(self._streams, (sys.stdout, sys.stderr), strict=True):
@@ -112,26 +112,26 @@ class Terminal:
     def _draw(self) -> None:
         assert self._live is not None
         with self._budget:
-            if self._console.size != self._size:  # old rows have been wrapped anew, nobody knows where they are
+            if self._console.size != self._size:  # the old rows are wrapped, their positions unknown
                 self._size = self._console.size
                 self._console.clear()
             self._live.refresh()
 
 
-_open_terminals: set[Terminal] = set()
+_open_panels: set[LivePanel] = set()
 
 
 def _leave_to_parent() -> None:
-    for terminal in list(_open_terminals):
-        terminal.leave_to_parent()
+    for panel in list(_open_panels):
+        panel.leave_to_parent()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-class Budget:
-    """Says when to draw, and measures what it costs: at most `SHARE` of a core, saved up for a few drawings at once."""
+class RedrawBudget:
+    """Limits redraws to `SHARE` of one core on average, and allows a few at once."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -140,7 +140,7 @@ class Budget:
         self._began = 0.0
 
     def allows(self, urgent: bool = False) -> bool:
-        """Whether to draw now; what is urgent need not keep the distance, but must be paid for too."""
+        """Whether to draw now. An urgent redraw ignores the minimum interval, but not the budget."""
         now = self._clock()
         self._credit = min(BURST_SECONDS, self._credit + SHARE * (now - self._counted))
         self._counted = now

@@ -1,4 +1,4 @@
-"""What pictures are drawn on and saved with."""
+"""Matplotlib figures for plots, and how they are saved."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rookery.files import beside, named
 
 
 def figure_class() -> Any:
-    """A figure of its own, without pyplot's global state; saving picks the right canvas by itself."""
+    """The Figure class, which avoids the global state of pyplot; saving chooses the canvas."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -19,7 +19,7 @@ def figure_class() -> Any:
 
 
 def save_figure(figure: Any, out: Path, dpi: int = 200) -> None:
-    """Beside first and then renamed, so that a picture is never half there."""
+    """Write to a temporary file and rename it, so that an incomplete file is never seen."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with beside(out) as unfinished, named(out):
         figure.savefig(unfinished, dpi=dpi, format=out.suffix[1:])

@@ -1,4 +1,4 @@
-"""The picture of a run: how its return grew, and at what pace, from its metrics file."""
+"""The plot of a run, from its metrics file: returns, evaluations, losses and speed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from rookery.console import say
 from rookery.files import own_folder
 from rookery.monitor.events import Event
-from rookery.monitor.formatting import opponents_met, setting
+from rookery.monitor.formatting import opponents_met, settings_text
 from rookery.monitor.jsonl import METRICS, history
 from rookery.monitor.matplotlib_figure import figure_class, save_figure
 
@@ -22,16 +22,16 @@ Curve = tuple[np.ndarray, np.ndarray]
 
 
 def plot_run(folder: str | Path) -> Path | None:
-    """Draw `plots/learning.png` of the run in `folder`; if that cannot be, say why in one line and return None."""
+    """Draw `plots/learning.png` of the run in `folder`; if that fails, print the reason in one line and return None."""
     try:
         return draw(Path(folder) / METRICS, own_folder(Path(folder) / "plots") / "learning.png")
     except Exception as error:  # noqa: BLE001 - a picture is never worth a run
-        say(f"no plot was drawn: {error or type(error).__name__}")
+        say(f"the plot was not drawn: {error or type(error).__name__}")
         return None
 
 
 def draw(metrics_path: str | Path, out_path: str | Path) -> Path:
-    """Draw the run whose metrics those are; `out_path` names the kind of picture by its ending."""
+    """Draw the run of a metrics file; the suffix of `out_path` is the image format."""
     events, out = history(metrics_path), Path(out_path)
     figure = figure_class()(figsize=(10, 6.4), layout="constrained", facecolor="white")
     figure.get_layout_engine().set(h_pad=0.1, w_pad=0.08, hspace=0.04, wspace=0.03)
@@ -48,7 +48,7 @@ def draw(metrics_path: str | Path, out_path: str | Path) -> Path:
         draw_one(axes, events)
         axes.set_title(title, loc="left", fontsize=9.5, color=INK)
     for axes in figure.axes:
-        _tidy(axes)
+        _style_axes(axes)
     _set_title(figure, events)
     save_figure(figure, out)
     return out
@@ -88,9 +88,9 @@ def _draw_evaluations(axes: Any, events: list[Event]) -> None:
 
 
 def _draw_phases(axes: Any, events: list[Event]) -> None:
-    """Where each phase of a curriculum began."""
-    begun = [event for event in events if event.kind == "note" and "phase" in event.values]
-    for event in begun:
+    """Mark the start of each phase of a curriculum."""
+    starts = [event for event in events if event.kind == "note" and "phase" in event.values]
+    for event in starts:
         name = str(event.values.get("text", "")).partition(" (")[0]
         axes.axvline(event.step, color=PALE, linewidth=0.8, linestyle=":")
         above = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "va": "top"}
@@ -98,7 +98,7 @@ def _draw_phases(axes: Any, events: list[Event]) -> None:
 
 
 def _draw_wins(axes: Any, events: list[Event]) -> None:
-    """Shares of games won in evaluations, for each opponent, with 95 % intervals."""
+    """Win rate against each opponent in evaluations, with 95 % intervals."""
     met = opponents_met(name for event in events for name in event.values)
     for who, colour in zip(met, LOSSES, strict=False):
         steps, won = _curve(events, "evaluation", f"eval/{who}/won")
@@ -121,7 +121,7 @@ def _draw_speed(axes: Any, events: list[Event]) -> None:
 
 
 def _draw_losses(axes: Any, events: list[Event]) -> None:
-    """The first four that are told, by their size, as they differ in sign and by orders of magnitude."""
+    """Absolute values of the first four losses, because they differ in sign and by orders of magnitude."""
     names = list(dict.fromkeys(name for event in events for name in event.values if name.startswith("loss/")))
     curves = {name.removeprefix("loss/"): _curve(events, "progress", name) for name in names}
     shown = [name for name, (_, values) in curves.items() if np.any(values != 0)][: len(LOSSES)]
@@ -135,7 +135,7 @@ def _draw_losses(axes: Any, events: list[Event]) -> None:
 
 
 def _line(axes: Any, curve: Curve, colour: str, label: str | None = None, linewidth: float = 1.5) -> None:
-    """A curve as it is, pale, and smoothed; a single point is a dot."""
+    """The raw curve, pale, and the smoothed curve; a single point is a dot."""
     steps, values = curve
     if not len(steps):
         return
@@ -145,7 +145,7 @@ def _line(axes: Any, curve: Curve, colour: str, label: str | None = None, linewi
 
 
 def _curve(events: list[Event], kind: str, name: str) -> Curve:
-    """Steps and values of one name, where it has a value."""
+    """Steps and values of one metric, where it has a value."""
     pairs = [(event.step, event.values[name]) for event in events if event.kind == kind and name in event.values]
     known = [(step, value) for step, value in pairs if isinstance(value, int | float)]
     array = np.array(known, dtype=float).reshape(-1, 2)
@@ -153,14 +153,14 @@ def _curve(events: list[Event], kind: str, name: str) -> Curve:
 
 
 def _smooth(values: np.ndarray) -> np.ndarray:
-    """A bell-shaped mean over neighbours, the same at the ends as far as there are any."""
+    """Gaussian smoothing, normalised at the ends."""
     width = SMOOTH_SHARE * len(values)
     if width < 0.5:
         return values
     reach = int(3 * width) + 1
-    bell = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
-    weights = np.convolve(np.ones_like(values), bell)[reach:-reach]
-    return np.convolve(values, bell)[reach:-reach] / weights
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
+    weights = np.convolve(np.ones_like(values), kernel)[reach:-reach]
+    return np.convolve(values, kernel)[reach:-reach] / weights
 
 
 def _set_title(figure: Any, events: list[Event]) -> None:
@@ -170,18 +170,18 @@ def _set_title(figure: Any, events: list[Event]) -> None:
             facts.update(event.values)
     names = [str(facts[name]) for name in ("run", "world") if facts.get(name)]
     title = " · ".join(dict.fromkeys(names)) or "a run"
-    how = ", ".join(setting(facts))
+    how = ", ".join(settings_text(facts))
     figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK)
     figure.axes[0].set_title(how, loc="left", fontsize=9.5, color=PALE)
 
 
-def _tidy(axes: Any) -> None:
+def _style_axes(axes: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.xaxis.set_major_formatter(_with_prefixes())
     axes.minorticks_off()
-    if not axes.lines:  # nothing to read off
+    if not axes.lines:  # nothing is drawn
         axes.set_xticks([])
         axes.set_yticks([])
     else:

@@ -1,4 +1,4 @@
-"""What the events so far add up to: the state that the panel and the lines show."""
+"""The state of a run, accumulated from its events, which the panel and the log lines show."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from typing import Any
 from rookery.monitor.events import Event
 from rookery.monitor.formatting import PARTS
 
-HALF_LIFE_SECONDS = 5.0  # of the time shares: rollouts and updates alternate faster than a person reads
+HALF_LIFE_SECONDS = 5.0  # of the time shares: rollouts and updates alternate faster than one can read
 
 
-class Trace:
-    """A curve of bounded length: when it is full, neighbours are averaged and later points count for more.
+class DownsampledCurve:
+    """A curve of bounded length: when it is full, pairs of points are averaged, and each later point is a mean of more
+    values.
 
-    >>> trace = Trace(room=4)
+    >>> curve = DownsampledCurve(capacity=4)
     >>> for value in (1, 3, 5, 7, 9, 11):
-    ...     trace.add(value)
-    >>> trace.points
+    ...     curve.add(value)
+    >>> curve.points
     [2.0, 6.0, 10.0]
     """
 
-    def __init__(self, room: int = 256) -> None:
-        self._room, self._per_point = room, 1
+    def __init__(self, capacity: int = 256) -> None:
+        self._capacity, self._per_point = capacity, 1
         self._done: list[float] = []
         self._open: list[float] = []
 
@@ -39,13 +40,13 @@ class Trace:
             return
         self._done.append(_mean(self._open))
         self._open.clear()
-        if len(self._done) == self._room:
-            self._done = [_mean(self._done[i : i + 2]) for i in range(0, self._room, 2)]
+        if len(self._done) == self._capacity:
+            self._done = [_mean(self._done[i : i + 2]) for i in range(0, self._capacity, 2)]
             self._per_point *= 2
 
 
 class RunState:
-    """Takes events in with `add`; its attributes are what is known."""
+    """Updated by `add`; the attributes are the current state."""
 
     def __init__(self, total_steps: int | None = None) -> None:
         self.facts: dict[str, Any] = {"steps": total_steps}
@@ -53,7 +54,7 @@ class RunState:
         self.seconds = 0.0
         self.values: dict[str, Any] = {}
         self.shares: dict[str, float] = {}
-        self.returns = Trace()
+        self.returns = DownsampledCurve()
         self.evaluation: Event | None = None
         self.best: Event | None = None
         self.checkpoint: Event | None = None
@@ -64,13 +65,13 @@ class RunState:
 
     @property
     def total(self) -> int:
-        """How many steps are wanted; 0 if that is not known."""
+        """Number of steps of the run; 0 if it is not known."""
         return int(self.facts.get("steps") or 0)
 
     @property
     def done(self) -> float | None:
-        """The share of the run that is done, from 0 to 1; None if its length is not known. A run may know it better
-        than by its steps."""
+        """The share of the run that is done, from 0 to 1; None if its length is not known. The event's own `share`
+        counts before the steps."""
         if "share" in self.values:
             return min(1.0, self.values["share"])
         return min(1.0, self.step / self.total) if self.total else None
@@ -84,21 +85,21 @@ class RunState:
             self.doing = ""
         if event.values.get("num_envs"):
             self.facts["num_envs"] = event.values["num_envs"]
-        take = getattr(self, f"_take_{event.kind}", None)
-        if take is not None:
-            take(event)
+        handle = getattr(self, f"_on_{event.kind}", None)
+        if handle is not None:
+            handle(event)
 
-    def _take_start(self, event: Event) -> None:
+    def _on_start(self, event: Event) -> None:
         self.facts.update((name, value) for name, value in event.values.items() if value is not None)
 
-    def _take_progress(self, event: Event) -> None:
+    def _on_progress(self, event: Event) -> None:
         self.values.update(event.values)
         latest = event.values.get("episode/return")
         if latest is not None and math.isfinite(latest):
             self.returns.add(latest)
-        self._take_shares(event)
+        self._on_shares(event)
 
-    def _take_shares(self, event: Event) -> None:
+    def _on_shares(self, event: Event) -> None:
         elapsed = event.time - self._progressed
         self._progressed = event.time
         fresh = {part: event.values.get(f"time/{part}") or 0.0 for part in PARTS}
@@ -107,21 +108,21 @@ class RunState:
         keep = 0.5 ** (elapsed / HALF_LIFE_SECONDS) if self.shares else 0.0
         self.shares = {part: keep * self.shares.get(part, 0.0) + (1 - keep) * fresh[part] for part in PARTS}
 
-    def _take_evaluation(self, event: Event) -> None:
+    def _on_evaluation(self, event: Event) -> None:
         self.evaluation = event
         if event.values.get("eval/best") or self.best is None:
             self.best = event
 
-    def _take_checkpoint(self, event: Event) -> None:
+    def _on_checkpoint(self, event: Event) -> None:
         self.checkpoint = event
 
-    def _take_note(self, event: Event) -> None:
+    def _on_note(self, event: Event) -> None:
         self.notes.append(" ".join(str(event.values.get("text", "")).split()))
 
-    def _take_doing(self, event: Event) -> None:
+    def _on_doing(self, event: Event) -> None:
         self.doing = str(event.values.get("text", ""))
 
-    def _take_end(self, event: Event) -> None:
+    def _on_end(self, event: Event) -> None:
         self.end = event.values
 
 

@@ -1,4 +1,4 @@
-"""The last word of a run: what was reached, at what cost, and how to go on."""
+"""The summary at the end of a run: results, and the next commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rookery.monitor.formatting import count, duration, number, rate
 
 
 def rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the end event says, as names and figures; what is not known is left out.
+    """The values of the end event as names and text, without those that are not known.
 
     >>> rows({"steps": 100000, "episodes": 812, "return_last_100": 487.25})
     [('final step', '100,000'), ('episodes', '812'), ('average reward, last 100', '487.2')]
@@ -37,27 +37,27 @@ def rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def commands(values: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What one would type next; a run that was cut short is resumed first.
+    """The next commands; `resume` comes first if the run ended early.
 
     >>> commands({"run": "CartPole-v1_ppo", "reason": "finished"})[0]
     ('evaluate it', 'rookery eval CartPole-v1_ppo')
     """
     if not values.get("run"):
         return []
-    words = [("evaluate it", "eval"), ("watch it", "watch"), ("go on", "resume")]
-    if is_cut_short(values):
+    words = [("evaluate it", "eval"), ("watch it", "watch"), ("resume it", "resume")]
+    if ended_early(values):
         words.insert(0, words.pop())
-    elif values.get("phases_done"):  # there is nothing to go on with
+    elif values.get("phases_done"):  # nothing is left to resume
         words.pop()
     if values.get("league"):
-        words.append(("its league", "league"))
-    more = "" if is_cut_short(values) else f" --steps {2 * int(values.get('steps') or 0)}"
+        words.append(("show its league", "league"))
+    more = "" if ended_early(values) else f" --steps {2 * int(values.get('steps') or 0)}"
     name = shlex.quote(_where(values))
     return [(what, f"rookery {word} {name}{more if word == 'resume' else ''}") for what, word in words]
 
 
 def _where(values: Mapping[str, Any]) -> str:
-    """The run's name where the commands look for it by themselves, else its path."""
+    """The run's name if it is in the default folder, else its path."""
     path = values.get("path")
     usual = path is None or Path(str(path)).absolute().parent == Path("runs").absolute()
     return str(values["run"] if usual else path)
@@ -68,12 +68,12 @@ def title(values: Mapping[str, Any]) -> str:
     >>> title({"run": "walker", "reason": "goal reached"})
     'walker: goal reached'
     """
-    reason = str(values.get("reason") or "finished").splitlines()[0]  # a failure may have brought its traceback
+    reason = str(values.get("reason") or "finished").splitlines()[0]  # without the traceback of a failure
     return f"{values.get('run') or 'the run'}: {reason}"
 
 
-def is_cut_short(values: Mapping[str, Any]) -> bool:
-    """Whether the run ended before it had done what was asked."""
+def ended_early(values: Mapping[str, Any]) -> bool:
+    """Whether the run was interrupted or failed."""
     return str(values.get("reason", "")).startswith(("interrupted", "failed"))
 
 
@@ -84,7 +84,7 @@ def lines(values: Mapping[str, Any]) -> list[str]:
     return [title(values), *(f"  {name:<{width}}  {text}" for name, text in pairs)]
 
 
-def show(values: Mapping[str, Any], stream: TextIO | None = None) -> None:
+def print_summary(values: Mapping[str, Any], stream: TextIO | None = None) -> None:
     """Print the summary to `stream` (standard output): as a table on a terminal, else as plain lines."""
     stream = stream or sys.stdout
     if stream.isatty():
@@ -100,7 +100,7 @@ def _print_table(values: Mapping[str, Any], stream: TextIO) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    colour = "yellow" if is_cut_short(values) else "green"
+    colour = "yellow" if ended_early(values) else "green"
     table = Table(box=None, show_header=False, pad_edge=False, title_justify="left")
     table.title = Text(title(values), f"bold {colour}")
     for name, text in rows(values):

@@ -1,6 +1,6 @@
-"""TensorBoard's event files, written by hand: its package is large, and a scalar is a few bytes of protobuf.
+"""Writes TensorBoard's event files without its package, which is large: a scalar is a few bytes of protobuf.
 
-A file is a row of records (length, checksum, data, checksum; the checksums are masked CRC-32C), each of them one
+A file is a sequence of records (length, checksum, data, checksum; the checksums are masked CRC-32C), each of them one
 `Event` message of tensorflow/core/util/event.proto.
 """
 
@@ -14,7 +14,7 @@ from io import FileIO
 from pathlib import Path
 
 from rookery.files import own_folder
-from rookery.monitor.append_only import append, growing
+from rookery.monitor.append_only import append_record, open_append_only
 from rookery.monitor.events import Event, scalars
 
 DT_STRING = 7
@@ -30,10 +30,10 @@ class TensorBoard:
 
     def write(self, event: Event) -> None:
         if self._file is None:
-            self._file = growing(own_folder(self._folder) / _file_name(event.time))
+            self._file = open_append_only(own_folder(self._folder) / _file_name(event.time))
             self._record(event, 0, _text(3, "brain.Event:2"))
         if event.kind == "start" and event.values.get("resumed_from") is not None:
-            # What an earlier process wrote beyond its checkpoint is forgotten by TensorBoard at this message.
+            # This message makes TensorBoard discard what an earlier process wrote after its checkpoint.
             self._record(event, event.values["resumed_from"] + 1, _bytes(7, _int(1, SESSION_STARTS)))
         summary = b"".join(_bytes(1, _scalar(name, value)) for name, value in scalars(event).items())
         if event.kind == "note":
@@ -48,7 +48,7 @@ class TensorBoard:
     def _record(self, event: Event, step: int, what: bytes) -> None:
         assert self._file is not None
         message = _double(1, event.time) + _int(2, step) + what
-        append(self._file, framed(message))
+        append_record(self._file, framed(message))
 
 
 def framed(data: bytes) -> bytes:
@@ -84,7 +84,7 @@ _TABLE = _make_table()
 
 
 def _scalar(tag: str, value: float) -> bytes:
-    single = ctypes.c_float(value).value  # what is too large becomes infinite, where `struct` would raise
+    single = ctypes.c_float(value).value  # too large values become infinite, where `struct` would raise
     return _text(1, tag) + _key(2, 5) + struct.pack("<f", single)
 
 
@@ -116,7 +116,7 @@ def _text(field: int, value: str) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first; the top bit says that more follow.
+    """Seven bits per byte, the lowest first; the top bit means that more bytes follow.
 
     >>> _varint(300)
     b'\\xac\\x02'

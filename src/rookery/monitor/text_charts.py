@@ -1,4 +1,4 @@
-"""Curves and bars out of block characters, as plain strings."""
+"""Curves and bars of block characters, as plain strings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
 def chart(values: Sequence[float], width: int, height: int = 1) -> list[str]:
-    """The values as a filled curve, from their least (one eighth of a row) to their largest (the top).
+    """The values as a filled curve, from their minimum (one eighth of a row) to their maximum (the top).
 
     >>> chart([1, 2, 3, 4, 5, 6, 7, 8], 8)
     ['▁▂▃▄▅▆▇█']
@@ -27,7 +27,7 @@ def chart(values: Sequence[float], width: int, height: int = 1) -> list[str]:
 
 
 def resampled(values: Sequence[float], width: int) -> list[float]:
-    """The curve at `width` points: means where there are too many values, straight lines between too few.
+    """The curve at `width` points: means if there are more values, linear interpolation if there are fewer.
 
     >>> resampled([1, 3, 5, 7], 2), resampled([0, 2], 3)
     ([2.0, 6.0], [0.0, 1.0, 2.0])
@@ -44,10 +44,10 @@ def resampled(values: Sequence[float], width: int) -> list[float]:
     ]
 
 
-def shared_out(shares: Sequence[float], width: int) -> list[int]:
-    """`width` cells shared out in proportion, to the last one.
+def divide_cells(shares: Sequence[float], width: int) -> list[int]:
+    """`width` cells divided in proportion to the shares; their sum is exactly `width`.
 
-    >>> shared_out([0.5, 0.3, 0.2], 11)
+    >>> divide_cells([0.5, 0.3, 0.2], 11)
     [6, 3, 2]
     """
     total = sum(shares)

@@ -1,6 +1,6 @@
-"""Experiment trackers, for those who have one: Weights & Biases and MLflow, imported only when asked for.
+"""Experiment trackers: Weights & Biases and MLflow, imported only if they are used.
 
-They get the facts named in `FACTS` and the scalars, never the environment, the command line's text or files.
+They get the facts named in `FACTS` and the scalars, never environment variables, the command line or files.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ LONGEST_ID = 1 << 20
 
 
 class Tracker(ABC):
-    """What both trackers share. The service's own id of the run is kept in the run's folder, and used on resume."""
+    """What both trackers share. The service's id of the run is stored in the run's folder, and used on resume."""
 
     package: str
 
     def __init__(self, project: str = "rookery", **options: Any) -> None:
-        """`options` go to the service's own call that starts a run. Fails at once if it is not installed."""
+        """`options` are passed to the service's call that starts a run. Fails at once if its package is missing."""
         self._module = _imported(self.package)
         self._project, self._options = project, options
         self._started = False
@@ -42,7 +42,7 @@ class Tracker(ABC):
                 self._log(finite, event.step)
 
     def close(self) -> None:
-        """A run closed before its end was cut short."""
+        """A run that is closed before its end event has failed."""
         if self._started:
             self._finish("failed")
 
@@ -50,8 +50,8 @@ class Tracker(ABC):
         id_file = Path(facts["path"]) / f"{self.package}.id"
         resumed = facts.get("resumed_from") is not None and id_file.is_file()
         known = read_plain(id_file, LONGEST_ID).decode("utf-8", "replace").strip() if resumed else None
-        told = {name: facts[name] for name in FACTS if facts.get(name) is not None}
-        run_id = self._start(str(facts["run"]), Path(facts["path"]), told, known)
+        sent = {name: facts[name] for name in FACTS if facts.get(name) is not None}
+        run_id = self._start(str(facts["run"]), Path(facts["path"]), sent, known)
         self._started = True
         replace_file(id_file, [f"{run_id}\n".encode()])
 
@@ -61,7 +61,7 @@ class Tracker(ABC):
 
     @abstractmethod
     def _start(self, run: str, folder: Path, facts: dict[str, Any], known_id: str | None) -> str:
-        """Begin a run, or go on with the one of that id; returns the service's id of it."""
+        """Start a run, or resume the one of that id; returns the service's id of it."""
 
     @abstractmethod
     def _log(self, values: dict[str, float], step: int) -> None: ...
@@ -71,7 +71,7 @@ class Tracker(ABC):
 
 
 class WandB(Tracker):
-    """Weights & Biases; code, git state and console output stay here."""
+    """Weights & Biases, without code, git state and console output."""
 
     package = "wandb"
 
@@ -90,7 +90,7 @@ class WandB(Tracker):
 
 
 class MLflow(Tracker):
-    """MLflow, at the tracking server that its own settings name."""
+    """MLflow, with the tracking server of its own settings."""
 
     package = "mlflow"
 
@@ -114,9 +114,9 @@ TRACKERS: dict[str, type[Tracker]] = {"wandb": WandB, "mlflow": MLflow}
 
 
 def make_tracker(name: str, **options: Any) -> Tracker:
-    """The tracker of that name, ready to be one of a run's sinks."""
+    """The tracker of that name, a sink for a run."""
     if name not in TRACKERS:
-        raise OptionError(f"there is no tracker {name!r}; there are {', '.join(TRACKERS)}")
+        raise OptionError(f"unknown tracker {name!r}; valid: {', '.join(TRACKERS)}")
     return TRACKERS[name](**options)
 
 

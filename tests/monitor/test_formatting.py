@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rookery.monitor.formatting import duration, number
-from rookery.monitor.run_state import Trace
-from rookery.monitor.text_charts import chart, resampled, shared_out
+from rookery.monitor.run_state import DownsampledCurve
+from rookery.monitor.text_charts import chart, divide_cells, resampled
 
 
 def test_a_chart_has_the_size_it_was_asked_for() -> None:
@@ -26,12 +26,12 @@ def test_resampling_keeps_the_ends_of_a_short_curve() -> None:
 
 def test_cells_are_shared_out_to_the_last() -> None:
     for shares in ([0.7, 0.1, 0.15, 0.0, 0.05], [1.0], [1e-9, 1.0], [0.2] * 5):
-        assert sum(shared_out(shares, 66)) == 66
-    assert shared_out([0.0, 0.0], 10) == [0, 0]
+        assert sum(divide_cells(shares, 66)) == 66
+    assert divide_cells([0.0, 0.0], 10) == [0, 0]
 
 
 def test_a_trace_keeps_the_shape_of_a_long_run_in_little_room() -> None:
-    trace = Trace(room=64)
+    trace = DownsampledCurve(capacity=64)
     for i in range(100_000):
         trace.add(float(i))
     points = trace.points

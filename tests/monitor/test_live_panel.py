@@ -15,7 +15,7 @@ from rich.console import Console
 
 from monitor import telling
 from rookery.monitor.events import Event
-from rookery.monitor.live_panel import SHARE, Budget, Terminal
+from rookery.monitor.live_panel import SHARE, LivePanel, RedrawBudget
 from rookery.monitor.panel_layout import RunPanel
 from rookery.monitor.run_state import RunState
 
@@ -23,10 +23,10 @@ HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 
 
 def picture_of(events: list[Event]) -> RunState:
-    picture = RunState()
+    state = RunState()
     for event in events:
-        picture.add(event)
-    return picture
+        state.add(event)
+    return state
 
 
 def rendered(events: list[Event], width: int = 80, height: int = 24) -> list[str]:
@@ -63,7 +63,7 @@ def test_the_panel_shows_what_matters(width: int) -> None:
         "-0.0123",
         "learning rate",
         "env 70 %   policy 10 %   learner 15 %   waiting 0 %   other 5 %",
-        "70 % of the time goes into stepping envs one after another;",
+        "70 % of the time is spent on stepping envs one after another;",
         "• third note",
     ):
         assert expected in text
@@ -112,16 +112,16 @@ def test_a_change_of_num_envs_is_followed() -> None:
 
 def test_the_time_shares_follow_slowly() -> None:
     """A rollout and an update that alternate do not make the advice flicker."""
-    picture = picture_of([telling.start(), telling.progress(1, 1000.0)])
-    picture.add(telling.progress(2, 1000.5, **{"time/env": 0.0, "time/learner": 0.85}))
-    assert 0.6 < picture.shares["env"] < 0.7
-    assert sum(picture.shares.values()) == pytest.approx(1.0)
+    state = picture_of([telling.start(), telling.progress(1, 1000.0)])
+    state.add(telling.progress(2, 1000.5, **{"time/env": 0.0, "time/learner": 0.85}))
+    assert 0.6 < state.shares["env"] < 0.7
+    assert sum(state.shares.values()) == pytest.approx(1.0)
 
 
 def test_the_last_state_stays_and_the_cursor_comes_back(capsys: pytest.CaptureFixture[str]) -> None:
     """After the end the panel stands complete, the cursor is shown, and the summary follows on standard output."""
     console = screen()
-    terminal = Terminal(console=console)
+    terminal = LivePanel(console=console)
     for event in [*telling.whole_run(), telling.end()]:
         terminal.write(event)
     terminal.close()
@@ -136,7 +136,7 @@ def test_progress_is_drawn_at_most_four_times_a_second() -> None:
     """A hundred events in a second make five drawings, the first one included."""
     ticks = [0.0]
     console = screen()
-    terminal = Terminal(console=console, clock=lambda: ticks[0])
+    terminal = LivePanel(console=console, clock=lambda: ticks[0])
     terminal.write(telling.start())
     for i in range(100):
         ticks[0] += 0.01
@@ -149,7 +149,7 @@ def test_progress_is_drawn_at_most_four_times_a_second() -> None:
 def test_drawing_is_paid_for_from_a_budget() -> None:
     """On a screen so slow that a drawing takes 50 ms, it happens every 5 s: one percent of the time."""
     ticks = [0.0]
-    budget = Budget(lambda: ticks[0])
+    budget = RedrawBudget(lambda: ticks[0])
     spent = 0.0
     for _ in count():
         ticks[0] += 0.1
@@ -165,7 +165,7 @@ def test_drawing_is_paid_for_from_a_budget() -> None:
 def test_a_resized_screen_is_cleared() -> None:
     """Rows that the terminal has wrapped anew cannot be found again, so it starts on a clean screen."""
     console = screen()
-    terminal = Terminal(console=console, clock=lambda: 0.0)
+    terminal = LivePanel(console=console, clock=lambda: 0.0)
     terminal.write(telling.start())
     console.size = (100, 30)  # type: ignore[assignment]
     terminal.write(telling.evaluation(10))
@@ -245,7 +245,7 @@ def test_log_handlers_get_their_stream_back(monkeypatch: pytest.MonkeyPatch) -> 
     handler = logging.StreamHandler(stream)
     logger.addHandler(handler)
     try:
-        terminal = Terminal(console=screen())
+        terminal = LivePanel(console=screen())
         terminal.write(telling.start())
         assert handler.stream is not stream
         terminal.close()

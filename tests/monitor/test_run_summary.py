@@ -16,7 +16,7 @@ class Screen(io.StringIO):
 def test_plain_lines_hold_every_figure_aligned() -> None:
     """Names to the left, figures in one column, the commands last."""
     stream = io.StringIO()
-    run_summary.show(telling.END, stream)
+    run_summary.print_summary(telling.END, stream)
     assert stream.getvalue().splitlines() == [
         "CartPole-v1_ppo: finished",
         "  final step                100,000",
@@ -31,13 +31,13 @@ def test_plain_lines_hold_every_figure_aligned() -> None:
         "  run                       runs/CartPole-v1_ppo",
         "  evaluate it               rookery eval CartPole-v1_ppo",
         "  watch it                  rookery watch CartPole-v1_ppo",
-        "  go on                     rookery resume CartPole-v1_ppo --steps 200000",
+        "  resume it                 rookery resume CartPole-v1_ppo --steps 200000",
     ]
 
 
 def test_a_terminal_gets_the_same_as_a_table() -> None:
     screen = Screen()
-    run_summary.show(telling.END, screen)
+    run_summary.print_summary(telling.END, screen)
     for name, text in run_summary.rows(telling.END) + run_summary.commands(telling.END):
         assert name in screen.getvalue() and text in screen.getvalue()
 
@@ -49,8 +49,8 @@ def test_what_is_not_known_is_left_out() -> None:
 
 
 def test_a_run_cut_short_is_resumed_first() -> None:
-    assert run_summary.commands({"run": "a b", "reason": "interrupted"})[0] == ("go on", "rookery resume 'a b'")
-    assert run_summary.is_cut_short({"reason": "failed: disk"}) and not run_summary.is_cut_short(
+    assert run_summary.commands({"run": "a b", "reason": "interrupted"})[0] == ("resume it", "rookery resume 'a b'")
+    assert run_summary.ended_early({"reason": "failed: disk"}) and not run_summary.ended_early(
         {"reason": "goal reached"}
     )
 
@@ -58,7 +58,7 @@ def test_a_run_cut_short_is_resumed_first() -> None:
 def test_square_brackets_are_no_markup() -> None:
     """A path may hold what rich would take for a colour."""
     screen = Screen()
-    run_summary.show({"run": "[red]x", "path": "runs/[red]x", "reason": "finished"}, screen)
+    run_summary.print_summary({"run": "[red]x", "path": "runs/[red]x", "reason": "finished"}, screen)
     assert "runs/[red]x" in screen.getvalue() and "rookery eval '[red]x'" in screen.getvalue()
 
 

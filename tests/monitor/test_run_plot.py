@@ -70,6 +70,6 @@ def test_a_run_survives_a_picture_that_cannot_be(tmp_path: Path, caplog: pytest.
     """`plot_run` says why in one line; where it can, it draws in the run's folder."""
     with caplog.at_level(logging.INFO, "rookery"):
         assert plot_run(tmp_path / "nowhere") is None
-    assert len(caplog.records) == 1 and "no plot was drawn" in caplog.text
+    assert len(caplog.records) == 1 and "the plot was not drawn" in caplog.text
     told(tmp_path, few(2))
     assert plot_run(tmp_path) == tmp_path / "plots" / "learning.png"

@@ -9,12 +9,12 @@ import pytest
 
 from monitor import telling
 from rookery.monitor.events import Event
-from rookery.monitor.log_lines import Lines, make_console_sink
+from rookery.monitor.log_lines import LogLines, make_console_sink
 
 
 def told(events: list[Event]) -> list[str]:
     stream = io.StringIO()
-    sink = Lines(stream=stream)
+    sink = LogLines(stream=stream)
     for event in events:
         sink.write(event)
     sink.close()
@@ -70,7 +70,7 @@ def test_a_stream_that_cannot_spell_it_gets_a_question_mark() -> None:
     """A log in ASCII goes on."""
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding="ascii")
-    Lines(stream=stream).write(telling.note("zwölf"))
+    LogLines(stream=stream).write(telling.note("zwölf"))
     assert raw.getvalue() == b"note: zw?lf\n"
 
 
@@ -84,13 +84,13 @@ class Screen(io.StringIO):
 @pytest.mark.parametrize(
     ("out", "err", "term", "panel", "chosen"),
     [
-        (Screen(), Screen(), "xterm", True, "Terminal"),
-        (io.StringIO(), Screen(), "xterm", True, "Terminal"),
-        (Screen(), io.StringIO(), "xterm", True, "Terminal"),
-        (io.StringIO(), io.StringIO(), "xterm", True, "Lines"),
-        (Screen(), Screen(), "dumb", True, "Lines"),
-        (Screen(), Screen(), "xterm", False, "Lines"),
-        (None, None, "xterm", True, "Lines"),
+        (Screen(), Screen(), "xterm", True, "LivePanel"),
+        (io.StringIO(), Screen(), "xterm", True, "LivePanel"),
+        (Screen(), io.StringIO(), "xterm", True, "LivePanel"),
+        (io.StringIO(), io.StringIO(), "xterm", True, "LogLines"),
+        (Screen(), Screen(), "dumb", True, "LogLines"),
+        (Screen(), Screen(), "xterm", False, "LogLines"),
+        (None, None, "xterm", True, "LogLines"),
     ],
 )
 def test_the_panel_is_for_terminals(
