@@ -237,11 +237,11 @@ class BadClose(Sound):
 @pytest.mark.parametrize(
     ("world", "words"),
     [
-        (FourValues, "got a tuple of 4; four values are the old gym's"),
+        (FourValues, "got a tuple of 4; four values are the API of gym before 0.26"),
         (BareReset, "reset() should return (observation, info), got ndarray of shape (2,)"),
         (NoSeed, "reset(seed=...) raised TypeError"),
         (NoSpace, "action_space should be a gymnasium Space, got 4"),
-        (CannotBeBuilt, "it cannot be built: RuntimeError: the licence has expired"),
+        (CannotBeBuilt, "the env cannot be built: RuntimeError: the licence has expired"),
         (Raises, "step() number 3 raised ZeroDivisionError"),
         (BadClose, "close() raised OSError: already closed"),
         (lambda: 3, "should build a gymnasium.Env"),
@@ -285,12 +285,12 @@ class Forgetful(Sound):
 
 def test_envs_that_differ_are_found():
     """Two fresh envs that part ways with the same seed are told apart, with the first difference."""
-    assert "two fresh envs with the same seed and actions differ: the reward" in only_problem(Clockwork)
+    assert "two envs with the same seed and actions differ: the reward" in only_problem(Clockwork)
 
 
 def test_a_seed_that_does_not_rule_is_found():
     """An env that does not return to the same trajectory after reset(seed) is found."""
-    assert "again on the same env gives another trajectory: the reward" in only_problem(Forgetful)
+    assert "on the same env gives another trajectory the second time: the reward" in only_problem(Forgetful)
 
 
 class LosesItsPlace(Sound):
@@ -305,13 +305,13 @@ class LosesItsPlace(Sound):
 
 def test_a_state_that_is_not_all_is_found():
     """An env restored from its own saved state must go on as the original does."""
-    assert "something is missing in the state" in only_problem(LosesItsPlace)
+    assert "the state is incomplete" in only_problem(LosesItsPlace)
 
 
 def test_a_maker_that_cannot_travel_is_found():
     """A builder that holds a lock cannot be sent to worker processes."""
     lock = threading.Lock()
-    assert "it cannot be sent to worker processes" in only_problem(lambda: Sound() if lock else None)
+    assert "the env cannot be sent to worker processes" in only_problem(lambda: Sound() if lock else None)
 
 
 # --- advice -----------------------------------------------------------------------------------------------------
@@ -367,11 +367,11 @@ class Windowed(Sound):
     ("world", "words"),
     [
         (OneBuffer, "observations share one buffer"),
-        (PythonRandom, "draws from the global random;"),
-        (NumpyRandom, "draws from the global numpy.random;"),
-        (Greedy, "step() changes the action it is given"),
-        (CannotBeSaved, "its state cannot be saved"),
-        pytest.param(SlowReset, "a reset costs as much as", marks=pytest.mark.alone),
+        (PythonRandom, "uses the global generator random."),
+        (NumpyRandom, "uses the global generator numpy.random."),
+        (Greedy, "step() changes the action that it gets"),
+        (CannotBeSaved, "the state cannot be saved"),
+        pytest.param(SlowReset, "a reset takes as long as", marks=pytest.mark.alone),
         (Windowed, "do not render while training"),
         pytest.param("CartPole-v1", "give each worker many envs", marks=pytest.mark.alone),
     ],

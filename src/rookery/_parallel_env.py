@@ -17,16 +17,16 @@ from rookery.errors import SpaceError, StateError, WorldError
 
 
 @dataclass(frozen=True)
-class AgentWorldMaker:
-    """Builds an `AgentWorld` in whatever worker it is sent to."""
+class ParallelEnvMaker:
+    """Builds an `ParallelEnvAsGym` in whatever worker it is sent to."""
 
     maker: Callable[[], Any]
 
-    def __call__(self) -> AgentWorld:
-        return AgentWorld(self.maker())
+    def __call__(self) -> ParallelEnvAsGym:
+        return ParallelEnvAsGym(self.maker())
 
 
-class AgentWorld(gym.Wrapper):
+class ParallelEnvAsGym(gym.Wrapper):
     """Rewards, ends and who is alive are part of the observation: arrays, so they ride in shared memory.
 
     A finished agent keeps its last observation here, which lies in its space as zeros might not.

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rookery._parallel_env import AgentWorldMaker
+from rookery._parallel_env import ParallelEnvMaker
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import resolve
 from rookery.engine.infos import add_info
@@ -62,7 +62,7 @@ def make_vec(parallel_env: Any, num_envs: int | None = None, **options: Any) -> 
     if autoreset(options.pop("autoreset_mode", AutoresetMode.SAME_STEP)) is not AutoresetMode.SAME_STEP:
         raise OptionError('agent rows need autoreset_mode="same_step": a world begins anew in the step that ends it')
     source = resolve(parallel_env, num_envs, options.pop("env_kwargs", None))
-    source = replace(source, makers=tuple(AgentWorldMaker(maker) for maker in source.makers))
+    source = replace(source, makers=tuple(ParallelEnvMaker(maker) for maker in source.makers))
     return AgentRows(make_engine(source, num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **options))
 
 

@@ -1,4 +1,4 @@
-"""How figures are shown to people: numbers with units, tables, progress on the terminal, JSON for programs."""
+"""Output on the terminal: numbers with units, tables, progress bars, JSON."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rich.table import Table
 from rookery.console import size_text
 
 PAGE = 4096
-WIDEST = 10_000  # columns that no table needs
+WIDEST = 10_000  # columns; wider than any table
 
 
 def duration(seconds: float) -> str:
-    """A time in the unit a person would use.
+    """A duration in a suitable unit.
 
     >>> duration(12.3e-6), duration(0.0042), duration(3.21)
     ('12 us', '4.2 ms', '3.2 s')
@@ -64,12 +64,12 @@ def count(number: float) -> str:
 
 
 def memory(size: int) -> str:
-    """Bytes, no finer than they can be measured."""
+    """Bytes, not finer than they can be measured."""
     return size_text(size) if size >= PAGE else "under 4 KiB"
 
 
-class _Paper(Console):
-    """A console whose reader may leave: `rookery.cli.main` knows what to do then, rich would end with a bad status."""
+class _PipeConsole(Console):
+    """A console whose reader may close the pipe: `rookery.cli.main` handles that error; rich would exit with 1."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
@@ -77,11 +77,11 @@ class _Paper(Console):
 
 def console() -> Console:
     """Results go to standard output, so that they can be piped; everything else goes to standard error."""
-    return _Paper(highlight=False, markup=False, emoji=False)  # names are shown as they are
+    return _PipeConsole(highlight=False, markup=False, emoji=False)  # names are not markup
 
 
 def table(title: str, *columns: str) -> Table:
-    """An empty table; a column whose name ends in '>' holds figures and is aligned to the right."""
+    """An empty table; a column whose name ends in '>' is aligned to the right."""
     made = Table(title=title, title_justify="left", title_style="bold", header_style="", box=None, pad_edge=False)
     for name in columns:
         right = name.endswith(">")
@@ -90,13 +90,12 @@ def table(title: str, *columns: str) -> Table:
 
 
 def width(out: Console, made: Table) -> int:
-    """How many columns a table takes if nothing in it is cut or wrapped."""
+    """Number of columns of a table if nothing is cut or wrapped."""
     return Measurement.get(out, out.options.update(width=WIDEST), made).maximum
 
 
 def print_table(out: Console, made: Table) -> None:
-    """Print a table as wide as it is: names and figures that were cut to fit a narrow terminal would be of no use, so
-    that is left to wrap the lines."""
+    """Print a table at its full width: on a narrow terminal lines are wrapped, but names and numbers are never cut."""
     screen = out.width
     out.width = max(screen, width(out, made))
     out.print(made, crop=False)
@@ -110,9 +109,9 @@ def emit_json(value: Any) -> None:
 
 @contextmanager
 def progress(total: int) -> Iterator[Callable[[str], None]]:
-    """A bar on standard error while measuring, if that is a terminal; call what it yields before each part.
+    """A progress bar on standard error, if that is a terminal; call the yielded function before each part.
 
-    It is drawn only at those calls: a refreshing thread would take time from what is measured.
+    It is drawn only at those calls: a thread that refreshes it would disturb the measurement.
     """
     screen = Console(stderr=True)
     if not screen.is_terminal:

@@ -1,4 +1,4 @@
-"""For users' own tests: `check_world` looks for what is wrong, or could be better, about an environment."""
+"""For tests of your own envs: `check_world` looks for problems in an env."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["WorldReport", "check_world"]
 
 
 def check_world(env_or_world: Any, *, steps: int = 200, seed: int = 0) -> WorldReport:
-    """Step a world with random actions, legal ones where its infos hold an `action_mask`, and report what is wrong.
+    """Step a world with random actions (legal ones, if its infos have an `action_mask`), and report problems.
 
     Args:
         env_or_world: What `make_vec` takes (a Gymnasium id, a class, a callable, `"file.py:MyEnv"`), or an env
-            instance; of an instance, what needs a second one cannot be checked.
-        steps: How many steps to look at.
-        seed: For the env and for the actions.
+            instance; with an instance, checks that need a second env are skipped.
+        steps: Number of steps.
+        seed: Seed of the env and of the actions.
 
     Example:
         >>> from rookery.testing import check_world
@@ -29,18 +29,18 @@ def check_world(env_or_world: Any, *, steps: int = 200, seed: int = 0) -> WorldR
         >>> report.ok, report.problems
         (True, [])
     """
-    from rookery.tools.env_checks import Checkup
+    from rookery.tools.env_checks import EnvChecker
 
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise OptionError(f"steps should be a positive integer, got {steps!r}")
     source, single = _source(env_or_world)
     report = WorldReport(source.name, steps)
-    Checkup(source, single, report, steps, seed).run()
+    EnvChecker(source, single, report, steps, seed).run()
     return report
 
 
 def _source(env_or_world: Any) -> tuple[EnvFactory, bool]:
-    """The builder, and whether it can build only one: an instance that is at hand stands for itself."""
+    """The factory, and whether it returns a single given instance."""
     if isinstance(env_or_world, gym.Env):
         env = env_or_world
         return EnvFactory((lambda: env,), type(env.unwrapped).__name__, endless=True), True

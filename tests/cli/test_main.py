@@ -191,7 +191,7 @@ def test_a_file_that_cannot_be_imported_is_shown_without_our_own_lines(command, 
 
 def test_a_fault_of_our_own_is_shown_whole(monkeypatch, capsys):
     """Where no line of the user's was on the way, ours are what there is to report."""
-    monkeypatch.setattr(doctor, "examine", lambda: None)
+    monkeypatch.setattr(doctor, "run_checks", lambda: None)
     assert main(["doctor"]) == 1
     assert "rookery/tools/doctor.py" in capsys.readouterr().err
 
@@ -242,7 +242,7 @@ def test_interrupt_is_quiet(monkeypatch, capsys):
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(doctor, "examine", interrupted)
+    monkeypatch.setattr(doctor, "run_checks", interrupted)
     assert main(["doctor"]) == 130
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == ("", "")

@@ -15,7 +15,7 @@ from rookery.engine.probe import probe
 from rookery.testing import check_world
 from rookery.tools.bench import bench
 from rookery.tools.function_profile import profile_steps
-from rookery.tools.throughput import try_out
+from rookery.tools.throughput import measure_trial
 
 
 class Choosy(gym.Env):
@@ -105,4 +105,4 @@ def test_they_can_be_compared() -> None:
     result = bench(Choosy, 4, against=("gymnasium",), seconds=0.1, backends=("serial",))
     assert [side.status for side in result.sides] == ["ok"] * 3
     cost = probe(resolve(Choosy), seconds=0.05)
-    assert try_out(resolve(Choosy), cost, "serial", 4, 1, seconds=0.05).steps_per_second > 0
+    assert measure_trial(resolve(Choosy), cost, "serial", 4, 1, seconds=0.05).steps_per_second > 0

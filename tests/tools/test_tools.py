@@ -18,9 +18,9 @@ from rookery.engine.machine import usable_cores
 from rookery.engine.probe import Probe
 from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import OptionError
-from rookery.tools import bench, bench_plot, bench_sides, doctor, machine_facts, throughput, tune
+from rookery.tools import bench, bench_contenders, bench_plot, doctor, machine_facts, throughput, tune
 from rookery.tools.advice import advise
-from rookery.tools.function_profile import Function, StepProfile, profile_steps
+from rookery.tools.function_profile import FunctionTime, StepProfile, profile_steps
 from rookery.tools.throughput import Trial
 
 
@@ -70,9 +70,9 @@ def result() -> bench.BenchResult:
 def test_bench_measures_every_side(result):
     """Every side that is installed has a rate for each round, and the base is rookery's process backend."""
     assert result.base.name == "rookery process"
-    for side in result.sides:
+    for side in result.contenders:
         assert len(side.rates) == (result.rounds if side.status == "ok" else 0)
-    measured = {side.name for side in result.sides if side.status == "ok"}
+    measured = {side.name for side in result.contenders if side.status == "ok"}
     assert measured >= {
         "rookery process", "rookery serial", "Gymnasium SyncVectorEnv", "Gymnasium AsyncVectorEnv",
         "SB3 DummyVecEnv", "SB3 SubprocVecEnv",
@@ -101,9 +101,9 @@ def test_plot_is_a_picture(result, tmp_path):
 
 def test_missing_peer_is_not_an_error(monkeypatch):
     """A peer that is not installed is shown as such, and the others are measured."""
-    monkeypatch.setattr(bench_sides, "find_spec", lambda name: None)
+    monkeypatch.setattr(bench_contenders, "find_spec", lambda name: None)
     found = bench.bench("CartPole-v1", num_envs=2, against=("sb3", "envpool"), seconds=0.1, backends=("serial",))
-    assert [(side.name, side.status) for side in found.sides] == [
+    assert [(side.name, side.status) for side in found.contenders] == [
         ("rookery serial", "ok"),
         ("SB3 DummyVecEnv", "not installed"),
         ("SB3 SubprocVecEnv", "not installed"),
@@ -114,28 +114,28 @@ def test_missing_peer_is_not_an_error(monkeypatch):
 def test_failing_peer_leaves_the_others(monkeypatch):
     """A peer that cannot run the world is marked with its own words, and the others are measured."""
 
-    def refuse(task: bench_sides.Task) -> Any:
+    def refuse(task: bench_contenders.BenchTask) -> Any:
         raise TypeError("I only do images")
 
-    monkeypatch.setattr(bench_sides, "_gymnasium_sync", refuse)
+    monkeypatch.setattr(bench_contenders, "_gymnasium_sync", refuse)
     found = bench.bench("CartPole-v1", num_envs=2, against=("gymnasium",), seconds=0.1, backends=("serial",))
-    status = {side.name: side.status for side in found.sides}
+    status = {side.name: side.status for side in found.contenders}
     assert status["Gymnasium SyncVectorEnv"] == "failed: TypeError: I only do images"
     assert status["Gymnasium AsyncVectorEnv"] == "ok"
 
 
 def test_peers_that_do_not_fit_are_skipped(monkeypatch):
     """A side with a process for each env is skipped where these would fill the memory."""
-    monkeypatch.setattr(bench_sides, "available_memory", lambda: 100 * 2**20)
-    task = bench_sides.Task(resolve(Spin), 8, cost())
-    (_, one_process_each) = bench_sides.peer_sides(["gymnasium"])
+    monkeypatch.setattr(bench_contenders, "available_memory", lambda: 100 * 2**20)
+    task = bench_contenders.BenchTask(resolve(Spin), 8, cost())
+    (_, one_process_each) = bench_contenders.peer_contenders(["gymnasium"])
     one_process_each.open(task)
     assert one_process_each.status == "skipped: 8 processes need 400.0 MiB of memory"
 
 
 def test_all_sides_get_the_same_actions():
     """Actions are drawn from the space and a seed alone."""
-    first, second = (throughput.draw_actions(gym.spaces.Box(-1, 1, (3,)), 5) for _ in range(2))
+    first, second = (throughput.sample_actions(gym.spaces.Box(-1, 1, (3,)), 5) for _ in range(2))
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
     assert first[0].shape == (5, 3)
 
@@ -147,7 +147,7 @@ def test_dict_actions_can_be_measured():
         action_space = gym.spaces.Dict({"push": gym.spaces.Discrete(2), "turn": gym.spaces.Box(-1, 1, (2,))})
 
     found = bench.bench(Buttons, num_envs=2, against=("gymnasium",), seconds=0.1, backends=("serial",))
-    assert {side.status for side in found.sides} == {"ok"}
+    assert {side.status for side in found.contenders} == {"ok"}
 
 
 # --- tune -------------------------------------------------------------------------------------------------------
@@ -245,18 +245,18 @@ def test_wrappers_are_named():
     assert "TimeLimit.step" in {f.name for f in found.step_functions}
 
 
-def profiled(*functions: Function, step: float = 1e-4, reset: float = 1e-5, resets: int = 1) -> StepProfile:
+def profiled(*functions: FunctionTime, step: float = 1e-4, reset: float = 1e-5, resets: int = 1) -> StepProfile:
     return StepProfile(100, resets, step, reset, list(functions), [], ["TimeLimit", "MyEnv"])
 
 
 TRIALS = [Trial("serial", 8, 1, 1000, 0), Trial("process", 8, 2, 1900, 0)]
-STEP = Function("MyEnv.step", "my_env.py:5", 1, 1.0, 0.2, False)
+STEP = FunctionTime("MyEnv.step", "my_env.py:5", 1, 1.0, 0.2, False)
 
 
 def test_advice_on_rendering():
     """Rendering inside a step is the first thing to drop."""
-    first, _ = advise(profiled(STEP, Function("MyEnv.render", "my_env.py:9", 1, 0.62, 0.5, False)), cost(), TRIALS)
-    assert first == "62 % of a step is in render(): do not render while training."
+    first, _ = advise(profiled(STEP, FunctionTime("MyEnv.render", "my_env.py:9", 1, 0.62, 0.5, False)), cost(), TRIALS)
+    assert first == "62 % of a step is spent in render(): do not render while training."
 
 
 def test_advice_on_resets():
@@ -267,13 +267,13 @@ def test_advice_on_resets():
 
 def test_advice_on_the_hottest_function():
     """Without a usual suspect, the function with the most time of its own is where to start."""
-    first, _ = advise(profiled(STEP, Function("MyEnv.fly", "my_env.py:9", 1, 0.7, 0.7, False)), cost(), TRIALS)
-    assert first == "70 % of a step is in the lines of MyEnv.fly (my_env.py:9) themselves: start there."
+    first, _ = advise(profiled(STEP, FunctionTime("MyEnv.fly", "my_env.py:9", 1, 0.7, 0.7, False)), cost(), TRIALS)
+    assert first == "70 % of a step is spent in MyEnv.fly itself (my_env.py:9): start there."
 
 
 def test_advice_on_waiting():
     """A step that waits is not blamed on its code: more workers are the cure."""
-    sleeping = Function("time.sleep", "", 1, 0.9, 0.9, True)
+    sleeping = FunctionTime("time.sleep", "", 1, 0.9, 0.9, True)
     (only,) = advise(profiled(STEP, sleeping), cost(cpu_share=0.2), TRIALS)
     assert only.startswith("80 % of a step is waiting: use more workers than cores")
 
@@ -281,7 +281,7 @@ def test_advice_on_waiting():
 def test_advice_on_tiny_steps():
     """A step of a few microseconds wants many envs for each worker."""
     *_, last = advise(profiled(STEP, step=8e-6), cost(step=8e-6), TRIALS)
-    assert last.startswith("A step takes 8.0 us, little to share out")
+    assert last.startswith("A step takes only 8.0 us")
     assert last.endswith("give each worker many envs.")
 
 
@@ -298,7 +298,7 @@ def test_doctor_says_how_to_get_what_is_missing(monkeypatch):
     """An extra that is not installed comes with the command that installs it."""
     monkeypatch.setattr(doctor, "package_version", lambda name: None)
     (finding,) = [f for f in doctor._extras() if f.subject == "extra plot"]
-    assert (finding.state, finding.found) == ("note", "without matplotlib")
+    assert (finding.state, finding.found) == ("note", "missing: matplotlib")
     assert finding.remedy == "pip install 'rookery[plot]'"
 
 
@@ -310,7 +310,7 @@ def test_a_start_method_that_fails_is_a_finding(monkeypatch):
 def test_doctor_says_how_to_get_compiled_loops(monkeypatch):
     """Whether the engine's loops are compiled and, if not, what that takes."""
     monkeypatch.setattr(loops, "COMPILED", True)
-    assert doctor._loops() == doctor.Finding("the engine's loops", "ok", "compiled")
+    assert doctor._loops() == doctor.MachineCheck("the engine's loops", "ok", "compiled")
     monkeypatch.setattr(loops, "COMPILED", False)
     monkeypatch.setattr(loops, "compiled", lambda: loops)
     assert doctor._loops().remedy == "unset ROOKERY_PLAIN"
@@ -321,13 +321,13 @@ def test_doctor_says_how_to_get_compiled_loops(monkeypatch):
 def test_limits_are_told(monkeypatch):
     """A cgroup's limit on CPU time is named beside the cores."""
     monkeypatch.setattr(doctor, "cpu_quota", lambda: 1.5)
-    assert "the cgroup grants the time of 1.5" in doctor._cores().found
+    assert "the cgroup allows 1.5" in doctor._cores().found
 
 
 def test_busy_machine_is_mentioned():
     """A report says so when other programs were using the cores as it began."""
     assert machine_facts.busy_line({"busy_cores": 0.01, "cores": 2}) is None
-    assert "1.2 of 2 cores busy" in (machine_facts.busy_line({"busy_cores": 1.2, "cores": 2}) or "")
+    assert "used 1.2 of 2 cores" in (machine_facts.busy_line({"busy_cores": 1.2, "cores": 2}) or "")
 
 
 # --- show -------------------------------------------------------------------------------------------------------
@@ -343,5 +343,7 @@ def test_tables_are_not_cut_on_a_narrow_terminal(monkeypatch, capsys):
 
 
 def test_one_note_of_the_doctor_is_one(capsys):
-    doctor.print_findings([doctor.Finding("workers by fork", doctor.GOOD, ""), doctor.Finding("gpu", doctor.NOTE, "")])
+    doctor.print_checks(
+        [doctor.MachineCheck("workers by fork", doctor.GOOD, ""), doctor.MachineCheck("gpu", doctor.NOTE, "")]
+    )
     assert capsys.readouterr().out.rstrip().endswith("Ready. 1 note above.")

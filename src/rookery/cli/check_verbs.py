@@ -55,9 +55,9 @@ def _doctor(options: argparse.Namespace) -> int:
     from rookery import printing
     from rookery.tools import doctor
 
-    findings = doctor.examine()
+    findings = doctor.run_checks()
     if options.json:
         printing.emit_json(doctor.as_json(findings))
     else:
-        doctor.print_findings(findings)
+        doctor.print_checks(findings)
     return 0 if doctor.healthy(findings) else 1

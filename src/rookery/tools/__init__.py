@@ -1,1 +1,1 @@
-"""What the command line does: bench, tune, profile, doctor. One module each; `rookery.cli` calls them."""
+"""Measurements and checks behind the verbs bench, tune, profile, check and doctor of the command line."""

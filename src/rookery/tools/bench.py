@@ -1,7 +1,7 @@
-"""`rookery bench`: rookery and its peers on one world, in one run, with the same actions.
+"""`rookery bench`: rookery and other libraries on one world, in one run, with the same actions.
 
-A machine's speed drifts by more than many a difference worth knowing, so the sides take turns in short slices, and
-each ratio is the median over rounds of two slices measured within a second or two of each other.
+The speed of a machine drifts by more than the differences to be measured. So the contenders take turns in short slices,
+and each ratio is the median over rounds of two slices that were measured within a second or two.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from rookery.engine.machine import usable_cores
 from rookery.engine.make_vec import BACKENDS
 from rookery.engine.probe import probe
 from rookery.engine.settings import one_of, positive_int
-from rookery.tools.bench_sides import OK, Side, Task, peer_sides, rookery_sides
+from rookery.tools.bench_contenders import OK, BenchTask, Contender, peer_contenders, rookery_contenders
 from rookery.tools.machine_facts import machine_facts, print_machine
-from rookery.tools.throughput import SLICE_SECONDS, Stepping, draw_actions, positive_seconds
+from rookery.tools.throughput import SLICE_SECONDS, RandomStepper, positive_seconds, sample_actions
 
 MIN_ROUNDS = 3
 WARM_UP = 0.1  # seconds
@@ -30,7 +30,7 @@ WARM_UP = 0.1  # seconds
 
 @dataclass(frozen=True)
 class BenchResult:
-    """Every side's figures; the first side is the one that the others are compared with."""
+    """The rates of all contenders; the others are compared with the first one."""
 
     env: str
     num_envs: int
@@ -38,20 +38,20 @@ class BenchResult:
     rounds: int
     auto: Choice
     workers: dict[str, int]
-    sides: list[Side]
+    contenders: list[Contender]
     machine: dict[str, Any]
 
     @property
-    def base(self) -> Side:
-        return self.sides[0]
+    def base(self) -> Contender:
+        return self.contenders[0]
 
-    def ratio(self, side: Side) -> float:
-        """How many times as fast the base is as `side`."""
-        pairs = zip(self.base.rates, side.rates, strict=True)
+    def ratio(self, contender: Contender) -> float:
+        """How many times as fast the base is as `contender`."""
+        pairs = zip(self.base.rates, contender.rates, strict=True)
         return statistics.median(ours / theirs for ours, theirs in pairs)
 
-    def is_auto(self, side: Side) -> bool:
-        return side.name == f"rookery {self.auto.backend}"
+    def is_auto(self, contender: Contender) -> bool:
+        return contender.name == f"rookery {self.auto.backend}"
 
 
 def bench(
@@ -62,33 +62,33 @@ def bench(
     backends: tuple[str, ...] | None = None,
     workers: int | None = None,
 ) -> BenchResult:
-    """Measure every side for `seconds` in all. Without `backends`: processes and the serial loop, and for a kernel
-    world its own before them."""
-    peers = peer_sides(list(against))
+    """Measure every contender for `seconds` in total. The default backends are process and serial; for a kernel
+    world, kernel comes before them."""
+    peers = peer_contenders(list(against))
     source = resolve(world)
     compiled = kernel_of(source) is not None
     if backends is None:
         backends = ("kernel", "process", "serial") if compiled else ("process", "serial")
     _check(num_envs, seconds, backends, workers)
     machine = machine_facts("stable-baselines3", "envpool")
-    with meanwhile(f"measuring what {source.name} costs"):
+    with meanwhile(f"measuring the cost of {source.name}"):
         cost = probe(source)
-    staff = {b: 1 if b == "serial" else choose(cost, num_envs, workers, b).workers for b in backends}
-    sides = [*rookery_sides(list(backends), staff), *peers]
-    task = Task(source, num_envs, cost)
+    workers_of = {b: 1 if b == "serial" else choose(cost, num_envs, workers, b).workers for b in backends}
+    contenders = [*rookery_contenders(list(backends), workers_of), *peers]
+    task = BenchTask(source, num_envs, cost)
     rounds = max(MIN_ROUNDS, round(seconds / SLICE_SECONDS))
     try:
-        _run(sides, task, rounds, seconds)
+        _run(contenders, task, rounds, seconds)
     except BaseException:
-        for side in sides:
-            side.kill()
+        for contender in contenders:
+            contender.kill()
         raise
-    for side in sides:
-        side.close()
+    for contender in contenders:
+        contender.close()
     auto = choose(cost, num_envs)
     if compiled:
-        auto = Choice("kernel", num_envs, usable_cores(), "backend='kernel': it is a kernel world, compiled")
-    return BenchResult(source.name, num_envs, seconds, rounds, auto, staff, sides, machine)
+        auto = Choice("kernel", num_envs, usable_cores(), "backend='kernel': it is a kernel world, which is compiled")
+    return BenchResult(source.name, num_envs, seconds, rounds, auto, workers_of, contenders, machine)
 
 
 def _check(num_envs: int, seconds: float, backends: tuple[str, ...], workers: int | None) -> None:
@@ -100,31 +100,31 @@ def _check(num_envs: int, seconds: float, backends: tuple[str, ...], workers: in
         positive_int("workers", workers)
 
 
-def _run(sides: list[Side], task: Task, rounds: int, seconds: float) -> None:
+def _run(contenders: list[Contender], task: BenchTask, rounds: int, seconds: float) -> None:
     space = task.probe.description.action_space
-    actions = draw_actions(space, task.num_envs)
-    with printing.progress(len(sides) * (rounds + 1)) as advance:
-        # Sides that fork come first, so that their children inherit nothing of the others'.
-        for side in sorted(sides, key=lambda s: not s.process_per_env):
-            advance(f"starting {side.name}")
-            side.open(task)
-            if side.status == OK:
-                side.stepping = Stepping(side.envs.step, space, actions, side.first)
-            _slice(side, task.num_envs, min(WARM_UP, seconds))
-            side.rates.clear()
+    actions = sample_actions(space, task.num_envs)
+    with printing.progress(len(contenders) * (rounds + 1)) as advance:
+        # Contenders that fork come first, so that their children inherit nothing from the others.
+        for contender in sorted(contenders, key=lambda s: not s.process_per_env):
+            advance(f"starting {contender.name}")
+            contender.open(task)
+            if contender.status == OK:
+                contender.stepping = RandomStepper(contender.envs.step, space, actions, contender.first)
+            _slice(contender, task.num_envs, min(WARM_UP, seconds))
+            contender.rates.clear()
         for k in range(rounds):
-            for side in sides if k % 2 == 0 else sides[::-1]:
-                advance(side.name)
-                _slice(side, task.num_envs, seconds / rounds)
+            for contender in contenders if k % 2 == 0 else contenders[::-1]:
+                advance(contender.name)
+                _slice(contender, task.num_envs, seconds / rounds)
 
 
-def _slice(side: Side, num_envs: int, seconds: float) -> None:
-    if side.status != OK:
+def _slice(contender: Contender, num_envs: int, seconds: float) -> None:
+    if contender.status != OK:
         return
     try:
-        side.rates.append(side.stepping.rate(num_envs, seconds))
+        contender.rates.append(contender.stepping.rate(num_envs, seconds))
     except Exception as error:  # noqa: BLE001 - a peer may fail in any way of its own
-        side.fail(error)
+        contender.fail(error)
 
 
 def as_json(result: BenchResult) -> dict[str, Any]:
@@ -136,47 +136,47 @@ def as_json(result: BenchResult) -> dict[str, Any]:
         "rounds": result.rounds,
         "auto": {"backend": result.auto.backend, "workers": result.auto.workers, "reason": result.auto.reason},
         "base": result.base.name,
-        "sides": [_side_json(result, side) for side in result.sides],
+        "sides": [_contender_json(result, contender) for contender in result.contenders],
         "machine": result.machine,
     }
 
 
-def _side_json(result: BenchResult, side: Side) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": side.name, "status": side.status}
-    if side.ours:
-        row |= {"workers": result.workers[side.name.split()[1]], "auto": result.is_auto(side)}
-    if side.status == OK:
+def _contender_json(result: BenchResult, contender: Contender) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": contender.name, "status": contender.status}
+    if contender.ours:
+        row |= {"workers": result.workers[contender.name.split()[1]], "auto": result.is_auto(contender)}
+    if contender.status == OK:
         row |= {
-            "steps_per_second": statistics.median(side.rates),
-            "lowest": min(side.rates),
-            "highest": max(side.rates),
-            "ratio": result.ratio(side),
+            "steps_per_second": statistics.median(contender.rates),
+            "lowest": min(contender.rates),
+            "highest": max(contender.rates),
+            "ratio": result.ratio(contender),
         }
     return row
 
 
 def print_table(result: BenchResult) -> None:
-    """The result for people."""
-    title = f"{result.env}, {result.num_envs} envs, the same random actions for all, {result.rounds} rounds"
+    """Print the result as a table."""
+    title = f"{result.env}, {result.num_envs} envs, the same random actions, {result.rounds} rounds"
     table = printing.table(title, "", "steps/s>", "slowest - fastest>", f"{result.base.name} is>")
-    for side in result.sides:
-        if side.status != OK:
-            table.add_row(side.name, Text(side.status, style="dim"), "", "")
+    for contender in result.contenders:
+        if contender.status != OK:
+            table.add_row(contender.name, Text(contender.status, style="dim"), "", "")
             continue
-        spread = f"{printing.rate(min(side.rates))} - {printing.rate(max(side.rates))}"
-        ratio = "" if side is result.base else f"{printing.times(result.ratio(side))} as fast"
-        table.add_row(_label(result, side), printing.rate(statistics.median(side.rates)), spread, ratio)
+        spread = f"{printing.rate(min(contender.rates))} - {printing.rate(max(contender.rates))}"
+        ratio = "" if contender is result.base else f"{printing.times(result.ratio(contender))} as fast"
+        table.add_row(_label(result, contender), printing.rate(statistics.median(contender.rates)), spread, ratio)
     out = printing.console()
     printing.print_table(out, table)
     out.print()
-    out.print(f"backend='auto' takes {result.auto.backend}: {result.auto.reason.partition(': ')[2]}")
+    out.print(f"backend='auto' chooses {result.auto.backend}: {result.auto.reason.partition(': ')[2]}")
     print_machine(out, result.machine)
 
 
-def _label(result: BenchResult, side: Side) -> Text:
-    label = Text(side.name, style="bold" if side.ours else "")
-    if side.ours and (workers := result.workers[side.name.split()[1]]) > 1:
+def _label(result: BenchResult, contender: Contender) -> Text:
+    label = Text(contender.name, style="bold" if contender.ours else "")
+    if contender.ours and (workers := result.workers[contender.name.split()[1]]) > 1:
         label.append(f", {workers} workers", style="not bold dim")
-    if side.ours and result.is_auto(side):
+    if contender.ours and result.is_auto(contender):
         label.append("  (auto)", style="not bold green")
     return label

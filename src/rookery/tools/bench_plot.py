@@ -1,4 +1,4 @@
-"""The picture of a bench: one bar a side."""
+"""The bar chart of a bench: one bar per contender."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from rookery import printing
 from rookery.errors import MissingExtra, OptionError
 from rookery.tools.bench import BenchResult
-from rookery.tools.bench_sides import OK
+from rookery.tools.bench_contenders import OK
 
 OURS, THEIRS = "#1b6ca8", "#b8bec4"
 
 
 def check_plot_file(file: str) -> None:
-    """Refuse before anything is measured what could not be written afterwards."""
+    """Refuse before the measurement a file that could not be written after it."""
     pyplot = _pyplot()
     known = pyplot.figure().canvas.get_supported_filetypes()
     pyplot.close("all")
@@ -27,25 +27,28 @@ def check_plot_file(file: str) -> None:
 
 
 def draw(result: BenchResult, file: str) -> None:
-    """Draw the sides that have figures, fastest on top."""
+    """Draw the contenders that were measured, the fastest on top."""
     pyplot = _pyplot()
-    sides = sorted((s for s in result.sides if s.status == OK), key=lambda s: statistics.median(s.rates))
-    rates = [statistics.median(side.rates) for side in sides]
-    figure, axes = pyplot.subplots(figsize=(8, 1.1 + 0.42 * len(sides)), layout="constrained")
-    bars = axes.barh([s.name for s in sides], rates, color=[OURS if s.ours else THEIRS for s in sides], height=0.7)
+    contenders = sorted((s for s in result.contenders if s.status == OK), key=lambda s: statistics.median(s.rates))
+    rates = [statistics.median(contender.rates) for contender in contenders]
+    figure, axes = pyplot.subplots(figsize=(8, 1.1 + 0.42 * len(contenders)), layout="constrained")
+    bars = axes.barh(
+        [s.name for s in contenders], rates, color=[OURS if s.ours else THEIRS for s in contenders], height=0.7
+    )
     labels = [
-        printing.rate(rate) + ("" if side is result.base else f"   ({printing.times(1 / result.ratio(side))})")
-        for side, rate in zip(sides, rates, strict=True)
+        printing.rate(rate)
+        + ("" if contender is result.base else f"   ({printing.times(1 / result.ratio(contender))})")
+        for contender, rate in zip(contenders, rates, strict=True)
     ]
     axes.bar_label(bars, labels, padding=5, fontsize=9)
-    _tidy(axes, max(rates))
+    _style_axes(axes, max(rates))
     axes.set_title(f"{result.env}, {result.num_envs} envs: steps/s (over {result.base.name})", loc="left", fontsize=11)
     figure.savefig(file, dpi=150)
     pyplot.close(figure)
 
 
-def _tidy(axes: Any, longest: float) -> None:
-    """Leave what says something: the bars carry their figures, so no axis is needed."""
+def _style_axes(axes: Any, longest: float) -> None:
+    """Hide the axes: the bars have labels."""
     axes.set_xlim(0, 1.25 * longest)
     axes.xaxis.set_visible(False)
     axes.tick_params(axis="y", length=0)

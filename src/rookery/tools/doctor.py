@@ -1,4 +1,4 @@
-"""`rookery doctor`: what this machine offers to rookery, what is missing, and how to get it."""
+"""`rookery doctor`: what this machine has, what is missing, and how to install it."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ FEW_FILES = 1024
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing looked at: how it stands, and what to do about it."""
+class MachineCheck:
+    """One check of the machine: its state, what was found, and the remedy."""
 
     subject: str
     state: str
@@ -40,7 +40,7 @@ class Finding:
 
 
 class TinyEnv(gym.Env):
-    """The least that can be stepped, to see whether a worker lives."""
+    """A minimal env, to check whether a worker can step it."""
 
     observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
     action_space = gym.spaces.Discrete(2)
@@ -53,78 +53,80 @@ class TinyEnv(gym.Env):
         return np.zeros(1, np.float32), 0.0, False, False, {}
 
 
-def examine() -> list[Finding]:
-    """Look at everything; starts a tiny worker by each start method."""
+def run_checks() -> list[MachineCheck]:
+    """Run all checks; starts one worker with each start method."""
     machine = [_cores(), _memory(), _shared_memory(), _open_files()]
-    return [*machine, *_start_methods(), _loops(), Finding("gpu", *gpu_state()), *_packages(), *_extras()]
+    return [*machine, *_start_methods(), _loops(), MachineCheck("gpu", *gpu_state()), *_packages(), *_extras()]
 
 
-def healthy(findings: list[Finding]) -> bool:
+def healthy(findings: list[MachineCheck]) -> bool:
     """Whether worker processes can be started at all."""
     return any(f.subject.startswith("workers by") and f.state == GOOD for f in findings)
 
 
-def _cores() -> Finding:
+def _cores() -> MachineCheck:
     have, mine, quota = psutil.cpu_count() or 1, len(allowed_cores()), cpu_quota()
     limits = []
     if mine < have:
         limits.append(f"affinity allows {mine}")
     if quota is not None:
-        limits.append(f"the cgroup grants the time of {quota:g}")
+        limits.append(f"the cgroup allows {quota:g}")
     found = f"{usable_cores()} usable of {have}" + (
         f": {', '.join(limits)}" if limits else ", no affinity or cgroup limit"
     )
     if usable_cores() == 1:
-        return Finding("cores", NOTE, found, "worker processes gain little on one core unless steps wait")
-    return Finding("cores", GOOD, found)
+        return MachineCheck("cores", NOTE, found, "on one core, worker processes help only if steps wait")
+    return MachineCheck("cores", GOOD, found)
 
 
-def _memory() -> Finding:
+def _memory() -> MachineCheck:
     machine, mine = psutil.virtual_memory(), available_memory()
     found = f"{size_text(mine)} available of {size_text(machine.total)}"
     if mine < 0.9 * machine.available:
-        found += f" (the cgroup leaves less than the machine's {size_text(machine.available)})"
+        found += f" (limited by the cgroup; the machine has {size_text(machine.available)})"
     if mine < 2**30:
-        return Finding("memory", NOTE, found, "a worker process takes some 50 MiB before the first env")
-    return Finding("memory", GOOD, found)
+        return MachineCheck("memory", NOTE, found, "a worker process needs about 50 MiB before its first env")
+    return MachineCheck("memory", GOOD, found)
 
 
-def _shared_memory() -> Finding:
+def _shared_memory() -> MachineCheck:
     shm = shutil.disk_usage(SHM) if os.path.isdir(SHM) else None
     beside = f"{SHM} has {size_text(shm.free)} free" if shm else f"no {SHM}"
     try:
         os.close(os.memfd_create("rookery-doctor"))
     except (AttributeError, OSError) as error:
-        return Finding(
+        return MachineCheck(
             "shared memory", BAD, f"no memfd ({error}); {beside}", "worker processes need Linux 3.17 or later"
         )
     if shm and shm.total <= SMALL_SHM:
         remedy = "rookery does not use it, but Gymnasium and torch do: docker run --shm-size=2g"
-        return Finding("shared memory", NOTE, f"memfd works; {beside}", remedy)
-    return Finding("shared memory", GOOD, f"memfd works; {beside}")
+        return MachineCheck("shared memory", NOTE, f"memfd works; {beside}", remedy)
+    return MachineCheck("shared memory", GOOD, f"memfd works; {beside}")
 
 
-def _open_files() -> Finding:
+def _open_files() -> MachineCheck:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < FEW_FILES:
-        return Finding("open files", NOTE, f"at most {soft}", f"many workers need more: ulimit -n {min(hard, 65536)}")
-    return Finding("open files", GOOD, f"at most {soft}")
+        return MachineCheck(
+            "open files", NOTE, f"at most {soft}", f"many workers need more: ulimit -n {min(hard, 65536)}"
+        )
+    return MachineCheck("open files", GOOD, f"at most {soft}")
 
 
-def _start_methods() -> Iterator[Finding]:
+def _start_methods() -> Iterator[MachineCheck]:
     for method in START_METHODS:
         problem = _start_problem(method)
         subject = f"workers by {method}"
         if problem is None:
-            yield Finding(subject, GOOD, "a worker was started and stepped an env")
+            yield MachineCheck(subject, GOOD, "a worker was started and stepped an env")
         else:
-            yield Finding(subject, BAD, problem, "use another start_method; without any, backend='serial' still works")
+            yield MachineCheck(subject, BAD, problem, "use another start_method; backend='serial' needs none")
 
 
 def _start_problem(method: str) -> str | None:
-    """Really start a worker, and see it step."""
+    """Start a worker and step an env in it. Returns the error, or None."""
     from rookery.engine.env_factory import resolve
     from rookery.engine.process import ProcessEngine
     from rookery.engine.settings import Settings
@@ -141,42 +143,42 @@ def _start_problem(method: str) -> str | None:
     return None
 
 
-def _loops() -> Finding:
+def _loops() -> MachineCheck:
     subject = "the engine's loops"
     if loops.COMPILED:
-        return Finding(subject, GOOD, "compiled")
+        return MachineCheck(subject, GOOD, "compiled")
     if loops.compiled():
-        return Finding(subject, NOTE, "in Python, a tenth slower on short steps", "unset ROOKERY_PLAIN")
-    remedy = "install a C compiler and Python's headers (gcc, python3-dev), then rookery again"
-    return Finding(subject, NOTE, "in Python, a tenth slower on short steps: they were not compiled", remedy)
+        return MachineCheck(subject, NOTE, "plain Python, 10 % slower on short steps", "unset ROOKERY_PLAIN")
+    remedy = "install a C compiler and Python's headers (gcc, python3-dev), then reinstall rookery"
+    return MachineCheck(subject, NOTE, "plain Python, 10 % slower on short steps: they were not compiled", remedy)
 
 
-def _packages() -> Iterator[Finding]:
-    yield Finding("python", GOOD, f"{sys.version.split()[0]} at {sys.executable}")
+def _packages() -> Iterator[MachineCheck]:
+    yield MachineCheck("python", GOOD, f"{sys.version.split()[0]} at {sys.executable}")
     for name in ("rookery", "gymnasium", "numpy", "torch"):
         version = package_version(name)
         if version is not None:
-            yield Finding(name, GOOD, version)
+            yield MachineCheck(name, GOOD, version)
 
 
-def _extras() -> Iterator[Finding]:
-    """Each optional part of rookery; the one for its developers is theirs to know."""
+def _extras() -> Iterator[MachineCheck]:
+    """The extras of rookery."""
     for extra, packages in sorted(extras().items()):
         missing = [name for name in packages if package_version(name) is None]
         subject = f"extra {extra}"
         if missing:
-            yield Finding(subject, NOTE, f"without {', '.join(missing)}", f"pip install 'rookery[{extra}]'")
+            yield MachineCheck(subject, NOTE, f"missing: {', '.join(missing)}", f"pip install 'rookery[{extra}]'")
         else:
-            yield Finding(subject, GOOD, ", ".join(f"{name} {package_version(name)}" for name in packages))
+            yield MachineCheck(subject, GOOD, ", ".join(f"{name} {package_version(name)}" for name in packages))
 
 
-def as_json(findings: list[Finding]) -> dict[str, Any]:
-    """The findings as one plain object."""
+def as_json(findings: list[MachineCheck]) -> dict[str, Any]:
+    """The checks as one plain object."""
     return {"ok": healthy(findings), "findings": [asdict(f) for f in findings], "machine": machine_facts("torch")}
 
 
-def print_findings(findings: list[Finding]) -> None:
-    """The findings for people."""
+def print_checks(findings: list[MachineCheck]) -> None:
+    """Print the checks as a table."""
     table = printing.table("", "", "", "")
     table.show_header, table.title = False, None
     for f in findings:

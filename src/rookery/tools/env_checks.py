@@ -1,4 +1,4 @@
-"""The checks behind `rookery.testing.check_world`, in the order in which they make sense."""
+"""The checks behind `rookery.testing.check_world`."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from rookery.engine.layout import leaves
 from rookery.errors import SpaceError, StateError
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.world import KernelWorld
-from rookery.tools.kernel_checks import first_mistake, plain_difference
-from rookery.tools.trajectory import Stop, first_difference, same, walk
+from rookery.tools.kernel_checks import first_error, plain_difference
+from rookery.tools.trajectory import CheckAborted, first_difference, identical, record_trajectory
 from rookery.tools.world_report import WorldReport
 
 SPEED_SECONDS = 0.3
 STATE_STEPS = 20
 TINY_STEP = 30e-6  # seconds
-DEAR_RESET = 200  # steps
+SLOW_RESET = 200  # steps
 _ADVICE = {"reuse", "action"}
 
 
-class Checkup:
-    """One examination of one world; what it finds goes into the report."""
+class EnvChecker:
+    """Checks one world, and adds what it finds to the report."""
 
     def __init__(self, source: EnvFactory, single: bool, report: WorldReport, steps: int, seed: int) -> None:
         self._source, self._single, self._report = source, single, report
@@ -43,20 +43,20 @@ class Checkup:
         self._open: list[gym.Env] = []
 
     def run(self) -> None:
-        with PreserveRandomState(), suppress(Stop):
-            self._examine()
+        with PreserveRandomState(), suppress(CheckAborted):
+            self._run_checks()
         self._close()
 
-    def _examine(self) -> None:
+    def _run_checks(self) -> None:
         env = self._build()
         world = env.unwrapped.world if isinstance(env.unwrapped, KernelEnv) else None
         if world is not None:
-            self._indices(world)  # before its code is run unchecked, which might end this process
+            self._indices(world)  # first: unchecked code with a wrong index could crash this process
         self._random = uses_global_random(env)
         self._spaces(env)
         env.action_space.seed(self._seed)
         self._actions = [env.action_space.sample() for _ in range(self._steps)]
-        frames = walk(env, self._actions, self._seed, self._random, self._note)
+        frames = record_trajectory(env, self._actions, self._seed, self._random, self._note)
         self._determinism(env, frames)
         if world is not None:
             self._plain(world)
@@ -70,22 +70,22 @@ class Checkup:
     # --- parts --------------------------------------------------------------------------------------------------
 
     def _indices(self, world: KernelWorld) -> None:
-        mistake = first_mistake(world, self._steps, self._seed)
+        mistake = first_error(world, self._steps, self._seed)
         if mistake is not None:
             self._note("indices", mistake)
-            raise Stop
+            raise CheckAborted
 
     def _plain(self, world: KernelWorld) -> None:
         difference = plain_difference(world, self._steps, self._seed)
         if difference is not None:
-            self._note("plain", f"compiled code does not do what plain Python does: {difference}")
+            self._note("plain", f"compiled code and plain Python differ: {difference}")
 
     def _build(self) -> gym.Env:
         try:
             env = self._source.make(0)
         except Exception as error:
-            self._note("build", f"it cannot be built: {type(error).__name__}: {error}")
-            raise Stop from error
+            self._note("build", f"the env cannot be built: {type(error).__name__}: {error}")
+            raise CheckAborted from error
         self._open.append(env)
         return env
 
@@ -100,35 +100,36 @@ class Checkup:
             except SpaceError as error:
                 self._note(name, f"{name}: {error}")
         if self._seen & {"observation_space", "action_space"}:
-            raise Stop
+            raise CheckAborted
 
     def _determinism(self, env: gym.Env, frames: list[Any]) -> None:
-        again = walk(env, self._actions, self._seed, self._random, self._note)
+        again = record_trajectory(env, self._actions, self._seed, self._random, self._note)
         difference = first_difference(frames, again)
         if difference:
             self._note(
-                "again", f"reset(seed={self._seed}) again on the same env gives another trajectory: {difference}"
+                "again",
+                f"reset(seed={self._seed}) on the same env gives another trajectory the second time: {difference}",
             )
         if self._single:
             self._report.advice.append(
-                "an instance was given: give its class, or a function that builds one, to have fresh envs compared"
+                "an instance was given: give its class, or a function that builds it, to compare two envs"
             )
             return
-        fresh = walk(self._build(), self._actions, self._seed, self._random, self._note)
+        fresh = record_trajectory(self._build(), self._actions, self._seed, self._random, self._note)
         difference = first_difference(frames, fresh)
         if difference:
             self._note(
                 "fresh",
-                f"two fresh envs with the same seed and actions differ: {difference}. Draw from self.np_random, which "
-                "super().reset(seed=seed) seeds, and keep nothing outside the env",
+                f"two envs with the same seed and actions differ: {difference}. Use self.np_random, which "
+                "super().reset(seed=seed) seeds, and store no state outside the env",
             )
 
     def _global_random(self) -> None:
         names = [name for name, used in zip(("random", "numpy.random"), self._random, strict=True) if used]
         if names:
             self._report.advice.append(
-                f"its code draws from the global {' and '.join(names)}; rookery gives each env its own, at a cost, but "
-                "elsewhere its seed will not rule it: use self.np_random"
+                f"its code uses the global generator {' and '.join(names)}. rookery gives each env its own copy, which "
+                "costs time; other libraries do not, so seeds have no effect there: use self.np_random"
             )
 
     def _pickling(self) -> None:
@@ -139,25 +140,24 @@ class Checkup:
         except Exception as error:  # noqa: BLE001 - objects resist pickling in their own ways
             text = " ".join(str(error).split())
             self._note(
-                "pickle", f"it cannot be sent to worker processes: {text}. Open files, locks and the like inside"
+                "pickle",
+                f"the env cannot be sent to worker processes: {text}. Open files and create locks inside __init__",
             )
 
     def _state(self, env: gym.Env) -> None:
-        """Save in mid-episode, go on, and see whether the restored env goes the same way."""
+        """Save the state in an episode, continue, and compare with the restored env."""
         try:
             last = env.reset(seed=self._seed)
             saved = snapshot.save(env)
         except StateError as error:
-            self._report.advice.append(f"its state cannot be saved, so a run on it cannot be resumed exactly: {error}")
+            self._report.advice.append(f"the state cannot be saved, so a run cannot be resumed exactly: {error}")
             return
         if self._single or any(self._random):
-            return  # nowhere to restore it, or the generators would have to be saved too
-        on = _onward(env, self._actions[:STATE_STEPS], last)
+            return  # no second env to restore it in, or global generators, which are not saved
+        original = _steps_from(env, self._actions[:STATE_STEPS], last)
         restored = snapshot.load(self._build(), saved)
-        if not same(on, _onward(restored, self._actions[:STATE_STEPS], last)):
-            self._note(
-                "state", "an env restored from its saved state goes another way: something is missing in the state"
-            )
+        if not identical(original, _steps_from(restored, self._actions[:STATE_STEPS], last)):
+            self._note("state", "an env restored from its saved state behaves differently: the state is incomplete")
 
     def _speed(self, env: gym.Env) -> None:
         took, last = _timed(env.reset)
@@ -177,18 +177,16 @@ class Checkup:
 
     def _speed_advice(self, step: float, reset: float) -> None:
         if step < TINY_STEP:
+            self._report.advice.append(f"a step takes only {printing.duration(step)}: give each worker many envs")
+        if reset > SLOW_RESET * step:
             self._report.advice.append(
-                f"a step takes {printing.duration(step)}, little to share out: give each worker many envs"
-            )
-        if reset > DEAR_RESET * step:
-            self._report.advice.append(
-                f"a reset costs as much as {reset / step:,.0f} steps: build once, in __init__, what does not change"
+                f"a reset takes as long as {reset / step:,.0f} steps: move what does not change to __init__"
             )
 
     # --- helpers ------------------------------------------------------------------------------------------------
 
     def _note(self, kind: str, text: str) -> None:
-        """Keep the first finding of each kind."""
+        """Add the first problem of each kind to the report."""
         if kind not in self._seen:
             self._seen.add(kind)
             (self._report.advice if kind in _ADVICE else self._report.problems).append(text)
@@ -207,8 +205,8 @@ def _timed(call: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def _onward(env: gym.Env, actions: list[Any], last: Any) -> list[Any]:
-    """What an env does from where it returned `last`, up to the end of the episode."""
+def _steps_from(env: gym.Env, actions: list[Any], last: Any) -> list[Any]:
+    """The results of the steps after `last`, up to the end of the episode."""
     results: list[Any] = []
     for action in actions:
         last = env.step(legal(env.action_space, action, last))

@@ -1,4 +1,4 @@
-"""Where the time of one env's steps and resets goes, function by function."""
+"""The time of each function in the steps and resets of one env."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ from rookery.engine.action_masks import has_masks, legal
 from rookery.engine.env_factory import EnvFactory
 from rookery.engine.env_state.snapshot import wrapper_chain
 
-MOST_SECONDS = 2.0  # for each of the two passes, when the number of steps is left open
-OPEN_STEPS = 2000
+MOST_SECONDS = 2.0  # for each of the two passes, if the number of steps is not given
+DEFAULT_STEPS = 2000
 
 
 @dataclass(frozen=True)
-class Function:
-    """One function's part in the time of all steps (or all resets)."""
+class FunctionTime:
+    """One function's share of the time of all steps (or all resets)."""
 
     name: str
     where: str  # file:line, or "" for compiled code
-    calls: float  # for each step
-    share: float  # with all that it calls
+    calls: float  # per step
+    share: float  # including the functions that it calls
     own_share: float
     library: bool  # not the user's own code
 
 
 @dataclass(frozen=True)
 class StepProfile:
-    """The times are from a pass without the profiler, the shares from one with it."""
+    """Times come from a pass without the profiler, shares from a pass with it."""
 
     steps: int
     resets: int
     step_seconds: float  # one step
     reset_seconds: float  # one reset
-    step_functions: list[Function]
-    reset_functions: list[Function]
+    step_functions: list[FunctionTime]
+    reset_functions: list[FunctionTime]
     wrappers: list[str]  # outermost first, then the env
 
     @property
     def reset_share(self) -> float:
-        """Of the time that steps and the resets between them take together."""
+        """Share of resets in the time of steps and resets."""
         resets = self.resets * self.reset_seconds
         return resets / (resets + self.steps * self.step_seconds)
 
 
-class _Meter:
+class _Timer:
     """Adds up the time of calls."""
 
     def __init__(self) -> None:
@@ -78,20 +78,20 @@ class _Profiler:
         self.calls += 1
         return self.profile.runcall(function, *args, **kwargs)
 
-    def functions(self) -> list[Function]:
-        return _read(self.profile.getstats(), self.calls)
+    def functions(self) -> list[FunctionTime]:
+        return _as_shares(self.profile.getstats(), self.calls)
 
 
 def profile_steps(source: EnvFactory, steps: int | None = None) -> StepProfile:
-    """Step one env with random actions, resetting at ends: once by the clock, once under the profiler."""
+    """Step one env with random actions, resetting at ends: once with a timer, once with the profiler."""
     env = source.make(0)
     try:
         env.action_space.seed(0)
-        step, reset = _Meter(), _Meter()
-        _drive(env, step, reset, steps)
+        step, reset = _Timer(), _Timer()
+        _step_env(env, step, reset, steps)
         profiled_step, profiled_reset = _Profiler(), _Profiler()
-        _drive(env, profiled_step, profiled_reset, min(step.calls, steps or OPEN_STEPS))
-        # The very first reset opens an episode that may outlast the measurement: it says what one costs, no more.
+        _step_env(env, profiled_step, profiled_reset, min(step.calls, steps or DEFAULT_STEPS))
+        # The first reset starts an episode that may not end: it counts for the duration, not for the number.
         return StepProfile(
             steps=step.calls,
             resets=reset.calls - 1,
@@ -105,14 +105,14 @@ def profile_steps(source: EnvFactory, steps: int | None = None) -> StepProfile:
         env.close()
 
 
-def _drive(env: gym.Env, step: Any, reset: Any, steps: int | None) -> None:
+def _step_env(env: gym.Env, step: Any, reset: Any, steps: int | None) -> None:
     actions = [env.action_space.sample() for _ in range(64)]
     deadline = math.inf if steps else time.perf_counter() + MOST_SECONDS
     last = reset(env.reset, seed=0)
-    chooses = has_masks(env.action_space, last)
-    for k in range(steps or OPEN_STEPS):
+    masked = has_masks(env.action_space, last)
+    for k in range(steps or DEFAULT_STEPS):
         action = actions[k % len(actions)]
-        last = step(env.step, legal(env.action_space, action, last) if chooses else action)
+        last = step(env.step, legal(env.action_space, action, last) if masked else action)
         _, _, terminated, truncated, _ = last
         if time.perf_counter() > deadline:
             return
@@ -120,22 +120,22 @@ def _drive(env: gym.Env, step: Any, reset: Any, steps: int | None) -> None:
             last = reset(env.reset)
 
 
-def _read(entries: Iterable[Any], calls: int) -> list[Function]:
-    """The profiler's entries as shares, greatest first."""
+def _as_shares(entries: Iterable[Any], calls: int) -> list[FunctionTime]:
+    """The profiler's entries as shares, the largest first."""
     kept = [entry for entry in entries if "_lsprof.Profiler" not in str(entry.code)]
     total = sum(entry.inlinetime for entry in kept) or 1.0
     found = [_function(entry, total, calls) for entry in kept]
     return sorted(found, key=lambda f: (-f.share, -f.own_share))
 
 
-def _function(entry: Any, total: float, calls: int) -> Function:
+def _function(entry: Any, total: float, calls: int) -> FunctionTime:
     share, own = min(1.0, entry.totaltime / total), entry.inlinetime / total
     count = entry.callcount / max(1, calls)
     if isinstance(entry.code, str):  # compiled
-        return Function(_compiled_name(entry.code), "", count, share, own, library=True)
+        return FunctionTime(_compiled_name(entry.code), "", count, share, own, library=True)
     code = entry.code
     path = Path(code.co_filename)
-    return Function(
+    return FunctionTime(
         code.co_qualname, f"{_short(path)}:{code.co_firstlineno}", count, share, own, library=_is_library(path)
     )
 
@@ -152,7 +152,7 @@ def _compiled_name(text: str) -> str:
 
 
 def _short(path: Path) -> str:
-    """As much of a path as tells which file it is."""
+    """A short form of a path."""
     for root in _library_roots():
         if path.is_relative_to(root):
             parts = path.relative_to(root).parts
@@ -165,6 +165,6 @@ def _is_library(path: Path) -> bool:
 
 
 def _library_roots() -> list[str]:
-    """Innermost first: site-packages lies within the standard library's folder."""
+    """Innermost first: site-packages is inside the folder of the standard library."""
     paths = {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")}
     return sorted((path for path in paths if path), key=len, reverse=True)

@@ -1,4 +1,4 @@
-"""Whether there is a GPU and whether torch could use it, asking the cheapest witness first."""
+"""Whether there is a GPU, and whether torch can use it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _QUERY = ["--query-gpu=name,memory.total,driver_version", "--format=csv,noheader
 
 
 def gpu_state() -> tuple[str, str, str]:
-    """How it stands ("ok" or "note"), what was found, and what to do about it."""
+    """The state ("ok" or "note"), what was found, and the remedy."""
     cards, torch = _cards(), package_version("torch")
     if cards and torch and "+cpu" in torch:
         remedy = "torch is built without CUDA: install it from https://download.pytorch.org/whl/ for your driver"
@@ -19,8 +19,8 @@ def gpu_state() -> tuple[str, str, str]:
     if cards:
         return "ok", "; ".join(cards), ""
     if torch and "+cpu" not in torch and (name := _torch_device()):
-        return "ok", f"{name}, says torch", ""
-    return "ok", "none found; stepping envs needs none", ""
+        return "ok", f"{name}, found by torch", ""
+    return "ok", "none found; stepping envs does not need one", ""
 
 
 def _cards() -> list[str]:
@@ -35,7 +35,7 @@ def _cards() -> list[str]:
 
 
 def _torch_device() -> str | None:
-    """Imports torch, which takes seconds: the last resort."""
+    """Last resort: imports torch, which takes seconds."""
     import torch
 
     if torch.cuda.is_available():

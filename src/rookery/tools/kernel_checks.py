@@ -1,5 +1,4 @@
-"""What `rookery check` looks at in a kernel world besides: its indices, and whether compiled code computes what plain
-Python does."""
+"""Further checks of a kernel world: array indices, and equality of compiled code and plain Python."""
 
 from __future__ import annotations
 
@@ -14,14 +13,14 @@ from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.world import KernelWorld
 
 ENVS = 16
-LEAST_STEPS = 4000  # of all envs together, in checked code
+LEAST_STEPS = 4000  # of all envs together, with index checks
 PLAIN_STEPS = 300
 STEP_TIMEOUT = 10.0
-CLOSE = {"rtol": 1e-6, "atol": 1e-9}  # a compiler may round differently, but no more than that
+CLOSE = {"rtol": 1e-6, "atol": 1e-9}  # a compiler may round differently
 
 
-def first_mistake(world: KernelWorld, steps: int, seed: int) -> str | None:
-    """What goes wrong in thousands of steps with every index checked; None if nothing does."""
+def first_error(world: KernelWorld, steps: int, seed: int) -> str | None:
+    """The first error in thousands of steps with every index checked; None if there is none."""
     try:
         envs = make_vec(world, ENVS, backend="kernel", bounds=True, bad_values="allow", step_timeout=STEP_TIMEOUT)
         envs.single_action_space.seed(seed)
@@ -35,7 +34,7 @@ def first_mistake(world: KernelWorld, steps: int, seed: int) -> str | None:
 
 
 def plain_difference(world: KernelWorld, steps: int, seed: int) -> str | None:
-    """Where a compiled env and one in plain Python part ways; None if they do not."""
+    """The first difference between the compiled env and plain Python; None if there is none."""
     compiled, plain = KernelEnv(world), KernelEnv(world, plain=True)
     compiled.action_space.seed(seed)
     last: Any = compiled.reset(seed=seed)

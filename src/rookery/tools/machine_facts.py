@@ -1,4 +1,4 @@
-"""The machine and the packages that figures were measured with."""
+"""The machine and the packages of a measurement."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def versions(*names: str) -> dict[str, str | None]:
 
 
 def busy_cores(seconds: float = 0.2) -> float:
-    """How many cores' worth of time other programs take just now."""
+    """Number of cores that other programs use at the moment."""
     return psutil.cpu_percent(seconds) / 100 * (psutil.cpu_count() or 1)
 
 
 def machine_facts(*packages: str) -> dict[str, Any]:
-    """What a reader needs to judge a measurement, as plain values; to be called before measuring."""
+    """Facts about the machine for a report, as plain values; call it before measuring."""
     return {
         "cores": psutil.cpu_count() or len(allowed_cores()),
         "usable_cores": usable_cores(),
@@ -54,17 +54,18 @@ def machine_line(facts: dict[str, Any]) -> str:
 
 
 def busy_line(facts: dict[str, Any]) -> str | None:
-    """A warning, if the machine had other work to do when measuring began."""
+    """A warning, if other programs were busy when the measurement began."""
     busy, cores = facts["busy_cores"], facts["cores"]
     if busy < BUSY * cores:
         return None
     return (
-        f"Other programs kept {busy:.1f} of {cores} cores busy when this began: figures are lower and noisier for it."
+        f"Other programs used {busy:.1f} of {cores} cores when this began: the rates are lower and noisier than on an "
+        "idle machine."
     )
 
 
 def extras() -> dict[str, list[str]]:
-    """The packages that each extra of rookery brings, as its own metadata tells."""
+    """The packages of each extra of rookery, from its metadata."""
     found: dict[str, list[str]] = {}
     for line in metadata.requires("rookery") or []:
         match = re.match(r"""([\w.-]+).*;.*extra\s*==\s*["']([\w-]+)["']""", line)
@@ -74,7 +75,7 @@ def extras() -> dict[str, list[str]]:
 
 
 def print_machine(out: Console, facts: dict[str, Any]) -> None:
-    """The last lines of every report: what it was measured on."""
+    """Print the last lines of every report: the machine and the packages."""
     warning = busy_line(facts)
     if warning:
         out.print(warning, style="yellow")

@@ -1,4 +1,4 @@
-"""`rookery profile`: where a step's time goes, how it scales with workers, what to change first."""
+"""`rookery profile`: the functions that take the time, the speed with more workers, what to change first."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rookery.engine.machine import usable_cores
 from rookery.engine.probe import Probe, probe
 from rookery.engine.settings import positive_int
 from rookery.tools.advice import advise
-from rookery.tools.function_profile import Function, StepProfile, profile_steps
+from rookery.tools.function_profile import FunctionTime, StepProfile, profile_steps
 from rookery.tools.machine_facts import machine_facts, print_machine
-from rookery.tools.throughput import Trial, try_out, worker_counts
+from rookery.tools.throughput import Trial, measure_trial, worker_counts
 
 TRIAL_SECONDS = 0.6
 ENVS_PER_WORKER = 4
@@ -28,7 +28,7 @@ LEAST_SHARE = 0.02
 
 @dataclass(frozen=True)
 class ProfileResult:
-    """A world's cost in every respect that can be measured from outside."""
+    """Everything that was measured of a world."""
 
     env: str
     cost: Probe
@@ -43,7 +43,7 @@ def profile(world: str, steps: int | None = None) -> ProfileResult:
     if steps is not None:
         positive_int("steps", steps)
     source, machine = resolve(world), machine_facts()
-    with meanwhile(f"measuring what {source.name} costs"):
+    with meanwhile(f"measuring the cost of {source.name}"):
         cost = probe(source)
     with meanwhile(f"profiling the steps of {source.name}"):
         found = profile_steps(source, steps)
@@ -52,7 +52,7 @@ def profile(world: str, steps: int | None = None) -> ProfileResult:
 
 
 def _scaling(source: EnvFactory, cost: Probe) -> list[Trial]:
-    """The same number of envs on more and more workers."""
+    """The same number of envs with more and more workers."""
     counts = worker_counts(cost)
     num_envs = max(8, ENVS_PER_WORKER * usable_cores(), counts[-1])
     plans = [("serial", 1), *(("process", workers) for workers in counts)]
@@ -60,7 +60,7 @@ def _scaling(source: EnvFactory, cost: Probe) -> list[Trial]:
     with printing.progress(len(plans)) as advance:
         for backend, workers in plans:
             advance(f"{backend}, {workers} workers" if backend == "process" else backend)
-            trials.append(try_out(source, cost, backend, num_envs, workers, TRIAL_SECONDS))
+            trials.append(measure_trial(source, cost, backend, num_envs, workers, TRIAL_SECONDS))
     return trials
 
 
@@ -87,7 +87,7 @@ def as_json(result: ProfileResult) -> dict[str, Any]:
 
 
 def print_report(result: ProfileResult) -> None:
-    """The result for people."""
+    """Print the result."""
     out, steps, cost = printing.console(), result.steps, result.cost
     out.print(f"{result.env}: {' > '.join(steps.wrappers)}", style="bold")
     waiting = f", {printing.percent(1 - cost.cpu_share)} of it waiting" if cost.cpu_share < 0.95 else ""
@@ -96,11 +96,11 @@ def print_report(result: ProfileResult) -> None:
     out.print(f"  a reset takes {printing.duration(steps.reset_seconds)}; resets are {share} of the time")
     out.print(f"  an env takes {printing.memory(cost.memory)} and {printing.duration(cost.build_seconds)} to build")
     out.print(f"  a worker process with one env takes {printing.memory(cost.process_memory)}\n")
-    _print_functions(out, "Where a step's time goes", steps.step_functions, steps.step_seconds)
+    _print_functions(out, "Time of a step", steps.step_functions, steps.step_seconds)
     if steps.reset_share >= 0.05:
         out.print()
-        _print_functions(out, "Where a reset's time goes", steps.reset_functions, steps.reset_seconds)
-    out.print("  Shares are the profiler's, which makes short calls look heavier than they are.\n", style="dim")
+        _print_functions(out, "Time of a reset", steps.reset_functions, steps.reset_seconds)
+    out.print("  The profiler measured the shares; it overestimates short calls.\n", style="dim")
     _print_scaling(out, result.trials)
     out.print("\nWhat to change first", style="bold")
     for sentence in result.advice:
@@ -108,7 +108,7 @@ def print_report(result: ProfileResult) -> None:
     print_machine(out, result.machine)
 
 
-def _print_functions(out: Console, title: str, functions: list[Function], seconds: float) -> None:
+def _print_functions(out: Console, title: str, functions: list[FunctionTime], seconds: float) -> None:
     table = printing.table(title, "  function", "where", "calls>", "total>", "own>", "own time>")
     shown = [f for f in functions if f.share >= LEAST_SHARE and (f.where or f.own_share >= LEAST_SHARE)][:ROWS]
     for f in shown:
@@ -126,7 +126,7 @@ def _print_functions(out: Console, title: str, functions: list[Function], second
 
 
 def _print_scaling(out: Console, trials: list[Trial]) -> None:
-    table = printing.table(f"How it scales, {trials[0].num_envs} envs", "  ", "steps/s>", "over serial>", "memory>")
+    table = printing.table(f"Scaling, {trials[0].num_envs} envs", "  ", "steps/s>", "over serial>", "memory>")
     for trial in trials:
         name = "  serial" if trial.backend == "serial" else f"  {trial.workers} worker{'s' * (trial.workers > 1)}"
         over = printing.times(trial.steps_per_second / trials[0].steps_per_second)

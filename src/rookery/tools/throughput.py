@@ -1,4 +1,4 @@
-"""Steps per second of a running vector env, in short slices, with actions drawn beforehand."""
+"""Steps per second of a running vector env, in short slices, with actions sampled before."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ SLICES = 4
 
 @dataclass(frozen=True)
 class Trial:
-    """One way to run a world, and what it gave."""
+    """The result of one configuration."""
 
     backend: str
     num_envs: int
     workers: int
     steps_per_second: float
-    memory: int  # bytes: of the worker processes, or of the envs where they live in this process
+    memory: int  # bytes: of the worker processes, or of the envs if they are in this process
 
 
-def draw_actions(space: gym.Space, num_envs: int, seed: int = 0) -> list[Any]:
+def sample_actions(space: gym.Space, num_envs: int, seed: int = 0) -> list[Any]:
     """Batches of random actions, the same for the same arguments."""
     batched = batch_space(space, num_envs)
     batched.seed(seed)
     return [batched.sample() for _ in range(ACTION_ROUNDS)]
 
 
-class Stepping:
-    """Steps a vector env with actions that were drawn beforehand or, where its envs say which are legal, with those.
-    `last` is what its `reset` returned; `space`, the action space of one env."""
+class RandomStepper:
+    """Steps a vector env with random actions that were sampled before; action masks are applied if its infos have them.
+    `last` is the result of its `reset`; `space` is the action space of one env."""
 
     def __init__(self, step: Callable[[Any], Any], space: gym.Space, actions: list[Any], last: Any) -> None:
         self._step, self._space, self._actions, self._last = step, space, actions, last
-        self._chooses = has_masks(space, last)
+        self._masked = has_masks(space, last)
 
     def rate(self, num_envs: int, seconds: float) -> float:
         """Step for about `seconds`; returns steps per second, counting every env."""
-        step = self._legal_step if self._chooses else self._step
+        step = self._legal_step if self._masked else self._step
         clock, actions, count = time.perf_counter, self._actions, 0
         start = now = clock()
         while now - start < seconds:
@@ -65,14 +65,14 @@ class Stepping:
         self._last = self._step(legal_batch(self._space, actions, self._last))
 
 
-def try_out(source: EnvFactory, probe: Probe, backend: str, num_envs: int, workers: int, seconds: float) -> Trial:
-    """Build this engine, step it for `seconds`, close it. The median of slices forgives one disturbance."""
+def measure_trial(source: EnvFactory, probe: Probe, backend: str, num_envs: int, workers: int, seconds: float) -> Trial:
+    """Build an engine, step it for `seconds`, close it. The rate is the median of several slices."""
     from rookery.engine.make_vec import make_vec
 
     envs = make_vec(source, num_envs, backend, workers)
     try:
-        actions = draw_actions(envs.single_action_space, num_envs)
-        stepping = Stepping(envs.step, envs.single_action_space, actions, envs.reset(seed=0))
+        actions = sample_actions(envs.single_action_space, num_envs)
+        stepping = RandomStepper(envs.step, envs.single_action_space, actions, envs.reset(seed=0))
         stepping.rate(num_envs, seconds / 10)
         rates = [stepping.rate(num_envs, seconds / SLICES) for _ in range(SLICES)]
         return Trial(envs.backend, num_envs, workers, statistics.median(rates), _memory(envs, probe))
@@ -81,7 +81,7 @@ def try_out(source: EnvFactory, probe: Probe, backend: str, num_envs: int, worke
 
 
 def worker_counts(probe: Probe) -> list[int]:
-    """Numbers of workers worth trying: doublings up to the cores, and beyond them where steps wait."""
+    """Numbers of workers to try: powers of two up to the number of cores, and more if steps wait."""
     cores = usable_cores()
     most = max(cores, min(useful_workers(probe, cores), 16 * cores))
     doublings = [1]

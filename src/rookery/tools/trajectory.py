@@ -1,4 +1,4 @@
-"""One env's trajectory: what it returned, step by step, and what about that is not as it should be."""
+"""Records the trajectory of one env, and checks every value that it returns."""
 
 from __future__ import annotations
 
@@ -22,54 +22,56 @@ from rookery.engine.observation_writer import ObservationWriter
 from rookery.errors import RookeryError
 
 Frame = tuple[Any, ...]  # (observation,) of a reset, or a step's first four values
-Report = Callable[[str, str], None]  # (kind, text): the first of a kind is the one to show
+ReportProblem = Callable[[str, str], None]  # (kind, text): only the first of each kind is shown
 
 
-class Stop(Exception):
-    """The env cannot be taken further; the reason has been reported."""
+class CheckAborted(Exception):
+    """The env cannot be stepped further; the reason has been reported."""
 
 
-def walk(env: gym.Env, actions: list[Any], seed: int, random: tuple[bool, bool], report: Report) -> list[Frame]:
-    """Reset with `seed`, then take `actions`, resetting at ends. Global generators that it uses are seeded too, as
-    the engine does; the caller restores them."""
+def record_trajectory(
+    env: gym.Env, actions: list[Any], seed: int, random: tuple[bool, bool], report: ReportProblem
+) -> list[Frame]:
+    """Reset with `seed`, then step with `actions`, and reset at the end of each episode. Global generators that the env
+    uses are seeded too, as in the engine; the caller restores them."""
     GlobalRandom(seed, *random).enter()
     return list(_frames(env, actions, seed, report))
 
 
-def _frames(env: gym.Env, actions: list[Any], seed: int, report: Report) -> Iterator[Frame]:
-    judge = Judge(env, report)
+def _frames(env: gym.Env, actions: list[Any], seed: int, report: ReportProblem) -> Iterator[Frame]:
+    checker = ReturnChecker(env, report)
     last = _attempt(report, "reset(seed=...)", lambda: env.reset(seed=seed))
-    yield judge.reset(last)
+    yield checker.reset(last)
     for number, drawn in enumerate(actions):
         action = legal(env.action_space, drawn, last)
         given = copy.deepcopy(action)
         last = _attempt(report, f"step() number {number}", lambda: env.step(action))  # noqa: B023 - called at once
-        frame = judge.step(number, last)
-        if not same(given, action):
-            report("action", "step() changes the action it is given, which belongs to the caller: copy it first")
+        frame = checker.step(number, last)
+        if not identical(given, action):
+            report("action", "step() changes the action that it gets, which belongs to the caller: copy it first")
         yield frame
         if frame[2] or frame[3]:
             last = _attempt(report, "reset()", env.reset)
-            yield judge.reset(last)
+            yield checker.reset(last)
 
 
-def _attempt(report: Report, what: str, call: Callable[[], Any]) -> Any:
+def _attempt(report: ReportProblem, what: str, call: Callable[[], Any]) -> Any:
     try:
         return call()
     except (Exception, SystemExit) as error:
-        report("raised", f"{what} raised {type(error).__name__}: {error}{_place(error)}")
-        raise Stop from error
+        report("raised", f"{what} raised {type(error).__name__}: {error}{_location(error)}")
+        raise CheckAborted from error
 
 
-def _place(error: BaseException) -> str:
+def _location(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if len(frames) > 1 else ""
 
 
-class Judge:
-    """Looks at what an env returns, by the engine's own rules for observations."""
+class ReturnChecker:
+    """Checks what an env returns; observations by the rules of the engine."""
 
-    def __init__(self, env: gym.Env, report: Report) -> None:
+    def __init__(self, env: gym.Env, report: ReportProblem) -> None:
         self._space, self._report = env.observation_space, report
         arrays = {
             f"observation/{k}": np.zeros((1, *leaf.shape), leaf.dtype)
@@ -82,18 +84,18 @@ class Judge:
     def reset(self, result: Any) -> Frame:
         if not isinstance(result, tuple) or len(result) != 2:
             self._report("reset shape", f"reset() should return (observation, info), got {_shape_of(result)}")
-            raise Stop
+            raise CheckAborted
         self._info("reset()", result[1])
         return (self._observation("reset()", result[0]),)
 
     def step(self, number: int, result: Any) -> Frame:
         if not isinstance(result, tuple) or len(result) != 5:
             old = (
-                "; four values are the old gym's, before 0.26" if isinstance(result, tuple) and len(result) == 4 else ""
+                "; four values are the API of gym before 0.26" if isinstance(result, tuple) and len(result) == 4 else ""
             )
             wanted = "(observation, reward, terminated, truncated, info)"
             self._report("step shape", f"step() should return {wanted}, got {_shape_of(result)}{old}")
-            raise Stop
+            raise CheckAborted
         observation, reward, terminated, truncated, info = result
         where = f"step() number {number}"
         self._info(where, info)
@@ -120,11 +122,11 @@ class Judge:
         if self._last is None:
             return
         before, as_it_was = self._last
-        if not same(before, as_it_was) or self._shared(before, observation):
+        if not identical(before, as_it_was) or self._shared(before, observation):
             self._report(
                 "reuse",
-                "observations share one buffer, so an earlier one changes with the next step; rookery copies in time, "
-                "but code that keeps observations would see them change: return a copy",
+                "observations share one buffer, so each step changes the earlier ones; rookery copies them, but other "
+                "code that stores observations would see them change: return a copy",
             )
 
     def _shared(self, before: Any, now: Any) -> bool:
@@ -150,12 +152,12 @@ class Judge:
             self._report("info", f"{where}: info cannot be sent between processes ({error})")
 
 
-def same(a: Any, b: Any) -> bool:
-    """Equal to the bit, also for nested and NaN values."""
+def identical(a: Any, b: Any) -> bool:
+    """Whether two values are exactly equal, also if nested or NaN."""
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+        return a.keys() == b.keys() and all(identical(a[key], b[key]) for key in a)
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(identical(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         x, y = np.asarray(a), np.asarray(b)
         return np.array_equal(x, y, equal_nan=x.dtype.kind == "f" and y.dtype.kind == "f")
@@ -163,13 +165,13 @@ def same(a: Any, b: Any) -> bool:
 
 
 def first_difference(a: list[Frame], b: list[Frame]) -> str | None:
-    """Where two trajectories part, in words."""
+    """Where two trajectories differ, as text."""
     names = ("observation", "reward", "terminated", "truncated")
     for number, (x, y) in enumerate(zip(a, b, strict=False)):
         for name, left, right in zip(names, x, y, strict=False):
-            if not same(left, right):
+            if not identical(left, right):
                 return f"the {name} {'of the first reset' if number == 0 else f'{number} calls after the first reset'}"
-    return None if len(a) == len(b) else "how many episodes there are"
+    return None if len(a) == len(b) else "the number of episodes"
 
 
 def _shape_of(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`rookery tune`: try what is sensible for a world on this machine, and say what to use."""
+"""`rookery tune`: measure several numbers of envs and workers, and recommend one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rookery.engine.env_factory import resolve
 from rookery.engine.machine import available_memory
 from rookery.engine.probe import Probe, probe
 from rookery.tools.machine_facts import machine_facts, print_machine
-from rookery.tools.throughput import Trial, positive_seconds, try_out, worker_counts
+from rookery.tools.throughput import Trial, measure_trial, positive_seconds, worker_counts
 
 SERIAL_ENVS = (1, 8, 32)
 ENVS_PER_WORKER = (1, 2, 8, 32)
-NEAR = 0.95  # of the best rate: fewer envs that reach it are the better choice, for memory and for on-policy learners
-BUILD_PATIENCE = 10.0  # seconds
+NEAR = 0.95  # of the best rate: fewer envs within it are better, for memory and for on-policy learners
+MOST_BUILD_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class TuneResult:
-    """All trials, and the one to use."""
+    """All trials, and the recommended one."""
 
     env: str
     world: str
@@ -34,7 +34,7 @@ class TuneResult:
 
     @property
     def best(self) -> Trial:
-        """Of those within 5 % of the fastest, the one with the fewest envs, then workers."""
+        """Of the trials within 5 % of the fastest, the one with the fewest envs, then workers."""
         fastest = max(trial.steps_per_second for trial in self.trials)
         near = [trial for trial in self.trials if trial.steps_per_second >= NEAR * fastest]
         return min(near, key=lambda t: (t.num_envs, t.workers, t.backend != "serial", -t.steps_per_second))
@@ -48,10 +48,10 @@ class TuneResult:
 
 
 def tune(world: str, seconds: float = 1.0) -> TuneResult:
-    """Try serial and worker processes with a few numbers of envs each, `seconds` apiece."""
+    """Measure serial and worker processes with several numbers of envs, `seconds` each."""
     positive_seconds(seconds)
     source, machine = resolve(world), machine_facts()
-    with meanwhile(f"measuring what {source.name} costs"):
+    with meanwhile(f"measuring the cost of {source.name}"):
         cost = probe(source)
     auto = choose(cost)
     plans = candidates(cost, auto, seconds)
@@ -59,18 +59,18 @@ def tune(world: str, seconds: float = 1.0) -> TuneResult:
     with printing.progress(len(plans)) as advance:
         for backend, num_envs, workers in plans:
             advance(f"{backend}, {num_envs} envs" + (f" on {workers} workers" if backend == "process" else ""))
-            trials.append(try_out(source, cost, backend, num_envs, workers, seconds))
+            trials.append(measure_trial(source, cost, backend, num_envs, workers, seconds))
     return TuneResult(source.name, world, seconds, cost, auto, trials, machine)
 
 
 def candidates(cost: Probe, auto: Choice, seconds: float) -> list[tuple[str, int, int]]:
-    """(backend, envs, workers) worth trying: what fits in memory, starts in seconds and steps often enough."""
+    """(backend, envs, workers) to try: those that fit into memory, start in seconds and make enough steps."""
     plans = [("serial", n, 1) for n in SERIAL_ENVS]
     for workers in worker_counts(cost):
         plans += [("process", workers * share, workers) for share in ENVS_PER_WORKER if workers * share > 1]
     kept = [plan for plan in plans if _feasible(cost, plan, seconds)]
-    mine = (auto.backend, auto.num_envs, auto.workers)
-    return kept if mine in kept else [*kept, mine]
+    chosen = (auto.backend, auto.num_envs, auto.workers)
+    return kept if chosen in kept else [*kept, chosen]
 
 
 def _feasible(cost: Probe, plan: tuple[str, int, int], seconds: float) -> bool:
@@ -79,7 +79,7 @@ def _feasible(cost: Probe, plan: tuple[str, int, int], seconds: float) -> bool:
     processes = workers * cost.process_memory if backend == "process" else 0
     if processes + num_envs * cost.memory > available_memory() / 2:
         return False
-    quick = share * cost.build_seconds < BUILD_PATIENCE and share * cost.step_seconds < seconds / 4
+    quick = share * cost.build_seconds < MOST_BUILD_SECONDS and share * cost.step_seconds < seconds / 4
     return quick or share <= 1
 
 
@@ -101,7 +101,7 @@ def as_json(result: TuneResult) -> dict[str, Any]:
 
 
 def print_table(result: TuneResult) -> None:
-    """The result for people."""
+    """Print the result as a table."""
     cost, best = result.cost, result.best
     waiting = f", {printing.percent(1 - cost.cpu_share)} of it waiting" if cost.cpu_share < 0.7 else ""
     table = printing.table(
@@ -130,4 +130,4 @@ def print_table(result: TuneResult) -> None:
 def _marks(result: TuneResult, trial: Trial) -> str:
     auto = result.auto
     is_auto = (trial.backend, trial.num_envs, trial.workers) == (auto.backend, auto.num_envs, auto.workers)
-    return ", ".join(["use this"] * (trial is result.best) + ["auto's choice"] * is_auto)
+    return ", ".join(["use this"] * (trial is result.best) + ["chosen by auto"] * is_auto)

@@ -1,4 +1,4 @@
-"""What checking an environment found."""
+"""The report of `rookery check`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rookery.errors import WorldError
 
 @dataclass
 class WorldReport:
-    """What `check_world` found. `problems` will break training; `advice` would make it better."""
+    """The result of `check_world`. `problems` break training; `advice` would improve the world."""
 
     world: str
     steps: int

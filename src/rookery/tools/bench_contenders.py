@@ -1,4 +1,4 @@
-"""Who takes part in `rookery bench`: our backends and the vector envs of other libraries, behind one interface."""
+"""The contenders of `rookery bench`: rookery's backends and the vector envs of other libraries."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ OK = "ok"
 
 
 @dataclass(frozen=True)
-class Task:
-    """What every side has to run."""
+class BenchTask:
+    """What every contender runs."""
 
     source: EnvFactory
     num_envs: int
@@ -34,22 +34,22 @@ class Task:
 
 
 @dataclass
-class Side:
-    """One contender. `status` says why it has no figures, where it has none."""
+class Contender:
+    """One vector env to measure. `status` is "ok", or the reason why it was not measured."""
 
     name: str
-    build: Callable[[Task], Any]
-    package: str | None = None  # what must be installed
+    build: Callable[[BenchTask], Any]
+    package: str | None = None  # required package
     process_per_env: bool = False
     ours: bool = False
     status: str = OK
     rates: list[float] = field(default_factory=list)
     envs: Any = None
-    first: Any = None  # what its reset returned
-    stepping: Any = None  # see measure.Stepping
+    first: Any = None  # the result of its reset
+    stepping: Any = None  # a throughput.RandomStepper
 
-    def open(self, task: Task) -> None:
-        """Build and reset its envs. A peer that cannot is marked, and the others go on."""
+    def open(self, task: BenchTask) -> None:
+        """Build and reset its envs. If another library fails, its status says so, and the others continue."""
         self.status = self._obstacle(task) or OK
         if self.status != OK:
             return
@@ -59,7 +59,7 @@ class Side:
         except Exception as error:  # noqa: BLE001 - as they like
             self.fail(error)
 
-    def _obstacle(self, task: Task) -> str | None:
+    def _obstacle(self, task: BenchTask) -> str | None:
         if self.package is not None and find_spec(self.package) is None:
             return "not installed"
         need = task.num_envs * task.probe.process_memory
@@ -68,7 +68,7 @@ class Side:
         return None
 
     def fail(self, error: Exception) -> None:
-        """Give up on this side; what goes wrong in our own is the user's to see."""
+        """Stop measuring this contender. An error of rookery itself is raised."""
         self.kill()
         if self.ours:
             raise error
@@ -83,7 +83,7 @@ class Side:
             envs.close()
 
     def kill(self) -> None:
-        """End it in whatever state it is: a peer's own close() waits for workers that may never answer."""
+        """End it without its close(), which may wait for workers that never answer."""
         for process in getattr(self.envs, "processes", ()):
             process.kill()
         if not hasattr(self.envs, "processes"):
@@ -92,64 +92,64 @@ class Side:
         self.envs = None
 
 
-def rookery_sides(backends: list[str], workers: dict[str, int]) -> list[Side]:
-    """Our own backends, each with the number of workers given for it."""
+def rookery_contenders(backends: list[str], workers: dict[str, int]) -> list[Contender]:
+    """Rookery's backends, each with its number of workers."""
 
-    def builder(backend: str) -> Callable[[Task], Any]:
+    def builder(backend: str) -> Callable[[BenchTask], Any]:
         from rookery.engine.make_vec import make_vec
 
         return lambda task: make_vec(task.source, task.num_envs, backend, workers[backend])
 
-    return [Side(f"rookery {backend}", builder(backend), ours=True) for backend in backends]
+    return [Contender(f"rookery {backend}", builder(backend), ours=True) for backend in backends]
 
 
-def peer_sides(families: list[str]) -> list[Side]:
+def peer_contenders(families: list[str]) -> list[Contender]:
     unknown = [name for name in families if name not in FAMILIES]
     if unknown:
         raise OptionError(f"against should be some of {', '.join(FAMILIES)}, got {unknown[0]!r}")
-    all_sides = {
+    by_family = {
         "gymnasium": [
-            Side("Gymnasium SyncVectorEnv", _gymnasium_sync),
-            Side("Gymnasium AsyncVectorEnv", _gymnasium_async, process_per_env=True),
+            Contender("Gymnasium SyncVectorEnv", _gymnasium_sync),
+            Contender("Gymnasium AsyncVectorEnv", _gymnasium_async, process_per_env=True),
         ],
         "sb3": [
-            Side("SB3 DummyVecEnv", _sb3_dummy, package="stable_baselines3"),
-            Side("SB3 SubprocVecEnv", _sb3_subproc, package="stable_baselines3", process_per_env=True),
+            Contender("SB3 DummyVecEnv", _sb3_dummy, package="stable_baselines3"),
+            Contender("SB3 SubprocVecEnv", _sb3_subproc, package="stable_baselines3", process_per_env=True),
         ],
-        "envpool": [Side("EnvPool", _envpool, package="envpool")],
+        "envpool": [Contender("EnvPool", _envpool, package="envpool")],
     }
-    return [side for family in FAMILIES if family in families for side in all_sides[family]]
+    return [contender for family in FAMILIES if family in families for contender in by_family[family]]
 
 
-def _gymnasium_sync(task: Task) -> Any:
+def _gymnasium_sync(task: BenchTask) -> Any:
     from gymnasium.vector import SyncVectorEnv
 
     return SyncVectorEnv(task.makers)
 
 
-def _gymnasium_async(task: Task) -> Any:
+def _gymnasium_async(task: BenchTask) -> Any:
     from gymnasium.vector import AsyncVectorEnv
 
     return AsyncVectorEnv(task.makers)
 
 
-def _sb3_dummy(task: Task) -> Any:
+def _sb3_dummy(task: BenchTask) -> Any:
     from stable_baselines3.common.vec_env import DummyVecEnv
 
     return DummyVecEnv(task.makers)
 
 
-def _sb3_subproc(task: Task) -> Any:
-    """Forked where that is possible, as Gymnasium's are: by SB3's default, every worker would import torch anew."""
+def _sb3_subproc(task: BenchTask) -> Any:
+    """With fork if possible, as in Gymnasium: by SB3's default, every worker would import torch."""
     from stable_baselines3.common.vec_env import SubprocVecEnv
 
     forks = "fork" in multiprocessing.get_all_start_methods()
     return SubprocVecEnv(task.makers, start_method="fork" if forks else None)
 
 
-def _envpool(task: Task) -> Any:
+def _envpool(task: BenchTask) -> Any:
     """EnvPool has its own C++ versions of some worlds, under the same ids."""
-    with warnings.catch_warnings():  # its import brings a page of other libraries' warnings
+    with warnings.catch_warnings():  # its import prints many warnings of other libraries
         warnings.simplefilter("ignore")
         import envpool
     if task.source.name not in envpool.list_all_envs():
