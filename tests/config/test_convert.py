@@ -11,8 +11,7 @@ import pytest
 
 from rookery.cli import convert_verb
 from rookery.config import gather, resolve
-from rookery.config.convert import converted
-from rookery.config.toml_writer import dumps, sayable
+from rookery.config.convert import converted, to_toml
 from rookery.errors import ConfigError, OptionError
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -104,7 +103,7 @@ def test_toml_says_all_there_is(tmp_path: Path) -> None:
             "phases": [{"until": {"win_rate": 0.5}, "shaping": {"a b": 1.0, "c": 2.0}}, {"learner": {"gamma": 0.5}}],
         }
     )  # fmt: skip
-    again = tomllib.loads(dumps(sayable(given, short=False)))
+    again = tomllib.loads(to_toml(given))
     assert resolve(gather(again)) == resolve(given)
     with pytest.raises(ConfigError, match="TOML has no null"):
-        dumps(sayable(gather({"world": "a", "world_options": {"x": None}}), short=False))
+        to_toml(gather({"world": "a", "world_options": {"x": None}}))

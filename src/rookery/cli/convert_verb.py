@@ -26,14 +26,14 @@ def add_commands(commands: Commands) -> None:
 
 
 def _convert(options: argparse.Namespace) -> int:
-    from rookery.config.convert import converted, kind_of
+    from rookery.config.convert import converted, target_format
     from rookery.files import replace_file
 
     source, target = Path(options.source), Path(options.target) if options.target else None
-    kind = kind_of(source, target)
+    wanted = target_format(source, target)
     if target is not None and os.path.lexists(target) and not options.force:
         raise OptionError(f"{target} exists already; --force overwrites it")
-    text = converted(source, kind)
+    text = converted(source, wanted)
     if target is not None:
         try:
             replace_file(target, [text.encode()])
