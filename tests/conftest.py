@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import shutil
 import tempfile
@@ -11,6 +12,11 @@ import pytest
 
 # What this user trusts is kept apart from what tests train with.
 STATE = os.environ["ROOKERY_STATE"] = tempfile.mkdtemp(prefix="rookery-state-")
+
+
+def pytest_configure() -> None:
+    """Tests see the notes of rookery in `caplog`, whose handler is at the root, which shows warnings only."""
+    logging.getLogger("rookery").setLevel(logging.INFO)
 
 
 @pytest.hookimpl(trylast=True)

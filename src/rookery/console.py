@@ -1,19 +1,19 @@
-"""One line to the person at the terminal, through `logging` so that a program can direct or silence it."""
+"""Messages on the terminal, through `logging` if the program has configured it."""
 
 from __future__ import annotations
 
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-TAKE_BACK = "\r\x1b[K"
+CLEAR_LINE = "\r\x1b[K"
 _log = logging.getLogger("rookery")
-_shown: list[str] = []  # what `meanwhile` has left on the terminal's last line
+_shown: list[str] = []  # what `meanwhile` shows on the last line of the terminal
 
 
 def printable(text: object) -> str:
-    """A name as it can be shown: what would move a cursor, begin a line or hide is written as its code.
+    """The text with escape codes for control characters, which could move the cursor or hide text.
 
     >>> printable(chr(27) + "[2J")
     '\\\\x1b[2J'
@@ -23,27 +23,28 @@ def printable(text: object) -> str:
 
 
 def printable_lines(text: object) -> str:
-    """The same for a message, whose lines stay lines."""
+    """The same for a message of several lines."""
     return "\n".join(map(printable, str(text).split("\n")))
 
 
 def say(line: str) -> None:
-    """Tell of a choice or a fallback. `logging.getLogger("rookery").setLevel("WARNING")` silences it."""
-    if not _log.hasHandlers():
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("rookery: %(message)s"))
-        _log.addHandler(handler)
-    if _log.level == logging.NOTSET:
-        _log.setLevel(logging.INFO)
-    _take_back()
-    _log.info(printable_lines(line))
+    """Report a choice or a fallback: to the handlers of `logging` if the program has any, else to standard error.
+    `logging.getLogger("rookery").setLevel("WARNING")` silences it. The configuration of `logging` is never changed."""
+    _clear_line()
+    text = printable_lines(line)
+    if _log.hasHandlers():
+        _log.info(text)
+    elif sys.stderr is not None and (_log.level == logging.NOTSET or _log.isEnabledFor(logging.INFO)):
+        with suppress(OSError, ValueError):  # standard error is closed
+            sys.stderr.write(f"rookery: {text}\n")
+            sys.stderr.flush()
 
 
 def confirmed(question: str) -> bool | None:
-    """What somebody at the terminal says to a question; None where nobody can be asked."""
+    """The answer of a person at the terminal to a yes-or-no question; None without a terminal."""
     if not sys.stdin.isatty() or not sys.stderr.isatty():
         return None
-    _take_back()
+    _clear_line()
     sys.stderr.write(f"rookery: {printable(question)} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -51,29 +52,29 @@ def confirmed(question: str) -> bool | None:
 
 @contextmanager
 def meanwhile(what: str) -> Iterator[None]:
-    """Show on standard error what is being done, if that is a terminal, until it is done or something is said."""
+    """Show on standard error what is being done, if that is a terminal, until it is done or `say` prints a line."""
     if not sys.stderr.isatty():
         yield
         return
-    _take_back()
+    _clear_line()
     _shown.append(what)
     sys.stderr.write(f"{printable(what)} ...")
     sys.stderr.flush()
     try:
         yield
     finally:
-        _take_back()
+        _clear_line()
 
 
-def _take_back() -> None:
+def _clear_line() -> None:
     if _shown:
         _shown.clear()
-        sys.stderr.write(TAKE_BACK)
+        sys.stderr.write(CLEAR_LINE)
         sys.stderr.flush()
 
 
 def size_text(count: float) -> str:
-    """Bytes for people."""
+    """A number of bytes with a unit."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
