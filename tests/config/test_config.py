@@ -13,13 +13,13 @@ from rookery.config import (
     RunConfig,
     build_config,
     check,
+    collect_config,
     fields_help,
-    gather,
     is_config,
-    legacy,
     merge,
     parse_override,
     read_config,
+    rename_old_keys,
     resolve,
     validation,
     with_recipe,
@@ -62,14 +62,14 @@ def test_what_the_user_gave_is_validated_once(monkeypatch):
 @pytest.mark.parametrize("keywords", [{"steps": "x"}, {"learning_rate": 1e-3, "ppo": 5}, {"learning_rate": "x"}])
 def test_an_invalid_part_is_named_the_same_way(keywords):
     """Whether a configuration or only its keys are asked for."""
-    assert refusal(build_config, "a", **keywords) == refusal(gather, "a", **keywords)
+    assert refusal(build_config, "a", **keywords) == refusal(collect_config, "a", **keywords)
 
 
 def test_file_then_set_then_keywords(tmp_path):
     """The later layer wins."""
     file = tmp_path / "run.toml"
     file.write_text('world = "a"\nsteps = 1\nseed = 1\nname = "file"')
-    given = gather(file, ["steps=2", "seed=2"], seed=3)
+    given = collect_config(file, ["steps=2", "seed=2"], seed=3)
     assert given == {"world": "a", "steps": 2, "seed": 3, "name": "file"}
 
 
@@ -135,13 +135,15 @@ def test_an_override_without_key_or_value_is_refused(text):
 @pytest.mark.parametrize("number", [100_000, 1e5, np.int64(100_000), np.float32(1e5)])
 def test_whole_numbers_may_be_written_as_any_number(number):
     """1e5 steps are 100,000 steps, and NumPy's numbers are numbers."""
-    assert gather("a", steps=number)["steps"] == 100_000
-    assert type(gather("a", steps=number)["steps"]) is int
+    assert collect_config("a", steps=number)["steps"] == 100_000
+    assert type(collect_config("a", steps=number)["steps"]) is int
 
 
 def test_none_undoes_what_a_recipe_says():
     """TOML has no word for nothing, so that "none" is one, except where text is wanted."""
-    config = resolve(gather("a", ["ppo.target_kl=none", "world_options.opponent=none"]), {"ppo": {"target_kl": 0.1}})
+    config = resolve(
+        collect_config("a", ["ppo.target_kl=none", "world_options.opponent=none"]), {"ppo": {"target_kl": 0.1}}
+    )
     assert config.ppo.target_kl is None
     assert config.world_options == {"opponent": "none"}
 
@@ -149,7 +151,7 @@ def test_none_undoes_what_a_recipe_says():
 def test_python_values_of_other_types_are_taken(tmp_path):
     """Paths, tuples, option objects and devices are what they look like."""
     device = type("device", (), {"__str__": lambda self: "cuda:1"})()  # as torch.device
-    given = gather("a", runs_dir=tmp_path, device=device, ppo=PPOOptions(hidden=[8]), sac={"hidden": (8, 8)})
+    given = collect_config("a", runs_dir=tmp_path, device=device, ppo=PPOOptions(hidden=[8]), sac={"hidden": (8, 8)})
     assert given["runs_dir"] == str(tmp_path)
     assert given["device"] == "cuda:1"
     assert given["ppo"] == {"hidden": [8]}
@@ -165,8 +167,8 @@ def test_old_names_live_on():
         "n_envs": 4, "total_timesteps": 10, "num_episodes": 3, "gpu": 1, "parallel_start_method": "fork",
         "base_output_dir": "out", "checkpoint_path": "kept", "eval_freq_steps": 5, "eval_num_games": 6,
     }  # fmt: skip
-    config = resolve(gather({"world": "a", **old}))
-    assert config == resolve(gather("a", **old))
+    config = resolve(collect_config({"world": "a", **old}))
+    assert config == resolve(collect_config("a", **old))
     assert (config.num_envs, config.steps, config.episodes, config.device) == (4, 10, 3, "cuda:1")
     assert (config.start_method, config.runs_dir, config.checkpoints.dir) == ("fork", "out", "kept")
     assert (config.evaluation.every, config.evaluation.episodes) == (5, 6)
@@ -174,38 +176,46 @@ def test_old_names_live_on():
 
 def test_old_words_about_evaluation():
     """Opponents as a list or with commas; the flag for the weak one adds it."""
-    assert legacy({"eval_opponents": "weak, strong"}) == {"evaluation": {"opponents": ["weak", "strong"]}}
-    assert legacy({"eval_weak_opponent": True}) == {"evaluation": {"opponents": ["weak"]}}
-    assert legacy({"eval_weak_opponent": False}) == {"evaluation": {"opponents": ["strong"]}}
+    assert rename_old_keys({"eval_opponents": "weak, strong"}) == {"evaluation": {"opponents": ["weak", "strong"]}}
+    assert rename_old_keys({"eval_weak_opponent": True}) == {"evaluation": {"opponents": ["weak"]}}
+    assert rename_old_keys({"eval_weak_opponent": False}) == {"evaluation": {"opponents": ["strong"]}}
     both = {"eval_weak_opponent": True, "eval_opponents": ["strong", "a.py:A"]}
-    assert legacy(both) == {"evaluation": {"opponents": ["strong", "a.py:A", "weak"]}}
-    assert resolve(gather("a", ["evaluation.opponents=weak,strong"])).evaluation.opponents == ["weak", "strong"]
-    assert "`eval_weak_opponent` should be true or false, got 'yes'" in refusal(gather, "a", eval_weak_opponent="yes")
-    assert gather("a", run_name="mine", verbose=False) == {"world": "a", "name": "mine", "monitor": {"panel": False}}
-    assert gather("a", verbose=True)["monitor"] == {"panel": "auto"}
+    assert rename_old_keys(both) == {"evaluation": {"opponents": ["strong", "a.py:A", "weak"]}}
+    assert resolve(collect_config("a", ["evaluation.opponents=weak,strong"])).evaluation.opponents == ["weak", "strong"]
+    assert "`eval_weak_opponent` should be true or false, got 'yes'" in refusal(
+        collect_config, "a", eval_weak_opponent="yes"
+    )
+    assert collect_config("a", run_name="mine", verbose=False) == {
+        "world": "a",
+        "name": "mine",
+        "monitor": {"panel": False},
+    }
+    assert collect_config("a", verbose=True)["monitor"] == {"panel": "auto"}
 
 
 def test_two_names_of_one_option_must_agree():
     """Both names are in the message, whichever they are."""
-    assert legacy({"num_envs": 4, "n_envs": 4}) == {"num_envs": 4}
-    assert "`n_envs` = 4 and `num_envs` = 8 are two names" in refusal(legacy, {"num_envs": 8, "n_envs": 4})
-    assert "`total_steps` = 2 and `total_timesteps` = 1" in refusal(legacy, {"total_timesteps": 1, "total_steps": 2})
-    assert "`gpu` = 0 and `device` = 'cpu'" in refusal(gather, "a", gpu=0, device="cpu")
-    message = refusal(gather, "a", learning_rate=1e-3, ppo={"learning_rate": 1e-4})
+    assert rename_old_keys({"num_envs": 4, "n_envs": 4}) == {"num_envs": 4}
+    assert "`n_envs` = 4 and `num_envs` = 8 are two names" in refusal(rename_old_keys, {"num_envs": 8, "n_envs": 4})
+    assert "`total_steps` = 2 and `total_timesteps` = 1" in refusal(
+        rename_old_keys, {"total_timesteps": 1, "total_steps": 2}
+    )
+    assert "`gpu` = 0 and `device` = 'cpu'" in refusal(collect_config, "a", gpu=0, device="cpu")
+    message = refusal(collect_config, "a", learning_rate=1e-3, ppo={"learning_rate": 1e-4})
     assert "`learning_rate` = 0.001 and `ppo.learning_rate` = 0.0001" in message
-    assert gather("a", learner="sac", learning_rate=1e-3, ppo={"learning_rate": 1e-4})
+    assert collect_config("a", learner="sac", learning_rate=1e-3, ppo={"learning_rate": 1e-4})
 
 
 def test_none_envs_means_find_out():
     """`n_envs=None` asks for measuring, over what a file says; None elsewhere is as if not given."""
-    assert gather({"world": "a", "num_envs": 8, "device": "cpu"}, n_envs=None, device=None) == {
+    assert collect_config({"world": "a", "num_envs": 8, "device": "cpu"}, n_envs=None, device=None) == {
         "world": "a", "num_envs": "auto", "device": "cpu",
     }  # fmt: skip
 
 
 def test_keys_may_be_written_with_dots():
     """{"ppo.clip": 0.1} is the same as {"ppo": {"clip": 0.1}}."""
-    assert gather({"world": "a", "ppo.clip": 0.1, "ppo": {"epochs": 2}})["ppo"] == {"clip": 0.1, "epochs": 2}
+    assert collect_config({"world": "a", "ppo.clip": 0.1, "ppo": {"epochs": 2}})["ppo"] == {"clip": 0.1, "epochs": 2}
 
 
 def test_a_twin_is_taken_only_where_it_can_serve():
@@ -231,7 +241,7 @@ def test_the_same_in_every_language(tmp_path, name, text):
     """TOML, JSON and YAML hold the same configuration; 1e5 is a number in all of them."""
     file = tmp_path / name
     file.write_text(text)
-    assert resolve(gather(file)) == resolve(
+    assert resolve(collect_config(file)) == resolve(
         {"world": "a", "steps": 10**5, "ppo": {"learning_rate": 3e-4, "hidden": [8]}}
     )
 
@@ -239,7 +249,7 @@ def test_the_same_in_every_language(tmp_path, name, text):
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
 def test_the_examples_are_valid(path):
     """Every file in configs/ can be used."""
-    assert resolve(gather(path)).world
+    assert resolve(collect_config(path)).world
 
 
 def test_what_is_a_config_and_what_a_world(tmp_path):
@@ -254,7 +264,7 @@ def test_an_empty_section_is_none(tmp_path):
     """As it is left when all of its keys are made comments."""
     file = tmp_path / "a.yaml"
     file.write_text("world: a\nlearning_rate: 1e-3\nppo:\n#  clip: 0.1")
-    assert resolve(gather(file)).ppo == PPOOptions(learning_rate=1e-3)
+    assert resolve(collect_config(file)).ppo == PPOOptions(learning_rate=1e-3)
 
 
 def test_values_in_yaml_cannot_run_anything(tmp_path):
@@ -288,8 +298,8 @@ def test_the_mistake_is_told_with_the_layer_it_came_from(tmp_path):
     """A file by its name, an override as it was typed."""
     file = tmp_path / "run.toml"
     file.write_text('world = "a"\nstep = 1')
-    assert refusal(gather, file) == f"{file}: unknown key `step`; did you mean `steps`?"
-    assert refusal(gather, "a", ["ppo.clip=-1"]).startswith("--set ppo.clip=-1: `ppo.clip` should be")
+    assert refusal(collect_config, file) == f"{file}: unknown key `step`; did you mean `steps`?"
+    assert refusal(collect_config, "a", ["ppo.clip=-1"]).startswith("--set ppo.clip=-1: `ppo.clip` should be")
 
 
 def test_suggestions_search_all_sections():

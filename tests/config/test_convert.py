@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rookery.cli import convert_verb
-from rookery.config import gather, resolve
+from rookery.config import collect_config, resolve
 from rookery.config.convert import converted, to_toml
 from rookery.errors import ConfigError, OptionError
 
@@ -32,9 +32,9 @@ def test_there_and_back(path: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run(str(path), str(new)) == 0
     assert run(str(new), str(back)) == 0
     assert capsys.readouterr().out == f"{new}\n{back}\n"
-    wanted = resolve(gather(path))
-    assert resolve(gather(new)) == wanted
-    assert resolve(gather(back)) == wanted
+    wanted = resolve(collect_config(path))
+    assert resolve(collect_config(new)) == wanted
+    assert resolve(collect_config(back)) == wanted
     assert set(json.loads(back.read_text())) == {"curriculum", "hyperparameters", "training", "agent"}
 
 
@@ -43,7 +43,7 @@ def test_every_example_can_be_toml(path: Path) -> None:
     """Whatever it was."""
     text = converted(path, ".toml")
     assert text.startswith(f"# Converted from {path.name} by `rookery convert`.\n")
-    assert resolve(gather(tomllib.loads(text))) == resolve(gather(path))
+    assert resolve(collect_config(tomllib.loads(text))) == resolve(collect_config(path))
 
 
 def test_only_what_differs_is_written() -> None:
@@ -58,10 +58,10 @@ def test_it_is_printed_where_no_file_is_named(capsys: pytest.CaptureFixture[str]
     """TOML from JSON, and JSON from TOML."""
     run(str(OLD[0]))
     text = capsys.readouterr().out
-    assert resolve(gather(tomllib.loads(text))) == resolve(gather(OLD[0]))
+    assert resolve(collect_config(tomllib.loads(text))) == resolve(collect_config(OLD[0]))
     (tmp_path / "a.toml").write_text(text)
     run(str(tmp_path / "a.toml"))
-    assert resolve(gather(json.loads(capsys.readouterr().out))) == resolve(gather(OLD[0]))
+    assert resolve(collect_config(json.loads(capsys.readouterr().out))) == resolve(collect_config(OLD[0]))
     run(str(OLD[0]), "--json")
     assert json.loads(capsys.readouterr().out) == {"path": None, "text": text}
 
@@ -74,7 +74,7 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
         run(str(OLD[0]), str(target))
     assert target.read_text() == "mine"
     run(str(OLD[0]), str(target), "--force")
-    assert resolve(gather(target)) == resolve(gather(OLD[0]))
+    assert resolve(collect_config(target)) == resolve(collect_config(OLD[0]))
 
 
 def test_what_cannot_be_converted_is_told(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_what_cannot_be_converted_is_told(tmp_path: Path) -> None:
 
 def test_toml_says_all_there_is(tmp_path: Path) -> None:
     """Odd keys and texts, nothing, nested tables and lists."""
-    given = gather(
+    given = collect_config(
         {
             "world": 'a "b"\\\n\x7fü', "name": None, "world_options": {"odd key": [1, 2.5, True], "t": {"x": {}}},
             "dqn": {"max_grad_norm": None, "learning_rate": 1e-05}, "opponents": ["weak"],
@@ -104,6 +104,6 @@ def test_toml_says_all_there_is(tmp_path: Path) -> None:
         }
     )  # fmt: skip
     again = tomllib.loads(to_toml(given))
-    assert resolve(gather(again)) == resolve(given)
+    assert resolve(collect_config(again)) == resolve(given)
     with pytest.raises(ConfigError, match="TOML has no null"):
-        to_toml(gather({"world": "a", "world_options": {"x": None}}))
+        to_toml(collect_config({"world": "a", "world_options": {"x": None}}))

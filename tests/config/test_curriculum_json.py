@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rookery.config import gather, read_config, resolve
+from rookery.config import collect_config, read_config, resolve
 from rookery.config.curriculum_json import from_json, to_json
 from rookery.config.curriculum_json.names import AGENT_FIELDS
 from rookery.errors import ConfigError
@@ -33,7 +33,7 @@ def agent(kind: str, **hyperparameters: Any) -> dict[str, Any]:
 
 def first(content: dict[str, Any]) -> dict[str, Any]:
     """The first phase, as it is understood."""
-    resolve(gather(content))
+    resolve(collect_config(content))
     return from_json(content)["phases"][0]
 
 
@@ -43,7 +43,7 @@ def opponents(**fields: Any) -> Any:
 
 def refusal(content: Any) -> str:
     with pytest.raises(ConfigError) as caught:
-        gather(content)
+        collect_config(content)
     return str(caught.value)
 
 
@@ -53,8 +53,8 @@ def refusal(content: Any) -> str:
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
 def test_the_shipped_files_are_understood(path: Path) -> None:
     """By name of file and as content; the run's length is that of its phases."""
-    config = resolve(gather(path))
-    assert config == resolve(gather(json.loads(path.read_text())))
+    config = resolve(collect_config(path))
+    assert config == resolve(collect_config(json.loads(path.read_text())))
     assert config.world == "hockey" and len(config.phases) >= 3
     assert all(phase.episodes and phase.name and phase.opponents for phase in config.phases)
     assert "steps" not in read_config(path)
@@ -136,7 +136,7 @@ def test_a_mixture_of_mixtures_shares_out_its_weight() -> None:
 def test_an_archive_is_the_league() -> None:
     """Shares that are left out are none."""
     drawn = {"type": "archive", "distribution": {"pfsp": 0.5, "baseline": 0.5}}
-    config = resolve(gather(file(phase(), phase(opponent=drawn), phase(opponent=drawn))))
+    config = resolve(collect_config(file(phase(), phase(opponent=drawn), phase(opponent=drawn))))
     assert (config.league.pfsp, config.league.random, config.league.baseline) == (0.5, 0.0, 0.5)
 
 
@@ -155,7 +155,7 @@ def test_shaped_rewards() -> None:
 
 def test_the_buffer_is_cleared_unless_told() -> None:
     """As it was."""
-    config = resolve(gather(file(phase(), phase(clear_buffer=False), phase(clear_buffer=True))))
+    config = resolve(collect_config(file(phase(), phase(clear_buffer=False), phase(clear_buffer=True))))
     assert [part.clear_replay for part in config.phases] == [True, False, True]
 
 
@@ -166,7 +166,9 @@ def test_dddqn() -> None:
         "action_fineness": 3, "use_huber_loss": False, "discount": 0.95, "grad_clip": 1.0, "reward_clip": None,
     }  # fmt: skip
     config = resolve(
-        gather(file(hyperparameters={"learning_rate": 1e-4, "batch_size": 32}, agent=agent("dddqn", **hyperparameters)))
+        collect_config(
+            file(hyperparameters={"learning_rate": 1e-4, "batch_size": 32}, agent=agent("dddqn", **hyperparameters))
+        )
     )
     dqn = config.dqn
     assert (config.learner, config.world_options) == ("dqn", {"action_fineness": 3})
@@ -180,19 +182,19 @@ def test_prioritised_replay_by_either_name() -> None:
     """DDQN_PER has it unless told, DDDQN if told."""
     per = {"per_alpha": 0.7, "per_beta": 0.5, "per_beta_frames": 99, "per_eps": 1e-3}
     for content in (agent("DDQN_PER", **per), agent("DDDQN", use_per=True, **per)):
-        dqn = resolve(gather(file(agent=content))).dqn
+        dqn = resolve(collect_config(file(agent=content))).dqn
         assert (dqn.prioritised, dqn.priority_exponent, dqn.importance_exponent) == (True, 0.7, 0.5)
         assert (dqn.importance_steps, dqn.priority_floor) == (99, 1e-3)
-    assert not resolve(gather(file(agent=agent("DDQN_PER", use_per=False)))).dqn.prioritised
+    assert not resolve(collect_config(file(agent=agent("DDQN_PER", use_per=False)))).dqn.prioritised
     grown = agent("DDQN_PER", per_beta_increment=0.001, per_beta=0.4, per_max_beta=1.0)
-    assert resolve(gather(file(agent=grown))).dqn.importance_steps == 600
+    assert resolve(collect_config(file(agent=grown))).dqn.importance_steps == 600
 
 
 def test_chance_never_grows() -> None:
     """A first share below the usual last one stays; without a decay it stays too."""
-    low = resolve(gather(file(agent=agent("DDDQN", eps=0.01)))).dqn
+    low = resolve(collect_config(file(agent=agent("DDDQN", eps=0.01)))).dqn
     assert (low.epsilon_start, low.epsilon_end) == (0.01, 0.01)
-    assert resolve(gather(file(agent=agent("DDDQN", eps=0.3, eps_decay=None)))).dqn.epsilon_decay == 1.0
+    assert resolve(collect_config(file(agent=agent("DDDQN", eps=0.3, eps_decay=None)))).dqn.epsilon_decay == 1.0
 
 
 @pytest.mark.parametrize(
@@ -208,17 +210,17 @@ def test_chance_never_grows() -> None:
 def test_sac(hyperparameters: dict[str, Any], temperature: Any, start: float) -> None:
     """A fixed temperature, or one that is learned from where it is told to begin."""
     more = {"discount": 0.98, "tau": 0.01, "noise": "pink", "max_episode_steps": 250, "hidden_dim": [32, 16]}
-    config = resolve(gather(file(agent=agent("SAC", **more, **hyperparameters))))
+    config = resolve(collect_config(file(agent=agent("SAC", **more, **hyperparameters))))
     sac = config.sac
     assert (config.learner, sac.temperature, sac.temperature_start) == ("sac", temperature, start)
     assert (sac.gamma, sac.tau, sac.noise, sac.hidden) == (0.98, 0.01, "pink", [32, 16])
-    assert resolve(gather(file(agent=agent("sac", noise="NORMAL")))).sac.noise == "gaussian"
+    assert resolve(collect_config(file(agent=agent("sac", noise="NORMAL")))).sac.noise == "gaussian"
 
 
 def test_training() -> None:
     """Updates are counted by rounds, as those trainers did."""
     training = {"updates_per_step": 2, "warmup_steps": 400, "reward_scale": 0.1, "checkpoint_save_freq": 100}
-    config = resolve(gather(file(training=training | {"eval_frequency": 50}, agent=agent("DDDQN"))))
+    config = resolve(collect_config(file(training=training | {"eval_frequency": 50}, agent=agent("DDDQN"))))
     assert (config.dqn.updates_per_step, config.dqn.updates_each, config.dqn.start_steps) == (2.0, "round", 400)
     assert (config.reward_scale, config.checkpoints.every_episodes) == (0.1, 100)
     assert (config.evaluation.every_episodes, config.evaluation.every) == (50, None)
@@ -226,7 +228,7 @@ def test_training() -> None:
 
 def test_large_distances_are_steps() -> None:
     """Nobody evaluates every 100,000 episodes."""
-    config = resolve(gather(file(training={"checkpoint_frequency": 100_000, "eval_frequency": 100_000})))
+    config = resolve(collect_config(file(training={"checkpoint_frequency": 100_000, "eval_frequency": 100_000})))
     assert (config.checkpoints.every, config.checkpoints.every_episodes) == (100_000, None)
     assert (config.evaluation.every, config.evaluation.every_episodes) == (100_000, None)
 
@@ -234,7 +236,7 @@ def test_large_distances_are_steps() -> None:
 def test_without_an_agent_whoever_learns_is_told() -> None:
     """Its choice is left to rookery, or to who asks for one."""
     content = file(hyperparameters={"learning_rate": 1e-3, "batch_size": 32}, training={"updates_per_step": 1})
-    config = resolve(gather(content, learner="sac"))
+    config = resolve(collect_config(content, learner="sac"))
     assert (config.sac.learning_rate, config.dqn.learning_rate, config.ppo.learning_rate) == (1e-3, 1e-3, 1e-3)
     assert (config.sac.batch_size, config.dqn.batch_size, config.sac.updates_each) == (32, 32, "round")
 
@@ -242,7 +244,7 @@ def test_without_an_agent_whoever_learns_is_told() -> None:
 def test_keys_of_today_may_stand_beside() -> None:
     """By new or older names; flags and keywords win over the file as ever."""
     content = file(seed=3, eval_weak_opponent=True, checkpoints={"keep": 2}, training={"checkpoint_save_freq": 7})
-    config = resolve(gather(content, ["phases=[]"], num_envs=4))
+    config = resolve(collect_config(content, ["phases=[]"], num_envs=4))
     assert (config.seed, config.num_envs, config.phases) == (3, 4, [])
     assert (config.checkpoints.keep, config.checkpoints.every_episodes) == (2, 7)
     assert config.evaluation.opponents == ["weak"]
@@ -360,9 +362,9 @@ def test_there_and_back_is_the_same() -> None:
     sac = agent("SAC", alpha=0.5, noise="pink", memory_size=900, gamma=0.9)
     for learner in (dqn, sac, agent("DDQN_PER", tau=0.2), agent("SAC", alpha=0.1, learn_alpha=True), None):
         content = file(phase(), shaped, training=training, hyperparameters={"batch_size": 9}, agent=learner, seed=4)
-        given = gather(content)
+        given = collect_config(content)
         again = to_json(given)
-        assert resolve(gather(deepcopy(again))) == resolve(given)
+        assert resolve(collect_config(deepcopy(again))) == resolve(given)
         assert set(again) - {"agent"} == {"curriculum", "hyperparameters", "training", "seed"}
 
 
@@ -370,9 +372,9 @@ def test_there_and_back_is_the_same() -> None:
 @pytest.mark.parametrize("section", ["evaluation", "checkpoints"])
 def test_distances_survive(section: str, every: dict[str, int]) -> None:
     """By their old names where those would be understood alike, else beside them."""
-    given = gather({"world": "hockey", "learner": "sac", "phases": [{"episodes": 5}], section: every})
+    given = collect_config({"world": "hockey", "learner": "sac", "phases": [{"episodes": 5}], section: every})
     content = to_json(given)
-    assert getattr(resolve(gather(content)), section) == getattr(resolve(given), section)
+    assert getattr(resolve(collect_config(content)), section) == getattr(resolve(given), section)
 
 
 def test_a_configuration_of_today_can_become_one() -> None:
@@ -381,7 +383,7 @@ def test_a_configuration_of_today_can_become_one() -> None:
         "world": "hockey", "learner": "sac", "learning_rate": 1e-3, "opponents": "strong", "league": {"size": 9},
         "phases": [{"episodes": 5}, {"episodes": 6, "opponents": ["weak", "archive"], "shaping": {INFOS[1]: 3.0}}],
     }  # fmt: skip
-    content = to_json(gather(given))
+    content = to_json(collect_config(given))
     assert content["agent"]["type"] == "SAC" and content["league"] == {"size": 9}
     one, two = content["curriculum"]["phases"]
     assert one["opponent"] == {"type": "basic_strong"}
@@ -413,7 +415,7 @@ def test_a_configuration_of_today_can_become_one() -> None:
 )
 def test_what_it_cannot_say_is_named(given: dict[str, Any], parts: list[str]) -> None:
     """All of it, rather than left out."""
-    whole = gather({"world": "hockey", "phases": [{"episodes": 5}], **given})
+    whole = collect_config({"world": "hockey", "phases": [{"episodes": 5}], **given})
     with pytest.raises(ConfigError) as caught:
         to_json(whole)
     for part in parts:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rookery.cli.main import main
-from rookery.config import check, gather, resolve
+from rookery.config import check, collect_config, resolve
 from rookery.config.curriculum_schema import Opponent, Phase
 from rookery.config.validation import check_phases
 from rookery.errors import ConfigError
@@ -99,7 +99,7 @@ def test_values_are_tidied_there_too() -> None:
         ],
         "opponents": {"who": "weak", "weight": 2},
     }
-    config = resolve(gather("a", learner="ppo", **given))
+    config = resolve(collect_config("a", learner="ppo", **given))
     one, two = config.phases
     assert (one.episodes, one.until, one.learner) == (1000, None, {"target_kl": None, "epochs": 2})
     assert (one.shaping["t"].start, two.opponents[0].who, config.opponents[0].weight) == (3.0, "self", 2.0)
@@ -108,7 +108,7 @@ def test_values_are_tidied_there_too() -> None:
 
 def test_phases_are_checked_again_once_the_learner_is_known() -> None:
     """With "auto" it could be any."""
-    config = resolve(gather("a", phases=[{"name": "x", "learner": {"entropy": 0.1}}]))
+    config = resolve(collect_config("a", phases=[{"name": "x", "learner": {"entropy": 0.1}}]))
     check_phases(config)
     check_phases(config.model_copy(update={"learner": "ppo"}))
     with pytest.raises(ConfigError, match=r'phases\[0\] \("x"\)\.learner: unknown option `entropy`'):
@@ -118,7 +118,7 @@ def test_phases_are_checked_again_once_the_learner_is_known() -> None:
 def test_a_resolved_config_with_phases_survives_being_written_and_read() -> None:
     """What a run records is a configuration again."""
     phases = [{"until": {"win_rate": 0.5}, "shaping": {"t": 1}, "mixture": [{}]}, {"steps": 3, "opponents": ["a", "b"]}]
-    config = resolve(gather("a", phases=phases, league={"size": 3}))
+    config = resolve(collect_config("a", phases=phases, league={"size": 3}))
     assert resolve(config.model_dump(mode="json")) == config
 
 
@@ -126,4 +126,4 @@ def test_every_key_as_toml(capsys: pytest.CaptureFixture[str]) -> None:
     """What `rookery train --help-config` prints is a file that can be used."""
     assert main(["train", "--help-config"]) == 0
     content = tomllib.loads(capsys.readouterr().out)
-    assert resolve(gather(content)) == resolve({"world": "CartPole-v1"})
+    assert resolve(collect_config(content)) == resolve({"world": "CartPole-v1"})

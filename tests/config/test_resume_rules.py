@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rookery.config import gather_changes, resumed_config
+from rookery.config import collect_changes, resumed_config
 from rookery.errors import ConfigError
 
 RECORDED: dict[str, Any] = {
@@ -17,7 +17,7 @@ RECORDED: dict[str, Any] = {
 
 
 def resumed(*overrides: str, **keywords: Any):
-    return resumed_config(RECORDED, gather_changes(overrides, **keywords))
+    return resumed_config(RECORDED, collect_changes(overrides, **keywords))
 
 
 def test_nothing_changes_by_itself():

@@ -18,7 +18,7 @@ import pytest
 
 from docs.pages import PAGES, ROOT, SRC, anchors, blocks
 from rookery.cli.main import build_parser
-from rookery.config import gather
+from rookery.config import collect_config
 
 NOT_RUN = 3  # blocks of Python that no test runs
 # Run, and their results compared, in test_readme.py and test_training_page.py.
@@ -168,7 +168,7 @@ def test_commands_are_understood(words, parser_folder):
     """Verbs and flags exist, and so do the keys after `--set`."""
     options = build_parser().parse_args(words[1:])
     if words[1] == "train" and len(words) > 2:
-        gather(options.world, options.set)
+        collect_config(options.world, options.set)
 
 
 @pytest.mark.parametrize("words", command_list("make", "python"))

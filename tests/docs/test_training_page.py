@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from docs.pages import PAGES, ROOT, blocks
-from rookery.config import check, docs_page, gather, read_config
+from rookery.config import check, collect_config, docs_page, read_config
 from rookery.training.resolve.recipes import all_recipes
 
 
@@ -62,7 +62,7 @@ def test_configs_are_valid():
     import tomllib
 
     for path in (ROOT / "configs").iterdir():
-        gather(read_config(path))
+        collect_config(read_config(path))
     (shown,) = re.findall(r"```toml\n(.*?)```", PAGES["docs/training.md"], re.DOTALL)
     check(tomllib.loads(shown))
 

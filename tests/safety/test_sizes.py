@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.config import gather
+from rookery.config import collect_config
 from rookery.errors import CheckpointError, ConfigError, MemoryShortage, RookeryError
 from rookery.training.players.numpy_opponents import find_opponent
 from rookery.training.storage import checkpoint, checkpoint_files
@@ -64,7 +64,7 @@ def test_a_configuration_that_nobody_wrote_is_refused(tmp_path: Path, name: str)
     """Before it is expanded, with the file's name, in a short message."""
     (tmp_path / name).write_text(TOO_LARGE[name])
     with pytest.raises(ConfigError, match=name.partition(".")[0]) as caught:
-        gather(tmp_path / name)
+        collect_config(tmp_path / name)
     assert len(str(caught.value)) < 50_000
 
 
@@ -74,16 +74,16 @@ def test_configurations_from_elsewhere_are_checked_as_well() -> None:
     for _ in range(2_000):
         deep = {"a": deep}
     with pytest.raises(ConfigError, match="nested too deeply"):
-        gather({"world": "CartPole-v1", "world_options": deep})
+        collect_config({"world": "CartPole-v1", "world_options": deep})
     with pytest.raises(ConfigError, match="a key of 400,001 characters"):
-        gather("CartPole-v1", ["a." * 200_000 + "a=1"])
+        collect_config("CartPole-v1", ["a." * 200_000 + "a=1"])
     with pytest.raises(ConfigError):
-        gather("CartPole-v1", ["world_options=" + "[" * 100_000])
+        collect_config("CartPole-v1", ["world_options=" + "[" * 100_000])
 
 
 def test_aliases_of_a_reasonable_size_are_fine(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text("world: CartPole-v1\nppo: &p {gamma: 0.9}\nsac: {<<: *p, tau: 0.1}\ndqn: *p")
-    given = gather(tmp_path / "run.yaml")
+    given = collect_config(tmp_path / "run.yaml")
     assert given["sac"] == {"gamma": 0.9, "tau": 0.1} and given["dqn"] == {"gamma": 0.9}
 
 

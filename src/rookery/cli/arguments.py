@@ -59,9 +59,9 @@ def changes_from(options: argparse.Namespace, **flags: Any) -> dict[str, Any]:
     Args:
         flags: Values of flags by the key of the configuration that each one sets, such as `steps`.
     """
-    from rookery.config import gather_changes
+    from rookery.config import collect_changes
 
-    return gather_changes(options.set, **flags)
+    return collect_changes(options.set, **flags)
 
 
 def check_seed(seed: int | None) -> None:

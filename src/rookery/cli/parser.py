@@ -74,17 +74,17 @@ class _StoreByOneName(argparse._StoreAction):
         given = vars(namespace).setdefault("given_by", {})  # not in the action, which may parse again
         name, value = given.get(self.dest, (option, values))
         if name != option and value != values:
-            from rookery.config.layers import two_names
+            from rookery.config.layers import two_names_message
 
-            raise OptionError(two_names(name, value, str(option), values))
+            raise OptionError(two_names_message(name, value, str(option), values))
         given[self.dest] = option, values
         super().__call__(parser, namespace, values, option)
 
 
 def _did_you_mean(wrong: str, names: Iterable[str]) -> str:
     """What was probably meant, as a question; "" if no name is similar."""
-    from rookery.config.fields import closest_names, joined
+    from rookery.config.fields import closest_names, join_or
 
     plain = {name.lstrip("-").replace("-", "_"): name for name in names}
     near = [plain[name] for name in closest_names(wrong.lstrip("-"), plain)]
-    return f"did you mean {joined(near)}?" if near else ""
+    return f"did you mean {join_or(near)}?" if near else ""

@@ -131,11 +131,11 @@ def _train(options: argparse.Namespace) -> int:
         return _print_config()
     if options.world is None:
         raise OptionError("no world is given: name one, such as CartPole-v1 or my_env.py:MyEnv, or a config file")
-    from rookery.config import gather, resolve
+    from rookery.config import collect_config, resolve
 
     keys = {key for flags in FLAGS.values() for _, key, _ in flags} | SWITCHES | _world_flags().keys()
     flags = {key: value for key, value in vars(options).items() if key in keys and value is not None}
-    given = gather(options.world, options.set, **flags)
+    given = collect_config(options.world, options.set, **flags)
     config = resolve(given)
     from rookery.training.resolve import world_choice
 

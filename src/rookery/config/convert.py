@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from rookery.config.curriculum_json import is_curriculum, to_json
-from rookery.config.fields import part_of
-from rookery.config.inputs import gather
+from rookery.config.fields import nested_model
+from rookery.config.inputs import collect_config
 from rookery.config.reading import read_file
 from rookery.config.schema import RunConfig
 from rookery.errors import ConfigError
@@ -26,7 +26,7 @@ def converted(source: Path, target_format: str) -> str:
         ConfigError: The file is invalid, or uses options that the other format does not have.
     """
     content = read_file(source)  # its errors name the file already
-    given = gather(source)
+    given = collect_config(source)
     try:
         if target_format == ".json":
             return json.dumps(to_json(given), indent=2, ensure_ascii=False) + "\n"
@@ -67,7 +67,7 @@ def _without_nulls(given: Mapping[str, Any], short: bool, model: type[BaseModel]
     found = {}
     for key, value in given.items():
         field = model.model_fields[key]
-        container, part = part_of(field) or (None, None)
+        container, part = nested_model(field) or (None, None)
         if part is not None and isinstance(value, Mapping) and container is None:
             value = _without_nulls(value, short, part)
         elif part is not None and isinstance(value, list):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from rookery.config.layers import names_in
+from rookery.config.layers import split_names
 from rookery.worlds import registry
 
 Count = Annotated[int, Field(ge=1)]
@@ -107,7 +107,7 @@ def opponents_by_name(value: Any) -> Any:
     >>> opponents_by_name("weak, self"), opponents_by_name(["self", {"who": "strong", "weight": 2.0}])
     ([{'who': 'weak'}, {'who': 'self'}], [{'who': 'self'}, {'who': 'strong', 'weight': 2.0}])
     """
-    value = [value] if isinstance(value, dict) else names_in(value)
+    value = [value] if isinstance(value, dict) else split_names(value)
     if isinstance(value, (list, tuple)):
         return [{"who": item} if isinstance(item, str) else item for item in value]
     return value

@@ -51,7 +51,7 @@ def valid_values(field: FieldInfo) -> str:
     extra = field.json_schema_extra
     if isinstance(extra, dict) and "words" in extra:
         return str(extra["words"])
-    return joined(_alternatives(field.annotation, field.metadata))
+    return join_or(_alternatives(field.annotation, field.metadata))
 
 
 def kinds(field: FieldInfo) -> set[Any]:
@@ -59,10 +59,10 @@ def kinds(field: FieldInfo) -> set[Any]:
     return set(_kinds(field.annotation))
 
 
-def part_of(field: FieldInfo) -> tuple[Any, type[BaseModel]] | None:
+def nested_model(field: FieldInfo) -> tuple[Any, type[BaseModel]] | None:
     """The container and the model, if a field holds a model (container None), a `list` or a `dict` of models.
 
-    >>> part_of(fields()["phases"])
+    >>> nested_model(fields()["phases"])
     (<class 'list'>, <class 'rookery.config.curriculum_schema.Phase'>)
     """
     for annotation in _parts(field.annotation):
@@ -172,9 +172,9 @@ def _limits(metadata: Iterable[Any]) -> str:
     return " and".join(shown)
 
 
-def joined(texts: list[str]) -> str:
+def join_or(texts: list[str]) -> str:
     """
-    >>> joined(["a", "b", "c"])
+    >>> join_or(["a", "b", "c"])
     'a, b or c'
     """
     return " or ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)

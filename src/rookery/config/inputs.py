@@ -7,7 +7,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from rookery.config.curriculum_json import from_json, is_curriculum
-from rookery.config.layers import legacy, merge, parse_override
+from rookery.config.layers import merge, parse_override, rename_old_keys
 from rookery.config.reading import is_config, read_config
 from rookery.config.schema import RunConfig
 from rookery.config.size_limits import check_size
@@ -15,7 +15,7 @@ from rookery.config.validation import check, names_learning_rate_twice, resolve,
 from rookery.errors import ConfigError
 
 
-def gather(source: Any, overrides: Iterable[str] = (), **keywords: Any) -> dict[str, Any]:
+def collect_config(source: Any, overrides: Iterable[str] = (), **keywords: Any) -> dict[str, Any]:
     """All values that the user gives, checked, as one nested dict. Later ones override earlier ones.
 
     Args:
@@ -24,28 +24,28 @@ def gather(source: Any, overrides: Iterable[str] = (), **keywords: Any) -> dict[
         keywords: Keys of the configuration, by current or older names; None counts as not given.
     """
     base, where = _base(source)
-    given = merge(_checked(base, where), gather_changes(overrides, **keywords))
+    given = merge(_checked(base, where), collect_changes(overrides, **keywords))
     check(given, where)
     return given
 
 
 def build_config(source: Any, overrides: Iterable[str] = (), **keywords: Any) -> RunConfig:
-    """The configuration that the user gave, validated once; the arguments are those of `gather`. Its `model_fields_set`
-    are the keys that were given. Only if it is invalid are its parts validated too, to name the one at fault."""
+    """The configuration that the user gave, validated once; the arguments are those of `collect_config`. The keys that
+    were given are its `model_fields_set`. Only if it is invalid are its parts validated too, to name the wrong one."""
     if isinstance(source, RunConfig):
         return source
     try:
         parts = [_base(source)[0], *map(parse_override, overrides), _given_keywords(keywords)]
-        named = [to_plain_types(legacy(part)) for part in parts]
+        named = [to_plain_types(rename_old_keys(part)) for part in parts]
         if not any(map(names_learning_rate_twice, named)):
             return resolve(merge(*named))
     except (ConfigError, AttributeError, TypeError):  # the last two: of tables that are none
         pass
-    return resolve(gather(source, overrides, **keywords))
+    return resolve(collect_config(source, overrides, **keywords))
 
 
-def gather_changes(overrides: Iterable[str] = (), **keywords: Any) -> dict[str, Any]:
-    """Changes to an existing configuration, checked on their own; the arguments are those of `gather`."""
+def collect_changes(overrides: Iterable[str] = (), **keywords: Any) -> dict[str, Any]:
+    """Changes to an existing configuration, checked on their own; the arguments are those of `collect_config`."""
     parts = [_checked(parse_override(text), f"--set {text}") for text in overrides]
     check_size(keywords, "the configuration")
     return merge(*parts, _checked(_given_keywords(keywords), ""))
@@ -74,6 +74,6 @@ def _given_keywords(keywords: Mapping[str, Any]) -> dict[str, Any]:
 
 def _current_names(part: Mapping[str, Any], where: str) -> dict[str, Any]:
     try:
-        return legacy(part)
+        return rename_old_keys(part)
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}" if where else str(error)) from None

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from rookery.config.fields import part_of
+from rookery.config.fields import nested_model
 from rookery.config.schema import RunConfig
 
 Steps = Sequence[str | int]  # keys, and indices of lists
@@ -27,7 +27,7 @@ class KeyPath:
     @property
     def name(self) -> str:
         """As text, such as phases[1].opponents[0].who."""
-        return written(self.steps)
+        return path_text(self.steps)
 
     @property
     def nested(self) -> bool:
@@ -35,7 +35,7 @@ class KeyPath:
         return any(isinstance(step, int) for step in self.steps)
 
 
-def find(path: Steps, given: Any) -> KeyPath:
+def find_key(path: Steps, given: Any) -> KeyPath:
     """The value at a path. The path of a pydantic error can continue into the alternatives of a type; it is followed as
     far as there are keys."""
     place = KeyPath((), RunConfig, None, given)
@@ -51,9 +51,9 @@ def _follow(place: KeyPath, step: str | int) -> KeyPath | None:
     steps = (*place.steps, step)
     if place.model is not None and isinstance(step, str) and step in place.model.model_fields:
         field = place.model.model_fields[step]
-        shape, model = part_of(field) or (None, None)
+        shape, model = nested_model(field) or (None, None)
         return KeyPath(steps, model if shape is None else None, field, _within(place.value, step))
-    shape, model = (part_of(place.field) if place.field else None) or (None, None)
+    shape, model = (nested_model(place.field) if place.field else None) or (None, None)
     if (shape is list and isinstance(step, int)) or (shape is dict and isinstance(step, str)):
         return KeyPath(steps, model, None, _within(place.value, step))
     return None
@@ -68,21 +68,21 @@ def _within(value: Any, step: str | int) -> Any:
     return value
 
 
-def written(steps: Steps) -> str:
+def path_text(steps: Steps) -> str:
     """
-    >>> written(("phases", 1, "opponents", 0, "who"))
+    >>> path_text(("phases", 1, "opponents", 0, "who"))
     'phases[1].opponents[0].who'
     """
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
 
 
-def heading(steps: Steps, given: Mapping[str, Any]) -> str:
+def path_heading(steps: Steps, given: Mapping[str, Any]) -> str:
     """The path as the beginning of a message, with the name of the phase if it has one.
 
-    >>> heading(("phases", 0, "until"), {"phases": [{"name": "defence"}]})
+    >>> path_heading(("phases", 0, "until"), {"phases": [{"name": "defence"}]})
     'phases[0] ("defence").until'
     """
     first, rest = steps[:2], steps[2:]
-    name = find((*first, "name"), given).value if first and first[0] == "phases" and len(steps) > 1 else None
-    label = f'{written(first)} ("{name}")' if isinstance(name, str) else written(first)
-    return label + (written(("", *rest)) if rest else "")
+    name = find_key((*first, "name"), given).value if first and first[0] == "phases" and len(steps) > 1 else None
+    label = f'{path_text(first)} ("{name}")' if isinstance(name, str) else path_text(first)
+    return label + (path_text(("", *rest)) if rest else "")

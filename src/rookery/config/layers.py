@@ -70,10 +70,10 @@ def parse_value(text: str) -> Any:
     return value if isinstance(value, (bool, int, float, str, list, dict)) else text  # dates stay strings
 
 
-def legacy(given: Mapping[str, Any]) -> dict[str, Any]:
+def rename_old_keys(given: Mapping[str, Any]) -> dict[str, Any]:
     """The same with current names. Two names of one option may both be given if their values agree.
 
-    >>> legacy({"n_envs": None, "gpu": 0, "eval_num_games": 5})
+    >>> rename_old_keys({"n_envs": None, "gpu": 0, "eval_num_games": 5})
     {'num_envs': 'auto', 'device': 'cuda:0', 'evaluation': {'episodes': 5}}
     """
     renamed: dict[str, Any] = {}
@@ -93,7 +93,7 @@ def legacy(given: Mapping[str, Any]) -> dict[str, Any]:
         if name == "eval_weak_opponent" and isinstance(other, list):
             value = [*other, *(who for who in value if who not in other)]
         elif other is not MISSING and other != value:
-            raise ConfigError(two_names(name, given[old], origin.get(key, key), other))
+            raise ConfigError(two_names_message(name, given[old], origin.get(key, key), other))
         _update(renamed, nested(key, value))
         origin[key] = name
     return renamed
@@ -114,7 +114,7 @@ def nested(key: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def two_names(one: str, value: Any, other: str, other_value: Any) -> str:
+def two_names_message(one: str, value: Any, other: str, other_value: Any) -> str:
     return f"`{one}` = {value!r} and `{other}` = {other_value!r} are two names of one option; give only one of them"
 
 
@@ -155,9 +155,9 @@ def _gpu(number: Any) -> str:
     return f"cuda:{number}"
 
 
-def names_in(value: Any) -> Any:
+def split_names(value: Any) -> Any:
     """
-    >>> names_in("weak, strong"), names_in(["weak"])
+    >>> split_names("weak, strong"), split_names(["weak"])
     (['weak', 'strong'], ['weak'])
     """
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
@@ -175,7 +175,7 @@ def _panel(verbose: Any) -> bool | str:
 
 # Older names whose values have another form.
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {
-    "gpu": _gpu, "eval_opponents": names_in, "eval_weak_opponent": _scripted, "verbose": _panel,
+    "gpu": _gpu, "eval_opponents": split_names, "eval_weak_opponent": _scripted, "verbose": _panel,
 }  # fmt: skip
 
 

@@ -24,7 +24,7 @@ def resumed_config(recorded: Mapping[str, Any] | RunConfig, changes: Mapping[str
 
     Args:
         recorded: The configuration in the run's folder, as it is there or validated.
-        changes: The changes, from `gather_changes`. Any key may be given with its old value.
+        changes: The changes, from `collect_changes`. Any key may be given with its old value.
 
     Raises:
         ConfigError: A key may not change; the message names it and the keys that may.

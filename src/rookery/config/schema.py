@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rookery.config.curriculum_schema import LeagueOptions, Opponent, Phase, opponents_by_name
-from rookery.config.layers import names_in
+from rookery.config.layers import split_names
 from rookery.learners.options import DQNOptions, PPOOptions, SACOptions
 from rookery.worlds import registry
 
@@ -53,7 +53,7 @@ class EvaluationOptions(Section):
     @field_validator("opponents", mode="before")
     @classmethod
     def _opponents_in_text(cls, value: Any) -> Any:
-        return names_in(value)
+        return split_names(value)
 
 
 class CheckpointOptions(Section):
@@ -190,7 +190,7 @@ class RunConfig(Section):
     @field_validator("callbacks", "wrappers", mode="before")
     @classmethod
     def _names_in_text(cls, value: Any) -> Any:
-        return names_in(value)
+        return split_names(value)
 
     @field_validator("opponents", mode="before")
     @classmethod

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from rookery.config import fields, layers
 from rookery.config.curriculum_schema import Phase
-from rookery.config.key_paths import KeyPath, Steps, find, heading, written
+from rookery.config.key_paths import KeyPath, Steps, find_key, path_heading, path_text
 from rookery.config.schema import RunConfig
 from rookery.config.size_limits import check_size
 from rookery.console import printable
@@ -29,7 +29,7 @@ def check(given: Mapping[str, Any], where: str = "", complete: bool = True) -> N
     """Refuse invalid values; the error names each wrong key and its valid values.
 
     Args:
-        given: Nested dict, with current names (see `legacy`).
+        given: Nested dict, with current names (see `rename_old_keys`).
         where: The file or flag that it came from, for the message.
         complete: Whether `world` is required; False for a part of a configuration.
     """
@@ -97,7 +97,7 @@ def _plain_value(value: Any, field: FieldInfo) -> Any:
     kinds = fields.kinds(field)
     if isinstance(value, str) and value.lower() in NONE_TEXTS and None in kinds and str not in kinds:
         return None
-    part = fields.part_of(field)
+    part = fields.nested_model(field)
     if part is not None:
         section = part[0] is None and None not in kinds
         return (
@@ -177,7 +177,7 @@ def _problems(error: ValidationError, given: Mapping[str, Any]) -> Iterable[str]
         elif kind == "value_error":
             yield str(item["ctx"]["error"])
         else:
-            place = find(path, given)
+            place = find_key(path, given)
             if place.name not in seen:
                 seen.add(place.name)
                 yield _bad_value(place)
@@ -197,22 +197,22 @@ def _bad_value(place: KeyPath) -> str:
 def _missing(path: Steps, given: Mapping[str, Any]) -> str:
     if len(path) == 1:
         return f"`{path[0]}` is missing: name a Gymnasium id such as CartPole-v1, or my_file.py:MyEnv"
-    field = find(path, given).field
+    field = find_key(path, given).field
     wanted = f": {fields.valid_values(field)}" if field is not None else ""
-    return f"{heading(path[:-1], given)}: `{path[-1]}` is missing{wanted}"
+    return f"{path_heading(path[:-1], given)}: `{path[-1]}` is missing{wanted}"
 
 
 def _unknown(path: Steps, given: Mapping[str, Any]) -> str:
-    owner, leaf = find(path[:-1], given), str(path[-1])
+    owner, leaf = find_key(path[:-1], given), str(path[-1])
     if owner.nested and owner.model is not None:
         near, keys, key = fields.closest_names(leaf, owner.model.model_fields), list(owner.model.model_fields), leaf
-        beginning, there = f"{heading(path[:-1], given)}: ", "there"
+        beginning, there = f"{path_heading(path[:-1], given)}: ", "there"
     else:
-        key, section = written(path), written(path[:-1])
+        key, section = path_text(path), path_text(path[:-1])
         near, keys = fields.closest_keys(key, given.get("learner")), fields.keys_of(section)
         beginning, there = "", f"at {f'`{section}`' if section else 'the top level'}"
     if near:
-        return f"{beginning}unknown key `{key}`; did you mean {fields.joined([f'`{name}`' for name in near])}?"
+        return f"{beginning}unknown key `{key}`; did you mean {fields.join_or([f'`{name}`' for name in near])}?"
     return f"{beginning}unknown key `{key}`; the keys {there} are {', '.join(keys)}"
 
 
@@ -221,7 +221,7 @@ def _impossible_phases(config: RunConfig) -> Iterable[str]:
     names = [{"name": phase.name} for phase in config.phases]
     known = dict.fromkeys(name for options in OPTIONS.values() for name in options.model_fields)
     for number, phase in enumerate(config.phases):
-        start = heading(("phases", number, "learner"), {"phases": names})
+        start = path_heading(("phases", number, "learner"), {"phases": names})
         if config.learner == "auto":
             for key in (key for key in phase.learner if key not in known):
                 near = fields.closest_names(key, known)
@@ -244,4 +244,4 @@ def _two_learning_rates(given: Mapping[str, Any]) -> Iterable[str]:
     for name in fields.LEARNERS:
         long = given.get(name, {}).get("learning_rate")
         if short is not None and long not in (None, short) and learner in ("auto", name):
-            yield layers.two_names("learning_rate", short, f"{name}.learning_rate", long)
+            yield layers.two_names_message("learning_rate", short, f"{name}.learning_rate", long)

@@ -38,8 +38,8 @@ def _about_code(profile: StepProfile, cost: Probe) -> Iterator[str]:
         return  # better code does not shorten waiting
     wrappers = _wrappers_own(profile)
     if wrappers >= 0.3:
-        share = printing.percent(wrappers)
-        yield f"{share} of a step is spent in its wrappers: remove those that training does not need."
+        percent = printing.percent(wrappers)
+        yield f"{percent} of a step is spent in its wrappers: remove those that training does not need."
     yield from _hottest(functions)
 
 

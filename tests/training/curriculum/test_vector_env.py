@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.config import gather, resolve
+from rookery.config import collect_config, resolve
 from rookery.learners.options import PPOOptions
 from rookery.learners.registry import make_learner
 from rookery.training.curriculum.setup_curriculum import make_curriculum_env
@@ -36,7 +36,7 @@ SHAPED = [
 
 
 def echo_config(folder, **keys):
-    return resolve(gather({"world": spell(Echo), "learner": "ppo", "runs_dir": str(folder), "seed": 4, **keys}))
+    return resolve(collect_config({"world": spell(Echo), "learner": "ppo", "runs_dir": str(folder), "seed": 4, **keys}))
 
 
 def make(folder, backend, num_envs=4, groups=1, **keys):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rookery.cli.main import main
-from rookery.config import gather, resolve
+from rookery.config import collect_config, resolve
 from rookery.config.curriculum_schema import LeagueOptions
 from rookery.training.league.archive import FOLDER
 from rookery.training.league.league import League
@@ -21,7 +21,7 @@ from training.league.agents import agent_tree
 def make_run(base, name="made", members=(100, 200, 300), step=400, size=2, course=True):
     """A run as training leaves it, whose league has met some opponents."""
     run = RunDir.create(base, name)
-    run.write_config(resolve(gather("hockey", learner="ppo")).model_dump(mode="json"))
+    run.write_config(resolve(collect_config("hockey", learner="ppo")).model_dump(mode="json"))
     league = League(run.path / FOLDER, LeagueOptions(size=size), total_steps=1000, scripts=("weak", "strong"))
     for number, entered in enumerate(members):
         league.enter(entered, agent_tree(entered))

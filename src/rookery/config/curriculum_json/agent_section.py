@@ -16,7 +16,7 @@ from rookery.config.curriculum_json.names import (
 )
 from rookery.config.curriculum_json.table_reader import TableReader
 from rookery.config.fields import valid_values
-from rookery.config.layers import MISSING, two_names
+from rookery.config.layers import MISSING, two_names_message
 from rookery.learners.options import OPTIONS, DQNOptions
 
 PLACE = "agent.hyperparameters"
@@ -126,7 +126,7 @@ class Learning:
             return
         if option in self._said and self.options[option] != today:
             before, there = self._said[option]
-            self.reader.problems.append(two_names(place, value, before, there))
+            self.reader.problems.append(two_names_message(place, value, before, there))
         self.options[option] = today
         self._said[option] = place, value
 

@@ -10,7 +10,7 @@ from rookery.config.curriculum_json.names import EVERY, LEARNING, REPLACED_KEYS,
 from rookery.config.curriculum_json.phases_section import PhasesReader
 from rookery.config.curriculum_json.table_reader import TableReader, unknown
 from rookery.config.fields import closest_names, fields
-from rookery.config.layers import MISSING, OLD_NAMES, legacy, merge, nested
+from rookery.config.layers import MISSING, OLD_NAMES, merge, nested, rename_old_keys
 from rookery.config.schema import RunConfig
 from rookery.config.validation import join_problems
 from rookery.errors import ConfigError
@@ -60,7 +60,7 @@ def _current_keys(reader: TableReader, content: Mapping[str, Any]) -> dict[str, 
         elif key not in SECTIONS and key not in CURRENT_KEYS:
             near = closest_names(key, [*SECTIONS, *CURRENT_KEYS])
             reader.problems.append(unknown("", key, near or list(SECTIONS)))
-    return legacy({key: value for key, value in content.items() if key in CURRENT_KEYS})
+    return rename_old_keys({key: value for key, value in content.items() if key in CURRENT_KEYS})
 
 
 def _training(reader: TableReader, content: Any, learning: Learning) -> tuple[dict[str, Any], int | None]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rookery.config.curriculum_json.names import MODES, SCRIPTS, TERMS
 from rookery.config.curriculum_schema import LeagueOptions, Opponent, Phase, Shaping
-from rookery.config.key_paths import heading
+from rookery.config.key_paths import path_heading
 from rookery.config.schema import RunConfig
 
 OLD_MODES = {"normal": "NORMAL", "shooting": "TRAIN_SHOOTING", "defense": "TRAIN_DEFENSE"}
@@ -25,7 +25,7 @@ class PhaseWriter:
         self._limits: list[tuple[str, int | None]] = []  # each mode that is played, and its time limit if one is given
 
     def write(self, number: int, phase: Phase) -> dict[str, Any]:
-        place = heading(("phases", number), self._names)
+        place = path_heading(("phases", number), self._names)
         for name in ("steps", "until", "learner"):
             if getattr(phase, name):
                 self.problems.append(f"{place}: `{name}`")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from rookery.config.fields import closest_names, joined, valid_values
+from rookery.config.fields import closest_names, join_or, valid_values
 from rookery.config.layers import MISSING
 
 LONGEST_VALUE = 60
@@ -55,7 +55,7 @@ class TableReader:
         found = {name.lower(): meaning for name, meaning in names.items()}
         if isinstance(value, str) and value.lower() in found:
             return found[value.lower()]
-        return self.wrong(place, joined([f'"{name}"' for name in names]), value)
+        return self.wrong(place, join_or([f'"{name}"' for name in names]), value)
 
     def flag(self, place: str, value: Any) -> Any:
         return value if isinstance(value, bool) else self.wrong(place, "true or false", value)
@@ -77,5 +77,5 @@ def unknown(beginning: str, key: str, names: list[str]) -> str:
     """A sentence about an unknown key, with the closest or all valid ones."""
     near = closest_names(key, names)
     if near:
-        return f"{beginning}unknown key `{key}`; did you mean {joined([f'`{name}`' for name in near])}?"
+        return f"{beginning}unknown key `{key}`; did you mean {join_or([f'`{name}`' for name in near])}?"
     return f"{beginning}unknown key `{key}`; the keys there are {', '.join(names)}"

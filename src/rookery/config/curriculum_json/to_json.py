@@ -35,7 +35,7 @@ OLD = {learner: {new: old for old, new in reversed(names.items())} for learner, 
 
 
 def to_json(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of an old file of the same meaning as the result of `gather`.
+    """The content of an old file of the same meaning as the result of `collect_config`.
 
     Raises:
         ConfigError: The old format lacks some options; the message lists them.

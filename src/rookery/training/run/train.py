@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rookery.config import RunConfig, build_config, gather_changes, resumed_config
+from rookery.config import RunConfig, build_config, collect_changes, resumed_config
 from rookery.console import printable, say
 from rookery.engine.engine import Engine
 from rookery.engine.machine import usable_cores
@@ -97,7 +97,7 @@ def resume(
     _refuse_while_imported("resume")
     folder = RunDir.find(run, Path(runs_dir))
     callbacks = take_callbacks(options)
-    changes = gather_changes(**options, steps=steps)
+    changes = collect_changes(**options, steps=steps)
     folder.refuse_links()
     keep_memory()
     with folder.lock(), StopRequest() as stop:
