@@ -14,7 +14,7 @@ Share = Annotated[float, Field(ge=0)]
 
 
 class ConfigTable(BaseModel):
-    """A table of the configuration. Unknown keys are refused."""
+    """A section or table of the configuration. Unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 

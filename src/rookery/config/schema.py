@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from rookery.config.curriculum_schema import LeagueOptions, Opponent, Phase, opponents_by_name
+from rookery.config.curriculum_schema import ConfigTable, Count, LeagueOptions, Opponent, Phase, opponents_by_name
 from rookery.config.layers import split_names
 from rookery.learners.options import DQNOptions, PPOOptions, SACOptions
 from rookery.worlds import registry
 
-Count = Annotated[int, Field(ge=1)]
 SEEDS = 2**63  # what both NumPy and torch take
 
 LearnerName = Literal["auto", "ppo", "sac", "dqn"]
@@ -23,13 +22,7 @@ def _valid(text: str) -> dict[str, Any]:
     return {"words": text}
 
 
-class Section(BaseModel):
-    """A section of the configuration. Unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
-class EvaluationOptions(Section):
+class EvaluationOptions(ConfigTable):
     """How the agent is evaluated during a run: in one env with its own seed."""
 
     every: Count | None = Field(None, description="Steps between two evaluations; if omitted, ten evaluations per run.")
@@ -56,7 +49,7 @@ class EvaluationOptions(Section):
         return split_names(value)
 
 
-class CheckpointOptions(Section):
+class CheckpointOptions(ConfigTable):
     """Checkpoints, from which a run can be resumed."""
 
     every: Count | None = Field(None, description="Steps between two checkpoints; if omitted, ten checkpoints per run.")
@@ -68,7 +61,7 @@ class CheckpointOptions(Section):
     replay: bool = Field(True, description="Save the replay buffer; without it, a resumed run differs.")
 
 
-class MonitorOptions(Section):
+class MonitorOptions(ConfigTable):
     """Output of a run: panel, metrics, plots, videos."""
 
     panel: bool | Literal["auto"] = Field(
@@ -81,7 +74,7 @@ class MonitorOptions(Section):
     video: bool = Field(False, description="Record a video of the agent when the run ends.")
 
 
-class RunConfig(Section):
+class RunConfig(ConfigTable):
     """The complete configuration of a run."""
 
     world: str = Field(
