@@ -392,7 +392,7 @@ def test_reset_mask_by_world():
     assert infos["agent_mask"].tolist() == [True, True, False, True]
     np.testing.assert_array_equal(after[2:], before[2:])
     assert after[:, 1].tolist() == [1, 1, 0, 2]
-    with pytest.raises(OptionError, match="whole worlds"):
+    with pytest.raises(OptionError, match="complete worlds"):
         envs.reset(options={"reset_mask": np.array([True, False, False, False])})
     with pytest.raises(OptionError, match=r"shape \(4,\)"):
         envs.reset(options={"reset_mask": np.array([True, False])})

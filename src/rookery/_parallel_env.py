@@ -1,4 +1,4 @@
-"""One PettingZoo parallel env as one plain Gymnasium env, whose observation holds everything about all its agents."""
+"""One PettingZoo parallel env as one Gymnasium env, whose observation holds the data of all agents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rookery.errors import SpaceError, StateError, WorldError
 
 @dataclass(frozen=True)
 class ParallelEnvMaker:
-    """Builds an `ParallelEnvAsGym` in whatever worker it is sent to."""
+    """Builds a `ParallelEnvAsGym` in the worker."""
 
     maker: Callable[[], Any]
 
@@ -27,16 +27,16 @@ class ParallelEnvMaker:
 
 
 class ParallelEnvAsGym(gym.Wrapper):
-    """Rewards, ends and who is alive are part of the observation: arrays, so they ride in shared memory.
+    """Rewards, ends of episodes and the mask of alive agents are in the observation, so that they use shared memory.
 
-    A finished agent keeps its last observation here, which lies in its space as zeros might not.
+    A finished agent keeps its last observation, because zeros might not be in its space.
     """
 
     env: Any
 
     def __init__(self, parallel_env: Any) -> None:
-        # A Wrapper, so that the engine finds the env inside (its use of random numbers, its state), but of something
-        # that is no gymnasium.Env, which Wrapper's own constructor refuses.
+        # A Wrapper, so that the engine finds the inner env (its random numbers, its state). The inner env is no
+        # gymnasium.Env, which the constructor of Wrapper would refuse, so that is not called.
         self.env = parallel_env
         self._metadata = dict(getattr(parallel_env, "metadata", {}))
         self._agents = _agents_of(parallel_env)
@@ -78,7 +78,7 @@ class ParallelEnvAsGym(gym.Wrapper):
         terminated = self._column(terminations, np.bool_) & playing
         truncated = self._column(truncations, np.bool_) & playing
         alive = self._present() & playing & ~terminated & ~truncated
-        truncated |= self._alive & ~alive & ~terminated  # an agent that left without a word
+        truncated |= self._alive & ~alive & ~terminated  # an agent that disappeared without an end
         self._alive, self._finished = alive, self._finished | terminated | truncated
         reward = np.where(playing, self._column(rewards, np.float64), 0.0)
         over, cut_short = not alive.any(), bool(truncated.any())
@@ -101,7 +101,7 @@ class ParallelEnvAsGym(gym.Wrapper):
         return np.array([values.get(agent, 0) for agent in self._agents], dtype)
 
     def _look(self, observations: dict[Any, Any]) -> None:
-        """Take in the observations of agents that play."""
+        """Store the observations of the agents that are alive."""
         for agent, observation in observations.items():
             k = self._seat.get(agent)
             if k is not None and not self._finished[k]:
@@ -118,7 +118,7 @@ class ParallelEnvAsGym(gym.Wrapper):
         }
 
     def _info(self, infos: dict[Any, Any]) -> dict[str, Any]:
-        """The agents' infos as one object; nothing at all where they are empty, as they mostly are."""
+        """The agents' infos as one object; no key if they are empty, which is usual."""
         if not any(infos.values()):
             return {}
         return {"agent_infos": [infos.get(agent, {}) for agent in self._agents]}
@@ -144,27 +144,27 @@ class ParallelEnvAsGym(gym.Wrapper):
         return True
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickled as state: not where PettingZoo's wrappers hide an env that pickles its arguments alone."""
+        """The pickled state. An env that pickles only its arguments, inside PettingZoo's wrappers, is refused."""
         for layer in _layers(self.env):
             if isinstance(layer, EzPickle):
-                raise StateError(f"{type(layer).__name__} is pickled as its constructor arguments alone (EzPickle)")
+                raise StateError(f"{type(layer).__name__} is pickled as its constructor arguments only (EzPickle)")
         return self.__dict__
 
 
 def _agents_of(parallel_env: Any) -> tuple[Any, ...]:
     name = type(parallel_env).__qualname__
     if isinstance(parallel_env, gym.Env):
-        raise WorldError(f"{name} is a gymnasium.Env, which rookery.make_vec takes; here a PettingZoo env is needed")
+        raise WorldError(f"{name} is a gymnasium.Env: use rookery.make_vec; a PettingZoo env is needed here")
     if hasattr(parallel_env, "agent_iter"):
         raise WorldError(f"{name} is an AEC env; pettingzoo.utils.conversions.aec_to_parallel makes it a ParallelEnv")
     agents = tuple(getattr(parallel_env, "possible_agents", ()))
     if not agents:
-        raise WorldError(f"{name} should be a PettingZoo ParallelEnv, but it names no possible_agents")
+        raise WorldError(f"{name} should be a PettingZoo ParallelEnv, but it has no possible_agents")
     return agents
 
 
 def _common_space(parallel_env: Any, kind: str, agents: tuple[Any, ...]) -> gym.Space:
-    """The one space that all agents have."""
+    """The space that all agents share."""
     space_of = getattr(parallel_env, f"{kind}_space")
     first = space_of(agents[0])
     for agent in agents[1:]:
@@ -180,7 +180,7 @@ def _common_space(parallel_env: Any, kind: str, agents: tuple[Any, ...]) -> gym.
 
 
 def _as_leaf(agent: Any, leaf: SpaceLeaf, value: Any) -> np.ndarray:
-    """An array with the dtype it came with: whether that may be cast is for the engine to say."""
+    """An array with its own dtype; the engine decides whether it may be cast."""
     array = np.asarray(value, None if hasattr(value, "dtype") else leaf.dtype)
     if array.shape != leaf.shape:
         raise SpaceError(
@@ -190,7 +190,7 @@ def _as_leaf(agent: Any, leaf: SpaceLeaf, value: Any) -> np.ndarray:
 
 
 def _layers(env: Any) -> Iterator[Any]:
-    """A PettingZoo env and what its wrappers hold."""
+    """A PettingZoo env and the envs inside its wrappers."""
     while env is not None:
         yield env
         env = vars(env).get("env", vars(env).get("aec_env"))

@@ -1,7 +1,7 @@
 """PettingZoo's parallel envs as agent rows: many worlds, and every agent of every world one row of a `VectorEnv`.
 
 A learner that plays all agents with one policy sees an ordinary batch. Row `world * len(agents) + k` is agent k of
-a world. `infos["agent_mask"]` tells which rows hold an agent that acts next; the others are zeros.
+a world. `infos["agent_mask"]` says which rows hold an agent that acts next; the others are zeros.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def make_vec(parallel_env: Any, num_envs: int | None = None, **options: Any) -> 
     Example:
         >>> import numpy as np, rookery.pettingzoo
         >>> from gymnasium.spaces import Box, Discrete
-        >>> class Tag:  # a ParallelEnv in all but name
+        >>> class Tag:  # has the methods of a ParallelEnv
         ...     metadata, possible_agents = {}, ["hunter", "prey"]
         ...     def observation_space(self, agent): return Box(0, 9, (1,), np.float32)
         ...     def action_space(self, agent): return Discrete(2)
@@ -60,7 +60,7 @@ def make_vec(parallel_env: Any, num_envs: int | None = None, **options: Any) -> 
         >>> envs.close()
     """
     if autoreset(options.pop("autoreset_mode", AutoresetMode.SAME_STEP)) is not AutoresetMode.SAME_STEP:
-        raise OptionError('agent rows need autoreset_mode="same_step": a world begins anew in the step that ends it')
+        raise OptionError('agent rows need autoreset_mode="same_step": an env is reset in the step that ends it')
     source = resolve(parallel_env, num_envs, options.pop("env_kwargs", None))
     source = replace(source, makers=tuple(ParallelEnvMaker(maker) for maker in source.makers))
     return AgentRows(make_engine(source, num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **options))
@@ -90,7 +90,7 @@ class AgentRows(VectorEnv):
         self.metadata, self.render_mode = engine.metadata, engine.render_mode
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset all worlds, or those in `options["reset_mask"]` (by row, whole worlds only). World i gets the i-th
+        """Reset all worlds, or those in `options["reset_mask"]` (by row, complete worlds only). World i gets the i-th
         child of `seed`; a list gives each world its own."""
         if options and "reset_mask" in options:
             options = {**options, "reset_mask": self._whole_worlds(options["reset_mask"])}
@@ -108,7 +108,7 @@ class AgentRows(VectorEnv):
         for world in np.flatnonzero(ended).tolist():
             last = lasts[world]
             rewards[world], terminated[world] = last["reward"], last["terminated"]
-            # Nobody is alive at an end, unless the world broke and was replaced (on_failure="restart").
+            # No agent is alive at an end, unless the env failed and was restarted (on_failure="restart").
             truncated[world] = last["truncated"] | last["alive"]
         alive, done = _flags(worlds["alive"]), _flags(terminated | truncated)
         infos = self._infos(world_infos, alive, done, np.repeat(ended, len(self.agents)))
@@ -130,7 +130,7 @@ class AgentRows(VectorEnv):
             raise OptionError(f"options['reset_mask'] should be a bool array of shape ({self.num_envs},)")
         mask = mask.reshape(self.num_worlds, -1)
         if (mask.any(axis=1) != mask.all(axis=1)).any():
-            raise OptionError("options['reset_mask'] should hold whole worlds: all rows of a world, or none of them")
+            raise OptionError("options['reset_mask'] should hold complete worlds: all rows of a world, or none")
         return mask[:, 0]
 
     def _per_world(self, actions: Any) -> Any:
@@ -177,7 +177,7 @@ class AgentRows(VectorEnv):
         self._place(infos, rows, ~done_alone)
         self._place(infos, finals, done_alone)
         self._place(infos.get("final_info", {}), finals, world_ended)
-        if "restarted" in infos:  # the engine's own word about a world
+        if "restarted" in infos:  # set by the engine
             for columns in (rows, finals):
                 columns["restarted"] = columns["_restarted"] = np.repeat(infos["_restarted"], len(self.agents))
         if done.any():

@@ -39,7 +39,7 @@ def as_vec_env(envs: Engine) -> EngineVecEnv:
     """
     if not isinstance(envs, Engine):
         kind = f"{type(envs).__module__}.{type(envs).__qualname__}"
-        raise OptionError(f"as_vec_env takes what rookery.make_vec returned, without wrappers, got {kind}")
+        raise OptionError(f"as_vec_env needs the result of rookery.make_vec, without wrappers, got {kind}")
     if envs.settings.autoreset_mode is not AutoresetMode.SAME_STEP:
         mode = envs.settings.autoreset_mode.name.lower()
         raise OptionError(
@@ -67,7 +67,7 @@ class EngineVecEnv(VecEnv):
 
     def seed(self, seed: int | None = None) -> list[int | None]:
         """Seed the next `reset`; returns each env's seed: children of `seed`, as everywhere in rookery, not
-        `seed + i`. Without an argument the seed is drawn from `numpy.random`."""
+        `seed + i`. Without an argument the seed is sampled from `numpy.random`."""
         self._next_seed = int(np.random.randint(2**31)) if seed is None else int(seed)
         return env_seeds(self._next_seed, self.num_envs)
 
@@ -119,7 +119,7 @@ class EngineVecEnv(VecEnv):
 
     @property
     def _whole(self) -> Group:
-        """All envs as one group: its `send` and `recv` skip the bookkeeping that a choice of envs needs."""
+        """All envs as one group, whose `send` and `recv` are faster than those for a subset of envs."""
         return self.engine.groups[0]
 
     def _list_infos(self, infos: dict[str, Any], dones: np.ndarray) -> list[dict[str, Any]]:
@@ -140,7 +140,7 @@ class EngineVecEnv(VecEnv):
         """Close the engine."""
         self.engine.close()
 
-    # --- asking the envs ----------------------------------------------------------------------------------------
+    # --- attributes and methods of the envs ----------------------------------------------------------------------
 
     def has_attr(self, attr_name: str) -> bool:
         """Whether all envs have this attribute; it is not fetched, so it may be anything."""
@@ -168,7 +168,7 @@ class EngineVecEnv(VecEnv):
         return list(self.engine.is_wrapped(wrapper_class, self._rows(indices)))
 
     def get_images(self) -> Sequence[np.ndarray | None]:
-        """Each env's picture, if they were made with `render_mode="rgb_array"`."""
+        """Each env's image, if they were made with `render_mode="rgb_array"`."""
         if self.render_mode != "rgb_array":
             return [None] * self.num_envs
         return list(self.engine.render())
@@ -192,5 +192,5 @@ def _info_of_each(infos: dict[str, Any], num_envs: int) -> list[dict[str, Any]]:
 
 
 def _plain(column: np.ndarray) -> Sequence[Any]:
-    """Numbers as Python's own, which loggers and JSON know how to write."""
+    """Numbers as Python's types, which loggers and JSON can write."""
     return column.tolist() if column.ndim == 1 and column.dtype != object else column  # type: ignore[return-value]
