@@ -65,11 +65,11 @@ def _league(options: argparse.Namespace) -> int:
         _refuse_empty(runs, stored, report)
     else:
         report = _play_tournament(options, runs)
-    picture = _draw(options.plot, runs[0], stored, report)
+    plot = _draw(options.plot, runs[0], stored, report)
     if options.json:
-        printing.emit_json(_as_json(stored, report, picture))
+        printing.emit_json(_as_json(stored, report, plot))
     else:
-        _print(stored, report, picture)
+        _print(stored, report, plot)
     return 0
 
 
@@ -140,18 +140,18 @@ def _draw(wish: str | None, run: RunDir, stored: list[StoredLeague], report: Tou
         return None
 
 
-def _as_json(stored: list[StoredLeague], report: TournamentReport | None, picture: Path | None) -> dict[str, Any]:
+def _as_json(stored: list[StoredLeague], report: TournamentReport | None, plot: Path | None) -> dict[str, Any]:
     from rookery.training.league.league_table import stored_rows
 
     leagues = [{"run": league.run.name, "step": league.step, "agents": stored_rows(league)} for league in stored]
     return {
         "leagues": leagues,
         "tournament": None if report is None else report.as_json(),
-        "plot": None if picture is None else str(picture),
+        "plot": None if plot is None else str(plot),
     }
 
 
-def _print(stored: list[StoredLeague], report: TournamentReport | None, picture: Path | None) -> None:
+def _print(stored: list[StoredLeague], report: TournamentReport | None, plot: Path | None) -> None:
     from rookery.training.league.league_table import print_report, print_stored, stored_rows
 
     for league in stored:
@@ -160,5 +160,5 @@ def _print(stored: list[StoredLeague], report: TournamentReport | None, picture:
     if report is not None:
         print_report(report)
         print()
-    if picture is not None:
-        print(f"plot: {picture}")
+    if plot is not None:
+        print(f"plot: {plot}")

@@ -123,7 +123,7 @@ def _slice(contender: Contender, num_envs: int, seconds: float) -> None:
         return
     try:
         contender.rates.append(contender.stepping.rate(num_envs, seconds))
-    except Exception as error:  # noqa: BLE001 - a peer may fail in any way of its own
+    except Exception as error:  # noqa: BLE001 - another library may raise anything
         contender.fail(error)
 
 

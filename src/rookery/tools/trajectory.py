@@ -18,7 +18,7 @@ from rookery.engine.action_masks import legal
 from rookery.engine.batch import Columns
 from rookery.engine.global_random import GlobalRandom
 from rookery.engine.layout import leaves, split
-from rookery.engine.observation_writer import ObservationWriter
+from rookery.engine.observation_writer import ADVICE, ObservationWriter
 from rookery.errors import RookeryError
 
 Frame = tuple[Any, ...]  # (observation,) of a reset, or a step's first four values
@@ -112,7 +112,7 @@ class ReturnChecker:
         except RookeryError as error:
             problem = error
         if problem is not None:
-            self._report("observation", f"{where}: {str(problem).partition(': fix the space')[0]}")
+            self._report("observation", f"{where}: {str(problem).partition(f': {ADVICE}')[0]}")
         self._reuse(observation)
         kept = copy.deepcopy(observation)
         self._last = observation, kept
