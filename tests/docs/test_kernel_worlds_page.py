@@ -150,7 +150,7 @@ def test_every_kind_of_declaration_is_listed():
 
 BROKEN = {
     "no field": ("state.fox[0] +=", "state.fxo[0] +="),
-    "asks for": ("action, params, info)", "action, parameters, info)"),
+    "unknown argument": ("action, params, info)", "action, parameters, info)"),
     "read-only": ("        state.fox[0] +=", "        params.fox_speed *= 0.99\n        state.fox[0] +="),
     "cannot be compiled": ("        heading = action", "        assert action >= 0\n        heading = action"),
 }
