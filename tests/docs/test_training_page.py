@@ -21,9 +21,10 @@ def shortened(code):
 def test_the_tour_in_python(tmp_path, monkeypatch):
     """Train, resume, load and play, then a world of one's own, as the page continues."""
     monkeypatch.chdir(tmp_path)
-    first, second, world, own = blocks("docs/training.md", "python")
-    assert world.startswith("# my_env.py\n")
-    Path("my_env.py").write_text(world)
+    monkeypatch.syspath_prepend(tmp_path)
+    first, second, world, own, callbacks, called = blocks("docs/training.md", "python")
+    for text in (world, callbacks):
+        Path(text.split("\n")[0].removeprefix("# ")).write_text(text)
     scope = {}
     exec(shortened(first), scope)
     assert scope["actions"].shape == (1,) and scope["result"].num_envs == 8
@@ -31,6 +32,8 @@ def test_the_tour_in_python(tmp_path, monkeypatch):
     assert scope["result"].total_steps == 2_048 and scope["total"] >= 8
     exec(shortened(own), scope)
     assert scope["result"].run_name.startswith("my_env-Corridor-ppo") and scope["result"].episodes > 0
+    exec(shortened(called), scope)
+    assert "evaluations" in (scope["result"].path / "metrics.jsonl").read_text()
 
 
 @pytest.mark.parametrize("code", blocks("docs/learners.md", "python"))
