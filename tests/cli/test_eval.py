@@ -28,7 +28,7 @@ def test_a_run_against_one_opponent(tmp_path, capsys):
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("finished at step 1,000, seed 7, ")
-    assert lines[1].startswith("against ") and "won (95 % sure)" in lines[1]
+    assert lines[1].startswith("against ") and "won (95 % CI)" in lines[1]
     assert lines[2].startswith("strong ") and len(lines) == 3
 
 

@@ -15,7 +15,7 @@ from rookery.errors import CheckpointError
 from rookery.learners.sumtree import SumTree
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.state_tree import check_kinds
+from rookery.training.storage.state_tree import check_types
 from training import runs
 
 Tamper = Callable[[dict[str, Any]], Any]
@@ -80,9 +80,9 @@ def test_trees_are_compared_by_the_kinds_of_their_values() -> None:
     """Numbers for numbers, arrays of the same type and shape; what begins empty may grow."""
     own = {"a": 1, "b": 0.5, "c": np.zeros(3), "d": [], "e": None, "f": np.zeros(0), "g": [1, 2], "h": {"x": True}}
     fine = {"a": 7, "b": 2, "c": np.ones(3), "d": ["x", 1], "e": 1.5, "f": np.ones((2, 2)), "g": [3, 4], "z": object()}
-    check_kinds(fine, own)
+    check_types(fine, own)
     for key, value in {
         "a": "7", "b": None, "c": np.ones(4), "d": [[]], "e": "x", "f": np.ones(2, np.int64), "g": [1], "h": {"x": 1},
     }.items():  # fmt: skip
         with pytest.raises(CheckpointError, match=f"'{key}"):
-            check_kinds({**fine, key: value}, own)
+            check_types({**fine, key: value}, own)

@@ -179,7 +179,7 @@ def test_agents_of_a_league_do_not_lead_out_of_it(tmp_path: Path) -> None:
     from rookery.training.league.archive import Archive
 
     with pytest.raises(RookeryError, match="cannot be the name"):
-        Archive(tmp_path, 3).look_up({"../../home": {}})
+        Archive(tmp_path, 3).restore_members({"../../home": {}})
 
 
 def test_a_full_disk_names_the_file(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from gymnasium import spaces
 from rookery.learners.agent import Agent
 from rookery.learners.options import OPTIONS
 from rookery.learners.registry import make_policy
-from rookery.training.evaluation.game_envs import Games
+from rookery.training.evaluation.game_envs import GameEnvs
 from rookery.training.evaluation.match import Match
-from rookery.training.evaluation.win_record import Record
+from rookery.training.evaluation.win_record import WinRecord
 from rookery.training.players.agents import Player, Script
 from rookery.training.resolve.seats import Seat
 from rookery.training.resolve.world_choice import World
@@ -92,9 +92,9 @@ def agent(learner: str = "ppo", seed: int = 0, seat: Seat = SEAT, **options: Any
 
 def play_games(
     duel: World, first: Player | Script, second: Player | Script, games: int, seed: int, batch: int = 1, **told: Any
-) -> Record:
+) -> WinRecord:
     """A match of two, on envs of its own."""
-    with closing(Games(duel, min(batch, games))) as table:
+    with closing(GameEnvs(duel, min(batch, games))) as table:
         results = Match(table, (first, second), games, seed).play(**told)
     assert results is not None
     return results.record()

@@ -10,9 +10,9 @@ import pytest
 from gymnasium import spaces
 
 from rookery.errors import OptionError, RestartLimit, WorldError
-from rookery.training.evaluation.game_envs import Games
+from rookery.training.evaluation.game_envs import GameEnvs
 from rookery.training.evaluation.match import Match
-from rookery.training.evaluation.win_record import Record
+from rookery.training.evaluation.win_record import WinRecord
 from rookery.training.players.agents import Script, seated
 from rookery.training.resolve.seats import Seat, seat_of
 from rookery.training.resolve.world_choice import World, duel_of, find, two_player_form
@@ -50,7 +50,7 @@ def test_hockey_is_the_same_in_any_batch(against, deterministic):
     }[against]
 
     def results(batch: int):
-        with closing(Games(HOCKEY, batch)) as games:
+        with closing(GameEnvs(HOCKEY, batch)) as games:
             played = Match(games, (me, other), 14, seed=3).play()
         assert played is not None
         return played.winners.tolist(), played.returns.tobytes(), played.lengths.tolist()
@@ -64,7 +64,7 @@ def test_tug_is_the_same_in_any_batch_and_backend():
     alone = play_games(TUG, me, other, 20, seed=3)
     assert alone.won and alone.lost
     assert play_games(TUG, me, other, 20, seed=3, batch=7) == alone
-    with closing(Games(TUG, 2, "process")) as games:
+    with closing(GameEnvs(TUG, 2, "process")) as games:
         assert games.envs.backend == "process"
         assert Match(games, (me, other), 20, seed=3).play().record() == alone
         assert Match(games, (me, other), 20, seed=4).play().record() != alone
@@ -72,7 +72,7 @@ def test_tug_is_the_same_in_any_batch_and_backend():
 
 
 def test_more_games_go_on_from_fewer():
-    with closing(Games(TUG, 3)) as games:
+    with closing(GameEnvs(TUG, 3)) as games:
         few = Match(games, (Puller(0.1), NONE), 6, seed=1).play()
         many = Match(games, (Puller(0.1), NONE), 12, seed=1).play()
     assert few.winners.tolist() == many.winners[:6].tolist()
@@ -83,7 +83,7 @@ def test_more_games_go_on_from_fewer():
 
 def test_sides_alternate_and_each_two_games_begin_alike():
     one, other = Puller(0.5), Puller(0.5)
-    with closing(Games(TUG)) as games:
+    with closing(GameEnvs(TUG)) as games:
         results = Match(games, (one, other), 6, seed=0).play()
     starts = [view[0] for view in one.seen if view[0, 1] == 0]
     assert len(starts) == 6
@@ -104,7 +104,7 @@ def test_who_pulls_harder_wins_from_both_sides():
 
 
 def test_returns_are_of_games_from_the_side_that_has_rewards():
-    with closing(Games(TUG, 4)) as games:
+    with closing(GameEnvs(TUG, 4)) as games:
         results = Match(games, (Puller(0.25), NONE), 8, seed=0).play()
     assert results.returns[0::2].tolist() == (0.25 * results.lengths[0::2]).tolist()
     assert np.isnan(results.returns[1::2]).all()
@@ -113,7 +113,7 @@ def test_returns_are_of_games_from_the_side_that_has_rewards():
 
 def test_nobody_is_asked_about_envs_without_a_game():
     player = Puller(0.1)
-    with closing(Games(TUG, 5)) as games:
+    with closing(GameEnvs(TUG, 5)) as games:
         record = Match(games, (player, NONE), 3, seed=0).play().record()
     assert record.games == 3
     assert max(len(view) for view in player.seen) == 3
@@ -124,7 +124,7 @@ def test_stopping_and_progress():
     told: list[int] = []
     play_games(TUG, Puller(1.0), NONE, 9, seed=0, batch=4, progress=told.append)
     assert told == sorted(told) and told[-1] == 9
-    with closing(Games(TUG)) as games:
+    with closing(GameEnvs(TUG)) as games:
         assert Match(games, (Puller(1.0), NONE), 9, 0).play(stop=lambda: games.envs.closed is False) is None
         again = Match(games, (Puller(1.0), NONE), 9, 0).play().record()
     assert again == play_games(TUG, Puller(1.0), NONE, 9, 0)
@@ -147,7 +147,7 @@ def test_scripts_of_hockey():
     weak = play_games(HOCKEY, WEAK, STRONG, 40, seed=1, batch=40)
     strong = play_games(HOCKEY, STRONG, WEAK, 40, seed=1, batch=9)
     assert (weak.won, weak.drawn, weak.lost) == (strong.lost, strong.drawn, strong.won)
-    with closing(Games(HOCKEY)) as games:  # which remembers nothing of the match before
+    with closing(GameEnvs(HOCKEY)) as games:  # which remembers nothing of the match before
         Match(games, (STRONG, STRONG), 2, seed=1).play()
         assert Match(games, (NONE, NONE), 4, seed=1).play().record() == play_games(HOCKEY, NONE, NONE, 4, seed=1)
 
@@ -170,7 +170,7 @@ def test_worlds_that_are_no_games_for_two():
     with pytest.raises(WorldError, match=r"CartPole-v1 is no game for two.* that come with rookery it is hockey"):
         duel_of(find("CartPole-v1"))
     with pytest.raises(WorldError, match=r"alone is no game for two: there one row holds"):
-        Games(World("alone", Alone, kernel=False))
+        GameEnvs(World("alone", Alone, kernel=False))
     with pytest.raises(WorldError, match="its infos hold no 'obs_agent_two'"):
         play_games(tug(tell="winner"), Puller(1.0), NONE, 1, seed=0)
     with pytest.raises(WorldError, match=r"does not say who won: the last info of a game should hold 'winner'"):
@@ -179,10 +179,10 @@ def test_worlds_that_are_no_games_for_two():
 
 def test_a_game_whose_env_broke_is_played_again():
     whole = play_games(tug(), Puller(0.1), NONE, 4, seed=0)
-    with closing(Games(tug(breaks_at=9), 1, on_failure="restart")) as games:
+    with closing(GameEnvs(tug(breaks_at=9), 1, on_failure="restart")) as games:
         assert Match(games, (Puller(0.1), NONE), 4, seed=0).play().record() == whole
         assert games.envs.restarts > 0
-    with closing(Games(tug(breaks_at=2), 1, on_failure="restart")) as games, pytest.raises(RestartLimit):
+    with closing(GameEnvs(tug(breaks_at=2), 1, on_failure="restart")) as games, pytest.raises(RestartLimit):
         Match(games, (Puller(0.1), NONE), 4, seed=0).play()
 
 
@@ -223,11 +223,11 @@ def test_halves_of_spaces():
 )
 def test_intervals(count, games, low, high):
     """As in Wilson's tables."""
-    assert Record(count, 0, games - count, 0.0, 0.0).interval(count) == pytest.approx((low, high), abs=1e-4)
+    assert WinRecord(count, 0, games - count, 0.0, 0.0).interval(count) == pytest.approx((low, high), abs=1e-4)
 
 
 def test_a_record_in_words_and_figures():
-    record = Record(30, 12, 8, 4.5, 120.0)
+    record = WinRecord(30, 12, 8, 4.5, 120.0)
     assert str(record) == "won 60.0 % (46.2 to 72.4), drawn 24.0 %, lost 16.0 % (8.3 to 28.5) of 50 games"
     assert record.as_json() == {
         "games": 50, "won": 30, "drawn": 12, "lost": 8, "win_rate": 0.6, "draw_rate": 0.24, "loss_rate": 0.16,

@@ -54,8 +54,8 @@ def test_the_lowest_rated_of_the_others_retires(tmp_path):
 def test_the_state_is_plain_and_comes_back(tmp_path):
     """Through JSON, to the last digit."""
     archive = filled(tmp_path, [10, 20, 30], size=2)
-    archive.members[1].standing.note(1)
-    archive.members[1].standing.note(-1)
+    archive.members[1].record.add_game(1)
+    archive.members[1].record.add_game(-1)
     again = Archive(tmp_path, 2)
     again.load(json.loads(json.dumps(archive.state())))
     assert again.members == archive.members
@@ -68,7 +68,7 @@ def test_resuming_forgets_who_entered_later(tmp_path):
     archive = filled(tmp_path, [30, 20], size=2)
     then, files = json.loads(json.dumps(archive.state())), on_disk(tmp_path)
     archive.enter(40, agent_tree(), Rating(40.0, 1.0))
-    archive.members[0].standing.note(1)
+    archive.members[0].record.add_game(1)
     assert archive.find("step-20").retired
     again = Archive(tmp_path, 2)
     again.load(then)

@@ -26,8 +26,8 @@ def make_run(base, name="made", members=(100, 200, 300), step=400, size=2, cours
     for number, entered in enumerate(members):
         league.enter(entered, agent_tree(entered))
         for outcome in (1, 1, 0, -1)[: 4 - number]:
-            league.note(f"step-{entered}", outcome)
-    league.note("strong", -1)
+            league.add_game(f"step-{entered}", outcome)
+    league.add_game("strong", -1)
     tree = {"agent": agent_tree(step), "course": {"league": league.state()} if course else {}}
     Checkpoints(run.checkpoints).save(step, tree)
     return run

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from rookery.config.curriculum_schema import LeagueOptions
-from rookery.training.league.archive import Member
+from rookery.training.league.archive import PastAgent
 from rookery.training.league.league import League
-from rookery.training.league.matchmaking import draw, priorities
+from rookery.training.league.matchmaking import choose_opponent, priorities
+from rookery.training.league.opponent_record import OpponentRecord
 from rookery.training.league.ratings import Rating
-from rookery.training.league.standing import Standing
 from training.league.agents import agent_tree
 
 
 def member(name, outcomes):
-    standing = Standing()
+    record = OpponentRecord()
     for outcome in outcomes:
-        standing.note(outcome)
-    return Member(name, 0, Rating(), standing)
+        record.add_game(outcome)
+    return PastAgent(name, 0, Rating(), record)
 
 
 EASY, EVEN, HARD = member("easy", [1] * 50), member("even", [1, -1] * 25), member("hard", [-1] * 50)
@@ -30,25 +30,25 @@ NEW = member("new", [])
 def frequencies(members, baselines, settings, draws=40_000):
     rng = np.random.default_rng(3)
     names, counts = np.unique(
-        [draw(members, baselines, settings, *rng.random(2)).name for _ in range(draws)], return_counts=True
+        [choose_opponent(members, baselines, settings, *rng.random(2)).name for _ in range(draws)], return_counts=True
     )
     return dict(zip(names.tolist(), (counts / draws).tolist(), strict=True))
 
 
 def test_priorities_are_powers_of_what_is_lost():
     """(1 - p)^hardness, with p drawn towards a half as long as there are few games."""
-    assert NEW.standing.win_rate == 0.5
-    assert 0.45 < EVEN.standing.win_rate < 0.55
-    assert EASY.standing.win_rate > 0.9 and HARD.standing.win_rate < 0.1
-    assert 0.5 < member("one", [1]).standing.win_rate < 0.65
+    assert NEW.record.win_rate == 0.5
+    assert 0.45 < EVEN.record.win_rate < 0.55
+    assert EASY.record.win_rate > 0.9 and HARD.record.win_rate < 0.1
+    assert 0.5 < member("one", [1]).record.win_rate < 0.65
     for hardness in (0.0, 1.0, 2.0, 5.0):
-        rates = np.array([m.standing.win_rate for m in (EASY, EVEN, HARD)])
+        rates = np.array([m.record.win_rate for m in (EASY, EVEN, HARD)])
         assert np.allclose(priorities([EASY, EVEN, HARD], hardness), (1 - rates) ** hardness)
 
 
 def test_latest_games_count_most():
     """A rate follows a learner that has become better, while the counts remember all."""
-    now = member("x", [-1] * 500 + [1] * 300).standing
+    now = member("x", [-1] * 500 + [1] * 300).record
     assert now.win_rate > 0.9 and (now.won, now.drawn, now.lost) == (300, 0, 500)
 
 
@@ -94,8 +94,8 @@ def play(made, steps):
     told = []
     for step in steps:
         rng = np.random.default_rng(step)
-        drawn = made.draw(*rng.random(2))
-        made.note(drawn.name, int(rng.integers(-1, 2)))
+        drawn = made.choose_opponent(*rng.random(2))
+        made.add_game(drawn.name, int(rng.integers(-1, 2)))
         told.append(drawn)
         if made.due(step - 1, step):
             made.enter(step, agent_tree(step))
@@ -123,12 +123,12 @@ def test_games_move_ratings_and_counts(tmp_path):
     first = made.enter(100, agent_tree())
     made.enter(200, agent_tree())
     before = made.learner
-    made.note("self", 1)
+    made.add_game("self", 1)
     assert made.learner == before
-    made.note("step-100", 1)
-    assert first.retired and first.standing.won == 1
-    assert made.learner.mu > before.mu and first.standing.rating.mu < before.mu
-    made.note("strong", -1)
+    made.add_game("step-100", 1)
+    assert first.retired and first.record.won == 1
+    assert made.learner.mu > before.mu and first.record.rating.mu < before.mu
+    made.add_game("strong", -1)
     assert made.met["strong"].rating.mu > Rating().mu and made.met["strong"].lost == 1
 
 
@@ -146,10 +146,10 @@ def test_entering_when_better(tmp_path):
     made.enter(100, agent_tree())
     assert not made.due(100, 200)
     for _ in range(50):
-        made.note("weak", 1)  # no member
+        made.add_game("weak", 1)  # no member
     assert not made.due(100, 200)
     for outcome in [-1] * 10 + [1] * 30:
-        made.note("step-100", outcome)
+        made.add_game("step-100", outcome)
     assert made.due(100, 200) and not made.due(100, 190)
     made.enter(200, agent_tree())
     assert not made.due(200, 300)
@@ -159,7 +159,7 @@ def test_members_have_the_learners_rating(tmp_path):
     """They are the learner, at the moment they enter."""
     made = league(tmp_path)
     for _ in range(20):
-        made.note("strong", 1)
+        made.add_game("strong", 1)
     entered = made.enter(100, agent_tree())
-    assert entered.entered == entered.standing.rating == made.learner
+    assert entered.entered == entered.record.rating == made.learner
     assert made.load_policy(entered.name) is not None

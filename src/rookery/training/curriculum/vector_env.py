@@ -157,7 +157,7 @@ class CurriculumVectorEnv:
         winners = np.asarray(final["winner"])[ended][known].astype(int).tolist()
         if self.opponents is not None:
             for env, winner in zip(ended[known].tolist(), winners, strict=True):
-                self.opponents.league.note(self._opponent_names[env], winner)
+                self.opponents.league.add_game(self._opponent_names[env], winner)
         return winners
 
     # --- episodes -----------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ class CurriculumVectorEnv:
         who = plan.opponent.who
         if who == "archive":
             assert self.opponents is not None
-            who = self.opponents.league.draw(*plan.league_draws).name
+            who = self.opponents.league.choose_opponent(*plan.league_draws).name
         return SCRIPTS.get(who.lower(), who)
 
     def _options(self, plan: EpisodePlan, who: str) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""How good an agent is: alone in its env, or in games against others."""
+"""Evaluation of agents: alone in an env, or in games against others."""

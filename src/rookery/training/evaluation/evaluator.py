@@ -1,5 +1,7 @@
-"""How good an agent is: whole episodes on a single env with its own seed, so that figures compare across runs. In games
-for two, these can be against opponents by name."""
+"""Evaluations during a run: complete episodes in a single env with a seed of its own, so that results of runs compare.
+
+In two-player worlds these can be games against opponents by name.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from rookery.engine.engine import Engine
 from rookery.engine.make_vec import make_vec
 from rookery.learners.agent import Agent
 from rookery.learners.observations import mask_of
-from rookery.training.evaluation.against import Against
+from rookery.training.evaluation.opponent_games import OpponentGames
 from rookery.training.evaluation.win_record import GameResults, outcomes_of
 from rookery.training.resolve.world_choice import World, explain_option_errors
 
@@ -57,14 +59,16 @@ class Evaluator:
         deterministic: bool = True,
         opponents: Sequence[str] = (),
         runs_dir: str | Path = "runs",
-        **guard: Any,
+        **failure_options: Any,
     ) -> None:
         """With `opponents`, by names that `find_player` knows, `episodes` games are played against each of them, in the
-        world's form for two. `guard` holds options of `make_vec` about failures."""
+        world's two-player form. `failure_options` are those of `make_vec`."""
         self.episodes, self.seed, self.deterministic = episodes, seed, deterministic
         self._envs: Engine | None = None
-        self._make = lambda: single_env(world, backend, **guard)
-        self._against = Against(world, backend, opponents, runs_dir, deterministic, **guard) if opponents else None
+        self._make = lambda: single_env(world, backend, **failure_options)
+        self._opponent_games = (
+            OpponentGames(world, backend, opponents, runs_dir, deterministic, **failure_options) if opponents else None
+        )
 
     def run(
         self,
@@ -72,11 +76,11 @@ class Evaluator:
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[int], None] = lambda done: None,
     ) -> Evaluation | None:
-        """Play; None if it was asked to stop before the end. `progress` hears how many episodes there have been, where
-        there are no opponents."""
+        """Play; None if `stop()` was true before the end. `progress` is called with the number of finished episodes,
+        where there are no opponents."""
         started = time.perf_counter()
-        if self._against is not None:
-            results = self._against.play(agent, self.episodes, self.seed, stop)
+        if self._opponent_games is not None:
+            results = self._opponent_games.play(agent, self.episodes, self.seed, stop)
             return None if results is None else _evaluation_of(results, time.perf_counter() - started)
         envs = self._envs = self._envs or self._make()
         agent.reset_memory()
@@ -104,16 +108,16 @@ class Evaluator:
         return Evaluation(returns, lengths, seconds, {name: float(np.mean(x)) for name, x in outcomes.items()})
 
     def close(self) -> None:
-        """End its env."""
-        if self._against is not None:
-            self._against.close()
+        """Close its env."""
+        if self._opponent_games is not None:
+            self._opponent_games.close()
         if self._envs is not None:
             self._envs.close()
             self._envs = None
 
 
 def _evaluation_of(results: dict[str, GameResults], seconds: float) -> Evaluation:
-    """Shares of games by opponent, and figures over all games."""
+    """Shares of games won, drawn and lost by opponent, and results over all games."""
     outcomes: dict[str, float] = {"win_rate": float(np.mean([(x.winners == 1).mean() for x in results.values()]))}
     for name, result in results.items():
         record = result.record()
@@ -125,8 +129,8 @@ def _evaluation_of(results: dict[str, GameResults], seconds: float) -> Evaluatio
     return Evaluation(returns[np.isfinite(returns)].tolist(), lengths.tolist(), seconds, outcomes)
 
 
-def single_env(world: World, backend: str, **guard: Any) -> Engine:
-    """One env of a world: in a process of its own if those that train are, since it may be as dangerous."""
+def single_env(world: World, backend: str, **failure_options: Any) -> Engine:
+    """One env of a world: in a process of its own if those that train are, since it may fail in the same ways."""
     backend = "kernel" if world.kernel else "process" if backend == "process" else "serial"
     with explain_option_errors(world):
-        return make_vec(world.factory, 1, backend, workers=1, autoreset_mode="SameStep", **guard)
+        return make_vec(world.factory, 1, backend, workers=1, autoreset_mode="SameStep", **failure_options)

@@ -1,4 +1,4 @@
-"""The envs of games between two players, on any world for two (see `training.resolve.seats`)."""
+"""The envs of games between two players, in any two-player world (see `training.resolve.seats`)."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from rookery.training.resolve.seats import seat_of
 from rookery.training.resolve.world_choice import World, explain_option_errors, not_for_two_players
 
 
-class Games:
-    """Keeps the envs of a duel between matches."""
+class GameEnvs:
+    """Envs of a two-player world, kept between matches."""
 
-    def __init__(self, duel: World, batch: int = 1, backend: str = "serial", **guard: Any) -> None:
-        """`duel` is a world as `duel_of` gives it, `batch` how many games are played at once. `backend` is that of the
-        envs that train: games are as dangerous. `guard` holds options of `make_vec` about failures."""
+    def __init__(self, duel: World, batch: int = 1, backend: str = "serial", **failure_options: Any) -> None:
+        """`duel` is a world as `duel_of` returns it, `batch` the number of games at once. `backend` is that of the envs
+        that train: envs that need a process there need one here. `failure_options` are those of `make_vec`."""
         positive_int("batch", batch)
         backend = "kernel" if duel.kernel else "process" if backend == "process" else "serial"
         workers = None if duel.kernel else 1
         self.duel = duel
         with explain_option_errors(duel):
             self.envs: Engine = make_vec(
-                duel.factory, batch, backend, workers, autoreset_mode="Disabled", copy=False, **guard
+                duel.factory, batch, backend, workers, autoreset_mode="Disabled", copy=False, **failure_options
             )
         seat = seat_of(self.envs.single_observation_space, self.envs.single_action_space)
         if seat is None:
             self.envs.close()
             raise not_for_two_players(duel)
         self.seat = seat
-        self.scripted = _knows(self.envs, "player_one") and _knows(self.envs, "player_two")
+        self.scripted = _has_parameter(self.envs, "player_one") and _has_parameter(self.envs, "player_two")
 
     def check(self, *players: Player | Script) -> None:
-        """Refuse scripts that the world does not have."""
+        """Refuse scripted players that the world does not have."""
         for player in players:
             if isinstance(player, Script) and player.parameter != "free" and not self.scripted:
                 raise OptionError(
@@ -43,11 +43,11 @@ class Games:
                 )
 
     def close(self) -> None:
-        """End the envs."""
+        """Close the envs."""
         self.envs.close()
 
 
-def _knows(envs: Engine, parameter: str) -> bool:
+def _has_parameter(envs: Engine, parameter: str) -> bool:
     """Whether the envs have a parameter of this name."""
     try:
         envs.call_some([0], parameter)

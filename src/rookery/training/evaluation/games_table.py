@@ -1,4 +1,4 @@
-"""Games as people see them: a line while they are played, and a table."""
+"""Games on the terminal: a line while they are played, and a table of results."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-HEADINGS = ("against", "games", "won (95 % sure)", "drawn", "lost (95 % sure)", "length", "return")
-EVERY = 0.2  # seconds between two changes of the line
+HEADINGS = ("against", "games", "won (95 % CI)", "drawn", "lost (95 % CI)", "length", "return")
+UPDATE_SECONDS = 0.2  # between two changes of the line
 
 
-def print_games(figures: dict[str, Any]) -> None:
-    """A table of what `evaluate_games` gave, a row for each opponent. Lines are never cut: names are to be copied."""
-    step = f" at step {figures['step']:,}" if "step" in figures else ""
-    print(f"{figures['agent']}{step}, seed {figures['seed']}, {figures['seconds']:.1f} s")
-    rows = [HEADINGS, *(_row(row) for row in figures.get("opponents", [figures]))]
+def print_games(results: dict[str, Any]) -> None:
+    """A table of what `evaluate_games` returned, a row for each opponent. Lines are never cut: names can be copied."""
+    step = f" at step {results['step']:,}" if "step" in results else ""
+    print(f"{results['agent']}{step}, seed {results['seed']}, {results['seconds']:.1f} s")
+    rows = [HEADINGS, *(_row(row) for row in results.get("opponents", [results]))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for first, *others in rows:
         cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
@@ -51,16 +51,16 @@ def counting(total: int, what: str = "games") -> Iterator[Callable[[str, int], N
         return
     shown = 0.0
 
-    def tell(opponent: str, done: int) -> None:
+    def update(opponent: str, done: int) -> None:
         nonlocal shown
-        if time.perf_counter() - shown > EVERY:
+        if time.perf_counter() - shown > UPDATE_SECONDS:
             shown = time.perf_counter()
             against = f"against {opponent}: " if opponent else ""
             sys.stderr.write(f"\r\x1b[K{against}{done:,} of {total:,} {what}")
             sys.stderr.flush()
 
     try:
-        yield tell
+        yield update
     finally:
         if shown:
             sys.stderr.write("\r\x1b[K")

@@ -1,8 +1,8 @@
-"""A match: everyone against everyone, with two players as with twenty, each acting once a step for all its games.
+"""A match: every player against every other, two or many, each acting once per step for all its games.
 
-Sides alternate: each two games of a pair begin alike, from the seed's child of their number, with the players on either
-side; and all pairs' games begin from the same seeds. What happens in a game depends on its players, the seed and its
-number, not on the games beside it (as far as the players' own answers do not: see `AgentPlayer`).
+Sides alternate: two games of a pair in a row begin from the same child of the seed, with the players on opposite sides;
+and the games of all pairs begin from the same seeds. What happens in a game depends on its players, the seed and its
+number, not on the games beside it (as far as the players' actions do not: see `AgentPlayer`).
 """
 
 from __future__ import annotations
@@ -15,91 +15,92 @@ import numpy as np
 
 from rookery.engine.seeding import child_seed
 from rookery.errors import WorldError
-from rookery.training.evaluation.game_envs import Games
+from rookery.training.evaluation.game_envs import GameEnvs
 from rookery.training.evaluation.win_record import GameResults
 from rookery.training.players.agents import Player, Script
 from rookery.training.resolve.seats import VIEW
 
 KEYS = (1, 2)  # of the players' seeds
 WINNER = "winner"
-IDLE = -1  # the game of an env that has none, and who sits there
+IDLE = -1  # the game of an env that has none, and its players
 
 
 class Match:
-    """Some games of every two of the players. A game has a seat on either side of an env; the seats of all envs are
-    counted through, first those of player one."""
+    """Some games of every two of the players. An env has a seat for player one and one for player two; the seats of all
+    envs are numbered, first those of player one."""
 
-    def __init__(self, table: Games, players: Sequence[Player | Script], games: int, seed: int) -> None:
-        """`games` is how often each two of the players meet."""
-        table.check(*players)
-        self.envs, self.players = table.envs, players
+    def __init__(self, game_envs: GameEnvs, players: Sequence[Player | Script], games: int, seed: int) -> None:
+        """`games` is the number of games of each pair."""
+        game_envs.check(*players)
+        self.envs, self.players = game_envs.envs, players
         pairs = np.array(list(combinations(range(len(players)), 2)))
-        self.pairs = pairs.repeat(games, axis=0)  # [game, 2]: who meet; results are the first one's
-        self._number = np.tile(np.arange(games), len(pairs))  # of a game among those of its pair
-        self._sides = np.where(self._number[:, None] % 2, self.pairs[:, ::-1], self.pairs)  # [game, side]: who
-        self._starts = [child_seed(seed, number // 2) for number in range(games)]
-        self._chances = [[child_seed(seed, number, key) for key in KEYS] for number in range(games)]
-        self._dealt = self._done = 0
+        self.pairs = pairs.repeat(games, axis=0)  # [game, 2]: the players; results are the first one's
+        self._number = np.tile(np.arange(games), len(pairs))  # of a game within its pair
+        self._sides = np.where(self._number[:, None] % 2, self.pairs[:, ::-1], self.pairs)  # [game, side]: the player
+        self._start_seeds = [child_seed(seed, number // 2) for number in range(games)]
+        self._player_seeds = [[child_seed(seed, number, key) for key in KEYS] for number in range(games)]
+        self._games_begun = self._games_ended = 0
         total = len(self._number)
         self._results = GameResults(np.zeros(total, np.int64), np.full(total, np.nan), np.zeros(total, np.int64))
-        self._lay(table)
+        self._make_arrays(game_envs)
 
-    def _lay(self, table: Games) -> None:
-        """Nobody sits anywhere yet."""
-        count, seat = self.envs.num_envs, table.seat
+    def _make_arrays(self, game_envs: GameEnvs) -> None:
+        """Make the arrays of all envs; no game has begun."""
+        count, seat = self.envs.num_envs, game_envs.seat
         space, actions = seat.observation_space, self.envs.action_space
-        self._scripted, self._nothing = table.scripted, seat.nothing
+        self._scripted, self._nothing = game_envs.scripted, seat.nothing
         self._game = np.full(count, IDLE)
-        self._who = np.full((2, count), IDLE)  # by side and env, which is a seat's number
+        self._players_at = np.full((2, count), IDLE)  # [side, env]; flat, this is a seat's number
         self._views = np.zeros((2 * count, *(space.shape or ())), space.dtype)  # by seat
         self._actions = np.zeros(actions.shape or (), actions.dtype)
-        self._asked = self._actions.reshape(2 * count, *(seat.action_space.shape or ()))  # by env and side
+        self._seat_actions = self._actions.reshape(2 * count, *(seat.action_space.shape or ()))  # by env and side
         self._acting: list[tuple[Player, np.ndarray, np.ndarray, np.ndarray]] = []
-        # Players know their games by the envs; one that meets itself must tell its own from the other's.
+        # Players number their games by env; one that plays itself needs different numbers for both seats.
         self._first_number = [count * self.players[:k].count(player) for k, player in enumerate(self.players)]
 
     @property
     def games(self) -> int:
-        """How many there are, of all pairs."""
+        """How many games there are, of all pairs."""
         return len(self.pairs)
 
     def play(
         self, stop: Callable[[], bool] = lambda: False, progress: Callable[[int], None] = lambda done: None
     ) -> GameResults | None:
-        """To the end, pair by pair; None if `stop()` said so before. `progress` is told how many games there were."""
+        """Play all games, pair by pair; None if `stop()` was true before the end. `progress` is called with the number
+        of games played."""
         self.envs.finished_episodes()
-        self._deal(np.arange(self.envs.num_envs))
-        while self._done < self.games:
+        self._begin_games(np.arange(self.envs.num_envs))
+        while self._games_ended < self.games:
             if stop():
                 return None
             for player, seats, places, numbers in self._acting:
-                self._asked[places] = player.act(self._views[seats], numbers)
+                self._seat_actions[places] = player.act(self._views[seats], numbers)
             observations, _, terminated, truncated, infos = self.envs.step(self._actions)
-            self._see(observations, infos, None)
+            self._read_views(observations, infos, None)
             ended = terminated | truncated
             if b"\1" in ended.tobytes():  # a third of the price of ended.any(), at every step
-                self._note(infos)
-                self._deal(np.flatnonzero(ended))
-                progress(self._done)
+                self._record_ended_games(infos)
+                self._begin_games(np.flatnonzero(ended))
+                progress(self._games_ended)
         return self._results
 
-    def _see(self, observations: np.ndarray, infos: dict[str, Any], envs: np.ndarray | None) -> None:
-        """Take down what players see, in all envs or in those that were reset."""
+    def _read_views(self, observations: np.ndarray, infos: dict[str, Any], envs: np.ndarray | None) -> None:
+        """Keep the players' observations, of all envs or of those that were reset."""
         if VIEW not in infos:
-            if "restarted" in infos:  # there is nothing to see: the game will begin anew
+            if "restarted" in infos:  # the observation is of no use: the game will begin anew
                 return
             raise WorldError(
-                f"{self.envs.source.name} is no game for two: its infos hold no {VIEW!r}, what the second player sees"
+                f"{self.envs.source.name} is no game for two: its infos hold no {VIEW!r}, the second player's view"
             )
-        other, spoke = infos[VIEW], infos[f"_{VIEW}"]
-        if envs is None and b"\0" not in spoke.tobytes():
-            self._views[: len(spoke)], self._views[len(spoke) :] = observations, other
+        other, info_mask = infos[VIEW], infos[f"_{VIEW}"]
+        if envs is None and b"\0" not in info_mask.tobytes():
+            self._views[: len(info_mask)], self._views[len(info_mask) :] = observations, other
         else:
-            some = np.flatnonzero(spoke) if envs is None else envs
-            self._views[some], self._views[len(spoke) + some] = observations[some], other[some]
+            some = np.flatnonzero(info_mask) if envs is None else envs
+            self._views[some], self._views[len(info_mask) + some] = observations[some], other[some]
 
-    def _note(self, infos: dict[str, Any]) -> None:
-        """Write down games that have ended. One whose env broke is played again."""
+    def _record_ended_games(self, infos: dict[str, Any]) -> None:
+        """Record games that have ended. One whose env failed is played again."""
         broken = infos.get("restarted", np.zeros(self.envs.num_envs, bool))
         for episode in self.envs.finished_episodes():
             env = int(episode["env"])
@@ -112,49 +113,51 @@ class Match:
             self._results.lengths[game] = episode["length"]
             if not swapped:
                 self._results.returns[game] = episode["return"]
-            self._done += 1
+            self._games_ended += 1
             self._game[env] = IDLE
 
-    def _deal(self, envs: np.ndarray) -> None:
-        """Begin games in these envs. When there are no more, an env goes on for nobody, as all are stepped together."""
+    def _begin_games(self, envs: np.ndarray) -> None:
+        """Begin games in these envs. If there are no more, an env is stepped without players, as all step together."""
         waiting = envs[self._game[envs] == IDLE]
-        new = np.arange(self._dealt, min(self._dealt + len(waiting), self.games))
-        self._dealt += len(new)
+        new = np.arange(self._games_begun, min(self._games_begun + len(waiting), self.games))
+        self._games_begun += len(new)
         self._game[waiting[: len(new)]] = new
         used = envs[self._game[envs] != IDLE]
-        self._who[:, envs], self._who[:, used] = IDLE, self._sides[self._game[used]].T
-        self._asked[2 * envs] = self._asked[2 * envs + 1] = self._nothing
-        alike: dict[tuple[str, ...], list[int]] = {}  # envs that can be reset with the same options
+        self._players_at[:, envs], self._players_at[:, used] = IDLE, self._sides[self._game[used]].T
+        self._seat_actions[2 * envs] = self._seat_actions[2 * envs + 1] = self._nothing
+        by_scripts: dict[tuple[str, ...], list[int]] = {}  # envs that can be reset with the same options
         for env in envs.tolist():
-            alike.setdefault(self._scripts(env), []).append(env)
-        for scripts, group in alike.items():
+            by_scripts.setdefault(self._scripts(env), []).append(env)
+        for scripts, group in by_scripts.items():
             self._reset(np.array(group), scripts)
         self._begin(used)
 
     def _scripts(self, env: int) -> tuple[str, ...]:
-        """Whom the world is to play on either side, if it can."""
+        """What the world plays itself on either side, if it has scripts."""
         if not self._scripted:
             return ()
-        seated = (self.players[who] if who != IDLE else None for who in self._who[:, env].tolist())
-        return tuple(player.parameter if isinstance(player, Script) else "free" for player in seated)
+        players = (self.players[who] if who != IDLE else None for who in self._players_at[:, env].tolist())
+        return tuple(player.parameter if isinstance(player, Script) else "free" for player in players)
 
     def _reset(self, envs: np.ndarray, scripts: tuple[str, ...]) -> None:
-        """Begin anew in these envs."""
+        """Reset these envs."""
         count = self.envs.num_envs
         options: dict[str, Any] = {"reset_mask": np.isin(np.arange(count), envs)}
         options |= zip(("player_one", "player_two"), scripts, strict=False)
         seeds: list[int | None] = [None] * count
         for env, game in zip(envs.tolist(), self._game[envs].tolist(), strict=True):
-            seeds[env] = self._starts[self._number[game]]  # of an idle one, any will do
+            seeds[env] = self._start_seeds[self._number[game]]  # of an idle one, any seed will do
         observations, infos = self.envs.reset(seed=seeds, options=options)
-        self._see(observations, infos, envs)
+        self._read_views(observations, infos, envs)
 
     def _begin(self, envs: np.ndarray) -> None:
-        """Tell players of games that begin in these envs, and note who acts where from now on."""
+        """Begin games of the players in these envs, and list who acts in which seats from now on."""
         for player, sides, mine, numbers in self._seats(envs):
             games = self._number[self._game[mine]].tolist()
-            chances = [self._chances[game][(game + side) % 2] for game, side in zip(games, sides.tolist(), strict=True)]
-            player.begin(numbers, chances)
+            seeds = [
+                self._player_seeds[game][(game + side) % 2] for game, side in zip(games, sides.tolist(), strict=True)
+            ]
+            player.begin(numbers, seeds)
         count = self.envs.num_envs
         self._acting = [
             (player, count * sides + mine, 2 * mine + sides, numbers)
@@ -162,8 +165,8 @@ class Match:
         ]
 
     def _seats(self, envs: np.ndarray) -> Iterator[tuple[Player, np.ndarray, np.ndarray, np.ndarray]]:
-        """The players who act in these envs, with their sides, their envs, and the numbers they know these by."""
-        here = self._who[:, envs]
+        """The players who act in these envs, with their sides, their envs, and their numbers of these envs."""
+        here = self._players_at[:, envs]
         for who in np.unique(here[here != IDLE]).tolist():
             player = self.players[who]
             if not isinstance(player, Script):
@@ -173,5 +176,5 @@ class Match:
 
 def _winner(infos: dict[str, Any], env: int, name: str) -> int:
     if WINNER not in infos:
-        raise WorldError(f"{name} does not say who won: the last info of a game should hold {WINNER!r}, 1, 0 or -1")
+        raise WorldError(f"{name} does not say who won: the final info of a game should hold {WINNER!r}, 1, 0 or -1")
     return int(np.sign(infos[WINNER][env]))

@@ -18,14 +18,14 @@ Z = 1.959964  # of a normal distribution, 95 % lie within so many standard devia
 
 
 @dataclass(frozen=True)
-class Record:
-    """How some games went for the first player."""
+class WinRecord:
+    """The results of some games for the first player."""
 
     won: int
     drawn: int
     lost: int
-    returns: float  # on average, in the games that it played from the side whose rewards the world tells
-    lengths: float  # on average
+    returns: float  # mean, over the games in which the world's rewards are this player's
+    lengths: float  # mean
 
     @property
     def games(self) -> int:
@@ -44,9 +44,9 @@ class Record:
         return self.lost / self.games
 
     def interval(self, count: int) -> tuple[float, float]:
-        """Where the true share lies with 95 % confidence, if `count` of the games went so (Wilson).
+        """The 95 % confidence interval of a share, if `count` of the games had this result (Wilson).
 
-        >>> [round(end, 3) for end in Record(90, 5, 5, 0.0, 0.0).interval(90)]
+        >>> [round(end, 3) for end in WinRecord(90, 5, 5, 0.0, 0.0).interval(90)]
         [0.826, 0.945]
         """
         n, share = self.games, count / self.games
@@ -56,7 +56,7 @@ class Record:
 
     def as_json(self) -> dict[str, Any]:
         """
-        >>> Record(3, 0, 1, 7.5, 80.0).as_json()["win_rate"]
+        >>> WinRecord(3, 0, 1, 7.5, 80.0).as_json()["win_rate"]
         0.75
         """
         return {
@@ -84,16 +84,16 @@ class Record:
 
 @dataclass(frozen=True)
 class GameResults:
-    """How each of some games went, by its number."""
+    """The result of each game, by its number."""
 
     winners: np.ndarray  # 1 where the first player won, -1 where it lost, else 0
-    returns: np.ndarray  # of the first player; NaN where it sat on the side whose rewards the world does not tell
+    returns: np.ndarray  # of the first player; NaN where the world's rewards are the other player's
     lengths: np.ndarray
 
-    def record(self) -> Record:
+    def record(self) -> WinRecord:
         """The totals and means."""
         won, drawn, lost = (int((self.winners == outcome).sum()) for outcome in (1, 0, -1))
-        return Record(won, drawn, lost, float(np.nanmean(self.returns)), float(self.lengths.mean()))
+        return WinRecord(won, drawn, lost, float(np.nanmean(self.returns)), float(self.lengths.mean()))
 
 
 def outcomes_of(infos: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, list[float]]:

@@ -1,1 +1,1 @@
-"""The league: past agents of a run, how good they are, who is played against next, and tournaments among them."""
+"""The league: past agents of a run, their ratings, the choice of the next opponent, and tournaments among them."""

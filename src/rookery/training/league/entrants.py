@@ -1,4 +1,4 @@
-"""Who takes part in a tournament: agents of runs, and anyone else who is named."""
+"""The players of a tournament: the agents of runs, and others by name."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ TOURNAMENT_KEY = 1_000_039  # sets the seeds of its games apart from all others 
 
 
 @dataclass(frozen=True)
-class Entrant:
-    """A player, and how it is entered in the report."""
+class TournamentPlayer:
+    """A player, and its entry in the report."""
 
     entry: Entry
     player: Player | Script
@@ -40,32 +40,32 @@ def hold_tournament(
     trust: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> TournamentReport:
-    """Let all agents of some runs, and others by their names (see `find_player`), meet in the first run's world: each
-    its likeliest actions, every pair so many games. The report is kept in the first run's folder. `trust` lets the code
-    of that world run without a question."""
+    """Play so many games of every two agents of some runs, and others by name (see `find_player`), in the first run's
+    world, with deterministic actions. The report is kept in the first run's folder. `trust` lets the code of that world
+    run without a question."""
     runs[0].refuse_links()
     opened = [open_run(run.path, runs_dir, best=False, trust=trust) for run in runs]
     first = opened[0]
     duel = duel_of(first.world)
     seat = seat_of(*duel.spaces)
-    assert seat is not None  # all others are refused by `duel_of`
-    entrants = [entrant for trained in opened for entrant in _agents_of(trained, seat, with_run=len(runs) > 1)]
-    entrants += [_other(who, seat, runs_dir) for who in others]
-    if len(entrants) < 2:
+    assert seat is not None  # `duel_of` refuses worlds without one
+    players = [player for trained in opened for player in _agents_of(trained, seat, with_run=len(runs) > 1)]
+    players += [_other(who, seat, runs_dir) for who in others]
+    if len(players) < 2:
         raise OptionError(
             f"a tournament needs two players, and {first.run.name} has one agent: name more runs, or give "
             "--with weak,strong"
         )
     seed = child_seed(first.config.seed, TOURNAMENT_KEY) if seed is None else seed
-    players = [entrant.player for entrant in entrants]
-    results = play_tournament(duel, players, games, seed, backend=first.config.backend, progress=progress)
-    entries = _distinct([entrant.entry for entrant in entrants])
+    acting = [player.player for player in players]
+    results = play_tournament(duel, acting, games, seed, backend=first.config.backend, progress=progress)
+    entries = _distinct([player.entry for player in players])
     report = TournamentReport(duel.name, games, seed, entries, results, results.rate())
     report.save(first.run.path)
     return report
 
 
-def _agents_of(trained: TrainedRun, seat: Seat, with_run: bool) -> Iterator[Entrant]:
+def _agents_of(trained: TrainedRun, seat: Seat, with_run: bool) -> Iterator[TournamentPlayer]:
     """The members of a run's archive or, if it has none, its checkpoints; and its latest agent."""
     run, prefix = trained.run, f"{trained.run.name}/" if with_run else ""
     league = stored_league(run)
@@ -76,14 +76,14 @@ def _agents_of(trained: TrainedRun, seat: Seat, with_run: bool) -> Iterator[Entr
         found = [(f"step-{step}", step, agent_in(path)) for step, path in _checkpoints(run)]
     for name, step, agent in found:
         steps.add(step)
-        yield Entrant(Entry(prefix + name, run.name, step), seated(agent, prefix + name, seat))
+        yield TournamentPlayer(Entry(prefix + name, run.name, step), seated(agent, prefix + name, seat))
     if trained.step not in steps:
         latest = seated(trained.agent, f"{prefix}latest", seat)
-        yield Entrant(Entry(f"{prefix}latest", run.name, trained.step), latest)
+        yield TournamentPlayer(Entry(f"{prefix}latest", run.name, trained.step), latest)
 
 
 def _checkpoints(run: RunDir) -> list[tuple[int, Path]]:
-    """A run's checkpoints by their steps; of several of one step, the last."""
+    """A run's checkpoints by step; of several at one step, the last."""
     found = {}
     for path in sorted(run.checkpoints.iterdir()):
         if match := NAME.fullmatch(path.name):
@@ -91,13 +91,13 @@ def _checkpoints(run: RunDir) -> list[tuple[int, Path]]:
     return sorted(found.items())
 
 
-def _other(who: str, seat: Seat, runs_dir: str | Path) -> Entrant:
+def _other(who: str, seat: Seat, runs_dir: str | Path) -> TournamentPlayer:
     player = find_player(who, seat, runs_dir)
-    return Entrant(Entry(player.name), player)
+    return TournamentPlayer(Entry(player.name), player)
 
 
 def _distinct(entries: list[Entry]) -> list[Entry]:
-    """With a number behind names that are there already."""
+    """With a number behind names that occur before."""
     seen: dict[str, int] = {}
     for k, entry in enumerate(entries):
         seen[entry.name] = seen.get(entry.name, 0) + 1

@@ -1,4 +1,4 @@
-"""The league of a run: the archive, the learner's rating, and what comes of their games."""
+"""The league of a run: the archive of past agents, the learner's rating, and the results of its games."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from typing import TYPE_CHECKING
 
 from rookery.config.curriculum_schema import LeagueOptions
 from rookery.errors import RunError
-from rookery.training.league.archive import Archive, Member
-from rookery.training.league.matchmaking import SELF, Drawn, draw
+from rookery.training.league.archive import Archive, PastAgent
+from rookery.training.league.matchmaking import SELF, OpponentChoice, choose_opponent
+from rookery.training.league.opponent_record import OpponentRecord, rating_from, rating_state
 from rookery.training.league.ratings import Rating, model, update
-from rookery.training.league.standing import Standing, rating_from, rating_state
 from rookery.training.storage.state_tree import Tree
 
 if TYPE_CHECKING:
     from rookery.learners.agent import Agent
 
-ENTRIES = 20  # in a run, unless their distance is given
-LATEST, ENOUGH = 100, 20  # games against the archive that tell whether the learner beats it, and the fewest that do
-UNRATED = ("", SELF, "latest")  # nobody, and those who are as good as the learner is
+DEFAULT_ENTRIES = 20  # in a run, if `every` is omitted
+WINDOW, MIN_GAMES = 100, 20  # latest games against the archive that decide whether the learner beats it
+UNRATED = ("", SELF, "latest")  # no opponent, and those that are the learner itself
 
 
 class League:
-    """What a training loop holds.
+    """The league in a training loop.
 
     After some steps, `if league.due(before, steps): league.enter(steps, agent)`; for each new episode
-    `league.draw(u1, u2)`; at its end `league.note(name, outcome)`. `state()` goes into checkpoints.
+    `league.choose_opponent(u1, u2)`; at its end `league.add_game(name, outcome)`. `state()` goes into checkpoints.
     """
 
     def __init__(self, folder: Path, settings: LeagueOptions, total_steps: int, scripts: Sequence[str] = ()) -> None:
-        """`folder` is for the members; `scripts` are the opponents that the world has itself, which are the baselines
-        unless the settings name others."""
-        model()  # to hear now, not at the end of the first game, if openskill is missing
+        """`folder` is for the members; `scripts` are the world's scripted opponents, which are the baselines unless the
+        settings name others."""
+        model()  # if openskill is missing, this raises now, not at the end of the first game
         self.settings = settings
         self.archive = Archive(folder, settings.size)
-        self.every = settings.every or max(1, total_steps // ENTRIES)
+        self.every = settings.every or max(1, total_steps // DEFAULT_ENTRIES)
         self.baselines = tuple(settings.baselines or scripts)
         self.learner = Rating()
-        self.met: dict[str, Standing] = {}  # opponents that are not in the archive
-        self._latest: deque[int] = deque(maxlen=LATEST)  # outcomes against the archive since the last entry
+        self.met: dict[str, OpponentRecord] = {}  # opponents that are not in the archive
+        self._latest: deque[int] = deque(maxlen=WINDOW)  # outcomes against the archive since the last entry
 
     def due(self, before: int, steps: int) -> bool:
-        """Whether the learner should enter the archive, having gone on from `before` to `steps`."""
+        """Whether the learner should enter the archive between `before` and `steps`."""
         if steps // self.every == before // self.every:
             return False
         return self.settings.enter == "schedule" or not self.archive.active or self.beats_archive
@@ -55,55 +55,55 @@ class League:
     @property
     def beats_archive(self) -> bool:
         """Whether the learner has won enough of its latest games against the archive; a draw is half a win."""
-        if len(self._latest) < ENOUGH:
+        if len(self._latest) < MIN_GAMES:
             return False
         score = sum(0.5 * (1 + outcome) for outcome in self._latest) / len(self._latest)
         return score >= self.settings.win_rate
 
-    def enter(self, step: int, agent: Tree) -> Member:
-        """Take the learner in as it is now: `agent` is what a checkpoint's part "agent" holds. Disk trouble raises
-        OSError and changes nothing."""
+    def enter(self, step: int, agent: Tree) -> PastAgent:
+        """Add the learner as it is now: `agent` is what a checkpoint's part "agent" holds. A disk error raises OSError
+        and changes nothing."""
         member = self.archive.enter(step, agent, self.learner)
         self._latest.clear()
         return member
 
-    def draw(self, kind: float, which: float) -> Drawn:
+    def choose_opponent(self, kind: float, which: float) -> OpponentChoice:
         """The next opponent, from two uniform numbers in [0, 1)."""
-        return draw(self.archive.active, self.baselines, self.settings, kind, which)
+        return choose_opponent(self.archive.active, self.baselines, self.settings, kind, which)
 
-    def note(self, name: str, outcome: int) -> None:
-        """The learner won (1), drew (0) or lost (-1) a game against a member, who may have retired since, or against
-        someone else of this name. Games against nobody, or against itself, tell nothing."""
+    def add_game(self, name: str, outcome: int) -> None:
+        """Count a game that the learner won (1), drew (0) or lost (-1), against a member of this name, which may have
+        retired since, or against another opponent. Games without an opponent, or against itself, do not count."""
         if name in UNRATED:
             return
         member = self.archive.find(name)
         if member is not None:
             self._latest.append(outcome)
-        standing = member.standing if member else self.met.setdefault(name, Standing())
-        self.learner, standing.rating = update(self.learner.drifted(), standing.rating, outcome)
-        standing.note(outcome)
+        record = member.record if member else self.met.setdefault(name, OpponentRecord())
+        self.learner, record.rating = update(self.learner.drifted(), record.rating, outcome)
+        record.add_game(outcome)
 
     def load_policy(self, name: str) -> Agent:
-        """The agent that the member of this name is."""
+        """The agent of the member of this name."""
         member = self.archive.find(name)
         if member is None:
             raise RunError(f"there is no {name!r} in the league's archive")
         return self.archive.load_policy(member)
 
-    # --- going on later -------------------------------------------------------------------------------------------
+    # --- checkpoints ----------------------------------------------------------------------------------------------
 
     def state(self) -> Tree:
         """Everything but the agents themselves, as plain values: the part "league" of a checkpoint."""
         return {
             "learner": rating_state(self.learner),
             "latest": list(self._latest),
-            "met": {name: standing.state() for name, standing in self.met.items()},
+            "met": {name: record.state() for name, record in self.met.items()},
             "members": self.archive.state(),
         }
 
     def load(self, state: Tree) -> None:
-        """Go on from `state()`, with the archive as it was then."""
+        """Continue from `state()`, with the archive as it was then."""
         self.archive.load(state["members"])
         self.learner = rating_from(state["learner"])
-        self.met = {name: Standing.from_state(saved) for name, saved in state["met"].items()}
-        self._latest = deque(state["latest"], maxlen=LATEST)
+        self.met = {name: OpponentRecord.from_state(saved) for name, saved in state["met"].items()}
+        self._latest = deque(state["latest"], maxlen=WINDOW)

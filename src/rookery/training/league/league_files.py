@@ -1,4 +1,4 @@
-"""The league as a run's last checkpoint holds it: to be looked at, and to play on with."""
+"""The league in a run's last checkpoint, to show it or to play a tournament."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from rookery.console import printable
 from rookery.errors import CheckpointError, RunError
 from rookery.training.league.archive import FOLDER, Archive
+from rookery.training.league.opponent_record import OpponentRecord, rating_from
 from rookery.training.league.ratings import Rating
-from rookery.training.league.standing import Standing, rating_from
 from rookery.training.storage.checkpoint import LARGEST_STATE, STATE, Checkpoints
-from rookery.training.storage.checkpoint_files import MALFORMED, contents, parsed, short_text
+from rookery.training.storage.checkpoint_files import MALFORMED, parse_json, read_contents, short_text
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.state_tree import Tree
 
@@ -19,22 +19,24 @@ PART = "course"  # of a checkpoint, in which the league is
 
 @dataclass(frozen=True)
 class StoredLeague:
-    """What a run's league was at `step`."""
+    """A run's league as it was at `step`."""
 
     run: RunDir
     step: int
     learner: Rating
     archive: Archive
-    met: dict[str, Standing]
+    met: dict[str, OpponentRecord]
 
 
 def stored_league(run: RunDir) -> StoredLeague | None:
-    """A run's league; None if it has none, having met no policies. Nothing is changed by looking."""
+    """A run's league, read only; None if it has none, as no opponent was a policy."""
     checkpoints = Checkpoints(run.checkpoints)
     latest = checkpoints.latest()
     if latest is None:
-        raise RunError(f"{run.name} has no checkpoint yet, and its league is kept with those")
-    if PART not in parsed(latest / STATE, contents(latest / STATE, LARGEST_STATE)):  # written before there were leagues
+        raise RunError(f"{run.name} has no checkpoint yet, which would hold its league")
+    if PART not in parse_json(
+        latest / STATE, read_contents(latest / STATE, LARGEST_STATE)
+    ):  # written before there were leagues
         return None
     step, tree = checkpoints.load_latest(only=(PART,))
     try:
@@ -48,6 +50,6 @@ def stored_league(run: RunDir) -> StoredLeague | None:
 
 def _read(run: RunDir, step: int, saved: Tree) -> StoredLeague:
     archive = Archive(run.path / FOLDER, size=max(1, len(saved["members"])))
-    archive.look_up(saved["members"])
-    met = {printable(name): Standing.from_state(standing) for name, standing in saved["met"].items()}
+    archive.restore_members(saved["members"])
+    met = {printable(name): OpponentRecord.from_state(record) for name, record in saved["met"].items()}
     return StoredLeague(run, step, rating_from(saved["learner"]), archive, met)

@@ -1,4 +1,4 @@
-"""The picture of a league: how good its agents are over the steps at which they were taken, and who beats whom."""
+"""The plot of a league: the ratings of its agents over the steps at which they were saved, and who beats whom."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rookery.training.league.tournament_report import Entry, TournamentReport
 INK, PALE, GRID = "#30363d", "#8b949e", "#e6e8eb"
 BLUE, WARM = "#1b6ca8", "#d1603d"
 LINES = (BLUE, "#4c956c", "#9067a7", "#b8860b")  # of different runs
-ROOMY, READABLE = 26, 40  # players up to which figures fit easily into the matrix, and at all
+ROOMY, READABLE = 26, 40  # players up to which numbers fit into the matrix easily, and at all
 FILE = "league.png"
 Point = tuple[int, Rating]
 
 
 def draw_league(stored: Sequence[StoredLeague], report: TournamentReport | None, out: Path) -> Path:
-    """Draw what is known, to a file whose ending names the kind of picture: the latest tournament's ratings and its
-    matrix or, where there was none, the ratings of training."""
+    """Draw to a file whose suffix names the image format: the latest tournament's ratings and its matrix or, if there
+    was none, the ratings during training."""
     if report is None:
         figure = figure_class()(figsize=(10, 4.6), layout="constrained", facecolor="white")
         _draw_training(figure.add_subplot(), stored)
@@ -43,7 +43,7 @@ def draw_league(stored: Sequence[StoredLeague], report: TournamentReport | None,
 
 
 def check_picture_file(file: str) -> None:
-    """Refuse before anything is played what could not be drawn afterwards."""
+    """Refuse a file of an unknown image format, before any game is played."""
     known = figure_class()().canvas.get_supported_filetypes()
     kind = Path(file).suffix.lstrip(".").lower()
     if kind not in known:
@@ -54,17 +54,17 @@ def check_picture_file(file: str) -> None:
 
 
 def _draw_training(axes: Any, stored: Sequence[StoredLeague]) -> None:
-    """How good the learner was when its copies entered, and what they turned out to be."""
+    """The learner's rating when its copies entered, and the ratings of these copies now."""
     for league, colour in zip(stored, LINES * len(stored), strict=False):
         members = league.archive.members
         entered = [(member.step, member.entered) for member in members] + [(league.step, league.learner)]
-        now = [(member.step, member.standing.rating) for member in members]
+        now = [(member.step, member.record.rating) for member in members]
         name = f"{league.run.name}: " if len(stored) > 1 else ""
         _band(axes, sorted(now, key=_step), colour, f"{name}the agents, by all their games since")
         steps, means = _curve(sorted(entered, key=_step))
         axes.plot(steps, means, color=WARM if len(stored) == 1 else colour, linewidth=1, linestyle=":", marker="o",
                   markersize=3.5, label=f"{name}the learner as they entered, and now")  # fmt: skip
-        _levels(axes, {name: standing.rating for name, standing in league.met.items()})
+        _levels(axes, {name: record.rating for name, record in league.met.items()})
     _tidy(axes)
 
 
@@ -80,7 +80,7 @@ def _draw_tournament(axes: Any, report: TournamentReport) -> None:
 
 
 def _band(axes: Any, points: Sequence[Point], colour: str, label: str | None) -> None:
-    """A line through means, with how sure they are."""
+    """A line through the means, with a band of one standard deviation."""
     steps, means = _curve(points)
     spread = np.array([rating.sigma for _, rating in points])
     axes.fill_between(steps, means - spread, means + spread, color=colour, alpha=0.15, linewidth=0)
@@ -88,7 +88,7 @@ def _band(axes: Any, points: Sequence[Point], colour: str, label: str | None) ->
 
 
 def _levels(axes: Any, others: dict[str, Rating]) -> None:
-    """Those who have no steps, such as scripts, are the same all along."""
+    """Horizontal lines for players without steps, such as scripts."""
     for name, rating in others.items():
         axes.axhline(rating.mu, color=PALE, linewidth=1, linestyle="--", zorder=1)
         axes.annotate(name, (1, rating.mu), (-2, 2), xycoords=("axes fraction", "data"), textcoords="offset points",
@@ -107,7 +107,7 @@ def _tidy(axes: Any) -> None:
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     axes.set_xlabel("steps", color=INK)
-    axes.set_ylabel("rating ± one deviation", color=INK)
+    axes.set_ylabel("rating ± one standard deviation", color=INK)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.xaxis.set_major_formatter(EngFormatter(sep=" "))
     axes.grid(True, axis="y", color=GRID, linewidth=0.8)
@@ -125,7 +125,7 @@ def _tidy(axes: Any) -> None:
 
 
 def _draw_matrix(axes: Any, report: TournamentReport) -> None:
-    """What the player of a row won against that of a column, a draw being half a win; the best are first."""
+    """The share of games that the player of a row won against that of a column; a draw is half a win. Best first."""
     from matplotlib.colors import LinearSegmentedColormap
 
     order = np.array(report.order)
@@ -140,13 +140,13 @@ def _draw_matrix(axes: Any, report: TournamentReport) -> None:
     for spine in axes.spines.values():
         spine.set_visible(False)
     if len(names) <= READABLE:
-        _write_figures(axes, shares)
+        _write_shares(axes, shares)
     axes.set_xlabel("share of games won by the player of the row, in percent; a draw is half a win", fontsize=8.5,
                     color=PALE, loc="left")  # fmt: skip
 
 
 def _labels(entries: Sequence[Entry]) -> list[str]:
-    """Short names, as long as they tell everyone apart: steps in millions, say."""
+    """Short names, such as steps in millions, if they are unique."""
     several = len({entry.run for entry in entries if entry.run is not None}) > 1
     short = []
     for entry in entries:
@@ -167,7 +167,7 @@ def _steps(count: int) -> str:
     return str(count)
 
 
-def _write_figures(axes: Any, shares: np.ndarray) -> None:
+def _write_shares(axes: Any, shares: np.ndarray) -> None:
     size = 7.0 if len(shares) <= ROOMY else 5.5
     for (row, column), share in np.ndenumerate(shares):
         if np.isfinite(share):

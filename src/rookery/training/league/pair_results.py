@@ -1,4 +1,4 @@
-"""What came of a tournament: who beat whom how often, and how good everyone is by that."""
+"""The results of a tournament: how often each player beat each other, and the ratings that follow."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from rookery.training.league.ratings import BETA, MU, SIGMA, Rating, update
 
-SETTLED = 1e-9  # a change in a rating that is none
-ROUNDS = 10_000  # after which it is taken as it is
+TOLERANCE = 1e-9  # a change of a rating below which the fit has converged
+MAX_ITERATIONS = 10_000
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class PairResults:
 
     @classmethod
     def of(cls, players: int, pairs: np.ndarray, winner: np.ndarray) -> PairResults:
-        """From games: who met, [game, 2], and whether the first of them won (1), drew (0) or lost (-1)."""
+        """From games: the two players, [game, 2], and whether the first of them won (1), drew (0) or lost (-1)."""
         won, drawn = np.zeros((2, players, players), np.int64)
         first, second = pairs.T
         np.add.at(won, (first, second), winner == 1)
@@ -31,12 +31,12 @@ class PairResults:
 
     @property
     def games(self) -> np.ndarray:
-        """How often each met each."""
+        """Games of each pair."""
         return self.won + self.drawn + self.won.T
 
     @property
     def shares(self) -> np.ndarray:
-        """What each won of the games against each, a draw being half a win; not a number where they did not meet."""
+        """The share of games that each won against each, a draw being half a win; NaN for pairs without games."""
         with np.errstate(invalid="ignore"):
             return (self.won + 0.5 * self.drawn) / self.games
 
@@ -51,33 +51,33 @@ class PairResults:
         return (self.won + 0.5 * self.drawn).sum(1) / self.games.sum(1)
 
     def rate(self) -> list[Rating]:
-        """How good everyone is. What openskill makes of games depends on their order, which is right for players who
-        learn; these do not. So the means are put where all games together would neither raise nor lower them, and each
-        round of games makes everyone surer by what openskill says."""
+        """Ratings of all players. openskill's updates depend on the order of games, which is right for players who
+        learn; these do not. So the means are fitted such that all games together would neither raise nor lower them,
+        and each round of games reduces the standard deviations as openskill does."""
         sigma = np.full(len(self.won), SIGMA)
-        mu = self._settled(np.full(len(self.won), MU), sigma)
+        mu = self._fit_means(np.full(len(self.won), MU), sigma)
         for played in range(self.games.max(initial=0)):
-            sigma = _surer(mu, sigma, self.games > played)
-        return [Rating(*pair) for pair in zip(self._settled(mu, sigma).tolist(), sigma.tolist(), strict=True)]
+            sigma = _reduced_sigma(mu, sigma, self.games > played)
+        return [Rating(*pair) for pair in zip(self._fit_means(mu, sigma).tolist(), sigma.tolist(), strict=True)]
 
-    def _settled(self, mu: np.ndarray, sigma: np.ndarray) -> np.ndarray:
-        """Where the means come to rest. What is believed before any game holds back who won or lost them all."""
+    def _fit_means(self, mu: np.ndarray, sigma: np.ndarray) -> np.ndarray:
+        """The fitted means. The prior limits those of players who won or lost all games."""
         games, points = self.games, self.won + 0.5 * self.drawn
         spread = np.sqrt(sigma[:, None] ** 2 + sigma**2 + 2 * BETA**2)
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ITERATIONS):
             expected = 1.0 / (1.0 + np.exp((mu - mu[:, None]) / spread))
             slope = ((points - games * expected) / spread).sum(1) + (MU - mu) / SIGMA**2
-            bend = (games * expected * (1.0 - expected) / spread**2).sum(1) + 1.0 / SIGMA**2
-            move = 0.5 * slope / bend  # half of the way to rest if the others stood still, as they move too
-            mu = mu + move
-            mu += MU - mu.mean()  # where games leave the whole of them to what was believed before
-            if np.abs(move).max() < SETTLED:
+            curvature = (games * expected * (1.0 - expected) / spread**2).sum(1) + 1.0 / SIGMA**2
+            change = 0.5 * slope / curvature  # half of Newton's step, as the other players' means change too
+            mu = mu + change
+            mu += MU - mu.mean()  # games decide differences only: keep the prior's mean
+            if np.abs(change).max() < TOLERANCE:
                 break
         return mu
 
 
-def _surer(mu: np.ndarray, sigma: np.ndarray, meet: np.ndarray) -> np.ndarray:
-    """The deviations after a game of each two who meet. How it ends does not matter for that."""
+def _reduced_sigma(mu: np.ndarray, sigma: np.ndarray, meet: np.ndarray) -> np.ndarray:
+    """The standard deviations after a game of each pair. The result of the game does not matter for that."""
     after = sigma.copy()
     for a, b in zip(*np.nonzero(np.triu(meet, 1)), strict=True):
         one, other = update(Rating(mu[a], sigma[a]), Rating(mu[b], sigma[b]), 0)
@@ -87,7 +87,7 @@ def _surer(mu: np.ndarray, sigma: np.ndarray, meet: np.ndarray) -> np.ndarray:
 
 
 def spearman(one: np.ndarray, other: np.ndarray) -> float:
-    """How alike two orders are: 1 if they are the same, -1 if one is the other backwards.
+    """Spearman's rank correlation: 1 for the same order, -1 for the reverse.
 
     >>> spearman(np.array([1, 5, 9]), np.array([0.1, 0.2, 0.2])).__round__(3)
     0.866
@@ -96,6 +96,6 @@ def spearman(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """Places in ascending order; equal values share theirs."""
+    """Ranks in ascending order; equal values share the mean of theirs."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - 0.5 * (counts - 1))[place]

@@ -1,8 +1,8 @@
-"""How good players are, from games of two: a belief about each one's skill, moved by every game.
+"""Ratings of players from games of two: an estimate of each player's skill, updated by every game.
 
 The model is openskill's after Bradley and Terry. A game of two is one comparison, and in this model a draw is half a
-win to each, so that ratings come to rest where the results are as expected. (With two players, openskill's other
-logistic model, Plackett-Luce, gives the same numbers; Thurstone-Mosteller's takes draws as a sign of equal strength.)
+win to each, so that ratings converge where the results are as expected. (With two players, openskill's other
+logistic model, Plackett-Luce, gives the same numbers; Thurstone-Mosteller treats draws as a sign of equal strength.)
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from typing import Any
 
 from rookery.errors import MissingExtra
 
-MU, SIGMA = 25.0, 25.0 / 3.0  # of someone who never played, as usual with openskill
-BETA = 25.0 / 6.0  # a difference in skill by this much shows in most games
-SURE = 3.0  # deviations below the mean: almost certainly at least this good
-DRIFT = 25.0 / 1000.0  # what a learner's skill may move by in a game; its rating then remembers about 200 of them
+MU, SIGMA = 25.0, 25.0 / 3.0  # of a new player, as usual with openskill
+BETA = 25.0 / 6.0  # a difference in skill of this size shows in most games
+STANDARD_DEVIATIONS = 3.0  # below the mean: the skill is almost certainly at least this
+DRIFT = (
+    25.0 / 1000.0
+)  # how far a learner's skill may change in a game; its rating then reflects about the last 200 games
 
 
 @dataclass(frozen=True)
 class Rating:
-    """What is believed about a player's skill: its mean, and how uncertain that is.
+    """The estimate of a player's skill: its mean and standard deviation.
 
     >>> print(Rating(30.0, 1.5))
     30.0 ± 1.5
@@ -34,7 +36,7 @@ class Rating:
     @property
     def value(self) -> float:
         """The skill that the player has almost certainly; tables are sorted by it."""
-        return self.mu - SURE * self.sigma
+        return self.mu - STANDARD_DEVIATIONS * self.sigma
 
     def drifted(self) -> Rating:
         """Less certain, as the player has learned since the last game."""
@@ -60,8 +62,8 @@ def update(first: Rating, second: Rating, outcome: int) -> tuple[Rating, Rating]
 def expected(first: Rating, second: Rating) -> float:
     """The share of games that the first player should win, with draws as half a win.
 
-    This is what `update` compares results with. openskill's own `predict_win` goes by a steeper curve, and is surer
-    than the results that ratings come from.
+    This is what `update` compares results with. openskill's own `predict_win` uses a steeper curve, and is more
+    certain than the results that ratings come from.
 
     >>> expected(Rating(), Rating())
     0.5

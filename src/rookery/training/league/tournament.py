@@ -1,4 +1,4 @@
-"""A tournament: a match of many players, in one batch."""
+"""A tournament: a match of many players in one batch of envs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from contextlib import closing
 
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError
-from rookery.training.evaluation.game_envs import Games
+from rookery.training.evaluation.game_envs import GameEnvs
 from rookery.training.evaluation.match import Match
 from rookery.training.league.pair_results import PairResults
 from rookery.training.players.agents import Player, Script
 from rookery.training.players.file_player import FilePlayer
 from rookery.training.resolve.world_choice import World
 
-AT_ONCE = 1024  # games, where steps are cheap: enough that calls do not matter, few enough to stay in caches
-FEW_AT_ONCE = 64  # where they are not, and where a player from a file has an instance in each
+AT_ONCE = 1024  # games, where steps are cheap: enough that call overhead is small, few enough to stay in caches
+FEW_AT_ONCE = 64  # games, where steps are not cheap, or a player from a file has an instance per game
 
 
 def play_tournament(
@@ -28,27 +28,27 @@ def play_tournament(
     backend: str = "serial",
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> PairResults:
-    """Let every two players meet in so many games.
+    """Play so many games of every two players.
 
     Args:
         duel: The world, as `duel_of` gives it.
         games: For each pair; of an even number, both play half from either side.
         batch: How many games are played at once.
-        backend: As of the envs that trained.
-        progress: Called after games with how many there have been, and how many there will be.
+        backend: As for the envs of the training run.
+        progress: Called after games with the number of finished games and of all games.
     """
     positive_int("games", games)
     if len(players) < 2:
         raise OptionError(f"a tournament needs at least two players, got {len(players)}")
-    batch = batch or _usual_batch(duel, players)
+    batch = batch or _default_batch(duel, players)
     pairs = len(players) * (len(players) - 1) // 2
-    with closing(Games(duel, min(batch, pairs * games), backend)) as table:
-        match = Match(table, players, games, seed)
+    with closing(GameEnvs(duel, min(batch, pairs * games), backend)) as envs:
+        match = Match(envs, players, games, seed)
         played = match.play(progress=lambda done: progress(done, match.games))
     assert played is not None  # nobody asked it to stop
     return PairResults.of(len(players), match.pairs, played.winners)
 
 
-def _usual_batch(duel: World, players: Sequence[Player | Script]) -> int:
-    by_hand = any(isinstance(player, FilePlayer) for player in players)
-    return AT_ONCE if duel.kernel and not by_hand else FEW_AT_ONCE
+def _default_batch(duel: World, players: Sequence[Player | Script]) -> int:
+    from_files = any(isinstance(player, FilePlayer) for player in players)
+    return AT_ONCE if duel.kernel and not from_files else FEW_AT_ONCE

@@ -1,4 +1,4 @@
-"""A tournament that was held: who took part and what came of it, as it is kept in a run's folder."""
+"""The report of a tournament, with its players and results, as it is kept in a run's folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LARGEST = 64 << 20  # bytes: a few thousand players
 
 @dataclass(frozen=True)
 class Entry:
-    """Who took part. Whoever is a run's agent has that run's name and a step."""
+    """A player. An agent of a run has that run's name and a step."""
 
     name: str
     run: str | None = None
@@ -44,18 +44,18 @@ class TournamentReport:
 
     @property
     def title(self) -> str:
-        """The runs that it was about, and their world."""
+        """The runs whose agents played, and their world."""
         runs = list(dict.fromkeys(entry.run for entry in self.entries if entry.run is not None))
         return " · ".join([", ".join(runs), self.world])
 
     @property
     def order(self) -> list[int]:
-        """From the best to the last."""
+        """Players from the best to the last."""
         return sorted(range(len(self.entries)), key=lambda k: -self.ratings[k].value)
 
     def agreement(self) -> dict[str, float | None]:
         """Spearman's correlation of ratings with the share of games won, and with that in which a draw is half a win;
-        None where all are alike."""
+        None where all are equal."""
         values = np.array([rating.value for rating in self.ratings])
         found: dict[str, float | None] = {}
         for name, rates in (("win_rate", self.results.win_rates), ("score", self.results.scores)):
@@ -64,7 +64,7 @@ class TournamentReport:
         return found
 
     def rows(self) -> list[dict[str, Any]]:
-        """One for each player, the best first."""
+        """A row for each player, the best first."""
         won, drawn, games = (part.sum(1) for part in (self.results.won, self.results.drawn, self.results.games))
         return [
             {
@@ -109,7 +109,7 @@ class TournamentReport:
         return cls(printable(saved["world"]), games, seed, entries, results, ratings, when)
 
     def save(self, run: Path) -> Path:
-        """Write it to the run's folder, in the place of the one before."""
+        """Write it to the run's folder, replacing the one before."""
         path = own_folder(run / FOLDER) / FILE
         replace_file(path, [json.dumps(self.as_json(), indent=2).encode(), b"\n"])
         return path
@@ -121,7 +121,7 @@ def _entry(row: dict[str, Any]) -> Entry:
 
 
 def last_report(run: Path) -> TournamentReport | None:
-    """The tournament that was held last in a run; None if there was none."""
+    """The report of a run's last tournament; None if there was none."""
     path = run / FOLDER / FILE
     try:
         return TournamentReport.from_json(json.loads(read_plain(path, LARGEST)))

@@ -15,7 +15,7 @@ from rookery.training.run.collector import Collector
 from rookery.training.run.recent_episodes import RecentEpisodes
 from rookery.training.run.timing import RunClock, RunCounts, Stopwatch
 from rookery.training.storage.load_agent import check_fits
-from rookery.training.storage.state_tree import check_kinds
+from rookery.training.storage.state_tree import check_types
 
 
 class TrainingState:
@@ -106,7 +106,7 @@ class TrainingState:
     def load(self, tree: Tree) -> tuple[Any, dict[str, Any]]:
         """Continue from `tree()`; returns the observations and infos to train from."""
         check_fits(tree["agent"], self.learner.agent)
-        check_kinds(tree, {**self._loop_tree(), "learner": self.learner.state()})
+        check_types(tree, {**self._loop_tree(), "learner": self.learner.state()})
         loop = tree["loop"]
         self.collector.steps, self.clock.seconds_before = loop["steps"], loop["seconds"]
         self.episodes.load(loop["episodes"])

@@ -33,16 +33,16 @@ from rookery.files import own_folder, sync_folder
 from rookery.training.storage.checkpoint_files import (
     MALFORMED,
     as_json,
-    contents,
-    parsed,
+    parse_json,
+    read_contents,
     read_manifest,
     safetensors,
     short_text,
-    verified,
+    verified_path,
     write_file,
     write_manifest,
 )
-from rookery.training.storage.state_tree import Tree, escape, put_together, take_apart
+from rookery.training.storage.state_tree import Tree, escape, join_arrays, split_arrays
 
 STATE = "state.json"
 UNFINISHED = ".unfinished-"  # folders being written or removed
@@ -57,7 +57,7 @@ def save(folder: Path, tree: Tree, *, score: float | None = None, run: str | Non
     folder = Path(folder)
     if os.path.lexists(folder):
         raise CheckpointError(f"{printable(folder)} exists already")
-    values, arrays = take_apart(tree)
+    values, arrays = split_arrays(tree)
     own_folder(folder.parent)
     prefix = UNFINISHED if run is None else f"{UNFINISHED}{run}-"
     _sweep(folder.parent, prefix)
@@ -84,14 +84,16 @@ def load(folder: Path, only: Sequence[str] | None = None) -> Tree:
     folder = Path(folder)
     try:
         files = read_manifest(folder)["files"]
-        values = parsed(folder / STATE, contents(verified(folder / STATE, files[STATE], LARGEST_STATE), LARGEST_STATE))
+        values = parse_json(
+            folder / STATE, read_contents(verified_path(folder / STATE, files[STATE], LARGEST_STATE), LARGEST_STATE)
+        )
         if only is not None:
             values = _some(folder, values, only)
         arrays: dict[str, np.ndarray] = {}
         for name in map(_arrays_of, values):
             if name in files:
-                arrays |= load_file(verified(folder / name, files[name], _most(name)))
-        return put_together(values, arrays)
+                arrays |= load_file(verified_path(folder / name, files[name], _most(name)))
+        return join_arrays(values, arrays)
     except OSError as error:
         place = printable(error.filename or folder)
         raise CheckpointError(f"{place} cannot be read: {error.strerror or error}") from error
@@ -101,7 +103,7 @@ def load(folder: Path, only: Sequence[str] | None = None) -> Tree:
         raise CheckpointError(f"{printable(folder)} does not hold a state tree: {short_text(error)}") from error
 
 
-class CheckpointPlace(NamedTuple):
+class CheckpointEntry(NamedTuple):
     """A checkpoint among others. A second one of the same step has edition 2, and a number behind its name."""
 
     step: int
@@ -155,7 +157,7 @@ class Checkpoints:
         ranked = _ranked(places)
         return self._first_whole(ranked + [place for place in places[::-1] if place not in ranked], only, check)
 
-    def _places(self) -> list[CheckpointPlace]:
+    def _places(self) -> list[CheckpointEntry]:
         """All checkpoints, the newest last."""
         try:
             matches = [(NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
@@ -163,10 +165,10 @@ class Checkpoints:
             return []
         except OSError as error:
             raise FileError(f"{printable(self.folder)} cannot be read: {error.strerror}") from None
-        return sorted(CheckpointPlace(int(match[1]), int(match[2] or 1), path) for match, path in matches if match)
+        return sorted(CheckpointEntry(int(match[1]), int(match[2] or 1), path) for match, path in matches if match)
 
     def _first_whole(
-        self, places: Iterable[CheckpointPlace], only: Sequence[str] | None, check: Check
+        self, places: Iterable[CheckpointEntry], only: Sequence[str] | None, check: Check
     ) -> tuple[int, Tree]:
         first: CheckpointError | None = None
         for place in places:
@@ -185,7 +187,7 @@ class Checkpoints:
 
     def _prune(self, step: int, new: Path) -> None:
         earlier = [place for place in self._places() if place.step < step]
-        kept = [*earlier[max(0, len(earlier) + 1 - self.keep) :], CheckpointPlace(step, 1, new)]
+        kept = [*earlier[max(0, len(earlier) + 1 - self.keep) :], CheckpointEntry(step, 1, new)]
         kept += _ranked([*earlier, kept[-1]])[:1]
         wanted = {place.path for place in kept}
         for place in self._places():
@@ -201,7 +203,7 @@ class Checkpoints:
         return author == self.run or (author is None and self.own)
 
 
-def _ranked(places: Iterable[CheckpointPlace]) -> list[CheckpointPlace]:
+def _ranked(places: Iterable[CheckpointEntry]) -> list[CheckpointEntry]:
     """Those that have a score, the best first."""
     scores = {place: score for place in places if (score := _score(place.path)) is not None}
     return sorted(scores, key=lambda place: (-scores[place], place))

@@ -55,8 +55,8 @@ def write_manifest(folder: Path, files: dict[str, Any], score: float | None, run
 def read_manifest(folder: Path) -> dict[str, Any]:
     """What should be in the folder: itself checked byte by byte, and its list of files against those that are there."""
     path = folder / MANIFEST
-    raw = contents(path, LARGEST_MANIFEST)
-    manifest = parsed(path, raw)
+    raw = read_contents(path, LARGEST_MANIFEST)
+    manifest = parse_json(path, raw)
     if (version := manifest.get("version")) != VERSION:
         raise CheckpointError(f"{printable(path)} has version {version!r}, this rookery reads version {VERSION}")
     manifest.pop("sha256", None)
@@ -70,7 +70,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def verified(path: Path, expected: dict[str, Any], most: int) -> Path:
+def verified_path(path: Path, expected: dict[str, Any], most: int) -> Path:
     """The path, once its file was found to be as it was written, and no larger than `most` bytes."""
     size = _plain_file(path).stat().st_size
     if size > most:
@@ -83,7 +83,7 @@ def verified(path: Path, expected: dict[str, Any], most: int) -> Path:
     return path
 
 
-def contents(path: Path, most: int) -> bytes:
+def read_contents(path: Path, most: int) -> bytes:
     """What a file of a checkpoint holds, if it is no larger than `most` bytes."""
     return read_plain(_plain_file(path), most)
 
@@ -113,7 +113,7 @@ def as_json(value: Any) -> bytes:
         raise CheckpointError(f"the state tree cannot be written as JSON: {error}") from error
 
 
-def parsed(path: Path, raw: bytes) -> dict[str, Any]:
+def parse_json(path: Path, raw: bytes) -> dict[str, Any]:
     try:
         value = json.loads(raw)
     except (ValueError, RecursionError) as error:

@@ -22,14 +22,14 @@ DTYPES = {  # as safetensors calls them
 }  # fmt: skip
 
 
-def take_apart(tree: Tree) -> tuple[Tree, dict[str, np.ndarray]]:
+def split_arrays(tree: Tree) -> tuple[Tree, dict[str, np.ndarray]]:
     """The tree with None in place of each array, and the arrays by their dotted path."""
     arrays: dict[str, np.ndarray] = {}
     return _branch(tree, (), arrays), arrays
 
 
-def put_together(values: Tree, arrays: dict[str, np.ndarray]) -> Tree:
-    """The inverse of `take_apart`; fills `values` and returns it."""
+def join_arrays(values: Tree, arrays: dict[str, np.ndarray]) -> Tree:
+    """The inverse of `split_arrays`; fills `values` and returns it."""
     for name, array in arrays.items():
         *folders, last = (unquote(key, errors="surrogatepass") for key in name.split("."))
         branch = values
@@ -39,12 +39,12 @@ def put_together(values: Tree, arrays: dict[str, np.ndarray]) -> Tree:
     return values
 
 
-def check_kinds(saved: Any, own: Any, path: tuple[str, ...] = ()) -> None:
+def check_types(saved: Any, own: Any, path: tuple[str, ...] = ()) -> None:
     """Refuse a tree that has something of another kind where `own`, a tree of the same form, has a number, a text, a
     list or an array; arrays have the same shape, unless they begin empty. What `own` does not have may be anything."""
     if isinstance(own, dict):
         for key in own.keys() & saved.keys() if isinstance(saved, dict) else ():
-            check_kinds(saved[key], own[key], (*path, key))
+            check_types(saved[key], own[key], (*path, key))
     if isinstance(own, list) and isinstance(saved, list):
         _check_items(saved, own, path)
     if not _is_like(saved, own):
@@ -71,7 +71,7 @@ def _check_items(saved: list[Any], own: list[Any], path: tuple[str, ...]) -> Non
     if not own and not all(type(item) in PLAIN for item in saved):
         raise CheckpointError(f"{_where(path)} should hold plain values, and holds {saved!r:.60}")
     for item in saved if own else ():
-        check_kinds(item, own[0], path)
+        check_types(item, own[0], path)
 
 
 def escape(key: str) -> str:

@@ -1,4 +1,4 @@
-"""An agent against others, by name, on a single env."""
+"""Games of an agent against opponents by name, in a single env."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.learners.agent import Agent
-from rookery.training.evaluation.game_envs import Games
+from rookery.training.evaluation.game_envs import GameEnvs
 from rookery.training.evaluation.match import Match
 from rookery.training.evaluation.win_record import GameResults
 from rookery.training.players.agents import Player, Script, find_player, seated
@@ -16,8 +16,8 @@ from rookery.training.resolve.seats import Seat, seat_of
 from rookery.training.resolve.world_choice import World, is_two_player, not_for_two_players, two_player_form
 
 
-class Against:
-    """The opponents, looked up, and the env where they are met, which is kept between evaluations."""
+class OpponentGames:
+    """The opponents of evaluations, and the env they play in, which is kept between evaluations."""
 
     def __init__(
         self,
@@ -26,11 +26,11 @@ class Against:
         opponents: Sequence[str],
         runs_dir: str | Path = "runs",
         deterministic: bool = True,
-        **guard: Any,
+        **failure_options: Any,
     ) -> None:
         self.world, self.deterministic = two_player_form(world), deterministic
-        self._make = lambda: Games(self.world, 1, backend, **guard)
-        self._games: Games | None = None if self.world.kernel else self._make()  # only an env can tell its spaces
+        self._make = lambda: GameEnvs(self.world, 1, backend, **failure_options)
+        self._games: GameEnvs | None = None if self.world.kernel else self._make()  # whose first env has the spaces
         try:
             self.seat = self._find_seat()
             found = [find_player(who, self.seat, runs_dir, deterministic=deterministic) for who in opponents]
@@ -60,27 +60,27 @@ class Against:
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[str, int], None] = lambda name, done: None,
     ) -> dict[str, GameResults] | None:
-        """So many games against each; None if it was asked to stop before the end."""
+        """Play so many games against each opponent; None if `stop()` was true before the end."""
         if isinstance(agent, Agent):
             agent = seated(agent, "agent", self.seat, deterministic=self.deterministic)
-        table = self._games = self._games or self._make()
+        envs = self._games = self._games or self._make()
         results: dict[str, GameResults] = {}
         for name, opponent in self.opponents.items():
-            played = Match(table, (agent, opponent), games, seed).play(stop, partial(progress, name))
+            played = Match(envs, (agent, opponent), games, seed).play(stop, partial(progress, name))
             if played is None:
                 return None
             results[name] = played
         return results
 
     def close(self) -> None:
-        """End the env."""
+        """Close the env."""
         if self._games is not None:
             self._games.close()
             self._games = None
 
 
 def _by_name(players: Sequence[Player | Script]) -> dict[str, Player | Script]:
-    """Players with names to tell them apart by."""
+    """Players by unique names."""
     named: dict[str, Player | Script] = {}
     for player in players:
         name, number = player.name, 1
