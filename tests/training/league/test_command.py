@@ -45,7 +45,7 @@ def test_the_table_of_a_run(tmp_path, capsys):
     status, out, _ = call(capsys, tmp_path, "made")
     lines = out.splitlines()
     assert status == 0 and "league of made at step 400: 2 agents" in lines[0]
-    for word in ("rating", "±", "at least", "games", "won lately"):
+    for word in ("rating", "±", "at least", "games", "recent win rate"):
         assert word in lines[1]
     names = {line.split()[0] for line in lines[2:7]}
     assert names == {"step-100", "step-200", "step-300", "strong", "the"}
