@@ -1,6 +1,6 @@
-"""Everything rookery raises on purpose, as one tree.
+"""All exceptions that rookery raises on purpose, as one class tree.
 
-Each class also derives from the builtin a caller would expect, so `except ValueError` and `except TimeoutError` work.
+Each class also derives from the builtin that a caller expects, so `except ValueError` and `except TimeoutError` work.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ class RookeryError(Exception):
 
 
 class WorldError(RookeryError, ValueError):
-    """The world that was named or given cannot be turned into environments."""
+    """The given world cannot be made into envs."""
 
 
 class OptionError(RookeryError, ValueError):
@@ -23,11 +23,11 @@ class SpaceError(RookeryError, ValueError):
 
 
 class BadValue(RookeryError, ValueError):
-    """An environment returned NaN or infinity where a learner would have met it."""
+    """An env returned NaN or infinity in an observation or a reward."""
 
 
 class EnvError(RookeryError, RuntimeError):
-    """An environment raised something that could not be rebuilt in this process."""
+    """An env in another process raised an exception that cannot be rebuilt in this process."""
 
 
 class WorkerDied(RookeryError, RuntimeError):
@@ -39,23 +39,23 @@ class StepTimeout(WorkerDied, TimeoutError):
 
 
 class RestartLimit(RookeryError, RuntimeError):
-    """Something failed again after every restart it was allowed; the first failure is in the message."""
+    """An env or worker failed again after all allowed restarts; the first failure is in the message."""
 
 
 class MemoryShortage(RookeryError, MemoryError):
-    """What was asked for needs more memory than is free."""
+    """The operation needs more memory than is free."""
 
 
 class StateError(RookeryError, RuntimeError):
-    """An environment's state cannot be saved or restored exactly."""
+    """The state of an env cannot be saved or restored exactly."""
 
 
 class UsageError(RookeryError, RuntimeError):
-    """A call came at a moment when it cannot be served, such as `recv` before `send`."""
+    """A method was called in the wrong order, such as `recv` before `send`."""
 
 
 class MissingExtra(RookeryError, ImportError):
-    """An optional dependency is not installed; the message says which extra brings it."""
+    """An optional dependency is not installed; the message names the extra to install."""
 
 
 class ConfigError(OptionError):
@@ -67,12 +67,12 @@ class CheckpointError(RookeryError, ValueError):
 
 
 class FileError(RookeryError, OSError):
-    """A file or folder is not what it should be: a link, a pipe, or too large; the message names it."""
+    """A file or folder is unsafe to use: a link, a pipe, or too large; the message names it."""
 
 
 class RunError(RookeryError, RuntimeError):
-    """A run cannot be found, continued or shown."""
+    """A run cannot be found, resumed or shown."""
 
 
 class RunBusy(RunError):
-    """Another process is working in the run's folder."""
+    """Another process uses the run's folder."""

@@ -1,7 +1,7 @@
-"""Files that are written and read without trusting what lies in their place already.
+"""Reads and writes files without trusting the folder they are in.
 
-A folder that came from somebody else may hold links that lead out of it, pipes that never answer, and files without an
-end. What is written here never goes through a link; what is read is a plain file of a known size.
+A folder from somebody else may hold links that lead out of it, pipes that block, and endless files. These functions
+never write through a link, and read only regular files of limited size.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 from rookery.console import printable
 from rookery.errors import FileError
 
-SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe would be waited for otherwise
+SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # non-blocking: opening a pipe would block otherwise
 
 
 def replace_file(path: Path, parts: Iterable[bytes]) -> None:
-    """Write `parts` to `path`. Whoever reads it, at any time and after any crash, finds all of it or what was there. A
-    link in its place is replaced; where it leads to stays as it is."""
+    """Write `parts` to `path` atomically: at any time, and after any crash, the file has either the old or the new
+    contents. A link is replaced; its target stays unchanged."""
     with beside(path) as unfinished, named(path), os.fdopen(open_plain(unfinished, os.O_WRONLY), "wb") as file:
         file.writelines(parts)
         file.flush()
@@ -31,7 +31,7 @@ def replace_file(path: Path, parts: Iterable[bytes]) -> None:
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """A new and empty file to write to, which becomes `path` in the end or is removed."""
+    """A new, empty file that is renamed to `path` at the end, or removed after an error."""
     unfinished = path.with_name(f".{path.name}.new")
     for place in (path, unfinished):
         if place.is_dir() and not place.is_symlink():
@@ -49,8 +49,8 @@ def beside(path: Path) -> Iterator[Path]:
 
 
 def open_to_append(path: Path) -> int:
-    """A descriptor of a file that grows, new or there already. A second name of the file, which might be anything, is
-    left to what was there until now."""
+    """A descriptor for appending to a file, which is created if needed. A file with a second hard link is copied first, so
+    that the other name keeps the old contents."""
     fd = open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     if os.fstat(fd).st_nlink == 1:
         return fd
@@ -60,7 +60,7 @@ def open_to_append(path: Path) -> int:
 
 
 def open_plain(path: Path, flags: int) -> int:
-    """A descriptor of a plain file; a link, a pipe, a folder or a device is refused."""
+    """A descriptor of a regular file; a link, a pipe, a folder or a device is refused."""
     try:
         fd = os.open(path, flags | SAFE, 0o666)
     except OSError as error:
@@ -74,16 +74,16 @@ def open_plain(path: Path, flags: int) -> int:
 
 
 def read_plain(path: Path, most: int) -> bytes:
-    """What a plain file holds, if it is no larger than `most` bytes. A link to one will do: it is only read."""
+    """The contents of a regular file of at most `most` bytes. A link to one is followed, as it is only read."""
     with os.fdopen(open_plain(Path(os.path.realpath(path)), os.O_RDONLY), "rb") as file:
         data = file.read(most + 1)
     if len(data) > most:
-        raise FileError(f"{printable(path)} is larger than {most >> 20} MiB, and should not be")
+        raise FileError(f"{printable(path)} is larger than {most >> 20} MiB, the most that is read")
     return data
 
 
 def own_folder(path: Path) -> Path:
-    """A folder of ours in another, made if it is not there; one that is a link is refused."""
+    """A subfolder, created if needed; one that is a link is refused."""
     path.mkdir(parents=True, exist_ok=True)
     if path.is_symlink():
         raise FileError(f"{printable(path)} is a link that leads elsewhere: nothing is written there; remove it")
@@ -92,7 +92,7 @@ def own_folder(path: Path) -> Path:
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Have errors of the disk tell the file's name: that it is full is found by a write, which knows none."""
+    """Add the file's name to errors of the disk: a failed write, as on a full disk, does not name the file."""
     try:
         yield
     except OSError as error:
@@ -102,7 +102,7 @@ def named(path: Path) -> Iterator[None]:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in `folder` survive a power cut."""
+    """Flush the names in `folder` to disk, so that they survive a power failure."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -111,5 +111,5 @@ def sync_folder(folder: Path) -> None:
 
 
 def _refused(path: Path) -> FileError:
-    kind = "a link that leads elsewhere" if path.is_symlink() else "no plain file"
+    kind = "a link that leads elsewhere" if path.is_symlink() else "not a regular file"
     return FileError(f"{printable(path)} is {kind}: it is neither read nor written; remove it")

@@ -1,4 +1,4 @@
-"""Descriptors that a forked child lets go of at once: a lock would stay locked after its holder's death otherwise."""
+"""File descriptors that a forked child closes at once: otherwise a lock would stay locked after its holder's death."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ _ours: set[int] = set()
 
 
 def keep_from_children(fd: int) -> None:
-    """A child that is forked from now on closes its copy."""
+    """Have children that are forked from now on close this descriptor."""
     _ours.add(fd)
 
 
 def close(fd: int) -> None:
-    """Close such a descriptor; once is enough."""
+    """Close such a descriptor; a second call does nothing."""
     if fd in _ours:
         _ours.discard(fd)
         os.close(fd)
 
 
-def _let_go_in_child() -> None:
+def _close_in_child() -> None:
     for fd in _ours:
         with suppress(OSError):
             os.close(fd)
     _ours.clear()
 
 
-os.register_at_fork(after_in_child=_let_go_in_child)
+os.register_at_fork(after_in_child=_close_in_child)

@@ -1,4 +1,4 @@
-"""TOML from anybody: `tomllib` takes minutes over a key with 100,000 dots, each of which is a table within another."""
+"""Reads untrusted TOML: `tomllib` takes minutes for a key with 100,000 dots, each of which is a nested table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MOST_DOTS = 300  # in a line
 
 
 def loads(text: str) -> dict[str, Any]:
-    """As `tomllib.loads`; what no person would write is a TOMLDecodeError as well."""
+    """Like `tomllib.loads`, but a line with too many dots, or too deep nesting, is a TOMLDecodeError as well."""
     crowded = next((line for line in text.splitlines() if line.count(".") > MOST_DOTS), None)
     if crowded is not None:
         raise tomllib.TOMLDecodeError(f"a line has more than {MOST_DOTS} dots: {crowded[:40]!r}...")

@@ -1,7 +1,7 @@
-"""Where rookery keeps what is found again later: caches, which it can do without, and what this user trusts.
+"""The user's folders for caches, and for state such as what this user trusts.
 
-What lies there is run or believed, so nobody else may have put it there: the folders are ours and only we can write to
-them, and so are the files. There is no place in a folder that all users share, such as /tmp.
+Files in them are executed or trusted, so only this user may be able to write to them: folders and files must belong to
+the user, and no one else may have write permission. Folders shared by all users, such as /tmp, are never used.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def cache_folder(kind: str) -> Path | None:
-    """`$ROOKERY_CACHE`, or rookery/KIND in the user's cache folder; None where there is none that is safe."""
+    """`$ROOKERY_CACHE`, or rookery/KIND in the user's cache folder; None if no such folder is safe."""
     return _private(os.environ.get("ROOKERY_CACHE"), "XDG_CACHE_HOME", ".cache", kind)
 
 
 def state_folder(kind: str) -> Path | None:
-    """`$ROOKERY_STATE`, or rookery/KIND in the user's folder for states; None where there is none that is safe."""
+    """`$ROOKERY_STATE`, or rookery/KIND in the user's state folder; None if no such folder is safe."""
     return _private(os.environ.get("ROOKERY_STATE"), "XDG_STATE_HOME", ".local/state", kind)
 
 
 def read_own(path: Path) -> bytes:
-    """What a file of ours holds; an OSError if it is not there, or not ours alone to write."""
+    """The contents of a file; an OSError if it does not exist, or if other users can write to it."""
     with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
         if not _is_ours(os.fstat(file.fileno())):
-            raise FileError(f"{printable(path)} is not ours, or others can write to it: it is not read")
+            raise FileError(
+                f"{printable(path)} belongs to another user, or others can write to it: it is not read (chmod go-w)"
+            )
         return file.read()
 
 
 def write_own(path: Path, data: bytes) -> None:
-    """Write a file, at once: a second process never sees half of it."""
+    """Write a file atomically: another process never sees an incomplete file."""
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}-")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -54,7 +56,7 @@ def write_own(path: Path, data: bytes) -> None:
 def _private(named: str | None, variable: str, usual: str, kind: str) -> Path | None:
     try:
         base = os.environ.get(variable) or Path.home() / usual
-    except RuntimeError:  # nobody's home, as in some containers
+    except RuntimeError:  # there is no home folder, as in some containers
         base = None
     path = Path(named) if named else base and Path(base) / "rookery" / kind
     if path is None or (not path.is_absolute() and not named):
@@ -73,5 +75,5 @@ def _is_ours(facts: os.stat_result) -> bool:
 
 @cache
 def _passed_over(path: Path) -> None:
-    """Told once."""
-    say(f"{path} is not used: it should be a folder of yours that nobody else can write to (chmod go-w)")
+    """Report the folder once."""
+    say(f"{path} is not used: it should be your own folder, to which nobody else can write (chmod go-w)")

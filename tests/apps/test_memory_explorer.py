@@ -275,7 +275,7 @@ def test_what_is_no_state_is_refused(exploring):
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(WorldError, match="damaged or truncated"):
         exploring.do("load here")
-    with pytest.raises(WorldError, match=r"cannot be read .*there: here"):
+    with pytest.raises(WorldError, match=r"cannot be read .*saved are: here"):
         exploring.do("load there")
 
 
@@ -417,7 +417,7 @@ def test_a_profile_is_never_changed_for_the_worse(exploring, tmp_path):
     path = tmp_path / "mine.toml"
     exploring.do("watch C0A5 hearts")
     for text, why in (
-        (GAME + OTHERS + "[memory]\nhearts = { address = 0xC0A6 }\n", "hearts already exists, as C0A6"),
+        (GAME + OTHERS + "[memory]\nhearts = { address = 0xC0A6 }\n", "hearts already exists, at C0A6"),
         ("memory = { x = { address = 0xC0A0 } }\n" + GAME + OTHERS, "written in an unusual way.*\nhearts = "),
         ("[game]\n", "title"),
     ):
@@ -439,7 +439,7 @@ def test_a_script_tells_each_command_with_its_answer(exploring):
     assert out.getvalue().splitlines() == [
         "> mark", f"marked frame {frame}", "> right*4", "> peek C0A5", "  C0A5  03", "> quit",
     ]  # fmt: skip
-    with pytest.raises(OptionError, match=r"^command 2: 'jmup' is no command"):
+    with pytest.raises(OptionError, match=r"^command 2: 'jmup' is not a command"):
         follow(exploring, ["mark; jmup; mark"], io.StringIO())
 
 

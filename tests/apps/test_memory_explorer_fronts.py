@@ -274,7 +274,7 @@ def test_where_no_window_can_be_the_terminal_is_named(controls, monkeypatch):
     for name in window.SCREENS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(window.sys, "platform", "linux")
-    with pytest.raises(OptionError, match=r"there is no screen .*--terminal needs none"):
+    with pytest.raises(OptionError, match=r"there is no display .*use --terminal"):
         window.explore(controls.commands)
 
 

@@ -60,12 +60,12 @@ def test_what_is_not_ours_is_ignored(folder: Path, monkeypatch: pytest.MonkeyPat
     (file,) = folder.iterdir()
     assert code_cache.read("World", KEY) == ("entry", b"code")
     file.chmod(0o666)
-    with pytest.raises(FileError, match="is not ours"):
+    with pytest.raises(FileError, match="belongs to another user, or others can write to it"):
         read_own(file)
     assert code_cache.read("World", KEY) is None
     file.chmod(0o600)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(FileError, match="is not ours"):
+    with pytest.raises(FileError, match="belongs to another user, or others can write to it"):
         read_own(file)
     assert cache_folder("kernels") is None
 

@@ -1,4 +1,4 @@
-"""Other people's games for two, as rookery wants them."""
+"""Adapts two-player games of other packages to rookery."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import gymnasium as gym
 
 
 class BothViews(gym.Wrapper):
-    """Puts what the second player sees into the infos, for games that tell it by a method `obs_agent_two()`.
+    """Puts the second player's observation into the infos, for games that have a method `obs_agent_two()`.
 
     The original hockey env is one of these: `my_hockey.py` with
 

@@ -1,4 +1,4 @@
-"""Moved to `rookery.kernel.kernel_env`; found here too by programs that were written before."""
+"""Moved to `rookery.kernel.kernel_env`; the old import path still works."""
 
 from rookery.kernel.kernel_env import KernelEnv
 

@@ -1,4 +1,4 @@
-"""Moved to `rookery.kernel.random`; found here too by programs that were written before."""
+"""Moved to `rookery.kernel.random`; the old import path still works."""
 
 from rookery.kernel.random import integer, normal, uniform
 

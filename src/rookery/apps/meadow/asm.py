@@ -142,26 +142,26 @@ class Assembler(Image):
     # Jumps
 
     def jp(self, *target: JumpCondition | Pair | int | str) -> None:
-        """Go on at a label or an address, or at the address in HL."""
+        """Jump to a label or an address, or to the address in HL."""
         if target == (HL,):
             self._emit(0xE9)
         else:
             self._far("jp", target, always=0xC3, when=0xC2)
 
     def call(self, *target: JumpCondition | int | str) -> None:
-        """Go to a routine, which comes back with `ret`."""
+        """Call a routine, which returns with `ret`."""
         self._far("call", target, always=0xCD, when=0xC4)
 
     def ret(self, when: JumpCondition | None = None) -> None:
-        """Back to where the routine was called."""
+        """Return from a routine."""
         self._emit(0xC9 if when is None else 0xC0 | when.code << 3)
 
     def reti(self) -> None:
-        """Back from an interrupt, and let the next one come."""
+        """Return from an interrupt and enable interrupts."""
         self._emit(0xD9)
 
     def jr(self, *target: JumpCondition | str) -> None:
-        """As `jp`, a byte shorter, to a label at most about 128 bytes away."""
+        """Like `jp`, but a byte shorter, to a label at most about 128 bytes away."""
         match target:
             case (str(label),):
                 self._emit(0x18)
@@ -176,7 +176,7 @@ class Assembler(Image):
     # The processor itself
 
     def nop(self) -> None:
-        """Nothing."""
+        """No operation."""
         self._emit(0x00)
 
     def halt(self) -> None:
@@ -184,11 +184,11 @@ class Assembler(Image):
         self._emit(0x76)
 
     def di(self) -> None:
-        """Let no interrupt come."""
+        """Disable interrupts."""
         self._emit(0xF3)
 
     def ei(self) -> None:
-        """Let interrupts come."""
+        """Enable interrupts."""
         self._emit(0xFB)
 
     # How they are built

@@ -12,7 +12,7 @@ PROGRAM = 0x150
 
 
 def begin(a: Assembler) -> None:
-    """The fixed parts; the program, which needs a label `power_up`, goes on behind the header."""
+    """The fixed parts. The program, which needs a label `power_up`, continues after the header."""
     a.org(ON_VERTICAL_BLANK)
     a.reti()  # the interrupt only has to wake the processor
     a.org(ENTRY)
@@ -24,7 +24,7 @@ def begin(a: Assembler) -> None:
 def seal(image: bytes, title: str) -> bytes:
     """The image with its title and both checksums. All other fields are 0: 32 KiB, no extras, nobody's licence.
 
-    The logo that a real Game Boy asks for belongs to its maker and is left out; emulators do without.
+    The logo that a real Game Boy requires belongs to its maker and is not included; emulators do not need it.
     """
     sealed = bytearray(image)
     sealed[TITLE_AT : TITLE_AT + TITLE_LENGTH] = title.encode("ascii").ljust(TITLE_LENGTH, b"\0")
@@ -39,5 +39,5 @@ def header_sum(image: bytes | bytearray) -> int:
 
 
 def image_sum(image: bytes | bytearray) -> int:
-    """The checksum of the whole cartridge, which nobody checks but everybody expects."""
+    """The checksum of the whole cartridge, which real machines do not check."""
     return (sum(image) - sum(image[IMAGE_SUM_AT : IMAGE_SUM_AT + 2])) & 0xFFFF

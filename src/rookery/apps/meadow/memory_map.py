@@ -1,4 +1,4 @@
-"""Where the game keeps what it knows: bytes of working memory, the same for players, profiles and tests."""
+"""The addresses of the game's variables in working memory, as used by the game, its profile and the tests."""
 
 from __future__ import annotations
 

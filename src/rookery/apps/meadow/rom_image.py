@@ -9,7 +9,7 @@ from rookery.errors import WorldError
 
 
 class AssemblyError(WorldError):
-    """A program cannot be put together; the message names the instruction or the label and where it is."""
+    """A program cannot be assembled; the message names the instruction or the label and its address."""
 
 
 class Image:
@@ -31,19 +31,19 @@ class Image:
         self.labels[name] = self.here
 
     def org(self, address: int) -> None:
-        """Go on at an address."""
+        """Continue at an address."""
         self.here = address
 
     def align(self, size: int) -> None:
-        """Go on at the next multiple of `size`."""
+        """Continue at the next multiple of `size`."""
         self.here = -(-self.here // size) * size
 
     def data(self, values: Iterable[int]) -> None:
-        """Bytes as they are."""
+        """Add bytes."""
         self._emit(*values)
 
     def address(self, label: str) -> int:
-        """Where a label is."""
+        """The address of a label."""
         if label not in self.labels:
             raise AssemblyError(f"label {label!r} is used but never placed: check its spelling, or add it")
         return self.labels[label]

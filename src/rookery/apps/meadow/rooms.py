@@ -56,7 +56,7 @@ NORTH = {room: beyond for beyond, room in SOUTH.items()}
 
 @dataclass(frozen=True)
 class MapPosition:
-    """A point that something can be at: room, and the middle between its feet in dots."""
+    """A position on the map: the room, and the point between the feet in pixels."""
 
     room: int
     x: int

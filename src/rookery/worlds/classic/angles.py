@@ -1,4 +1,4 @@
-"""Angles, for the worlds that turn."""
+"""Functions of angles."""
 
 import math
 

@@ -13,14 +13,14 @@ from rookery.worlds.classic.angles import sine_and_cosine
 TIME_STEP = 0.02
 RAIL = 2.4  # the cart may roll this far from the middle
 LEAN = math.radians(12)  # the pole may lean this far
-# Twice as much can be seen, so that what ended an episode still is.
+# The bounds are twice as wide, so that the last observation of an episode is inside them.
 LIMITS = np.array([2 * RAIL, np.inf, 2 * LEAN, np.inf], np.float32)
 
 
 class CartPole(KernelWorld):
     """Keep the pole upright by pushing the cart to the left (0) or to the right (1).
 
-    Every step is worth 1; with `sutton_barto_reward`, nothing, and the fall costs 1.
+    Every step is rewarded with 1; with `sutton_barto_reward`, with 0, and with -1 when the pole falls.
     """
 
     observation_space = spaces.Box(-LIMITS, LIMITS, dtype=np.float32)

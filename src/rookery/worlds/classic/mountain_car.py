@@ -58,7 +58,7 @@ class MountainCar(KernelWorld):
 
 
 class MountainCarContinuous(KernelWorld):
-    """Drive with a force between -1 and 1. Being up is worth 100; force costs a tenth of its square."""
+    """Drive with a force between -1 and 1. The goal is rewarded with 100; force costs a tenth of its square."""
 
     observation_space = MountainCar.observation_space
     action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)

@@ -17,7 +17,7 @@ LIMITS = np.array([1.0, 1.0, TOP_SPIN], np.float32)
 
 
 class Pendulum(KernelWorld):
-    """Swing the rod up and keep it there. An angle of 0 is upright; what is seen is its cosine, sine and spin."""
+    """Swing the rod up and keep it there. An angle of 0 is upright; the observation is its cosine, sine and spin."""
 
     observation_space = spaces.Box(-LIMITS, LIMITS, dtype=np.float32)
     action_space = spaces.Box(-TOP_TORQUE, TOP_TORQUE, (1,), np.float32)

@@ -1,4 +1,4 @@
-"""How near our steps come to recorded ones: `python -m rookery.worlds.hockey.fidelity FILE.npz [--json]`."""
+"""Measures the error of steps against recorded ones: `python -m rookery.worlds.hockey.fidelity FILE.npz [--json]`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REWARD_TOLERANCE = 1e-3
 
 
 def read_rows(path: Path) -> np.ndarray:
-    """The recorded rows in a file, without those of which not everything is known."""
+    """The recorded rows in a file, without incomplete ones."""
     file = np.load(path, allow_pickle=False)
     if not isinstance(file, np.lib.npyio.NpzFile) or "rows" not in file.files:
         raise ValueError("there is no array named 'rows'")
@@ -43,7 +43,7 @@ def read_rows(path: Path) -> np.ndarray:
 
 
 def measure(rows: np.ndarray) -> dict[str, Any]:
-    """Errors of our steps against the recorded ones, and how well catches, goals and rewards are met."""
+    """Errors of steps against the recorded ones, and precision and recall of catches, goals and rewards."""
     ours = replay(rows)
     errors = np.abs(ours["next_observation"] - rows[:, NEXT_OBSERVATION])
     contact = rows[:, CONTACT].any(axis=1)
@@ -61,7 +61,7 @@ def measure(rows: np.ndarray) -> dict[str, Any]:
 
 
 def error_percentiles(errors: np.ndarray) -> dict[str, Any]:
-    """The percentiles of the error of each component, and of how many rows."""
+    """The percentiles of the error of each component, and the number of rows."""
     found: dict[str, Any] = {"rows": len(errors)}
     if len(errors):
         values = np.percentile(errors, PERCENTILES, axis=0)
@@ -71,7 +71,7 @@ def error_percentiles(errors: np.ndarray) -> dict[str, Any]:
 
 
 def precision_and_recall(ours: np.ndarray, recorded: np.ndarray) -> dict[str, Any]:
-    """Of an event: how often it happened, which share of ours was recorded, and of the recorded was ours."""
+    """Count, precision and recall of an event."""
     both = int((ours & recorded).sum())
     return {
         "recorded": int(recorded.sum()),
@@ -81,7 +81,7 @@ def precision_and_recall(ours: np.ndarray, recorded: np.ndarray) -> dict[str, An
 
 
 def table(found: dict[str, Any]) -> str:
-    """The measurement, to be read."""
+    """The measurement as text."""
     free, touching = found["without contact"], found["with contact"]
     lines = [
         f"{found['rows']} rows: {free['rows']} without contact, {touching['rows']} with. Percentiles of the error:"

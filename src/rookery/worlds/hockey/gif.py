@@ -1,4 +1,4 @@
-"""A recording of what a window showed, as an animated GIF."""
+"""Records a window as an animated GIF."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Recording:
         self._colours: Any = None
 
     def add(self, frame: np.ndarray) -> None:
-        """Keep a frame, or pass it over. All share the first one's colours: their own would flicker."""
+        """Record a frame, or skip it. All frames share the first one's palette: their own palettes would flicker."""
         if self._seen % EVERY == 0:
             image = self._image.fromarray(frame)
             self._colours = self._colours or image.quantize(256)
@@ -39,6 +39,6 @@ class Recording:
         self._seen += 1
 
     def save(self) -> None:
-        """Write what was kept."""
+        """Write the recorded frames."""
         first, *others = self._frames
         first.save(self._path, save_all=True, append_images=others, duration=MILLISECONDS, loop=0)

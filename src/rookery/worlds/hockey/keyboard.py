@@ -1,4 +1,4 @@
-"""The keyboard, as people play hockey on it."""
+"""Keyboard control for hockey."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GENERAL_KEYS = "R restart, Esc quit"
 
 @dataclass(frozen=True)
 class KeyBindings:
-    """The keys under one hand, by pygame's names, and what a person calls them."""
+    """The keys of one player, by pygame's names, with a help text."""
 
     left: str
     right: str
@@ -31,7 +31,7 @@ RIGHT_KEYS = KeyBindings(
 
 
 def key_help(people: int) -> str:
-    """Which keys do what, where so many people play.
+    """The help text for a number of human players.
 
     >>> key_help(0)
     'R restart, Esc quit'
@@ -42,7 +42,7 @@ def key_help(people: int) -> str:
 
 
 def assign_keys(one_is_human: bool, two_is_human: bool) -> tuple[tuple[KeyBindings, ...], tuple[KeyBindings, ...]]:
-    """The keys of each player: someone alone may use either hand's."""
+    """The keys of each player: a single human may use both sets of keys."""
     if one_is_human and two_is_human:
         return (LEFT_KEYS,), (RIGHT_KEYS,)
     both = LEFT_KEYS, RIGHT_KEYS
@@ -50,7 +50,7 @@ def assign_keys(one_is_human: bool, two_is_human: bool) -> tuple[tuple[KeyBindin
 
 
 class Keyboard:
-    """Which keys are down, from events: also those pressed and released between two looks."""
+    """The pressed keys, including those pressed and released between two calls of `look`."""
 
     def __init__(self) -> None:
         self._pygame = load_pygame()
@@ -70,8 +70,8 @@ class Keyboard:
         self._down = self._held | tapped
         self.restarted, self.left = pygame.K_r in tapped, pygame.K_ESCAPE in tapped
 
-    def wish(self, hands: Iterable[KeyBindings]) -> list[float]:
-        """Force x, force y, torque and shoot, as asked for by one or two hands."""
+    def action(self, hands: Iterable[KeyBindings]) -> list[float]:
+        """Force x, force y, torque and shoot, from one or two sets of keys."""
 
         def pressed(way: str) -> float:
             return float(any(getattr(self._pygame, f"K_{getattr(hand, way)}") in self._down for hand in hands))

@@ -1,4 +1,4 @@
-"""How scripted games end, beside how they end in the original: `python -m rookery.worlds.hockey.outcomes`."""
+"""Compares the results of scripted games with the original's: `python -m rookery.worlds.hockey.outcomes`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PAIRINGS = (
 
 
 def play(mode: int, first: int, second: int, games: int, seed: int = 0) -> Outcome:
-    """Plays games between two scripted or idle players; as the original, one step beyond the limit."""
+    """Plays games between two scripted or idle players; like the original, one step beyond the limit."""
     limit = STEPS[mode] + 1
     env_arrays = EnvArrays(Hockey(mode=mode, player_one=first, player_two=second, time_limit=limit), games)
     runner = Runner(env_arrays, NEXT_STEP)
@@ -58,7 +58,7 @@ def play(mode: int, first: int, second: int, games: int, seed: int = 0) -> Outco
 
 
 def main() -> None:
-    """Prints our outcomes under the original's."""
+    """Prints the outcomes of this world and of the original."""
     parser = argparse.ArgumentParser(prog="rookery.worlds.hockey.outcomes", description=__doc__)
     parser.add_argument("--games", type=int, default=2000, help="games of each pairing")
     games = parser.parse_args().games

@@ -1,4 +1,4 @@
-"""Hockey for people: at the keyboard against a script, an agent or each other, or looking on."""
+"""Hockey in a window: humans at the keyboard, scripts and agents play each other."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from rookery.worlds.hockey.world import Hockey
 
 PLAYERS = ("human", "weak", "strong")
 MODES = ("normal", "shooting", "defense")
-PAUSE_FRAMES = 45  # between games, to see how the last one ended
+PAUSE_FRAMES = 45  # between games, to show how the last one ended
 
 
 class ExternalPlayer(Protocol):
-    """Someone who is neither at the keyboard nor a script of the game, such as a trained agent."""
+    """A player that is neither human nor a script of the game, such as a trained agent."""
 
     name: str
 
     def begin(self) -> None:
-        """A game begins."""
+        """Start a game."""
 
     def act(self, observation: np.ndarray) -> Any:
-        """Force x, force y, torque and shoot, for the 18 numbers that the player sees."""
+        """Force x, force y, torque and shoot, for the player's observation of 18 numbers."""
 
 
 Who = str | ExternalPlayer
@@ -38,7 +38,7 @@ Who = str | ExternalPlayer
 
 @dataclass
 class MatchScore:
-    """How the games went."""
+    """The results of the games."""
 
     names: tuple[str, str]
     won: int = 0
@@ -51,7 +51,7 @@ class MatchScore:
         return self.won + self.lost + self.drawn
 
     def count(self, winner: int) -> None:
-        """Note a game that ended: 1 if the first player won, -1 if the second did, 0 for a draw."""
+        """Count a finished game: 1 if the first player won, -1 if the second did, 0 for a draw."""
         self.won += winner == 1
         self.lost += winner == -1
         self.drawn += winner == 0
@@ -78,9 +78,9 @@ def play(
     games: int | None = None,
     record: str | None = None,
 ) -> MatchScore:
-    """Play until the window is closed, or for a number of games; returns how they went.
+    """Play until the window is closed, or for a number of games; returns the results.
 
-    `player` on the left and `opponent` on the right are each "human", "weak", "strong" or someone with a mind.
+    `player` on the left and `opponent` on the right are each "human", "weak", "strong" or an ExternalPlayer.
     """
     _check(player, opponent, mode, fps, games)
     recording = Recording(record) if record else None
@@ -95,12 +95,12 @@ def play(
 
 
 class HumanMatch:
-    """Games in a window, one after the other."""
+    """A series of games in a window."""
 
     def __init__(self, player: Who, opponent: Who, mode: str, fps: int, recording: Recording | None) -> None:
         self._players = player, opponent
         scripts = ["free" if who == "human" or not isinstance(who, str) else who for who in self._players]
-        # In plain Python a step takes 4 ms: fast enough for people, who need not wait for a compiler then.
+        # In plain Python a step takes 4 ms, which is fast enough for a window and needs no compilation.
         self._env = KernelEnv(Hockey, plain=True, mode=mode, player_one=scripts[0], player_two=scripts[1])
         self._params = SimpleNamespace(**self._env.parameters)
         people = [who == "human" for who in self._players]
@@ -116,7 +116,7 @@ class HumanMatch:
     def play(self, seed: int | None, games: int | None) -> None:
         self._begin(seed)
         self._show()
-        print(self._keys, file=sys.stderr)  # once there is a window to play in
+        print(self._keys, file=sys.stderr)  # after the window is open
         while not self._stopped() and (games is None or self.tally.games < games):
             self._play_game()
             self._begin()
@@ -132,7 +132,7 @@ class HumanMatch:
                 who.begin()
 
     def _play_game(self) -> None:
-        """One game to its end; or until someone restarts or leaves it."""
+        """One game, until it ends or the user restarts or quits."""
         over = False
         while not over:
             observation, _, terminated, truncated, info = self._env.step(self._actions())
@@ -155,7 +155,7 @@ class HumanMatch:
         self._picture.banner = ""
 
     def _show(self) -> None:
-        """Show the game as it stands, and look at the keyboard."""
+        """Draw the game, and read the keyboard."""
         self._picture.score = self.tally.won, self.tally.lost
         self._picture.draw(self._env.state, self._params, "human")
         if self._recording:
@@ -170,11 +170,12 @@ class HumanMatch:
         return np.concatenate([self._action(0), self._action(1)]).astype(np.float32)
 
     def _action(self, side: int) -> Any:
-        """What a mind wants; or who is at the keyboard, in the table's directions, which player 2 sees turned."""
+        """The action of an external player or of the keyboard. Keys use the table's directions; player 2's view is
+        rotated."""
         who = self._players[side]
         if not isinstance(who, str):
             return who.act(self._views[side])
-        x, y, turn, shoot = self._keyboard.wish(self._hands[side])
+        x, y, turn, shoot = self._keyboard.action(self._hands[side])
         return (x, y, turn, shoot) if side == 0 else (-x, -y, turn, shoot)
 
 

@@ -47,14 +47,14 @@ class Picture:
         self.names: tuple[str, str] | None = None
         self.banner = ""
         self.frames_per_second = FRAMES_PER_SECOND
-        self.closed = False  # whether the window was closed by who looks at it
+        self.closed = False  # whether the user closed the window
         self._table = paint_table()
         self._canvas = self._pygame.Surface((WIDTH, HEIGHT), 0, 32)
         self._fonts: dict[int, Any] = {}
         self._window: Any = None
 
     def draw(self, state: Any, params: Any, mode: str = "rgb_array") -> np.ndarray | None:
-        """The game as it stands: returned for "rgb_array", shown in a window for "human"."""
+        """Draw the game's state: returned for "rgb_array", shown in a window for "human"."""
         self._paint(state, params)
         if mode == "human":
             self._show()
@@ -62,7 +62,7 @@ class Picture:
         return self.frame()
 
     def frame(self) -> np.ndarray:
-        """What was drawn last, as an array (480, 600, 3) of bytes."""
+        """The last picture, as an array (480, 600, 3) of bytes."""
         pixels = self._pygame.image.tobytes(self._canvas, "RGB")
         return np.frombuffer(bytearray(pixels), np.uint8).reshape(HEIGHT, WIDTH, 3)
 
@@ -157,6 +157,6 @@ class Picture:
 
 
 def _screen_named() -> bool:
-    """Whether there may be a screen. Where none is named, SDL would look for one with complaints of its own."""
+    """Whether there may be a display. If none is named, SDL would search for one and print errors."""
     names = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
     return sys.platform != "linux" or any(os.environ.get(name) for name in names)

@@ -1,4 +1,4 @@
-"""Recorded steps of the original game, made again in our world: what ours does from the same place."""
+"""Repeats recorded steps of the original game in this world, from the same states."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACTIONS = slice(21, 29)
 
 
 def replay(rows: Any, plain: bool = False) -> dict[str, np.ndarray]:
-    """Steps each row from its observation, hidden state and actions; in plain Python if asked to.
+    """Steps each row from its observation, hidden state and actions.
 
     Returns arrays `next_observation` (n, 18), `reward` (n,), `winner` (n,) and `catch` (n, 2).
     """
@@ -47,7 +47,7 @@ def replay(rows: Any, plain: bool = False) -> dict[str, np.ndarray]:
 
 
 def restore(states: np.ndarray, rows: np.ndarray) -> None:
-    """Puts states where rows say they were."""
+    """Sets states to those recorded in rows."""
     states["stage"] = RUNNING
     for player in range(2):
         first = OBSERVATION + 6 * player

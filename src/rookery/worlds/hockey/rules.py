@@ -46,7 +46,7 @@ def reset(state: Any, params: Any) -> None:
 
 
 def one_starts(state: Any, params: Any) -> bool:
-    """Whether the puck lies in player 1's half at the start: in a normal game, by turns unless told."""
+    """Whether the puck starts in player 1's half: in a normal game, alternating unless `one_starts` is set."""
     if params.mode == SHOOTING:
         return True
     return params.one_starts == 1 if params.one_starts >= 0 else (state.episode % 2 + state.seed % 2) % 2 == 1
@@ -64,7 +64,7 @@ def shoot_at_goal(state: Any) -> None:
 
 
 def play(state: Any, params: Any, scratch: Any) -> None:
-    """One step in which the players do what `scratch.ask` says, if not what their script says."""
+    """One step with the actions in `scratch.ask`, or those of the script for scripted players."""
     for player in range(RACKETS):
         script = params.player_one if player == 0 else params.player_two
         if script != 0:
@@ -80,7 +80,7 @@ def play(state: Any, params: Any, scratch: Any) -> None:
 def play_if_free(
     state: Any, params: Any, x1: float, y1: float, turn1: float, x2: float, y2: float, turn2: float
 ) -> int:
-    """One step with what the players ask for or their script says, if it is FREE; else changes nothing."""
+    """One step with the players' actions or those of their scripts, if it is FREE; otherwise changes nothing."""
     draws, swing1, swing2 = state.draws, state.swing[0], state.swing[1]
     if params.player_one != 0:
         x1, y1, turn1, _ = scripted_ask(state, 0, params.player_one)
@@ -105,7 +105,7 @@ def play_fully(state: Any, params: Any, scratch: Any) -> None:
 
 
 def find_touches(state: Any, params: Any, scratch: Any) -> None:
-    """Carries a held puck on and finds who touches what; a puck met by a racket may be caught."""
+    """Moves a held puck with its racket and finds all contacts; a racket may catch a puck that it touches."""
     for player in range(RACKETS):
         if params.keep_mode:
             keep_puck(state, scratch, player)
@@ -119,7 +119,7 @@ def find_touches(state: Any, params: Any, scratch: Any) -> None:
 
 
 def catch(state: Any, scratch: Any, player: int) -> None:
-    """Gives a puck that a player has just met to that player, unless it is leaving."""
+    """A player catches a puck that its racket has just touched, unless the puck is leaving."""
     leaving = scratch.vx[PUCK] if player == 0 else -scratch.vx[PUCK]
     if leaving < STILL and state.hold[player] == 0:
         state.hold[player] = KEPT
@@ -143,7 +143,7 @@ def judge(state: Any, params: Any, info: Any, player: int) -> float:
 
 
 def observe(state: Any, out: Any, player: int) -> None:
-    """Writes the 18 numbers that a player sees: from the own side, as if playing from the left."""
+    """Writes a player's observation, 18 numbers, seen as if the player were on the left."""
     forward = 1.0 if player == 0 else -1.0
     for place in range(2):
         body = place if player == 0 else 1 - place
@@ -162,7 +162,7 @@ def observe(state: Any, out: Any, player: int) -> None:
 
 
 def discrete_action(index: int, fineness: int) -> tuple[float, float, float, float]:
-    """The action behind a number: 0 nothing; then for x, y and angle in turn -, + in growing strength; last, shoot.
+    """The action of a number: 0 does nothing; then - and + in increasing strength for x, y and angle; last, shoot.
 
     >>> discrete_action(1, 2), discrete_action(7, 2), discrete_action(1, 3)
     ((-1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), (-0.5, 0.0, 0.0, 0.0))

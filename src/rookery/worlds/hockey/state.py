@@ -1,4 +1,4 @@
-"""What the world of hockey remembers, works with, can be set to, and reports."""
+"""The hockey world's state, scratch memory, parameters and infos."""
 
 import math
 
@@ -28,7 +28,7 @@ PARAMETERS: dict[str, int | float] = {
     "mode": 0,  # 0 a normal game, 1 training to shoot, 2 training to defend
     "keep_mode": 1,  # whether a racket keeps a puck that it touches
     "one_starts": -1,  # whose half the puck lies in at the start: 1 player 1's, 0 player 2's, -1 in turn
-    "player_one": 0,  # 0 acts as told, 1 is scripted and weak, 2 is scripted and strong
+    "player_one": 0,  # 0 uses the given actions, 1 is the weak script, 2 is the strong script
     "player_two": 0,
     "first_swing": math.pi,  # a scripted player's racket begins its swing at a phase from 0 to this
 }

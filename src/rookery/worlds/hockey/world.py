@@ -1,6 +1,6 @@
-"""Air hockey as kernel worlds: both players in one row, a row for each, or one player against a script.
+"""Air hockey as kernel worlds: both players in one row, one row per player, or one player against a script.
 
-`hockey(...)` and `hockey_one(...)` choose among them; Gymnasium knows them as "rookery/Hockey-v0" and
+`hockey(...)` and `hockey_one(...)` choose among them. Their Gymnasium ids are "rookery/Hockey-v0" and
 "rookery/HockeyOne-v0".
 """
 
@@ -22,7 +22,7 @@ from rookery.worlds.hockey.state import INFO, PARAMETERS, SCRATCH, STATE
 
 
 class Mode(enum.IntEnum):
-    """What is played."""
+    """The kind of game."""
 
     NORMAL = 0
     TRAIN_SHOOTING = 1
@@ -35,11 +35,11 @@ VIEW = spaces.Box(-np.inf, np.inf, (18,), np.float32)
 
 
 class HockeyWorld(KernelWorld):
-    """What all of them share.
+    """The base class of all hockey worlds.
 
     Parameters: `mode` ("normal", "shooting", "defense"), `keep_mode`, `one_starts` (1 or 0; -1 alternates),
-    `player_one` and `player_two` ("free" to act as told, "weak" or "strong" to follow the script), `time_limit` (that
-    of the mode unless given), `first_swing` (where scripted rackets begin to swing: at a phase from 0 to this).
+    `player_one` and `player_two` ("free" for the given actions, "weak" or "strong" for the script), `time_limit` (if
+    omitted, that of the mode), `first_swing` (scripted rackets start to swing at a phase from 0 to this).
     """
 
     state = STATE
@@ -60,7 +60,7 @@ class HockeyWorld(KernelWorld):
         self._picture: Any = None
 
     def encode(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Modes and players by name; a mode brings its time limit with it."""
+        """Translates the names of modes and players; a mode also sets its time limit."""
         numbers: dict[str, Any] = {}
         for name, value in values.items():
             if name == "mode":
@@ -69,9 +69,9 @@ class HockeyWorld(KernelWorld):
             elif name in ("player_one", "player_two", "opponent"):
                 numbers[name] = _named(name, value, PLAYERS)
             elif name == "action_fineness" and value != self.values.get(name) and hasattr(self, "_picture"):
-                raise OptionError("action_fineness decides how many actions there are: make a new world to change it")
+                raise OptionError("action_fineness sets the number of actions: make a new world to change it")
             elif name == "one_starts" and value not in (-1, 0, 1):
-                raise OptionError(f"one_starts should be 1, 0, or -1 for in turn, got {value!r}")
+                raise OptionError(f"one_starts should be 1, 0, or -1 (alternating), got {value!r}")
             else:
                 numbers[name] = value
         if values.get("time_limit") is not None:
@@ -85,7 +85,7 @@ class HockeyWorld(KernelWorld):
             self._picture = Picture()
         try:
             return self._picture.draw(state, params, mode)
-        except UsageError as error:  # no screen: an env goes on without its window
+        except UsageError as error:  # no display: the env continues without a window
             say(str(error))
             self._picture.closed = True
             return None
@@ -97,7 +97,7 @@ class HockeyWorld(KernelWorld):
             self._picture = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_picture": None}  # a window stays where it is
+        return {**self.__dict__, "_picture": None}  # a window cannot be pickled
 
     @staticmethod
     def observe(state: Any, out: Any, agent: int) -> None:
@@ -105,7 +105,7 @@ class HockeyWorld(KernelWorld):
 
 
 class Hockey(HockeyWorld):
-    """Both players' actions in one row; observations, rewards and infos are player 1's, with player 2's view beside."""
+    """Both players' actions in one row; observations, rewards and infos are player 1's. Player 2's view is an info."""
 
     action_space: spaces.Space = spaces.Box(-1, 1, (8,), np.float32)
     info = INFO | {"obs_agent_two": "(18,)f4"}
@@ -133,7 +133,7 @@ class Hockey(HockeyWorld):
 
 
 class HockeyDiscrete(HockeyWorld):
-    """As `Hockey`, each player choosing one of a few actions."""
+    """Like `Hockey`, with discrete actions."""
 
     info = Hockey.info
     reset = staticmethod(Hockey.reset)
@@ -153,7 +153,7 @@ class HockeyDiscrete(HockeyWorld):
 
 
 class HockeyRows(HockeyWorld):
-    """A row for each player: own view, own four actions, own rewards and infos."""
+    """One row per player: own view, own four actions, own rewards and infos."""
 
     action_space: spaces.Space = spaces.Box(-1, 1, (4,), np.float32)
     num_agents = 2
@@ -180,7 +180,7 @@ class HockeyRows(HockeyWorld):
 
 
 class HockeyRowsDiscrete(HockeyWorld):
-    """As `HockeyRows`, each player choosing one of a few actions."""
+    """Like `HockeyRows`, with discrete actions."""
 
     num_agents = 2
     parameters = {**PARAMETERS, "action_fineness": 2}
@@ -222,7 +222,7 @@ class HockeyOne(HockeyWorld):
 
 
 class HockeyOneDiscrete(HockeyWorld):
-    """As `HockeyOne`, choosing one of a few actions."""
+    """Like `HockeyOne`, with discrete actions."""
 
     parameters = {**PARAMETERS, "player_two": 1, "action_fineness": 2}
 
@@ -250,17 +250,17 @@ def ask(scratch: Any, player: int, index: int, fineness: int) -> None:
 
 
 def choices(parameters: Mapping[str, Any]) -> int:
-    """How many discrete actions a player has."""
+    """The number of discrete actions per player."""
     fineness = parameters.get("action_fineness", 2)
     if not isinstance(fineness, int) or fineness < 2:
-        raise OptionError(f"action_fineness should be a whole number from 2 up, got {fineness!r}")
+        raise OptionError(f"action_fineness should be an integer >= 2, got {fineness!r}")
     return 1 + 6 * (fineness - 1) + 1
 
 
 def hockey(rows: int = 1, discrete: bool = False, **parameters: Any) -> HockeyWorld:
-    """The two-player game: `rows=1` with both players' actions in one row, or `rows=2`, one for each player."""
+    """The two-player game: `rows=1` with both players' actions in one row, or `rows=2` with one row per player."""
     if rows not in (1, 2):
-        raise OptionError(f"rows should be 1 (both players in one) or 2 (one for each), got {rows!r}")
+        raise OptionError(f"rows should be 1 (both players in one row) or 2 (one row per player), got {rows!r}")
     kinds = {
         (1, False): Hockey, (1, True): HockeyDiscrete, (2, False): HockeyRows, (2, True): HockeyRowsDiscrete,
     }  # fmt: skip
@@ -268,7 +268,7 @@ def hockey(rows: int = 1, discrete: bool = False, **parameters: Any) -> HockeyWo
 
 
 def hockey_one(discrete: bool = False, **parameters: Any) -> HockeyWorld:
-    """One player against a scripted `opponent`: "weak", unless told, or "strong" ("none" stands still)."""
+    """One player against a scripted `opponent`: "weak" (the default), "strong", or "none", which does not move."""
     return (HockeyOneDiscrete if discrete else HockeyOne)(**parameters)
 
 
