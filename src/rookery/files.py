@@ -49,8 +49,8 @@ def beside(path: Path) -> Iterator[Path]:
 
 
 def open_to_append(path: Path) -> int:
-    """A descriptor for appending to a file, which is created if needed. A file with a second hard link is copied first, so
-    that the other name keeps the old contents."""
+    """A descriptor for appending to a file, created if needed. A file with a second hard link is copied first, so that
+    the other name keeps the old contents."""
     fd = open_plain(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     if os.fstat(fd).st_nlink == 1:
         return fd

@@ -27,12 +27,12 @@ def load_native() -> ModuleType | None:
             f"kernel worlds are compiled with Numba, which cannot be imported ({error}): pip install 'rookery[kernel]'"
         ) from None
     if not _is_known(numba.__version__):
-        _fall_back(numba.__version__, "which rookery was not tested with")
+        _warn(numba.__version__, "which rookery was not tested with")
         return None
     try:
         import rookery.kernel.native as native
     except (ImportError, AttributeError, TypeError) as error:
-        _fall_back(numba.__version__, f"which lacks a part that the compiler needs ({error})")
+        _warn(numba.__version__, f"which lacks a part that the compiler needs ({error})")
         return None
     return native
 
@@ -47,13 +47,9 @@ def _is_known(version: str) -> bool:
     return numbers is not None and OLDEST <= (int(numbers[1]), int(numbers[2])) <= NEWEST
 
 
-def _fall_back(version: str, reason: str) -> None:
-    known = f">={_text(OLDEST)},<{NEWEST[0]}.{NEWEST[1] + 1}"
+def _warn(version: str, reason: str) -> None:
+    known = f">={OLDEST[0]}.{OLDEST[1]},<{NEWEST[0]}.{NEWEST[1] + 1}"
     say(
         f"kernel worlds run as plain Python, which is slow: this is Numba {version}, {reason}; to compile them, "
         f"pip install 'numba{known}'"
     )
-
-
-def _text(version: tuple[int, int]) -> str:
-    return ".".join(map(str, version))

@@ -47,9 +47,10 @@ class Runner:
         like: Runner | None = None,
     ) -> None:
         self.env_arrays, self.mode, self._strict, self._timeout = env_arrays, mode, int(strict), timeout
+        self.is_plain: bool
+        self._call: Any
         if like is not None:
-            self._call: Any = like._call
-            self.is_plain = like.is_plain
+            self._call, self.is_plain = like._call, like.is_plain
         else:
             native = None if plain else load_native()
             self.is_plain = native is None
