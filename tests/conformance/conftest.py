@@ -43,7 +43,7 @@ def make_any(any_backend):
 
 @pytest.fixture
 def cartpole(any_backend):
-    """Gymnasium's CartPole or, for the kernel backend, its twin."""
+    """Gymnasium's CartPole or, for the kernel backend, its compiled version."""
     return "rookery/CartPole-v1" if any_backend == "kernel" else "CartPole-v1"
 
 

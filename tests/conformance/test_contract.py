@@ -118,7 +118,7 @@ def test_episode_statistics(make_any, counter):
 
 @pytest.mark.parametrize(("before", "after"), [(4, 9), (9, 4), (3, 1), (1, 6)])
 def test_resize_leaves_the_envs_that_stay_alone(make_any, cartpole, before, after):
-    """Kept envs go on as if nothing had happened; new ones take part after a reset of their own."""
+    """Kept envs continue as if nothing had happened; new ones take part after a reset of their own."""
     envs = make_any(cartpole, before)
     undisturbed = rookery.make_vec(cartpole, before, backend="serial")
     envs.reset(seed=5), undisturbed.reset(seed=5)
@@ -230,7 +230,7 @@ def test_stats_tell_of_every_worker(make_any, cartpole):
     ],
 )
 def test_wrong_actions_are_refused_before_any_env_sees_them(make_any, cartpole, actions, message):
-    """The error names what was expected and what came, and the engine goes on."""
+    """The error names what was expected and what came, and the engine continues."""
     envs = make_any(cartpole, 3)
     envs.reset(seed=1)
     with pytest.raises(SpaceError, match=message):

@@ -114,7 +114,7 @@ class BadSecondEpisode(Counter):
 
 @pytest.mark.parametrize("mode", ["next_step", "same_step"])
 def test_an_automatic_reset_may_raise_any_error(make, mode):
-    """It arrives as it was raised, and the engine goes on."""
+    """It arrives as it was raised, and the engine continues."""
     envs = make(BadSecondEpisode, 2, autoreset_mode=mode, env_kwargs={"length": 1})
     envs.reset(seed=1)
     for _ in range(2):

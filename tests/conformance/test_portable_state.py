@@ -51,7 +51,7 @@ def numbers(result):
 
 
 def check_continuation(make, world, folder, num_envs=3, before=50, after=100, **options):
-    """Save after `before` steps; a fresh engine on the same backend and one in series go on from there exactly."""
+    """Save after `before` steps; a fresh engine on the same backend and one in series continue from there exactly."""
     envs = make(world, num_envs, **options)
     envs.reset(seed=4)
     envs.action_space.seed(1)
@@ -72,7 +72,7 @@ def check_continuation(make, world, folder, num_envs=3, before=50, after=100, **
 
 @pytest.mark.parametrize("backend", ["serial", "process"])  # in threads envs are saved as in series
 @pytest.mark.parametrize("name", CONTINUOUS + TABULAR)
-def test_gymnasium_envs_go_on_exactly(make, name, tmp_path):
+def test_gymnasium_envs_continue_exactly(make, name, tmp_path):
     """The state of the env, of its generator, its time limit, its statistics and the frames before."""
     check_continuation(make, dressed(name), tmp_path / "state")
 
@@ -84,13 +84,13 @@ def test_an_end_of_episode_in_between_is_no_exception(make, mode, tmp_path):
 
 
 @pytest.mark.parametrize("world", [WithState, lambda: Sampler("text"), lambda: Sampler("nested")])
-def test_other_envs_go_on_exactly(make, world, tmp_path):
+def test_other_envs_continue_exactly(make, world, tmp_path):
     """Envs that give their own state, observations that are no arrays, nested ones."""
     check_continuation(make, world, tmp_path / "state", before=7, after=30)
 
 
 @pytest.mark.parametrize("backend", ["serial", "process"])
-def test_private_copies_of_global_generators_go_on_exactly(make, tmp_path):
+def test_private_copies_of_global_generators_continue_exactly(make, tmp_path):
     """Each env has its own `random` and `numpy.random`."""
     check_continuation(make, GlobalDice, tmp_path / "state", before=7, after=30)
 
@@ -234,8 +234,8 @@ def test_another_env_is_refused():
         other.load_state_dict(saved.state_dict(portable=True))
 
 
-def test_pictures_are_left_out(tmp_path):
-    """An env that draws can be saved, and goes on drawing."""
+def test_pictures_are_not_saved(tmp_path):
+    """An env that draws can be saved, and continues drawing."""
     envs = rookery.make_vec("CartPole-v1", 1, "serial", env_kwargs={"render_mode": "rgb_array"})
     envs.reset(seed=1)
     before = envs.render()[0]
@@ -246,7 +246,7 @@ def test_pictures_are_left_out(tmp_path):
 
 @pytest.mark.parametrize("world", ["rookery/CartPole-v1", "rookery/Acrobot-v1"])
 @pytest.mark.parametrize("backend", ["kernel", "serial"])
-def test_kernel_worlds_go_on_exactly(world, backend, tmp_path):
+def test_kernel_worlds_continue_exactly(world, backend, tmp_path):
     """Their state is arrays already."""
 
     def make(world, num_envs, **options):

@@ -51,7 +51,7 @@ def test_every_backend_takes_them_up_at_the_same_time(serial, backend):
         assert gravities == their_gravities
 
 
-def test_an_episode_under_way_goes_on_as_it_is(serial):
+def test_an_episode_under_way_continues_as_it_is(serial):
     """Gravity changes only where an episode begins, and is never changed in env 1."""
     _, seen, gravities = serial
     values = np.array(gravities)

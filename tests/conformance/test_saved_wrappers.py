@@ -12,7 +12,7 @@ from rookery.errors import StateError
 
 
 class Grid(gym.Env):
-    """Hands out its own array as its state, and goes on in the one it is given."""
+    """Hands out its own array as its state, and continues in the one it is given."""
 
     observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float64)
     action_space = spaces.Discrete(2)
@@ -66,7 +66,7 @@ class Holder(gym.Wrapper):
 
 
 def test_a_wrapper_that_cannot_be_saved_is_named(make):
-    """Rather than left out in silence."""
+    """Rather than omitted silently."""
     envs = make(lambda: Holder(Grid()), 2)
     envs.reset(seed=1)
     with pytest.raises(StateError, match="attribute `running` of Holder is a generator"):
@@ -75,7 +75,7 @@ def test_a_wrapper_that_cannot_be_saved_is_named(make):
 
 @pytest.mark.parametrize("portable", [False, True])
 def test_what_envs_are_reset_with_is_saved(make, portable):
-    """Options from `reset_with` hold in the engine that goes on, and none that it had before."""
+    """Options from `reset_with` hold in the engine that continues, and none that it had before."""
     envs, other = make(Grid, 2), make(Grid, 2)
     envs.reset(seed=1), other.reset(seed=1)
     envs.reset_with({0: {"start": 5}})

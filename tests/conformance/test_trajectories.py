@@ -81,7 +81,7 @@ def test_matches_gymnasiums_sync_vector_env(make, world, mode):
 
 
 def _plain(infos):
-    """Infos as values under their masks: what stands where no env spoke is nobody's business."""
+    """Infos as values under their masks: what stands outside the mask does not matter."""
     plain = {}
     for key, value in infos.items():
         mask = infos.get(f"_{key}")
@@ -207,7 +207,7 @@ def test_groups_give_the_same_trajectories(make_any, cartpole):
 
 
 def test_disabled_mode_waits_for_reset_mask(make_any, counter):
-    """With autoreset off, an ended env must be reset by mask, and then goes on; the others are not disturbed."""
+    """With autoreset off, an ended env must be reset by mask, and then continues; the others are not disturbed."""
     envs = make_any(counter, 3, autoreset_mode="disabled", env_kwargs={"length": 2})
     envs.reset(seed=1)
     envs.step([0, 0, 0])

@@ -55,7 +55,7 @@ def test_attributes_and_methods_of_envs():
 
 @pytest.mark.parametrize("world", [Walker, Tug])
 @pytest.mark.parametrize("size", [2, 5])
-def test_envs_that_stay_go_on_after_a_resize(world, size):
+def test_envs_that_stay_continue_after_a_resize(world, size):
     """Fewer envs or more: the others' next steps are what they would have been."""
     envs, other = on_cpu(world, 3), on_cpu(world, 3)
     agents = world.num_agents

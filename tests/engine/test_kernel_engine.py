@@ -160,16 +160,16 @@ def test_episodes_are_counted_in_the_loop():
 
 def test_the_state_goes_out_and_in():
     """An engine that loads a state does what the other one does; a state of another world is refused."""
-    envs, twin = kernel(Walker, 5, env_kwargs={"limit": 3.0}), kernel(Walker, 5, env_kwargs={"limit": 3.0})
-    envs.reset(seed=3), twin.reset(seed=8)
+    envs, other = kernel(Walker, 5, env_kwargs={"limit": 3.0}), kernel(Walker, 5, env_kwargs={"limit": 3.0})
+    envs.reset(seed=3), other.reset(seed=8)
     envs.set_parameters(envs=[2], stride=0.5)
     rng = np.random.default_rng(0)
     for _ in range(9):
         envs.step(rng.integers(0, 3, 5))
-    twin.load_state_dict(envs.state_dict())
+    other.load_state_dict(envs.state_dict())
     for _ in range(30):
         actions = rng.integers(0, 3, 5)
-        assert same(envs.step(actions), twin.step(actions))
+        assert same(envs.step(actions), other.step(actions))
     with pytest.raises(StateError, match="world='Walker'"):
         kernel("rookery/CartPole-v1", 5).load_state_dict(envs.state_dict())
 

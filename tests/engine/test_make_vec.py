@@ -265,7 +265,7 @@ def test_everything_left_open_is_found_out():
 
 
 def test_falls_back_to_serial_when_processes_cannot_start(monkeypatch, caplog):
-    """One clear line, and the work goes on in one process."""
+    """One clear line, and the work continues in one process."""
     caplog.set_level(logging.INFO, logger="rookery")
 
     def refuse(*args, **kwargs):
@@ -299,7 +299,7 @@ def test_an_envs_own_system_error_is_no_reason_to_fall_back(options, caplog):
 
 @pytest.mark.alone
 def test_after_ctrl_c_the_step_under_way_can_still_be_received():
-    """Workers do not see the interrupt; what they were doing arrives with recv(), and stepping goes on from there."""
+    """Workers do not see the interrupt; what they were doing arrives with recv(), and stepping continues from there."""
     envs = rookery.make_vec(lambda: SlowEnv(0.4), 2, backend="process", workers=2)
     envs.reset(seed=1)
     threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()

@@ -367,10 +367,10 @@ def test_a_step_that_was_finished_before_the_death_is_whole(make: Make) -> None:
     second.send(np.array([Act.SIGKILL]))
     second.recv()
     observations, rewards, _, truncated, infos = first.recv()
-    twin = rookery.make_vec(Walk, 2, "serial")
-    twin.reset(seed=SEED)
-    expected = twin.step(np.array([0, 0]))
-    twin.close()
+    serial = rookery.make_vec(Walk, 2, "serial")
+    serial.reset(seed=SEED)
+    expected = serial.step(np.array([0, 0]))
+    serial.close()
     as_it_was = same(observations[0], expected[0][0]) and same(rewards[0], expected[1][0]) and not truncated[0]
     lost = bool(truncated[0]) and restarted(infos) == [0] and rewards[0] == 0
     assert as_it_was or lost
@@ -434,7 +434,7 @@ def test_after_a_death_calls_are_refused_clearly(make: Make, call: str) -> None:
     [(Act.SEGFAULT, "signal 11 .SIGSEGV"), (Act.OS_EXIT, "code 3"), (Act.REAL_TIME_SIGNAL, "signal 40")],
 )
 def test_other_ways_to_die_are_named(make: Make, act: Act, words: str) -> None:
-    """WorkerDied tells how the worker ended, whatever the signal or exit code."""
+    """WorkerDied says how the worker ended, whatever the signal or exit code."""
     envs = team(make, on_failure="raise")
     with at_most(1), pytest.raises(WorkerDied, match=words):
         play(envs, 1, {(0, 4): act})

@@ -86,7 +86,7 @@ def test_a_slow_step_within_the_timeout_is_let_be(make: Make) -> None:
 
 
 @pytest.mark.parametrize("policy", ["restart", "raise"])
-def test_a_hang_is_found_while_other_envs_go_on(make: Make, policy: str) -> None:
+def test_a_hang_is_found_while_other_envs_continue(make: Make, policy: str) -> None:
     """With batch_size, one hung env is found in time although recv() always has other envs to return."""
     envs = make(Walk, 4, "process", 4, batch_size=2, step_timeout=TIMEOUT, on_failure=policy)
     envs.reset(seed=SEED)

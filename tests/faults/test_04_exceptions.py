@@ -199,7 +199,7 @@ class Leisurely(Walk):
 @pytest.mark.parametrize("asked", ["reset", "call"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_ctrl_c_is_not_swallowed_by_what_is_not_a_step(make: Make, backend: str, asked: str) -> None:
-    """Nor taken for an env's failure, and mended: an engine with on_failure="restart" goes on afterwards."""
+    """Nor taken for an env's failure and restarted: an engine with on_failure="restart" continues afterwards."""
     engine = make(Leisurely, 2, backend, 1 if backend == "serial" else 2, on_failure="restart")
     engine.reset(seed=1)
     engine.set_attr("pause", 0.6)
@@ -243,7 +243,7 @@ def test_ctrl_c_in_the_middle_of_a_long_message(make: Make, way: str, delay: flo
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_others_go_on_after_an_exception(make: Make, backend: str) -> None:
+def test_the_others_continue_after_an_exception(make: Make, backend: str) -> None:
     """An engine is usable after an env raised: the step counted for all others, and the next one works."""
     engine = make(Walk, 4, backend, 1 if backend == "serial" else 2)
     engine.reset(seed=1)
@@ -279,7 +279,7 @@ def test_restart_is_the_same_on_every_backend(make: Make) -> None:
 
 
 def test_an_exception_in_close_does_not_keep_others_open(make: Make) -> None:
-    """close() ends all workers, tells of the first env that failed to close, and is silent the second time."""
+    """close() ends all workers, raises what the first env to fail raised; the second call does nothing."""
     engine = make([partial(Raises, "close", troubles.raise_value_error)] * 3, backend="process", workers=3)
     with pytest.raises(ValueError, match="a builtin"):
         engine.close()
@@ -289,7 +289,7 @@ def test_an_exception_in_close_does_not_keep_others_open(make: Make) -> None:
 
 @pytest.mark.parametrize("policy", ["raise", "restart"])
 def test_an_info_that_cannot_be_loaded_is_an_error_of_that_env(make: Make, policy: str) -> None:
-    """Info that pickles in the worker but cannot be unpickled here is told with its env, and the engine goes on."""
+    """Info that pickles in the worker but does not unpickle here is reported with its env; the engine continues."""
     engine = make(Walk, 2, "process", 2, on_failure=policy)
     engine.reset(seed=1)
     if policy == "restart":

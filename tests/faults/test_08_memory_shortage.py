@@ -77,7 +77,7 @@ def test_the_block_is_committed_when_it_is_made(make: Make) -> None:
 
 
 def test_a_shortage_on_resize_leaves_the_engine_as_it_was(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Growing beyond what is free is refused, and the envs there are go on undisturbed."""
+    """Growing beyond what is free is refused, and the envs there are continue undisturbed."""
     expected = undisturbed(Walk, 4, 8, seed=1)
     envs = make(Walk, 4, "process", 2)
     envs.reset(seed=1)

@@ -40,7 +40,7 @@ def killed_half_way(config: dict, folder: Path, steps: int) -> Path:
     ("learner", "steps"),
     [("ppo", 8192), *(pytest.param(name, 4096, marks=pytest.mark.slow) for name in ("sac", "dqn"))],
 )
-def test_a_killed_run_goes_on_as_if_nothing_had_happened(learner: str, steps: int, tmp_path: Path) -> None:
+def test_a_killed_run_continues_as_if_nothing_had_happened(learner: str, steps: int, tmp_path: Path) -> None:
     """Weights, optimiser, replay and random streams are those of the run that was never disturbed."""
     config = small(learner, tmp_path / "runs", steps=steps, checkpoints={"every": 512})
     run = killed_half_way(config, tmp_path, 1024)
@@ -62,7 +62,7 @@ def test_a_longer_run_can_be_made_of_two(learner: str, backend: str, tmp_path: P
     assert not differences(last_state(half.path), last_state(whole.path))
 
 
-def test_a_run_may_go_on_with_other_workers(tmp_path: Path) -> None:
+def test_a_run_may_continue_with_other_workers(tmp_path: Path) -> None:
     """As on another machine: who steps which envs changes no number."""
     half = train("ppo", tmp_path / "half", backend="process", workers=2, steps=512)
     rookery.resume(str(half.path), steps=1024, workers=1)

@@ -52,7 +52,7 @@ def test_every_byte_of_the_manifest_counts(tmp_path: Path) -> None:
 
 
 def test_the_one_before_is_offered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A run goes on from the last checkpoint that is whole, and says so."""
+    """A run continues from the last valid checkpoint, and says so."""
     checkpoints = Checkpoints(tmp_path)
     for step in (10, 20):
         checkpoints.save(step, {**TREE, "step": step})

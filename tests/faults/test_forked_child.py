@@ -64,7 +64,7 @@ def started(make: Make, backend: str, **options: Any) -> rookery.Engine:
 
 @pytest.mark.parametrize("backend", WITH_WORKERS)
 def test_a_child_is_refused(make: Make, backend: str) -> None:
-    """Every call that would need the workers is a UsageError that says whose they are; the parent goes on."""
+    """Every call that would need the workers is a UsageError that says whose they are; the parent continues."""
     envs = started(make, backend)
     results = play(envs, 3)
     for name, call in CALLS.items():

@@ -83,7 +83,7 @@ def test_a_program_that_sigpipe_ends_outlives_its_workers(make: Make, handle: Ha
         envs.call("length")
 
 
-def test_steps_go_on_under_a_storm_of_signals(make: Make, handle: Handle) -> None:
+def test_steps_continue_under_a_storm_of_signals(make: Make, handle: Handle) -> None:
     """System calls that a handler interrupts are taken up again."""
     seen = []
     envs = make(Walk, N, "process", 2)

@@ -219,7 +219,7 @@ print(envs.restarts, flush=True)
 
 
 def test_ctrl_z_is_no_hang() -> None:
-    """A program that is suspended with its workers, for longer than `step_timeout`, goes on where it was."""
+    """A program that is suspended with its workers, for longer than `step_timeout`, continues where it was."""
     folder = Path(__file__).parents[1]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *filter(None, sys.path)])}
     program = subprocess.Popen(
