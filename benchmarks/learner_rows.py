@@ -14,8 +14,8 @@ import rookery
 from at_work import AtWork
 from engine_rows import Row, ratio_row
 from measure import in_turns
-from rookery.learners.options import DQNOptions, Options, PPOOptions, SACOptions
-from rookery.learners.registry import make_learner
+from rookery.learners.options import Options
+from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions, make_learner
 
 CORES = torch.get_num_threads()
 NETS = {"policy_kwargs": {"net_arch": [64, 64]}, "device": "cpu", "verbose": 0, "seed": 1}

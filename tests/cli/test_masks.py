@@ -12,8 +12,7 @@ from gymnasium import spaces
 from rookery.cli.main import main
 from rookery.errors import SpaceError
 from rookery.learners.observations import choices_in, mask_of
-from rookery.learners.options import PPOOptions
-from rookery.learners.registry import make_learner
+from rookery.learners.registry import PPOOptions, make_learner
 
 WORLD = """
 import gymnasium as gym

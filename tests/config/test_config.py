@@ -25,7 +25,7 @@ from rookery.config import (
     with_recipe,
 )
 from rookery.errors import ConfigError, OptionError
-from rookery.learners.options import PPOOptions
+from rookery.learners.registry import PPOOptions
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.*"))
 

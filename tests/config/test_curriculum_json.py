@@ -13,7 +13,7 @@ from rookery.config import collect_config, read_config, resolve
 from rookery.config.curriculum_json import from_json, to_json
 from rookery.config.curriculum_json.names import AGENT_FIELDS
 from rookery.errors import ConfigError
-from rookery.learners.options import OPTIONS
+from rookery.learners.registry import option_classes
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.json"))
 INFOS = ("reward_closeness_to_puck", "reward_touch_puck", "reward_puck_direction")
@@ -425,4 +425,4 @@ def test_what_it_cannot_say_is_named(given: dict[str, Any], parts: list[str]) ->
 def test_every_old_name_is_for_an_option_that_exists() -> None:
     """The tables of names agree with the learners' options."""
     for learner, names in AGENT_FIELDS.items():
-        assert set(names.values()) <= set(OPTIONS[learner].model_fields)
+        assert set(names.values()) <= set(option_classes()[learner].model_fields)

@@ -16,8 +16,8 @@ from rookery.learners.fast.accelerator import Accelerator
 from rookery.learners.fast.fused_dqn import FusedDQN
 from rookery.learners.fast.fused_ppo import CompiledAdvantages, FusedPPO
 from rookery.learners.learner import Learner
-from rookery.learners.options import DQNOptions, PPOOptions, SACOptions
 from rookery.learners.ppo import PPO
+from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions
 from rookery.learners.sac import SAC
 
 UPDATES = 20

@@ -14,9 +14,8 @@ from learners.offpolicy_tools import Centre, Corridor, arrays, assert_same
 from rookery.errors import OptionError
 from rookery.learners.dqn import DQN
 from rookery.learners.learner import Learner
-from rookery.learners.options import OPTIONS
 from rookery.learners.ppo import PPO
-from rookery.learners.registry import make_learner
+from rookery.learners.registry import make_learner, option_classes
 
 SEEN = spaces.Box(-3, 3, (1,), np.float32)
 ACTIONS: dict[str, spaces.Space] = {
@@ -60,11 +59,15 @@ OTHER: dict[str, dict[str, Any]] = {
     "epsilon_decay": {"epsilon_decay": 0.5},
     "epsilon_per_env": {"epsilon_per_env": True},
 }
-CASES = [(kind, name) for kind in OPTIONS for name in sorted(OPTIONS[kind].adjustable - {"threads", "target_entropy"})]
+CASES = [
+    (kind, name)
+    for kind in option_classes()
+    for name in sorted(option_classes()[kind].adjustable - {"threads", "target_entropy"})
+]
 
 
 def make(kind: str, **options: Any) -> Learner:
-    settings = OPTIONS[kind](**{**SMALL[kind], **options})
+    settings = option_classes()[kind](**{**SMALL[kind], **options})
     learner = make_learner(kind, SEEN, ACTIONS[kind], settings, 4, 0)
     learner.progress = 0.5
     return learner
@@ -94,7 +97,7 @@ def same(one: Any, two: Any) -> bool:
 def plain() -> dict[str, Any]:
     """How learners end up that were never adjusted."""
     torch.set_num_threads(1)
-    return {kind: after_some_steps(make(kind)) for kind in OPTIONS}
+    return {kind: after_some_steps(make(kind)) for kind in option_classes()}
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
@@ -107,10 +110,10 @@ def test_an_adjusted_option_is_as_if_given(plain: dict[str, Any], kind: str, nam
     assert not same(found, plain[kind])
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("kind", option_classes())
 def test_the_runs_own_options_undo_it(plain: dict[str, Any], kind: str) -> None:
     """Named in full, they put everything back."""
-    learner, own = make(kind), OPTIONS[kind](**SMALL[kind]).model_dump()
+    learner, own = make(kind), option_classes()[kind](**SMALL[kind]).model_dump()
     for kind_of_case, name in CASES:
         if kind_of_case == kind:
             learner.adjust(own | OTHER[name])
@@ -152,7 +155,7 @@ def test_the_optimiser_gets_the_new_learning_rate() -> None:
 
 def test_the_configuration_stays_as_it_is() -> None:
     """A learner's options may be the configuration's own object."""
-    options = OPTIONS["dqn"](**SMALL["dqn"])
+    options = option_classes()["dqn"](**SMALL["dqn"])
     learner = make_learner("dqn", SEEN, ACTIONS["dqn"], options, 4, 0)
     learner.adjust({"gamma": 0.5})
     assert (options.gamma, learner.options.gamma) == (0.99, 0.5)

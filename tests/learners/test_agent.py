@@ -11,8 +11,8 @@ from gymnasium import spaces
 
 from rookery.errors import SpaceError
 from rookery.learners.agent import Agent, make_leaves
-from rookery.learners.options import PPOOptions
 from rookery.learners.ppo import ActorCritic
+from rookery.learners.registry import PPOOptions
 
 PLAIN = spaces.Box(-1, 1, (3,))
 MIXED = spaces.Dict(place=spaces.Discrete(4), speed=spaces.Box(-1, 1, (2,)), pair=spaces.Tuple((PLAIN, PLAIN)))

@@ -12,8 +12,8 @@ from gymnasium import spaces
 from learners.offpolicy_tools import Batch, Centre, Corridor, assert_same, play
 from rookery.learners.dqn import DQN
 from rookery.learners.offpolicy import OffPolicy
-from rookery.learners.options import DQNOptions, PPOOptions, SACOptions
 from rookery.learners.ppo import PPO
+from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions
 from rookery.learners.sac import SAC
 
 SEEN = spaces.Box(-3, 3, (1,), np.float32)

@@ -14,7 +14,7 @@ from learners.offpolicy_tools import Corridor, assert_same, play
 from rookery.errors import OptionError
 from rookery.learners.dqn import DQN
 from rookery.learners.learner import StepBatch
-from rookery.learners.options import DQNOptions
+from rookery.learners.registry import DQNOptions
 from rookery.learners.replay import ReplayBatch
 
 SEEN = spaces.Box(-3, 3, (1,), np.float32)

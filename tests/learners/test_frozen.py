@@ -8,8 +8,7 @@ import torch
 from gymnasium import spaces
 
 from rookery.learners.frozen_policy import PackedPolicy, TorchFrozenPolicy, freeze
-from rookery.learners.options import DQNOptions, PPOOptions, SACOptions
-from rookery.learners.registry import make_policy
+from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions, make_policy
 
 SEEN = spaces.Box(-np.inf, np.inf, (6,), np.float32)
 BOX = spaces.Box(np.array([-1, 0], np.float32), np.array([1, 3], np.float32))

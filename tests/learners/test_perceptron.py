@@ -14,8 +14,8 @@ from rookery.learners.fast.fused_ppo import FusedPPO, fused, packed
 from rookery.learners.fast.perceptron import activate
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.networks import MLP
-from rookery.learners.options import PPOOptions
 from rookery.learners.ppo import PPO
+from rookery.learners.registry import PPOOptions
 
 SHAPES = [(3, [16, 12], 2), (20, [8], 1), (4, [], 3), (1, [5, 6, 7], 4)]
 ACTIONS = {

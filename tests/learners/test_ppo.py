@@ -13,8 +13,8 @@ from torch.distributions import Categorical
 from learners.scripted import Script, play
 from rookery.errors import OptionError, SpaceError
 from rookery.learners.learner import StepBatch
-from rookery.learners.options import PPOOptions
 from rookery.learners.ppo import PPO
+from rookery.learners.registry import PPOOptions
 
 VECTOR = spaces.Box(-2, 2, (3,))
 CHOICE = spaces.Discrete(3)

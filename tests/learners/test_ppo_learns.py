@@ -9,8 +9,8 @@ from gymnasium import spaces
 
 from rookery.learners.agent import Agent
 from rookery.learners.learner import StepBatch
-from rookery.learners.options import PPOOptions
 from rookery.learners.ppo import PPO
+from rookery.learners.registry import PPOOptions
 
 NUM_ENVS = 16
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from learners.scripted import Scene, Script, play, tell
 from rookery.learners.learner import StepBatch
-from rookery.learners.options import PPOOptions
 from rookery.learners.ppo import PPO
+from rookery.learners.registry import PPOOptions
 
 SPACE = spaces.Box(-1000, 1000, (1,))
 

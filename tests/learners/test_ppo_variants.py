@@ -12,8 +12,8 @@ import torch
 from gymnasium import spaces
 
 from learners.scripted import Script, play
-from rookery.learners.options import PPOOptions
 from rookery.learners.ppo import PPO
+from rookery.learners.registry import PPOOptions
 
 VECTOR = spaces.Box(-2, 2, (3,))
 DICT = spaces.Dict(a=VECTOR, b=spaces.Tuple((spaces.Discrete(4), spaces.MultiBinary(2))), c=spaces.Box(0, 5, ()))

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from learners.offpolicy_tools import Centre, assert_same, play
 from rookery.errors import OptionError
 from rookery.learners.learner import StepBatch
-from rookery.learners.options import SACOptions
+from rookery.learners.registry import SACOptions
 from rookery.learners.replay import ReplayBatch
 from rookery.learners.sac import SAC, squashed_log_prob
 

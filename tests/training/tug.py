@@ -12,8 +12,7 @@ import torch
 from gymnasium import spaces
 
 from rookery.learners.agent import Agent
-from rookery.learners.options import OPTIONS
-from rookery.learners.registry import make_policy
+from rookery.learners.registry import make_policy, option_classes
 from rookery.training.evaluation.game_envs import GameEnvs
 from rookery.training.evaluation.match import Match
 from rookery.training.evaluation.win_record import WinRecord
@@ -82,7 +81,7 @@ TUG = World("tug", Tug, kernel=False)
 def agent(learner: str = "ppo", seed: int = 0, seat: Seat = SEAT, **options: Any) -> Agent:
     """An agent with random weights that shows some will."""
     torch.manual_seed(seed)
-    chosen = OPTIONS[learner].model_validate({"hidden": [16], **options})
+    chosen = option_classes()[learner].model_validate({"hidden": [16], **options})
     policy = make_policy(learner, seat.observation_space, seat.action_space, chosen)
     with torch.no_grad():
         for parameter in policy.parameters():

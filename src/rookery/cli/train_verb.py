@@ -12,6 +12,7 @@ from rookery.cli.parser import Commands, add_command
 from rookery.cli.stored_run import LOADING, finish_run, stdout_to_stderr
 from rookery.console import meanwhile
 from rookery.errors import OptionError
+from rookery.learners.registry import specs
 from rookery.training import check_installed
 from rookery.worlds import registry
 
@@ -33,7 +34,7 @@ FLAGS: dict[str, list[Flag]] = {
         ("--start-method --parallel-start-method", "start_method", "HOW"),
     ],
     "the learner": [
-        ("--learner", "learner", "auto|ppo|sac|dqn"),
+        ("--learner", "learner", "|".join(("auto", *specs()))),
         ("--learning-rate", "learning_rate", "X"),
         ("--device", "device", "auto|cpu|cuda|cuda:N|mps"),
     ],

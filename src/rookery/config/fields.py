@@ -15,8 +15,8 @@ from pydantic_core import PydanticUndefined
 
 from rookery.config.layers import OLD_NAMES
 from rookery.config.schema import RunConfig
+from rookery.learners.registry import specs
 
-LEARNERS = ("ppo", "sac", "dqn")
 CLOSE, CLOSE_IN_SECTION = 0.6, 0.75
 LARGE = 2**31  # larger limits are technical, and are not shown
 SINGULAR = {int: "an integer", float: "a number", str: "a string", dict: "a table of keys and values"}
@@ -87,8 +87,8 @@ def closest_keys(unknown: str, learner: str | None = None) -> list[str]:
     if own:
         return own
     found = _best(leaf, [*names, *OLD_NAMES.items()], CLOSE)
-    if learner in LEARNERS:
-        others = tuple(f"{name}." for name in LEARNERS if name != learner)
+    if learner in specs():
+        others = tuple(f"{name}." for name in specs() if name != learner)
         found = [key for key in found if not key.startswith(others)] or found
     return found[:4]
 

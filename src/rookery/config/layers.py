@@ -9,6 +9,7 @@ from typing import Any
 from rookery import toml_reader
 from rookery.config.size_limits import check_size
 from rookery.errors import ConfigError
+from rookery.learners.registry import specs
 
 OLD_NAMES = {
     "n_envs": "num_envs",
@@ -129,7 +130,7 @@ def _update(below: dict[str, Any], above: Mapping[str, Any]) -> None:
 def _spread_learning_rate(layer: Mapping[str, Any]) -> dict[str, Any]:
     spread = deepcopy(dict(layer))
     rate = spread.pop("learning_rate", None)
-    for learner in ("ppo", "sac", "dqn") if rate is not None else ():
+    for learner in specs() if rate is not None else ():
         spread.setdefault(learner, {}).setdefault("learning_rate", rate)
     return spread
 

@@ -12,7 +12,7 @@ from rookery.config.layers import MISSING, look_up, merge
 from rookery.config.schema import RunConfig
 from rookery.config.validation import resolve
 from rookery.errors import ConfigError
-from rookery.learners.options import OPTIONS
+from rookery.learners.registry import option_classes
 
 CHANGEABLE = ("steps", "episodes", "workers", "on_failure", "max_restarts", "bad_values")
 CHANGEABLE_SECTIONS = ("evaluation", "checkpoints", "monitor")
@@ -38,15 +38,15 @@ def resumed_config(recorded: Mapping[str, Any] | RunConfig, changes: Mapping[str
         if not _changeable(key):
             raise ConfigError(_refusal(key, before.learner))
     after = resolve(merge(before.model_dump(exclude_unset=True), changes))
-    others = tuple(f"{name}." for name in OPTIONS if name != before.learner)
+    others = tuple(f"{name}." for name in option_classes() if name != before.learner)
     shown = [_change_text(key, before, after) for key in different if not key.startswith(others)]
     return after, f"resumed with {', '.join(shown)}" if shown else ""
 
 
 def _changeable(key: str) -> bool:
     section, _, name = key.rpartition(".")
-    if section in OPTIONS:
-        return name in OPTIONS[section].adjustable
+    if section in option_classes():
+        return name in option_classes()[section].adjustable
     return key in CHANGEABLE or (section in CHANGEABLE_SECTIONS and key != FIXED)
 
 
@@ -70,10 +70,10 @@ def _change_text(key: str, before: RunConfig, after: RunConfig) -> str:
 def _refusal(key: str, learner: str) -> str:
     section = key.rpartition(".")[0]
     start = f"`{key}` cannot change when a run is resumed; "
-    if section in OPTIONS:
-        return f"{start}of {section} these can: {', '.join(sorted(OPTIONS[section].adjustable))}"
+    if section in option_classes():
+        return f"{start}of {section} these can: {', '.join(sorted(option_classes()[section].adjustable))}"
     sections = ", ".join(f"{name}.*" for name in CHANGEABLE_SECTIONS)
     return (
         f"{start}these can: {', '.join(CHANGEABLE)}, {sections} (but not {FIXED}), and options of the learner such as "
-        f"{learner if learner in OPTIONS else 'ppo'}.learning_rate"
+        f"{learner if learner in option_classes() else 'ppo'}.learning_rate"
     )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, create_model, field_validator, model_validator
 
 from rookery.config.curriculum_schema import ConfigTable, Count, LeagueOptions, Opponent, Phase, opponents_by_name
 from rookery.config.layers import split_names
-from rookery.learners.options import DQNOptions, PPOOptions, SACOptions
+from rookery.learners.registry import option_classes, specs
 from rookery.worlds import registry
 
 SEEDS = 2**63  # what both NumPy and torch take
 
-LearnerName = Literal["auto", "ppo", "sac", "dqn"]
+LearnerName: Any = Literal[("auto", *specs())]
 Backend = Literal["auto", "serial", "thread", "process", "kernel"]
 
 
@@ -74,7 +74,18 @@ class MonitorOptions(ConfigTable):
     video: bool = Field(False, description="Record a video of the agent when the run ends.")
 
 
-class RunConfig(ConfigTable):
+# One section per learner, by its name in the registry.
+LearnerSections: Any = create_model(
+    "LearnerSections",
+    __base__=ConfigTable,
+    **{  # type: ignore[call-overload]
+        name: (options, Field(default_factory=options, description=f"Options of {specs()[name].title}."))
+        for name, options in option_classes().items()
+    },
+)
+
+
+class RunConfig(LearnerSections):
     """The complete configuration of a run."""
 
     world: str = Field(
@@ -142,10 +153,6 @@ class RunConfig(ConfigTable):
         json_schema_extra=_valid("a folder name of letters, digits and any of _ . + = , @ -"),
     )
     runs_dir: str = Field("runs", min_length=1, description="Folder that holds one folder per run.")
-
-    ppo: PPOOptions = Field(default_factory=PPOOptions, description="Options of PPO.")
-    sac: SACOptions = Field(default_factory=SACOptions, description="Options of SAC.")
-    dqn: DQNOptions = Field(default_factory=DQNOptions, description="Options of DQN.")
 
     callbacks: list[str] = Field(
         [],

@@ -18,7 +18,7 @@ from rookery.config.schema import RunConfig
 from rookery.config.size_limits import check_size
 from rookery.console import printable
 from rookery.errors import ConfigError, OptionError
-from rookery.learners.options import OPTIONS
+from rookery.learners.registry import option_classes
 
 LONGEST_VALUE = 60
 MOST_LISTED = 30  # mistakes in one message
@@ -72,7 +72,7 @@ def _joined(above: Any, below: Any) -> Any:
 def _with_short_learning_rate(config: RunConfig) -> RunConfig:
     """`learning_rate` in the sections of all learners that were not given one of their own."""
     rate, changes = config.learning_rate, {}
-    for name in fields.LEARNERS:
+    for name in option_classes():
         section = getattr(config, name)
         if "learning_rate" not in section.model_fields_set:
             changes[name] = section.model_copy(update={"learning_rate": rate})
@@ -127,7 +127,7 @@ def _plain_overrides(value: Any) -> Any:
     """Options of a learner, which may not be known yet."""
     if not isinstance(value, Mapping):
         return value
-    known = {name: field for options in OPTIONS.values() for name, field in options.model_fields.items()}
+    known = {name: field for options in option_classes().values() for name, field in options.model_fields.items()}
     return {key: _plain_value(item, known[key]) if key in known else item for key, item in value.items()}
 
 
@@ -219,7 +219,7 @@ def _unknown(path: Steps, given: Mapping[str, Any]) -> str:
 def _impossible_phases(config: RunConfig) -> Iterable[str]:
     """Phases that change options which the learner cannot change during a run. The learner may still be "auto"."""
     names = [{"name": phase.name} for phase in config.phases]
-    known = dict.fromkeys(name for options in OPTIONS.values() for name in options.model_fields)
+    known = dict.fromkeys(name for options in option_classes().values() for name in options.model_fields)
     for number, phase in enumerate(config.phases):
         start = path_heading(("phases", number, "learner"), {"phases": names})
         if config.learner == "auto":
@@ -241,7 +241,7 @@ def names_learning_rate_twice(given: Mapping[str, Any]) -> bool:
 def _two_learning_rates(given: Mapping[str, Any]) -> Iterable[str]:
     """The short and the long name of the chosen learner's learning rate must not differ."""
     short, learner = given.get("learning_rate"), given.get("learner", "auto")
-    for name in fields.LEARNERS:
+    for name in option_classes():
         long = given.get(name, {}).get("learning_rate")
         if short is not None and long not in (None, short) and learner in ("auto", name):
             yield layers.two_names_message("learning_rate", short, f"{name}.learning_rate", long)

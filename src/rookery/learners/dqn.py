@@ -26,8 +26,8 @@ from rookery.learners.learner import StepBatch, Tree, seeded
 from rookery.learners.networks import Encoder, with_params_from
 from rookery.learners.observations import mask_of, split
 from rookery.learners.offpolicy import Metrics, OffPolicy, OffPolicyPolicy
-from rookery.learners.options import DQNOptions
 from rookery.learners.qnet import QNet
+from rookery.learners.registry import DQNOptions
 from rookery.learners.replay import ReplayBatch
 from rookery.learners.sumtree import SumTree
 

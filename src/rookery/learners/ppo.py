@@ -23,7 +23,7 @@ from rookery.learners.learner import StepBatch, scheduled, seeded
 from rookery.learners.networks import MLP, Encoder
 from rookery.learners.observations import split, stack
 from rookery.learners.onpolicy import OnPolicy
-from rookery.learners.options import PPOOptions
+from rookery.learners.registry import PPOOptions
 
 METRICS = ("kl", "policy", "value", "entropy", "gradient")
 

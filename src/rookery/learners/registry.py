@@ -1,27 +1,211 @@
-"""Learners by name, loaded when used."""
+"""The learners by name: the options and the spec of each. Their code is loaded when it is used.
+
+A learner is one file and one entry here. Installed packages add theirs by entry points, see `LearnerSpec`.
+"""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Literal, Self
 
-from gymnasium import spaces
+from pydantic import Field
 
-from rookery.learners.options import Options
-
-if TYPE_CHECKING:
-    from rookery.learners.agent import Policy
-    from rookery.learners.learner import Learner
-
-HOMES = {"ppo": ("PPO", "ActorCritic"), "sac": ("SAC", "SACPolicy"), "dqn": ("DQN", "QPolicy")}
+from rookery.errors import OptionError
+from rookery.learners.learner_spec import ActorLayout, LearnerSpec, installed_specs
+from rookery.learners.options import ALWAYS_ADJUSTABLE, REPLAY_ADJUSTABLE, Options, ReplayOptions, Sizes
 
 
-def make_learner(name: str, *args: Any, **kwargs: Any) -> Learner:
+@cache
+def specs() -> dict[str, LearnerSpec]:
+    """All learners by name: rookery's own, then those of installed packages."""
+    own = {spec.name: spec for spec in (PPO_SPEC, SAC_SPEC, DQN_SPEC)}
+    return own | installed_specs(own)
+
+
+@cache
+def option_classes() -> dict[str, type[Options]]:
+    """The options of each learner, by its name."""
+    return {name: spec.options for name, spec in specs().items()}
+
+
+def make_learner(name: str, *args: Any, **kwargs: Any) -> Any:
     """A learner: `make_learner("ppo", observation_space, action_space, options, num_envs, seed, device)`."""
-    return getattr(import_module(f"rookery.learners.{name}"), HOMES[name][0])(*args, **kwargs)
+    return specs()[name].load_learner()(*args, **kwargs)
 
 
-def make_policy(name: str, observation_space: spaces.Space, action_space: spaces.Space, options: Options) -> Policy:
-    """The policy alone, with first weights: to be filled from a checkpoint."""
-    module = import_module(f"rookery.learners.{name}")
-    return getattr(module, HOMES[name][1])(observation_space, action_space, options)
+def make_policy(name: str, observation_space: Any, action_space: Any, options: Options) -> Any:
+    """The policy alone, with initial weights, to be filled from a checkpoint."""
+    return specs()[name].load_policy()(observation_space, action_space, options)
+
+
+# --- action spaces ----------------------------------------------------------------------------------------------------
+
+
+def is_discrete(space: Any) -> bool:
+    """A single discrete action."""
+    from gymnasium import spaces
+
+    return isinstance(space, spaces.Discrete)
+
+
+def is_continuous(space: Any) -> bool:
+    """A Box of floats."""
+    from gymnasium import spaces
+
+    return isinstance(space, spaces.Box) and space.dtype is not None and space.dtype.kind == "f"
+
+
+def is_bounded(space: Any) -> bool:
+    """A Box of floats with finite bounds."""
+    return is_continuous(space) and bool(space.is_bounded())
+
+
+def is_any(space: Any) -> bool:
+    """Discrete actions of any kind, or a Box of floats."""
+    from gymnasium import spaces
+
+    return isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)) or is_continuous(space)
+
+
+# --- PPO --------------------------------------------------------------------------------------------------------------
+
+
+class PPOOptions(Options):
+    """Proximal policy optimisation."""
+
+    adjustable = ALWAYS_ADJUSTABLE | {
+        "minibatches", "batch_size", "epochs", "gae_lambda", "clip", "clip_schedule", "clip_values", "entropy",
+        "value_weight", "target_kl", "normalise_advantages",
+    }  # fmt: skip
+
+    rollout_length: int = Field(128, ge=1, description="Steps of each env between two updates.")
+    minibatches: int = Field(4, ge=1, description="Minibatches per epoch.")
+    batch_size: int | None = Field(None, ge=1, description="Rows of a minibatch; if given, it replaces `minibatches`.")
+    epochs: int = Field(4, ge=1, description="How many times an update uses its rollout.")
+    gae_lambda: float = Field(0.95, ge=0, le=1, description="Lambda of generalised advantage estimation.")
+    clip: float = Field(0.2, gt=0, description="Clip range of the probability ratio.")
+    clip_schedule: Literal["constant", "linear"] = Field(
+        "constant", description="Constant clip range, or falling linearly to zero over the run."
+    )
+    clip_values: float | None = Field(None, gt=0, description="Clip range of value estimates; if omitted, no clipping.")
+    entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
+    value_weight: float = Field(0.5, ge=0, description="Weight of the critic's loss.")
+    max_grad_norm: float = Field(0.5, gt=0, description="Gradients with a larger norm are scaled down to it.")
+    target_kl: float | None = Field(
+        None, gt=0, description="Stop an update once the KL divergence exceeds this; if omitted, never."
+    )
+    normalise_advantages: bool = Field(True, description="Shift and scale advantages within each minibatch.")
+    hidden: Sizes = Field([64, 64], description="Widths of the hidden layers, for actor and critic each.")
+    log_std: float = Field(0.0, description="For continuous actions: initial log of the standard deviation.")
+    recurrent: int | None = Field(
+        None, ge=1, lt=2**31, description="Width of a recurrent core (GRU); if omitted, there is none."
+    )
+
+
+PPO_SPEC = LearnerSpec(
+    name="ppo",
+    learner="rookery.learners.ppo:PPO",
+    policy="rookery.learners.ppo:ActorCritic",
+    options=PPOOptions,
+    supports=is_any,
+    needs="ppo needs a Discrete, MultiDiscrete, MultiBinary or Box of floats",
+    on_policy=True,
+    kernel_envs=64,
+    actor=ActorLayout("actor.layers."),
+)
+
+
+# --- SAC --------------------------------------------------------------------------------------------------------------
+
+
+class SACOptions(ReplayOptions):
+    """Soft actor-critic, for continuous actions."""
+
+    adjustable = REPLAY_ADJUSTABLE | {"temperature", "target_entropy"}
+
+    temperature: float | Literal["auto"] = Field(
+        "auto", description="Weight of the entropy, or auto: learned so that the entropy meets its target."
+    )
+    temperature_start: float = Field(1.0, gt=0, description="Initial value of a learned temperature.")
+    target_entropy: float | None = Field(
+        None, description="Target of the learned temperature; if omitted, minus the number of action dimensions."
+    )
+    noise: Literal["gaussian", "pink"] = Field(
+        "gaussian", description="Exploration noise: independent at each step, or pink, which is correlated over steps."
+    )
+
+    def adjusted(self, changes: Mapping[str, Any]) -> Self:
+        copy = super().adjusted(changes)
+        now, wish = self.temperature, copy.temperature
+        if now != wish and "auto" in (now, wish):
+            raise OptionError(
+                f"`temperature` cannot become {wish!r} in a run that began with {now!r}: whether it is learned is "
+                "decided at the start"
+            )
+        return copy
+
+
+SAC_SPEC = LearnerSpec(
+    name="sac",
+    learner="rookery.learners.sac:SAC",
+    policy="rookery.learners.sac:SACPolicy",
+    options=SACOptions,
+    supports=is_bounded,
+    needs="sac needs a Box of floats with finite bounds",
+    sample_efficient=True,
+    actor=ActorLayout("net.layers.", continuous="squashed"),
+)
+
+
+# --- DQN --------------------------------------------------------------------------------------------------------------
+
+
+class DQNOptions(ReplayOptions):
+    """Deep Q-learning for discrete actions, with its four improvements; each can be switched off."""
+
+    adjustable = REPLAY_ADJUSTABLE | {
+        "double", "loss", "importance_exponent", "importance_steps", "priority_floor", "target_every", "epsilon_start",
+        "epsilon_end", "epsilon_steps", "epsilon_decay", "epsilon_per_env",
+    }  # fmt: skip
+
+    batch_size: int = Field(64, ge=1, description="Transitions in one update.")
+    buffer_size: int = Field(100_000, ge=1, description="Capacity of the replay buffer, in transitions.")
+    start_steps: int = Field(1_000, ge=0, description="Steps with random actions before learning begins.")
+    updates_per_step: float = Field(0.25, gt=0, description="Updates per step of an env.")
+    loss: Literal["huber", "squared"] = Field("huber", description="The loss of TD errors: Huber or half the square.")
+    dueling: bool = Field(True, description="Estimate the state's value and the actions' advantages separately.")
+    double: bool = Field(True, description="Choose the next action with the network, evaluate it with the target.")
+    n_step: int = Field(3, ge=1, description="Rewards summed before the target network's value is added.")
+    prioritised: bool = Field(True, description="Replay transitions with a large TD error more often.")
+    priority_exponent: float = Field(0.6, ge=0, le=1, description="Exponent of TD errors as priorities (alpha).")
+    importance_exponent: float = Field(0.4, ge=0, le=1, description="Initial exponent of importance weights (beta).")
+    importance_steps: int = Field(50_000, ge=1, description="Steps over which that exponent rises to 1.")
+    priority_floor: float = Field(1e-6, gt=0, description="Added to each TD error, so that all are replayed sometimes.")
+    target_every: int = Field(1, ge=1, description="Updates between two updates of the target network.")
+    tau: float = Field(0.01, gt=0, le=1, description="Share of the weights that the target network takes each time.")
+    epsilon_start: float = Field(1.0, ge=0, le=1, description="Share of random actions at the start.")
+    epsilon_end: float = Field(0.05, ge=0, le=1, description="Share of random actions in the end.")
+    epsilon_steps: int = Field(10_000, ge=1, description="Steps over which that share falls.")
+    epsilon_decay: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="Factor of that share after each episode; if given, it replaces `epsilon_steps`.",
+    )
+    epsilon_per_env: bool = Field(False, description="Spread the share over the envs: some explore more than others.")
+    max_grad_norm: float | None = Field(
+        10.0, gt=0, description='Gradients with a larger norm are scaled down to it; "none" for no limit.'
+    )
+    hidden: Sizes = Field([128, 128], description="Widths of the hidden layers.")
+
+
+DQN_SPEC = LearnerSpec(
+    name="dqn",
+    learner="rookery.learners.dqn:DQN",
+    policy="rookery.learners.dqn:QPolicy",
+    options=DQNOptions,
+    supports=is_discrete,
+    needs="dqn needs a Discrete",
+    actor=ActorLayout("net.hidden.", last="net.advantage.", value="net.value.", epsilon="epsilon_end"),
+)

@@ -24,7 +24,7 @@ from rookery.learners.networks import MLP, Encoder, EnsembleMLP, with_params_fro
 from rookery.learners.noise import Noise
 from rookery.learners.observations import split
 from rookery.learners.offpolicy import Metrics, OffPolicy, OffPolicyPolicy
-from rookery.learners.options import SACOptions
+from rookery.learners.registry import SACOptions
 from rookery.learners.replay import ReplayBatch
 
 LOG_STD = (-10.0, 2.0)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rookery.learners.registry import specs
 from rookery.monitor.formatting import PARTS, percent
 
 MUCH = 0.5  # of the time: this part limits the run
@@ -105,7 +106,7 @@ def _policy(facts: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _learner(facts: Mapping[str, Any]) -> tuple[str, str]:
-    on_policy = facts.get("learner") == "ppo"
+    on_policy = facts.get("learner") in {name for name, spec in specs().items() if spec.on_policy}
     less = "fewer epochs" if on_policy else "fewer updates per step"
     if _on_gpu(facts):
         return "the learner", f"larger {'minibatches' if on_policy else 'batches'} or {less} would help"

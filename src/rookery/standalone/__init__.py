@@ -1,6 +1,7 @@
 """Trained agents that act with NumPy alone: in this process, or as one file for any other program.
 
-`runtime` is the code they run on, `describe` says what they are made of, `writer` makes the file. None needs torch.
+`runtime` is their code, `description` makes their description from a checkpoint, `writer` writes the file. None needs
+torch.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def from_saved(
 def from_agent(agent: TrainedAgent, about: dict[str, Any] | None = None, table: np.ndarray | None = None) -> NumPyAgent:
     """The same agent without torch: `from_agent(rookery.load("latest")).act(observation)`.
 
-    Other than torch's, it takes single observations too, and draws its actions only if told to.
+    Unlike torch's, it takes single observations too, and its actions are deterministic unless asked otherwise.
     """
     return from_saved(_saved(agent), about, table)
 
@@ -36,20 +37,14 @@ def from_agent(agent: TrainedAgent, about: dict[str, Any] | None = None, table: 
 def _saved(agent: TrainedAgent) -> dict[str, Any]:
     """What a checkpoint would hold of an agent."""
     from rookery.learners.learner import module_state
-    from rookery.learners.networks import ACTIVATIONS
-    from rookery.learners.registry import HOMES
+    from rookery.learners.registry import specs
     from rookery.learners.space_json import to_tree
 
-    policy: Any = agent.policy
-    learner = next(name for name, (_, kind) in HOMES.items() if kind == type(policy).__name__)
-    activate = (policy.actor if learner == "ppo" else policy.net).activation
+    options = agent.policy.options
     return {
-        "learner": learner,
-        "options": {
-            "activation": next(name for name, function in ACTIVATIONS.items() if function is activate),
-            "epsilon_end": getattr(policy, "epsilon", None),
-        },
-        "policy": module_state(policy),
+        "learner": next(name for name, spec in specs().items() if spec.options is type(options)),
+        "options": options.model_dump(),
+        "policy": module_state(agent.policy),
         "observation_space": to_tree(agent.observation_space),
         "action_space": to_tree(agent.action_space),
     }

@@ -1,6 +1,7 @@
-"""From the agent of a checkpoint to what `runtime.Agent` is made of: a description in plain values, and arrays.
+"""From the agent of a checkpoint to a description in plain values and arrays, of which `runtime.NumPyAgent` is made.
 
-Everything but acting is left behind: critics, target nets, and the half of a dueling net that no choice depends on.
+Only what acts is kept: no critics, no target networks, and not the half of a dueling network that estimates the value
+of the state.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import OptionError
+from rookery.learners.learner_spec import ActorLayout
+from rookery.learners.registry import specs
 
 Arrays = dict[str, np.ndarray]
 MASK_KEY = "action_mask"
-ACTORS = {"ppo": "actor.layers.", "sac": "net.layers.", "dqn": "net.hidden."}  # where each learner has its actor
 
 
 def describe(saved: dict[str, Any], about: dict[str, Any], table: np.ndarray | None = None) -> tuple[dict, Arrays]:
@@ -24,12 +26,16 @@ def describe(saved: dict[str, Any], about: dict[str, Any], table: np.ndarray | N
         about: What a reader may want to know of it, such as run and world.
         table: What each of its choices stands for, [choices, numbers], if the env is to be given that instead.
     """
-    learner, policy = saved["learner"], saved["policy"]
+    spec, policy = specs()[saved["learner"]], saved["policy"]
+    if spec.actor is None:
+        raise OptionError(
+            f"agents of {spec.title} cannot be written as a file for NumPy alone: its spec names no actor"
+        )
     if any(name.startswith("encoder.images.") for name in policy):
         raise OptionError(
             "an agent that sees images cannot be written as a file for NumPy alone: --onnx writes one for onnxruntime"
         )
-    layers = _layers(learner, policy)
+    layers = _layers(spec.actor, policy)
     arrays = {f"{k}.{name}": part for k, layer in enumerate(layers) for name, part in layer.items()}
     arrays |= _normaliser(policy)
     arrays |= {name: policy[name] for name in policy if name.startswith("core.")}
@@ -42,23 +48,20 @@ def describe(saved: dict[str, Any], about: dict[str, Any], table: np.ndarray | N
         "leaves": _leaves(saved["observation_space"], ()),
         "activation": saved["options"]["activation"],
         "layers": len(layers),
-        "head": _head(saved),
+        "head": _head(saved, spec.actor),
     }
     return description, {name: np.asarray(part, np.float32) for name, part in arrays.items()}
 
 
-def _layers(learner: str, policy: Arrays) -> list[Arrays]:
+def _layers(actor: ActorLayout, policy: Arrays) -> list[Arrays]:
     """The actor as a plain perceptron: weights and biases, layer by layer."""
-    start = ACTORS[learner]
-    count = sum(name.startswith(start) and name.endswith(".weight") for name in policy)
-    layers = [_layer(policy, f"{start}{k}.") for k in range(count)]
-    if learner != "dqn":
-        return layers
-    if "net.value.weight" in policy:
-        # The first half of the last hidden layer says what the situation is worth, which makes no choice better.
-        half = policy["net.value.weight"].shape[1]
+    count = sum(name.startswith(actor.layers) and name.endswith(".weight") for name in policy)
+    layers = [_layer(policy, f"{actor.layers}{k}.") for k in range(count)]
+    if actor.value is not None and f"{actor.value}weight" in policy:
+        # The first half of the last hidden layer is for the value of the state, on which no action depends.
+        half = policy[f"{actor.value}weight"].shape[1]
         layers[-1] = {name: part[half:] for name, part in layers[-1].items()}
-    return [*layers, _layer(policy, "net.advantage.")]
+    return layers if actor.last is None else [*layers, _layer(policy, actor.last)]
 
 
 def _layer(policy: Arrays, start: str) -> Arrays:
@@ -66,7 +69,7 @@ def _layer(policy: Arrays, start: str) -> Arrays:
 
 
 def _normaliser(policy: Arrays) -> Arrays:
-    """As `learners.normalise.RunningNorm` shifts and scales."""
+    """As `learners.normalize.RunningNorm` shifts and scales."""
     if "encoder.norm.mean" not in policy:
         return {}
     return {"shift": policy["encoder.norm.mean"], "scale": (policy["encoder.norm.variance"] + 1e-8) ** -0.5}
@@ -105,15 +108,15 @@ def _choices(space: dict[str, Any]) -> tuple[list[int], list[int]]:
     return np.ravel(sizes).tolist(), np.ravel(starts).tolist()
 
 
-def _head(saved: dict[str, Any]) -> dict[str, Any]:
-    """How outputs of the net become actions."""
+def _head(saved: dict[str, Any], actor: ActorLayout) -> dict[str, Any]:
+    """How outputs of the network become actions."""
     space, options = saved["action_space"], saved["options"]
     if space["kind"] == "MultiBinary":
         return {"kind": "switches", "shape": _shape(space)}
     if space["kind"] == "Box":
-        kind = "squashed" if saved["learner"] == "sac" else "cut"
         bounds = {name: np.ravel(space[name]).tolist() for name in ("low", "high")}
-        return {"kind": kind, "shape": _shape(space), "dtype": space["dtype"], **bounds}
+        std = {"std": options[actor.noise]} if actor.noise is not None else {}
+        return {"kind": actor.continuous, "shape": _shape(space), "dtype": space["dtype"], **bounds, **std}
     sizes, starts = _choices(space)
-    epsilon = options["epsilon_end"] if saved["learner"] == "dqn" else None
+    epsilon = options[actor.epsilon] if actor.epsilon is not None else None
     return {"kind": "choices", "shape": _shape(space), "sizes": sizes, "starts": starts, "epsilon": epsilon}

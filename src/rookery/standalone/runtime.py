@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 CLIP = 10.0  # of normalised observations
-FORBIDDEN = np.float32(-1e9)  # the worth of an action that a mask forbids
-LOG_STD = (-10.0, 2.0)  # bounds of what SAC's net says about deviations
+FORBIDDEN = np.float32(-1e9)  # the value of an action that a mask forbids
+LOG_STD = (-10.0, 2.0)  # bounds of the log of SAC's standard deviations
 erf = np.frompyfunc(math.erf, 1, 1)
 
 
 class NumPyAgent:
-    """Plays. `act` takes one observation, or a batch of them, and gives the action, or a batch of them.
+    """Plays. `act` takes one observation, or a batch of them, and returns the action, or a batch of them.
 
-    An agent that remembers (a recurrent one) begins anew after `reset()`, and when the size of the batch changes.
+    The memory of a recurrent agent is reset by `reset()`, and when the size of the batch changes.
     """
 
     def __init__(self, description: Any = None, arrays: Any = None) -> None:
@@ -38,13 +38,13 @@ class NumPyAgent:
         self._memory: Any = None
 
     def act(self, observation: Any, deterministic: bool = True, mask: Any = None) -> Any:
-        """What to do, as the env wants it. Drawn at random, as in training, unless `deterministic`; `mask` allows some
+        """The action, in the env's action space. Sampled, as in training, unless `deterministic`; `mask` allows some
         actions only (an observation that is a dict may hold it as "action_mask")."""
         leaves, single = self._read(observation)
         if mask is None and isinstance(observation, dict):
             mask = observation.get("action_mask")
         outputs = self._outputs(self._features(leaves))
-        actions = self._head.decide(outputs, mask, None if deterministic else self._random)
+        actions = self._head.act(outputs, mask, None if deterministic else self._random)
         if not single:
             return actions
         return actions[0] if actions.ndim > 1 else actions[0].item()
@@ -52,11 +52,11 @@ class NumPyAgent:
     __call__ = act
 
     def get_step(self, observation: Any) -> list[float]:
-        """The action for one observation as a list of floats, as some tournaments ask for it."""
+        """The action for one observation as a list of floats, as some tournaments require."""
         return [float(number) for number in np.ravel(self.act(observation))]
 
     def reset(self) -> None:
-        """A new episode begins: forget the last one."""
+        """Start a new episode: the memory becomes zero."""
         self._memory = None
 
     def seed(self, seed: int) -> None:
@@ -85,7 +85,7 @@ class NumPyAgent:
         return arrays, bool(single)
 
     def _features(self, leaves: list[np.ndarray]) -> np.ndarray:
-        """What the net reads: vectors side by side and normalised, then choices as zeros and a one."""
+        """The input of the network: normalised vectors, then discrete values as one-hot."""
         rows, known = len(leaves[0]), self._arrays
         vectors, choices = [], []
         for k, leaf in enumerate(self._leaves):
@@ -119,13 +119,13 @@ class NumPyAgent:
 
 
 class DiscreteActions:
-    """One choice, or several at once: the largest output of each wins. A table may say what a choice means."""
+    """One discrete action or several: the largest output of each. A table may map actions to numbers."""
 
     def __init__(self, head: Any, arrays: Any) -> None:
         self.shape, self.starts, self.epsilon = tuple(head["shape"]), head["starts"], head["epsilon"]
         self.ends, self.table = np.cumsum(head["sizes"])[:-1], arrays.get("table")
 
-    def decide(self, outputs: np.ndarray, mask: Any, random: Any) -> np.ndarray:
+    def act(self, outputs: np.ndarray, mask: Any, random: Any) -> np.ndarray:
         if random is not None:
             outputs = self.disturb(outputs, random)
         if mask is not None:
@@ -136,19 +136,19 @@ class DiscreteActions:
         return (choices + np.array(self.starts, np.int64)).reshape(-1, *self.shape)
 
     def disturb(self, outputs: np.ndarray, random: Any) -> np.ndarray:
-        """Of log-probabilities, the largest is a fair draw with this noise; of worths, a share is random."""
+        """Logits get Gumbel noise, so that the largest is a sample; values become random for a share of rows."""
         if self.epsilon is None:
             return outputs + random.gumbel(size=outputs.shape)
         return np.where(random.random((len(outputs), 1)) < self.epsilon, random.random(outputs.shape), outputs)
 
 
 class BinaryActions:
-    """Decisions between yes and no."""
+    """Binary actions."""
 
     def __init__(self, head: Any, arrays: Any) -> None:
         self.shape = tuple(head["shape"])
 
-    def decide(self, outputs: np.ndarray, mask: Any, random: Any) -> np.ndarray:
+    def act(self, outputs: np.ndarray, mask: Any, random: Any) -> np.ndarray:
         refuse_mask(mask)
         if random is not None:
             outputs = outputs + random.logistic(size=outputs.shape)
@@ -161,20 +161,30 @@ class ContinuousActions:
     def __init__(self, head: Any, arrays: Any) -> None:
         self.shape, self.squashed = tuple(head["shape"]), head["kind"] == "squashed"
         self.low, self.high = (np.array(head[name], head["dtype"]).reshape(self.shape) for name in ("low", "high"))
-        self.log_std = arrays.get("log_std")
+        self.log_std, self.std = arrays.get("log_std"), head.get("std")
 
-    def decide(self, outputs: np.ndarray, mask: Any, random: Any) -> np.ndarray:
+    def act(self, outputs: np.ndarray, mask: Any, random: Any) -> np.ndarray:
         refuse_mask(mask)
+        if self.std is not None:  # noise is added to squashed actions
+            actions = np.tanh(outputs)
+            if random is not None:
+                actions = np.clip(actions + self.std * random.normal(size=outputs.shape), -1, 1)
+        else:
+            actions = self.sample(outputs, random)
+        actions = actions.reshape(-1, *self.shape)
+        if self.squashed:
+            actions = actions * ((self.high - self.low) / 2) + (self.high + self.low) / 2
+        return np.clip(actions.astype(self.low.dtype), self.low, self.high)
+
+    def sample(self, outputs: np.ndarray, random: Any) -> np.ndarray:
+        """From a Gaussian, whose standard deviation is a second output of the network if actions are squashed."""
         log_std = self.log_std
         if self.squashed:
             outputs, log_std = np.split(outputs, 2, axis=1)
             log_std = np.clip(log_std, *LOG_STD)
         if random is not None:
             outputs = outputs + np.exp(log_std) * random.normal(size=outputs.shape)
-        actions = outputs.reshape(-1, *self.shape)
-        if self.squashed:
-            actions = np.tanh(actions) * ((self.high - self.low) / 2) + (self.high + self.low) / 2
-        return np.clip(actions.astype(self.low.dtype), self.low, self.high)
+        return np.tanh(outputs) if self.squashed else outputs
 
 
 def one_hot(values: np.ndarray, size: int) -> np.ndarray:

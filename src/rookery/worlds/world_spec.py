@@ -122,7 +122,7 @@ class WorldSpec:
     extra: str | None = None  # the pip extra that it needs, as in pip install 'rookery[extra]'
     recipes: str | None = None  # the place of a `Recipes` mapping
     options: tuple[WorldOption, ...] = ()
-    options_by_learner: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # defaults for some learners
+    discrete_options: Mapping[str, Any] = field(default_factory=dict)  # for learners that need discrete actions
     episode_length_option: str | None = None  # if omitted, Gymnasium's max_episode_steps
     run_name: Callable[[Mapping[str, Any]], str] | None = None  # by the options; if omitted, `name`
     kernel_class: str | None = None  # the class that all its kernel worlds derive from, for the viewer

@@ -11,8 +11,7 @@ import pytest
 
 import rookery
 from rookery.config import collect_config, resolve
-from rookery.learners.options import PPOOptions
-from rookery.learners.registry import make_learner
+from rookery.learners.registry import PPOOptions, make_learner
 from rookery.training.curriculum.setup_curriculum import make_curriculum_env
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.resolve.world_choice import spell, world_of_object

@@ -9,8 +9,7 @@ import torch
 from gymnasium import spaces
 
 from rookery.learners.learner import module_state
-from rookery.learners.options import PPOOptions
-from rookery.learners.registry import make_policy
+from rookery.learners.registry import PPOOptions, make_policy
 from rookery.learners.space_json import to_tree
 
 VIEW = spaces.Box(-np.inf, np.inf, (18,), np.float32)

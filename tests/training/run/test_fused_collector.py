@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import rookery
-from rookery.learners.options import PPOOptions
 from rookery.learners.ppo import PPO
+from rookery.learners.registry import PPOOptions
 from rookery.training.run import collector, fused_collector
 from rookery.training.run.collector import Collector
 from rookery.training.run.timing import Stopwatch

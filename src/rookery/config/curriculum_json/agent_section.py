@@ -17,7 +17,7 @@ from rookery.config.curriculum_json.names import (
 from rookery.config.curriculum_json.table_reader import TableReader
 from rookery.config.fields import valid_values
 from rookery.config.layers import MISSING, two_names_message
-from rookery.learners.options import OPTIONS, DQNOptions
+from rookery.learners.registry import DQNOptions, option_classes
 
 PLACE = "agent.hyperparameters"
 FIXED_TEMPERATURE = 0.2  # where `learn_alpha` is false and there is no `alpha`
@@ -131,7 +131,7 @@ class Learning:
         self._said[option] = place, value
 
     def _translated(self, place: str, name: str, option: str, value: Any) -> Any:
-        field = OPTIONS[self.learner or "dqn"].model_fields[option]
+        field = option_classes()[self.learner or "dqn"].model_fields[option]
         if name == "noise":
             return self.reader.one_of(place, value, NOISES)
         if name == "use_huber_loss":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from rookery.learners.registry import specs
+
 SECTIONS = ("curriculum", "hyperparameters", "training", "agent")
 # Current keys that the old sections express; all other current keys are allowed beside the old sections.
-REPLACED_KEYS = ("phases", "opponents", "learner", "learning_rate", "reward_scale", "ppo", "sac", "dqn")
+REPLACED_KEYS = ("phases", "opponents", "learner", "learning_rate", "reward_scale", *specs())
 
 MODES = {"normal": 250, "shooting": 80, "defense": 80}  # with the time limit of each
 SCRIPTS = {"none": "none", "basic_weak": "weak", "basic_strong": "strong"}

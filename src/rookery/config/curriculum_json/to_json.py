@@ -17,7 +17,8 @@ from rookery.config.curriculum_json.phases_to_json import SHARES, PhaseWriter
 from rookery.config.schema import RunConfig
 from rookery.config.validation import join_problems, resolve
 from rookery.errors import ConfigError
-from rookery.learners.options import OPTIONS, DQNOptions, Options, SACOptions
+from rookery.learners.options import Options
+from rookery.learners.registry import DQNOptions, SACOptions, option_classes
 from rookery.worlds import registry
 
 NOISES = {"gaussian": "normal", "pink": "pink"}
@@ -83,14 +84,14 @@ def _every(config: RunConfig) -> tuple[dict[str, Any], list[tuple[str, str]]]:
 def _agent(config: RunConfig, given: Mapping[str, Any], problems: list[str]) -> tuple[str, dict[str, Any]]:
     """The old type of the agent, and all of its options by their old names."""
     learner = config.learner
-    for name in OPTIONS:
+    for name in option_classes():
         rest = {key: value for key, value in given.get(name, {}).items() if key != "learning_rate"}
         if rest and learner not in ("auto", name):
             problems.append(f"the section `{name}`, beside `learner` = {learner!r}")
     if learner == "dqn":
-        return _dqn(config.dqn, config.world_options, problems)
+        return _dqn(getattr(config, learner), config.world_options, problems)
     if learner == "sac":
-        return "SAC", _sac(config.sac, problems)
+        return "SAC", _sac(getattr(config, learner), problems)
     if learner != "auto":
         problems.append(f"`learner` = {learner!r}, because it has only DQN and SAC")
         return "", {}

@@ -10,6 +10,7 @@ from rookery.engine.autotune import Choice
 from rookery.engine.machine import usable_cores
 from rookery.engine.make_vec import plan
 from rookery.errors import OptionError
+from rookery.learners.registry import specs
 from rookery.training.resolve.world_choice import World, explain_option_errors
 
 MAX_PYTHON_ENVS = 100_000  # of a world that is not compiled: each env is a Python object
@@ -54,5 +55,5 @@ def _groups(config: RunConfig, choice: Choice) -> int:
         return 1
     if config.num_envs == "adaptive":
         return 1
-    overlap = choice.backend == "process" and config.learner == "ppo" and choice.num_envs > 1
+    overlap = choice.backend == "process" and specs()[config.learner].on_policy and choice.num_envs > 1
     return config.groups or (2 if overlap else 1)

@@ -8,11 +8,9 @@ from __future__ import annotations
 from copy import deepcopy
 from fnmatch import fnmatchcase
 
+from rookery.learners.registry import specs
 from rookery.worlds import registry
 from rookery.worlds.world_spec import Recipe, Recipes
-
-KERNEL_ENVS = {"ppo": 64, "sac": 4, "dqn": 4}  # the number of envs of kernel worlds without a recipe
-OTHER_LEARNERS_ENVS = 4
 
 
 def all_recipes() -> Recipes:
@@ -25,7 +23,7 @@ def recipe_for(world: str, learner: str, kernel: bool) -> Recipe:
     known = _recipes_of(world).get(learner)
     if known is not None:
         return deepcopy(known)
-    return {"num_envs": KERNEL_ENVS.get(learner, OTHER_LEARNERS_ENVS)} if kernel else {}
+    return {"num_envs": specs()[learner].kernel_envs} if kernel else {}
 
 
 def usual_learner(world: str) -> str | None:

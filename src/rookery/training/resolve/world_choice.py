@@ -6,7 +6,7 @@ import difflib
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,6 +22,7 @@ from rookery.engine.env_factory import EnvFactory, kernel_of, resolve, with_wrap
 from rookery.engine.probe import probe
 from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.kernel.world import KernelWorld
+from rookery.learners.registry import specs
 from rookery.training.resolve.seats import seat_of
 from rookery.worlds import registry
 from rookery.worlds.world_spec import WorldSpec
@@ -73,7 +74,7 @@ def find(world: str, twin: bool = True, learner: str | None = None, options: Map
     Args:
         world: As the user wrote it.
         twin: Use rookery's compiled version of a Gymnasium env, if there is one and it takes the options.
-        learner: If it is known already; "dqn" gets the discrete actions of a world that has both kinds.
+        learner: If it is known already; one for discrete actions only gets these where a world has both kinds.
         options: Keyword arguments for the world.
 
     Example:
@@ -227,8 +228,9 @@ def _games() -> list[str]:
 
 def choose_learner(action_space: gs.Space, kernel: bool = False) -> str:
     """PPO where steps are cheap or actions are choices; SAC, which learns from fewer steps, where they cost more."""
-    able = able_learners(action_space)
-    return "sac" if "sac" in able and not kernel else _able_or_refuse(action_space)[0]
+    able = _able_or_refuse(action_space)
+    efficient = [name for name in able if specs()[name].sample_efficient and not kernel]
+    return (efficient or able)[0]
 
 
 def check_learner(learner: str, action_space: gs.Space, observation_space: gs.Space | None = None) -> None:
@@ -236,7 +238,8 @@ def check_learner(learner: str, action_space: gs.Space, observation_space: gs.Sp
     able = _able_or_refuse(action_space)
     if learner not in able:
         raise OptionError(
-            f"learner {learner!r} cannot act in {action_space}: {NEEDS[learner]}; here it can be {' or '.join(able)}"
+            f"learner {learner!r} cannot act in {action_space}: {specs()[learner].needs}; "
+            f"here it can be {' or '.join(able)}"
         )
     odd = next((part for part in _leaves(observation_space) if not isinstance(part, LEARNABLE)), None)
     if odd is not None:
@@ -248,7 +251,7 @@ def check_learner(learner: str, action_space: gs.Space, observation_space: gs.Sp
 
 def able_learners(action_space: gs.Space) -> list[str]:
     """Who can act there, the first being the usual choice."""
-    return [name for name, can in ABLE.items() if can(action_space)]
+    return [name for name, spec in specs().items() if spec.supports(action_space)]
 
 
 def _able_or_refuse(action_space: gs.Space) -> list[str]:
@@ -261,26 +264,7 @@ def _able_or_refuse(action_space: gs.Space) -> list[str]:
     return able
 
 
-def _bounded(space: gs.Space) -> bool:
-    return _continuous(space) and isinstance(space, gs.Box) and bool(space.is_bounded())
-
-
-def _continuous(space: gs.Space) -> bool:
-    return isinstance(space, gs.Box) and space.dtype is not None and space.dtype.kind == "f"
-
-
-CHOICES = (gs.Discrete, gs.MultiDiscrete, gs.MultiBinary)
-LEARNABLE = (gs.Box, *CHOICES)
-ABLE: dict[str, Callable[[gs.Space], bool]] = {
-    "ppo": lambda space: isinstance(space, CHOICES) or _continuous(space),
-    "sac": _bounded,
-    "dqn": lambda space: isinstance(space, gs.Discrete),
-}
-NEEDS = {
-    "ppo": "ppo needs a Discrete, MultiDiscrete, MultiBinary or Box of floats",
-    "sac": "sac needs a Box of floats with finite bounds",
-    "dqn": "dqn needs a Discrete",
-}
+LEARNABLE = (gs.Box, gs.Discrete, gs.MultiDiscrete, gs.MultiBinary)
 
 
 def _leaves(space: gs.Space | None) -> list[gs.Space]:
@@ -310,7 +294,8 @@ def _in_file(world: str, kwargs: dict[str, Any]) -> World:
 
 def _known(spec: WorldSpec, kwargs: dict[str, Any], learner: str | None) -> World:
     """A world that the registry knows by name."""
-    kwargs = {**kwargs, **{k: v for k, v in spec.options_by_learner.get(learner or "", {}).items() if k not in kwargs}}
+    if learner in specs() and not specs()[learner].supports(gs.Box(-1.0, 1.0)):
+        kwargs = {**spec.discrete_options, **kwargs}
     is_kernel = spec.is_kernel
     if is_kernel is None:
         is_kernel = kernel_of(resolve(spec.source, kwargs=kwargs)) is not None

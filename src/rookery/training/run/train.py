@@ -14,6 +14,7 @@ from rookery.engine.machine import usable_cores
 from rookery.errors import CheckpointError, ConfigError, RookeryError, UsageError
 from rookery.learners.cpu_threads import keep_memory
 from rookery.learners.learner import Learner
+from rookery.learners.registry import specs
 from rookery.monitor.events import Event, Sinks
 from rookery.training.curriculum.setup_curriculum import check_opponents
 from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
@@ -104,7 +105,7 @@ def resume(
         recorded = build_config(folder.read_config())
         config, changed = resumed_config(recorded, changes)
         if config.learner == "auto":
-            raise ConfigError(f"{printable(folder.config)}: `learner` should be who has learned: ppo, sac or dqn")
+            raise ConfigError(f"{printable(folder.config)}: `learner` should be one of {', '.join(specs())}")
         check_device(config.device)
         check_run(folder, recorded, trust)  # `changes` are of the user who calls this
         resolved = resolve_recorded_run(config, resuming=True)

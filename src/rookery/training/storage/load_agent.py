@@ -12,8 +12,8 @@ from gymnasium import spaces
 from rookery.errors import CheckpointError, RunError
 from rookery.learners.agent import Agent
 from rookery.learners.learner import load_module
-from rookery.learners.options import OPTIONS, Options
-from rookery.learners.registry import make_policy
+from rookery.learners.options import Options
+from rookery.learners.registry import make_policy, option_classes
 from rookery.learners.space_json import from_tree
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.checkpoint_files import MALFORMED, short_text
@@ -72,7 +72,7 @@ def check_agent(saved: Any) -> None:
 
 def _described(saved: dict[str, Any]) -> tuple[spaces.Space, spaces.Space, Options]:
     """Both spaces, and the learner's options."""
-    options = OPTIONS[saved["learner"]].model_validate(saved["options"])
+    options = option_classes()[saved["learner"]].model_validate(saved["options"])
     return from_tree(saved["observation_space"]), from_tree(saved["action_space"]), options
 
 
