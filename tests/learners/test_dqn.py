@@ -81,12 +81,12 @@ def test_priorities_follow_surprise_and_weights_undo_them() -> None:
     learner = make(priority_exponent=0.5, importance_exponent=0.4, n_step=1)
     play(learner, Corridor(4, 20, 0), 30)
     learner.steps = 25_000
-    places, weights = learner._sample()
+    places, weights = learner.sample_indices()
     priorities = learner.tree.priorities(places.numpy())
     assert weights is not None
     wanted = (priorities.min() / priorities) ** 0.7
     assert weights.numpy() == pytest.approx(wanted, rel=1e-5)
-    learner._sample = lambda: (places, weights)  # type: ignore[method-assign]
+    learner.sample_indices = lambda: (places, weights)  # type: ignore[method-assign]
     batch = learner.replay.batch(places)
     errors = learner.policy(batch.leaves).gather(1, batch.actions.unsqueeze(1)).squeeze(1) - wanted_of(learner, batch)
     learner.train_step(learner._metrics)

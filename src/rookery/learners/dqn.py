@@ -25,11 +25,11 @@ from rookery.learners.heads import FORBIDDEN
 from rookery.learners.learner import StepBatch, Tree, seeded
 from rookery.learners.networks import Encoder, with_params_from
 from rookery.learners.observations import mask_of, split
-from rookery.learners.offpolicy import Metrics, OffPolicy, OffPolicyPolicy
+from rookery.learners.offpolicy import Metrics, OffPolicyPolicy
+from rookery.learners.prioritised import PrioritisedOffPolicy
 from rookery.learners.qnet import QNet
 from rookery.learners.registry import DQNOptions
 from rookery.learners.replay import ReplayBatch
-from rookery.learners.sumtree import SumTree
 
 METRICS_EVERY = 8  # updates between two that metrics are taken from
 SPREAD = 7.0  # with epsilon_per_env, the last env's epsilon is the first one's to the power of 1 + this
@@ -82,7 +82,7 @@ def epsilon_greedy(values: Tensor, mask: Tensor | None, noise: Tensor | None, ep
     return values.argmax(-1)
 
 
-class DQN(OffPolicy):
+class DQN(PrioritisedOffPolicy):
     """Learns from replay, by default once for every four steps of an env."""
 
     options: DQNOptions
@@ -106,7 +106,6 @@ class DQN(OffPolicy):
         self.target_weights = self.adam.flat.data.clone()
         self.target = with_params_from(policy, self.target_weights)
         self.target.encoder.share_normalisers(policy.encoder)
-        self.tree = SumTree(options.buffer_size) if options.prioritised else None
         self._masked = False  # whether masks were ever given
         self._epsilon_factor = 1.0  # the product of `epsilon_decay` over all episodes
         self._epsilon_powers = self._powers()
@@ -165,11 +164,6 @@ class DQN(OffPolicy):
             allowed[row] = True if final_mask is None else final_mask
         return torch.from_numpy(allowed).to(self.device)
 
-    def _added(self, indices: np.ndarray) -> None:
-        """New transitions get the largest priority, so that each is replayed soon."""
-        if self.tree is not None:
-            self.tree.set(indices, np.full(len(indices), self.tree.largest or 1.0))
-
     # --- targets ----------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
@@ -192,11 +186,9 @@ class DQN(OffPolicy):
 
     def train_step(self, metrics: Metrics) -> None:
         options = self.options
-        indices, weights = self._sample()
+        indices, weights = self.sample_indices()
         td_target, td_error, grad_norm = self.gradient_step(self.replay.batch(indices), weights)
-        if self.tree is not None:
-            priorities = np.abs(td_error.cpu().numpy()) + np.float32(options.priority_floor)
-            self.tree.set(indices.cpu().numpy(), priorities**options.priority_exponent)
+        self.update_priorities(indices, td_error)
         if (self.updates + 1) % options.target_every == 0:
             self.target_weights.lerp_(self.adam.flat.data, options.tau)
         if self.updates % METRICS_EVERY == 0:
@@ -218,28 +210,11 @@ class DQN(OffPolicy):
         )
         return td_target, (values - td_target).detach(), grad_norm
 
-    def _sample(self) -> tuple[Tensor, Tensor | None]:
-        """Indices of transitions, and their importance weights if they are prioritised."""
-        size = self.options.batch_size
-        if self.tree is None:
-            return self.replay.sample_indices(size, self.generator), None
-        uniform = torch.rand(size, dtype=torch.float64, generator=self.generator, device=self.device).cpu().numpy()
-        indices = self.tree.sample(uniform)
-        start = self.options.importance_exponent
-        exponent = start + (1.0 - start) * min(1.0, self.steps / self.options.importance_steps)
-        weights = torch.from_numpy(self.tree.weights(indices, exponent)).to(self.device)
-        return torch.from_numpy(indices).to(self.device), weights
-
     def workload(self) -> Callable[[], None]:
         leaves = self.zero_leaves(self.options.batch_size)
         return lambda: self.policy(leaves).mean().backward()
 
     # --- changes during a run ---------------------------------------------------------------------------------------
-
-    def clear_replay(self) -> None:
-        super().clear_replay()
-        if self.tree is not None:
-            self.tree.load(np.zeros(0))
 
     def _options_changed(self) -> None:
         super()._options_changed()
@@ -253,10 +228,9 @@ class DQN(OffPolicy):
     # --- save and load ----------------------------------------------------------------------------------------------
 
     def state(self, replay: bool = True) -> Tree:
-        priorities = {"priorities": self.tree.priorities(slice(0, self.replay.size))} if replay and self.tree else {}
         target = {"target": self.target_weights.cpu().numpy().copy(), "adam": self.adam.state()}
         flags = {"masked": self._masked, "fallen": self._epsilon_factor}
-        return super().state(replay) | priorities | target | flags
+        return super().state(replay) | target | flags
 
     def load(self, state: Tree) -> None:
         for part in (state["pending"]["actions"], state.get("replay", {"arrays": {}})["arrays"].get("actions", [])):
@@ -266,8 +240,6 @@ class DQN(OffPolicy):
         self.target_weights.copy_(torch.from_numpy(np.array(state["target"])))
         self.adam.load(state["adam"])
         self._masked, self._epsilon_factor = state["masked"], state.get("fallen", 1.0)
-        if self.tree is not None:
-            self.tree.load(state.get("priorities", np.zeros(0)))
 
 
 def half_squared_loss(values: Tensor, targets: Tensor, reduction: str) -> Tensor:

@@ -94,6 +94,18 @@ class ReplayOptions(Options):
     hidden: Sizes = Field([256, 256], description="Widths of the hidden layers of each network.")
 
 
+class PrioritisedOptions(ReplayOptions):
+    """Options of learners with prioritised replay."""
+
+    adjustable = REPLAY_ADJUSTABLE | {"importance_exponent", "importance_steps", "priority_floor"}
+
+    prioritised: bool = Field(False, description="Replay transitions with a large TD error more often.")
+    priority_exponent: float = Field(0.6, ge=0, le=1, description="Exponent of TD errors as priorities (alpha).")
+    importance_exponent: float = Field(0.4, ge=0, le=1, description="Initial exponent of importance weights (beta).")
+    importance_steps: int = Field(50_000, ge=1, description="Steps over which that exponent rises to 1.")
+    priority_floor: float = Field(1e-6, gt=0, description="Added to each TD error, so that all are replayed sometimes.")
+
+
 def _unknown(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
     return f"unknown option `{name}`; " + (f"did you mean `{near[0]}`?" if near else f"there are {', '.join(known)}")

@@ -13,7 +13,14 @@ from pydantic import Field
 
 from rookery.errors import OptionError
 from rookery.learners.learner_spec import ActorLayout, LearnerSpec, installed_specs
-from rookery.learners.options import ALWAYS_ADJUSTABLE, REPLAY_ADJUSTABLE, Options, ReplayOptions, Sizes
+from rookery.learners.options import (
+    ALWAYS_ADJUSTABLE,
+    REPLAY_ADJUSTABLE,
+    Options,
+    PrioritisedOptions,
+    ReplayOptions,
+    Sizes,
+)
 
 
 @cache
@@ -161,12 +168,12 @@ SAC_SPEC = LearnerSpec(
 # --- DQN --------------------------------------------------------------------------------------------------------------
 
 
-class DQNOptions(ReplayOptions):
+class DQNOptions(PrioritisedOptions):
     """Deep Q-learning for discrete actions, with its four improvements; each can be switched off."""
 
-    adjustable = REPLAY_ADJUSTABLE | {
-        "double", "loss", "importance_exponent", "importance_steps", "priority_floor", "target_every", "epsilon_start",
-        "epsilon_end", "epsilon_steps", "epsilon_decay", "epsilon_per_env",
+    adjustable = PrioritisedOptions.adjustable | {
+        "double", "loss", "target_every", "epsilon_start", "epsilon_end", "epsilon_steps", "epsilon_decay",
+        "epsilon_per_env",
     }  # fmt: skip
 
     batch_size: int = Field(64, ge=1, description="Transitions in one update.")
@@ -178,10 +185,6 @@ class DQNOptions(ReplayOptions):
     double: bool = Field(True, description="Choose the next action with the network, evaluate it with the target.")
     n_step: int = Field(3, ge=1, description="Rewards summed before the target network's value is added.")
     prioritised: bool = Field(True, description="Replay transitions with a large TD error more often.")
-    priority_exponent: float = Field(0.6, ge=0, le=1, description="Exponent of TD errors as priorities (alpha).")
-    importance_exponent: float = Field(0.4, ge=0, le=1, description="Initial exponent of importance weights (beta).")
-    importance_steps: int = Field(50_000, ge=1, description="Steps over which that exponent rises to 1.")
-    priority_floor: float = Field(1e-6, gt=0, description="Added to each TD error, so that all are replayed sometimes.")
     target_every: int = Field(1, ge=1, description="Updates between two updates of the target network.")
     tau: float = Field(0.01, gt=0, le=1, description="Share of the weights that the target network takes each time.")
     epsilon_start: float = Field(1.0, ge=0, le=1, description="Share of random actions at the start.")

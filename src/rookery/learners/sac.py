@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from rookery.errors import OptionError
 from rookery.learners.agent import FrozenActor, make_leaves
 from rookery.learners.flat_adam import FlatAdam
+from rookery.learners.heads import ActionBounds
 from rookery.learners.learner import Tree, seeded
 from rookery.learners.networks import MLP, Encoder, EnsembleMLP, with_params_from
 from rookery.learners.noise import Noise
@@ -33,16 +34,11 @@ LOG_STD = (-10.0, 2.0)
 class SACPolicy(OffPolicyPolicy):
     """A Gaussian squashed by tanh; mean and standard deviation both depend on the observation."""
 
-    action_bias: Tensor
-    action_scale: Tensor
-
     def __init__(self, observation_space: spaces.Space, action_space: spaces.Space, options: SACOptions) -> None:
         super().__init__()
         self.leaves, self.options = make_leaves(observation_space), options
-        low, high = bounds(action_space)
-        self.shape, self.size = low.shape, low.numel()
-        self.register_buffer("action_bias", (high + low) / 2, persistent=False)
-        self.register_buffer("action_scale", (high - low) / 2, persistent=False)
+        self.bounds = ActionBounds(action_space, "SAC")
+        self.size = self.bounds.size
         self.encoder = Encoder(self.leaves, options.normalise_observations)
         self.net = MLP(self.encoder.width, options.hidden, 2 * self.size, options.activation, gain=0.01)
 
@@ -63,35 +59,21 @@ class SACPolicy(OffPolicyPolicy):
         if mask is not None:
             raise OptionError("action masks need discrete actions; SAC's are continuous")
         mean, log_std = self(self.encoder(leaves))
-        return self.to_env((mean if noise is None else mean + log_std.exp() * noise).tanh()), None
-
-    def to_env(self, actions: Tensor) -> Tensor:
-        """From -1 to 1 into the bounds of the env."""
-        return actions.reshape(-1, *self.shape) * self.action_scale + self.action_bias
+        return self.bounds.to_env((mean if noise is None else mean + log_std.exp() * noise).tanh()), None
 
     def sample_noise(self, rows: int, generator: torch.Generator) -> Tensor:
         return torch.randn(rows, self.size, generator=generator, device=generator.device)
 
     def frozen_actor(self) -> FrozenActor:
-        bias, scale = (x.cpu().numpy() for x in (self.action_bias, self.action_scale))
-        shape, size = self.shape, self.size
+        to_env, size = self.bounds.numpy_to_env(), self.size
 
         def to_actions(outputs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
             raw = outputs[:, :size]
             if noise is not None:
                 raw = raw + np.exp(np.clip(outputs[:, size:], *LOG_STD)) * noise
-            return np.tanh(raw).reshape(-1, *shape) * scale + bias
+            return to_env(np.tanh(raw))
 
         return FrozenActor(self.net.layer_params, self.net.activation_name, to_actions)
-
-
-def bounds(space: spaces.Space) -> tuple[Tensor, Tensor]:
-    """The bounds of a continuous action space."""
-    if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating):
-        raise OptionError(f"SAC cannot act in {space}; it takes a Box of floats (DQN takes Discrete, PPO all of these)")
-    if not space.is_bounded():
-        raise OptionError(f"SAC needs actions with bounds, and {space} has none; PPO can do without")
-    return torch.as_tensor(space.low, dtype=torch.float32), torch.as_tensor(space.high, dtype=torch.float32)
 
 
 def squashed_log_prob(raw: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
@@ -180,7 +162,7 @@ class SAC(OffPolicy):
             mean, log_std = self.policy(self.policy.encoder(leaves))
             actions = (mean + log_std.exp() * noise).tanh()
         self.n_step_buffer.store(rows, leaves, actions)
-        return self.policy.to_env(actions).cpu().numpy()
+        return self.policy.bounds.to_env(actions).cpu().numpy()
 
     # --- targets ----------------------------------------------------------------------------------------------------
 
