@@ -190,7 +190,6 @@ class EnsembleMLP(nn.Module):
 
     def __init__(self, count: int, inputs: int, hidden: Sequence[int], activation: str) -> None:
         super().__init__()
-        self.count = count
         members = [MLP(inputs, hidden, 1, activation).layers for _ in range(count)]
         weights = [torch.stack([layer.weight.detach().T for layer in layers]) for layers in zip(*members, strict=True)]
         self.weights = nn.ParameterList(weights)
@@ -198,13 +197,29 @@ class EnsembleMLP(nn.Module):
         self.activation = ACTIVATIONS[activation]
         self._layers = list(zip(self.weights, self.biases, strict=True))
 
-    def forward(self, features: Tensor) -> Tensor:
-        """The output of each member for features [batch, inputs], as [count, batch]."""
-        *hidden, (weight, bias) = self._layers
-        values = features.expand(self.count, *features.shape)
+    def forward(self, features: Tensor, members: slice | Tensor | None = None) -> Tensor:
+        """The output of each member, or of some, for features [batch, inputs], as [members, batch]."""
+        layers = (
+            self._layers if members is None else [(weight[members], bias[members]) for weight, bias in self._layers]
+        )
+        *hidden, (weight, bias) = layers
+        values = features.expand(len(weight), *features.shape)
         for inner_weight, inner_bias in hidden:
             values = self.activation(torch.baddbmm(inner_bias, values, inner_weight))
         return torch.baddbmm(bias, values, weight).squeeze(-1)
+
+
+class Critics(nn.Module):
+    """An ensemble of critics over the actor's encoder, which only the critics' loss trains."""
+
+    def __init__(self, count: int, encoder: Encoder, actions: int, hidden: Sequence[int], activation: str) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.ensemble = EnsembleMLP(count, encoder.width + actions, hidden, activation)
+
+    def forward(self, features: Tensor, actions: Tensor, members: slice | Tensor | None = None) -> Tensor:
+        """The values of actions by each critic, or by some, [members, batch]."""
+        return self.ensemble(torch.cat([features, actions], -1), members)
 
 
 def with_params_from(module: nn.Module, flat: Tensor) -> nn.Module:

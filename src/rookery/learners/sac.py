@@ -21,7 +21,7 @@ from rookery.learners.agent import FrozenActor, make_leaves
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.heads import ActionBounds
 from rookery.learners.learner import Tree, seeded
-from rookery.learners.networks import MLP, Encoder, EnsembleMLP, with_params_from
+from rookery.learners.networks import MLP, Critics, Encoder, with_params_from
 from rookery.learners.noise import Noise
 from rookery.learners.observations import split
 from rookery.learners.offpolicy import Metrics, OffPolicy, OffPolicyPolicy
@@ -93,19 +93,6 @@ def first_log_temperature(options: SACOptions) -> float:
     return math.log(options.temperature_start if given == "auto" else max(given, 1e-8))
 
 
-class Critics(nn.Module):
-    """Two critics over the actor's encoder, which only the critics' loss trains."""
-
-    def __init__(self, encoder: Encoder, actions: int, options: SACOptions) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.ensemble = EnsembleMLP(2, encoder.width + actions, options.hidden, options.activation)
-
-    def forward(self, features: Tensor, actions: Tensor) -> Tensor:
-        """The value of actions by each critic, [2, batch]."""
-        return self.ensemble(torch.cat([features, actions], -1))
-
-
 class SAC(OffPolicy):
     """Learns from replay, by default once for every step of an env."""
 
@@ -123,7 +110,7 @@ class SAC(OffPolicy):
     ) -> None:
         with seeded(seed):
             policy = SACPolicy(observation_space, action_space, options).to(device)
-            critics = Critics(policy.encoder, policy.size, options).to(device)
+            critics = Critics(2, policy.encoder, policy.size, options.hidden, options.activation).to(device)
         action = torch.zeros(policy.size)
         super().__init__(policy, observation_space, action_space, options, action, num_envs, seed, torch.device(device))
         self.noise = Noise(options.noise, num_envs, policy.size, self.generator)
