@@ -61,7 +61,7 @@ OTHER: dict[str, dict[str, Any]] = {
 }
 CASES = [
     (kind, name)
-    for kind in option_classes()
+    for kind in SMALL
     for name in sorted(option_classes()[kind].adjustable - {"threads", "target_entropy"})
 ]
 
@@ -97,7 +97,7 @@ def same(one: Any, two: Any) -> bool:
 def plain() -> dict[str, Any]:
     """How learners end up that were never adjusted."""
     torch.set_num_threads(1)
-    return {kind: after_some_steps(make(kind)) for kind in option_classes()}
+    return {kind: after_some_steps(make(kind)) for kind in SMALL}
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
@@ -110,7 +110,7 @@ def test_an_adjusted_option_is_as_if_given(plain: dict[str, Any], kind: str, nam
     assert not same(found, plain[kind])
 
 
-@pytest.mark.parametrize("kind", option_classes())
+@pytest.mark.parametrize("kind", SMALL)
 def test_the_runs_own_options_undo_it(plain: dict[str, Any], kind: str) -> None:
     """Named in full, they put everything back."""
     learner, own = make(kind), option_classes()[kind](**SMALL[kind]).model_dump()
