@@ -61,7 +61,7 @@ def test_a_death_is_found_though_the_program_takes_its_children_away(
         envs.close()
 
 
-@pytest.mark.parametrize(("method", "words"), [("spawn", "how is not known"), ("forkserver", "SIGKILL")])
+@pytest.mark.parametrize(("method", "words"), [("spawn", "exit status is not known"), ("forkserver", "SIGKILL")])
 def test_nothing_is_made_up_of_a_death_that_nobody_saw(make: Make, handle: Handle, method: str, words: str) -> None:
     """An exit status that is gone is not called 0."""
     handle(signal.SIGCHLD, signal.SIG_IGN)

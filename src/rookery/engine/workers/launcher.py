@@ -152,7 +152,7 @@ def collect(pid: int) -> int | None:
 def describe_exit(status: int | None, for_memory: bool) -> str:
     """How a process ended, from its exit status; `for_memory` if the kernel has just killed one to free memory."""
     if status is None:
-        return "died; its exit status is not known"
+        return "died (its exit status is not known)"
     if status >= 0:
         return f"exited with code {status}" + (" (the env called exit)" if status == 0 else "")
     name = signal.strsignal(-status) if -status >= signal.SIGRTMIN else signal.Signals(-status).name
