@@ -75,4 +75,4 @@ class MountainCarContinuous(KernelWorld):
         wanted = float(action[0])
         drive(state, min(max(wanted, -1.0), 1.0) * params.power, params.gravity)
         arrived = at_goal(state, params)
-        return (100.0 if arrived else 0.0) - 0.1 * wanted * wanted, arrived  # the force asked for is the force paid for
+        return (100.0 if arrived else 0.0) - 0.1 * wanted * wanted, arrived  # the cost is that of the unclipped force

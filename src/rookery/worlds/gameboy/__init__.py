@@ -1,1 +1,1 @@
-"""Game Boy games as worlds: PyBoy's emulator, and a profile in TOML that says what counts in a game."""
+"""Game Boy games as worlds: PyBoy's emulator, and a TOML profile with actions, observations and rewards."""

@@ -47,7 +47,7 @@ def store_bodies(state: Any, scratch: Any) -> None:
 
 
 def turn(scratch: Any, body: int) -> None:
-    """Brings cosine and sine up to date with the angle. The puck is round: nobody sees its angle."""
+    """Updates cosine and sine from the angle. The puck is round, so its angle is not needed."""
     if body == PUCK:
         scratch.angle[body] = 0.0
     scratch.cos[body], scratch.sin[body] = cos_sin(scratch.angle[body])

@@ -32,7 +32,7 @@ def within_one(value: float) -> float:
 
 
 def drive_racket(scratch: Any, player: int) -> None:
-    """Sets the forces that act on a player's racket in this step, as asked for by the player."""
+    """Sets the forces on a player's racket in this step, from the player's action."""
     ask = 4 * player
     x = scratch.x[player] + scratch.cos[player] * ORIGIN_AHEAD[player]
     y = scratch.y[player] + scratch.sin[player] * ORIGIN_AHEAD[player]
@@ -48,13 +48,13 @@ def drive_racket(scratch: Any, player: int) -> None:
 def push(
     player: int, x: float, y: float, vx: float, vy: float, ask_x: float, ask_y: float
 ) -> tuple[float, float, float, float, float]:
-    """(velocity x, y, force x, y, damping) of a racket with its origin at (x, y), asked to go somewhere."""
+    """(velocity x, y, force x, y, damping) of a racket with its origin at (x, y), for the force of an action."""
     forward = 1.0 if player == 0 else -1.0
     beyond = forward * (x - CENTRE_X)  # the centre line, seen by the player
     fx = forward * FORCE * within_one(ask_x)
     fy = forward * FORCE * within_one(ask_y)
     damping = STRONG_DAMPING
-    if beyond > -ZONE:  # near the centre line the own force is dropped, and who comes forward is turned back
+    if beyond > -ZONE:  # near the centre line the action's force is dropped, and a forward motion is reversed
         fx = -2.0 * vx * PER_STEP if forward * vx > 0.0 else 0.0
         fx -= beyond * vx * PER_STEP
     elif vx * vx + vy * vy < TOP_SPEED * TOP_SPEED:
@@ -75,7 +75,7 @@ def is_slowing(vx: float, vy: float, dvx: float, dvy: float) -> bool:
 
 
 def twist(angle: float, spin: float, ask: float) -> tuple[float, float]:
-    """(torque, damping) of a racket that is asked to turn, or turned back where it has gone too far."""
+    """(torque, damping) of a racket for the torque of an action; beyond the largest angle, it is turned back."""
     if abs(angle) > MOST_ANGLE:
         torque = -0.1 * angle * PER_STEP
         if angle * spin > 0.0:
@@ -101,7 +101,7 @@ def puck_damping(vx: float, vy: float) -> float:
 
 
 def keep_puck(state: Any, scratch: Any, player: int) -> None:
-    """A player who holds the puck carries it on, until the shot."""
+    """Moves a held puck with the player's racket, until the shot."""
     if state.hold[player] <= 1:
         return
     scratch.x[PUCK] = scratch.x[player] + scratch.cos[player] * ORIGIN_AHEAD[player]

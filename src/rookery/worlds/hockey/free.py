@@ -32,7 +32,7 @@ Moved = tuple[bool, float, float, float, float, float, float]
 
 
 def play_freely(state: Any, x1: float, y1: float, turn1: float, x2: float, y2: float, turn2: float) -> int:
-    """One step with what the two players ask for: FREE, or what keeps it from being so, having changed nothing."""
+    """One step with the two players' actions: returns FREE, or the kind of a hard step, which changes nothing."""
     if state.hold[0] > 0 or state.hold[1] > 0 or state.push_x != 0.0 or state.push_y != 0.0:
         return PUCK_HELD
     free, px, py, pvx, pvy = moved_puck(state)

@@ -150,7 +150,7 @@ class Picture:
             pygame.display.quit()
             raise UsageError(
                 f"a window cannot be opened here: {error}. Without a screen, use render_mode='rgb_array', or set "
-                "SDL_VIDEODRIVER=dummy to go on unseen"
+                "SDL_VIDEODRIVER=dummy to continue without a window"
             ) from None
         pygame.display.set_caption(TITLE)
         self._clock = pygame.time.Clock()

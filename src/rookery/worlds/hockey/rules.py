@@ -125,7 +125,7 @@ def catch(state: Any, scratch: Any, player: int) -> None:
         state.hold[player] = KEPT
 
 
-def judge(state: Any, params: Any, info: Any, player: int) -> float:
+def write_info(state: Any, params: Any, info: Any, player: int) -> float:
     """Fills a player's infos and returns the player's reward for the step just made."""
     forward = 1.0 if player == 0 else -1.0
     steps = STEPS[params.mode]

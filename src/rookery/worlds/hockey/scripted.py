@@ -19,7 +19,7 @@ SHOOT_BELOW = 7
 
 
 def scripted_ask(state: Any, player: int, strength: int) -> tuple[float, float, float, float]:
-    """What a scripted player asks for; moves the swing of its racket on."""
+    """The action of a scripted player; advances the swing of its racket."""
     forward = 1.0 if player == 0 else -1.0
     gain = GAIN_STRONG if strength == STRONG else GAIN_WEAK
     state.swing[player] += uniform(state, 0.0, 0.2)

@@ -8,7 +8,7 @@ from rookery.worlds.hockey.field import INVERSE_INERTIA, INVERSE_MASS, RADIUS, S
 VELOCITY_ROUNDS = 12  # Box2D always makes 180: what the others add is seen in 1 step of 10,000, and costs a GPU 5x
 SETTLED = 1e-5  # a change of impulse too small to matter: usual ones are 10 to 1000
 BOUNCING_SPEED = 1.0  # slower contacts do not bounce
-WORST_CONDITION = 1000.0  # beyond it, two points of a contact say the same thing
+WORST_CONDITION = 1000.0  # beyond it, two points of a contact are nearly the same constraint
 LARGEST_CORRECTION = 0.2
 
 # Velocities of a contact's two bodies: x, y, spin of the first, then of the second. A contact is solved with them in

@@ -17,7 +17,7 @@ from rookery.console import say
 from rookery.errors import OptionError, UsageError
 from rookery.kernel.world import KernelWorld
 from rookery.worlds.hockey.free import FREE, RACKET_NEAR_SOMETHING
-from rookery.worlds.hockey.rules import STEPS, discrete_action, judge, observe, play, play_if_free, reset
+from rookery.worlds.hockey.rules import STEPS, discrete_action, observe, play, play_if_free, reset, write_info
 from rookery.worlds.hockey.state import INFO, PARAMETERS, SCRATCH, STATE
 
 
@@ -121,7 +121,7 @@ class Hockey(HockeyWorld):
             scratch.ask[k] = action[k]
         play(state, params, scratch)
         observe(state, info.obs_agent_two, 1)
-        return judge(state, params, info, 0), state.winner != 0
+        return write_info(state, params, info, 0), state.winner != 0
 
     @staticmethod
     def easy(state: Any, action: Any, params: Any, info: Any) -> Any:
@@ -129,7 +129,7 @@ class Hockey(HockeyWorld):
         if kind != FREE:
             return kind, 0.0, False
         observe(state, info.obs_agent_two, 1)
-        return FREE, judge(state, params, info, 0), False
+        return FREE, write_info(state, params, info, 0), False
 
 
 class HockeyDiscrete(HockeyWorld):
@@ -149,7 +149,7 @@ class HockeyDiscrete(HockeyWorld):
             ask(scratch, player, action[player], params.action_fineness)
         play(state, params, scratch)
         observe(state, info.obs_agent_two, 1)
-        return judge(state, params, info, 0), state.winner != 0
+        return write_info(state, params, info, 0), state.winner != 0
 
 
 class HockeyRows(HockeyWorld):
@@ -165,7 +165,7 @@ class HockeyRows(HockeyWorld):
                 scratch.ask[4 * player + k] = action[player, k]
         play(state, params, scratch)
         for player in range(2):
-            rewards[player] = judge(state, params, info[player], player)
+            rewards[player] = write_info(state, params, info[player], player)
         return state.winner != 0
 
     @staticmethod
@@ -175,7 +175,7 @@ class HockeyRows(HockeyWorld):
         kind = play_if_free(state, params, x1, y1, turn1, x2, y2, turn2)
         if kind == FREE:
             for player in range(2):
-                rewards[player] = judge(state, params, info[player], player)
+                rewards[player] = write_info(state, params, info[player], player)
         return kind, False
 
 
@@ -195,7 +195,7 @@ class HockeyRowsDiscrete(HockeyWorld):
             ask(scratch, player, action[player], params.action_fineness)
         play(state, params, scratch)
         for player in range(2):
-            rewards[player] = judge(state, params, info[player], player)
+            rewards[player] = write_info(state, params, info[player], player)
         return state.winner != 0
 
 
@@ -211,14 +211,14 @@ class HockeyOne(HockeyWorld):
             scratch.ask[k] = action[k]
             scratch.ask[4 + k] = 0.0
         play(state, params, scratch)
-        return judge(state, params, info, 0), state.winner != 0
+        return write_info(state, params, info, 0), state.winner != 0
 
     @staticmethod
     def easy(state: Any, action: Any, params: Any, info: Any) -> Any:
         kind = play_if_free(state, params, action[0], action[1], action[2], 0.0, 0.0, 0.0)
         if kind != FREE:
             return kind, 0.0, False
-        return FREE, judge(state, params, info, 0), False
+        return FREE, write_info(state, params, info, 0), False
 
 
 class HockeyOneDiscrete(HockeyWorld):
@@ -236,11 +236,11 @@ class HockeyOneDiscrete(HockeyWorld):
         for k in range(4):
             scratch.ask[4 + k] = 0.0
         play(state, params, scratch)
-        return judge(state, params, info, 0), state.winner != 0
+        return write_info(state, params, info, 0), state.winner != 0
 
 
 def ask(scratch: Any, player: int, index: int, fineness: int) -> None:
-    """Have a player ask for the action behind a number."""
+    """Set a player's action from its discrete number."""
     force_x, force_y, torque, shoot = discrete_action(index, fineness)
     first = 4 * player
     scratch.ask[first] = force_x
