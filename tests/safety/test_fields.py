@@ -139,7 +139,7 @@ def test_in_a_manifest(tampered: Callable[[], RunDir]) -> None:
     for steps in fields(manifest):
         value, run = next(values), tampered()
         new = changed(manifest, steps, value)
-        sealed_anew = checkpoint_files._sealed(new) if isinstance(new, dict) else dumped(new)
+        sealed_anew = checkpoint_files._with_hash(new) if isinstance(new, dict) else dumped(new)
         (run.path / "checkpoints" / newest / "manifest.json").write_bytes(sealed_anew)
         wrong += answers(lambda run=run: rookery.load(run.path), (steps, repr(value)[:40]))
         wrong += answers(lambda run=run: rookery.load(run.path, best=True), (steps, repr(value)[:40]))

@@ -253,7 +253,7 @@ def test_a_damaged_one_is_passed_over(tmp_path, caplog):
     assert "using the checkpoint of step 2" in caplog.text
     for step in (1, 2):
         (tmp_path / f"step-{step:012d}" / "manifest.json").unlink()
-    with pytest.raises(CheckpointError, match="no whole checkpoint"):
+    with pytest.raises(CheckpointError, match="no valid checkpoint"):
         kept.load_latest()
     kept.save(4, {"x": 4})
     assert kept.load_latest() == (4, {"x": 4})
@@ -265,7 +265,7 @@ def test_without_scores_the_newest_is_the_best(tmp_path):
     kept.save(1, {}), kept.save(2, {"x": 2})
     assert kept.best() is None
     assert kept.load_best() == (2, {"x": 2})
-    with pytest.raises(CheckpointError, match="no whole checkpoint"):
+    with pytest.raises(CheckpointError, match="no valid checkpoint"):
         Checkpoints(tmp_path / "nothing").load_best()
     with pytest.raises(OptionError, match="keep"):
         Checkpoints(tmp_path, keep=0)
@@ -273,7 +273,7 @@ def test_without_scores_the_newest_is_the_best(tmp_path):
 
 def test_what_others_left_is_removed_but_not_what_they_write(tmp_path):
     """A folder of a killed process goes at the next save; one in use does not."""
-    with checkpoint._workshop(tmp_path) as (busy, _):
+    with checkpoint._temporary_folder(tmp_path) as (busy, _):
         (tmp_path / f"{checkpoint.UNFINISHED}dead").mkdir()
         (tmp_path / f"{checkpoint.UNFINISHED}dead" / "state.json").touch()
         Checkpoints(tmp_path).save(1, TREE)

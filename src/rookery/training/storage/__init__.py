@@ -1,1 +1,1 @@
-"""What a run keeps on disk: its folder, its checkpoints, and reading both without trusting them."""
+"""A run on disk: its folder and its checkpoints, read without trusting their contents."""

@@ -1,13 +1,13 @@
-"""Checkpoints: state trees in folders that are whole or not there.
+"""Checkpoints: state trees in folders that are complete or do not exist.
 
 A checkpoint's folder holds
 
-    NAME.safetensors   the arrays of the tree's top-level part NAME, by their dotted path; a file for each part, so that
-                       the agent can be read without the replay
-    state.json         the tree itself, with null in place of each array
-    manifest.json      the version, the score, and size and sha256 of every other file; sealed by a sha256 of itself
+    NAME.safetensors   the arrays of the tree's top-level part NAME, by their dotted path; one file per part, so that
+                       the agent can be read without the replay buffer
+    state.json         the tree itself, with null in entry of each array
+    manifest.json      the version, the score, and size and sha256 of every other file; with a sha256 of itself
 
-It is written under another name beside its place, synced, and renamed. Nothing here reads or writes a pickle.
+It is written under another name in the same folder, synced, and renamed. Nothing here reads or writes a pickle.
 """
 
 from __future__ import annotations
@@ -46,40 +46,40 @@ from rookery.training.storage.state_tree import Tree, escape, join_arrays, split
 
 STATE = "state.json"
 UNFINISHED = ".unfinished-"  # folders being written or removed
-LARGEST_STATE, LARGEST_AGENT = 128 << 20, 2 << 30  # bytes, of what is read before anything is known about it
+LARGEST_STATE, LARGEST_AGENT = 128 << 20, 2 << 30  # bytes of files that are read before their contents are checked
 NAME = re.compile(r"step-([0-9]{12,18})(?:-([0-9]{1,9}))?")
 Check = Callable[[Tree], None]
 
 
 def save(folder: Path, tree: Tree, *, score: float | None = None, run: str | None = None) -> None:
     """Write `tree` to the new folder `folder`, as a checkpoint of the run with this id. If that fails, nothing has
-    changed and nothing is left behind."""
+    changed and no file is left."""
     folder = Path(folder)
     if os.path.lexists(folder):
         raise CheckpointError(f"{printable(folder)} exists already")
     values, arrays = split_arrays(tree)
     own_folder(folder.parent)
     prefix = UNFINISHED if run is None else f"{UNFINISHED}{run}-"
-    _sweep(folder.parent, prefix)
-    with _workshop(folder.parent, prefix) as (beside, fd):
+    _remove_leftovers(folder.parent, prefix)
+    with _temporary_folder(folder.parent, prefix) as (beside, fd):
         files = {STATE: write_file(beside / STATE, [as_json(values)])}
         for part in tree:
             mine = {name: array for name, array in arrays.items() if name.partition(".")[0] == escape(part)}
             if mine:
-                files[_arrays_of(part)] = write_file(beside / _arrays_of(part), safetensors(mine))
+                files[_arrays_file(part)] = write_file(beside / _arrays_file(part), safetensors(mine))
         _check_sizes(files)
         write_manifest(beside, files, None if score is None or math.isnan(score) else float(score), run)
         os.fsync(fd)
         beside.rename(folder)
         try:
             sync_folder(folder.parent)
-        except BaseException:  # it might be gone after a power cut: take it back, so that the error is true
+        except BaseException:  # it might be lost in a power cut: undo the rename, so that the error is true
             folder.rename(beside)
             raise
 
 
 def load(folder: Path, only: Sequence[str] | None = None) -> Tree:
-    """The tree saved in `folder`, or some of its top-level parts. Every byte that is used is checked by its hash first;
+    """The tree saved in `folder`, or some of its top-level parts. The hash of every file is checked before it is used;
     a CheckpointError names the file that is damaged."""
     folder = Path(folder)
     try:
@@ -88,23 +88,23 @@ def load(folder: Path, only: Sequence[str] | None = None) -> Tree:
             folder / STATE, read_contents(verified_path(folder / STATE, files[STATE], LARGEST_STATE), LARGEST_STATE)
         )
         if only is not None:
-            values = _some(folder, values, only)
+            values = _select_parts(folder, values, only)
         arrays: dict[str, np.ndarray] = {}
-        for name in map(_arrays_of, values):
+        for name in map(_arrays_file, values):
             if name in files:
-                arrays |= load_file(verified_path(folder / name, files[name], _most(name)))
+                arrays |= load_file(verified_path(folder / name, files[name], _max_bytes(name)))
         return join_arrays(values, arrays)
     except OSError as error:
-        place = printable(error.filename or folder)
-        raise CheckpointError(f"{place} cannot be read: {error.strerror or error}") from error
+        entry = printable(error.filename or folder)
+        raise CheckpointError(f"{entry} cannot be read: {error.strerror or error}") from error
     except CheckpointError:
         raise
-    except MALFORMED as error:  # as it was written, but not by us
+    except MALFORMED as error:  # undamaged, but not written by rookery
         raise CheckpointError(f"{printable(folder)} does not hold a state tree: {short_text(error)}") from error
 
 
 class CheckpointEntry(NamedTuple):
-    """A checkpoint among others. A second one of the same step has edition 2, and a number behind its name."""
+    """A checkpoint in a folder of them. A second one of the same step has edition 2, and a number behind its name."""
 
     step: int
     edition: int
@@ -115,49 +115,49 @@ class Checkpoints:
     """The checkpoints of one run: the last `keep` of them, and the one with the highest score.
 
     The score is in the checkpoint's own manifest, so there is no second file that could disagree. So is the run's id:
-    in a folder that is not the run's own, only what has it is ever removed.
+    in a folder that is not the run's own, only checkpoints with this id are ever removed.
     """
 
     def __init__(self, folder: Path, keep: int = 3, run: str | None = None, own: bool = True) -> None:
-        """`run` is the run's id; `own` says that nobody else writes to the folder."""
+        """`run` is the run's id; `own`: no other run writes to the folder."""
         if keep < 1:
-            raise OptionError(f"keep should be at least 1, got {keep}")
+            raise OptionError(f"keep should be an integer >= 1, got {keep}")
         self.folder, self.keep, self.run, self.own = Path(folder), keep, run, own
 
     def save(self, step: int, tree: Tree, *, score: float | None = None) -> Path:
-        """Save as the newest checkpoint, and only then remove what is no longer wanted. Later steps go as well: they
-        are left from before the run was resumed at an earlier one. Disk trouble raises OSError and changes nothing."""
-        twin = next((place for place in reversed(self._places()) if place.step == step), None)
-        path = self.folder / f"step-{step:012d}{f'-{twin.edition + 1}' if twin else ''}"
-        if score is None and twin:  # the same agent: what was measured holds for it still
-            score = _score(twin.path)
+        """Save as the newest checkpoint, and only then remove old ones. Those of later steps are removed as well: they
+        are from before the run was resumed at an earlier step. A disk error raises OSError and changes nothing."""
+        same = next((entry for entry in reversed(self._entries()) if entry.step == step), None)
+        path = self.folder / f"step-{step:012d}{f'-{same.edition + 1}' if same else ''}"
+        if score is None and same:  # the same agent, so its score is valid here too
+            score = _score(same.path)
         save(path, tree, score=score, run=self.run)
         self._prune(step, path)
         return path
 
     def steps(self) -> list[int]:
-        """Steps of which there is a checkpoint, in ascending order."""
-        return sorted({place.step for place in self._places()})
+        """Steps with a checkpoint, in ascending order."""
+        return sorted({entry.step for entry in self._entries()})
 
     def latest(self) -> Path | None:
         """The newest checkpoint."""
-        return next((place.path for place in reversed(self._places())), None)
+        return next((entry.path for entry in reversed(self._entries())), None)
 
     def best(self) -> Path | None:
         """The checkpoint with the highest score, the earliest of equal ones; None if none has a score."""
-        return next((place.path for place in _ranked(self._places())), None)
+        return next((entry.path for entry in _ranked(self._entries())), None)
 
     def load_latest(self, only: Sequence[str] | None = None, check: Check = lambda tree: None) -> tuple[int, Tree]:
-        """Step and tree of the newest checkpoint that is whole, and of which `check` raises no CheckpointError."""
-        return self._first_whole(self._places()[::-1], only, check)
+        """Step and tree of the newest valid checkpoint for which `check` raises no CheckpointError."""
+        return self._first_valid(self._entries()[::-1], only, check)
 
     def load_best(self, only: Sequence[str] | None = None, check: Check = lambda tree: None) -> tuple[int, Tree]:
-        """As `load_latest`, of the best checkpoint; where there are no scores, of the newest."""
-        places = self._places()
-        ranked = _ranked(places)
-        return self._first_whole(ranked + [place for place in places[::-1] if place not in ranked], only, check)
+        """As `load_latest`, of the best checkpoint; if there are no scores, of the newest."""
+        entries = self._entries()
+        ranked = _ranked(entries)
+        return self._first_valid(ranked + [entry for entry in entries[::-1] if entry not in ranked], only, check)
 
-    def _places(self) -> list[CheckpointEntry]:
+    def _entries(self) -> list[CheckpointEntry]:
         """All checkpoints, the newest last."""
         try:
             matches = [(NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
@@ -167,77 +167,77 @@ class Checkpoints:
             raise FileError(f"{printable(self.folder)} cannot be read: {error.strerror}") from None
         return sorted(CheckpointEntry(int(match[1]), int(match[2] or 1), path) for match, path in matches if match)
 
-    def _first_whole(
-        self, places: Iterable[CheckpointEntry], only: Sequence[str] | None, check: Check
+    def _first_valid(
+        self, entries: Iterable[CheckpointEntry], only: Sequence[str] | None, check: Check
     ) -> tuple[int, Tree]:
         first: CheckpointError | None = None
-        for place in places:
+        for entry in entries:
             try:
-                tree = load(place.path, only)
+                tree = load(entry.path, only)
                 check(tree)
             except CheckpointError as error:
                 say(f"{error}; looking for an earlier checkpoint")
                 first = first or error
             else:
                 if first:
-                    say(f"using the checkpoint of step {place.step}")
-                return place.step, tree
+                    say(f"using the checkpoint of step {entry.step}")
+                return entry.step, tree
         why = f": {first}" if first else ""
-        raise CheckpointError(f"there is no whole checkpoint in {printable(self.folder)}{why}") from first
+        raise CheckpointError(f"there is no valid checkpoint in {printable(self.folder)}{why}") from first
 
     def _prune(self, step: int, new: Path) -> None:
-        earlier = [place for place in self._places() if place.step < step]
+        earlier = [entry for entry in self._entries() if entry.step < step]
         kept = [*earlier[max(0, len(earlier) + 1 - self.keep) :], CheckpointEntry(step, 1, new)]
         kept += _ranked([*earlier, kept[-1]])[:1]
-        wanted = {place.path for place in kept}
-        for place in self._places():
-            if place.path not in wanted and self._is_mine(place.path):
+        wanted = {entry.path for entry in kept}
+        for entry in self._entries():
+            if entry.path not in wanted and self._is_own(entry.path):
                 with suppress(OSError):  # the next save tries again
-                    _remove(place.path)
+                    _remove(entry.path)
 
-    def _is_mine(self, path: Path) -> bool:
-        """Whether this run wrote a checkpoint. In its own folder, so did those who tell nothing of that."""
-        if path.is_symlink() or not path.is_dir():  # a pipe would keep who removes it waiting
+    def _is_own(self, path: Path) -> bool:
+        """Whether this run wrote a checkpoint. In its own folder, checkpoints without a run's id are its own too."""
+        if path.is_symlink() or not path.is_dir():  # opening a pipe would wait for ever
             return False
-        author = _fact(path, "run")
+        author = _manifest_value(path, "run")
         return author == self.run or (author is None and self.own)
 
 
-def _ranked(places: Iterable[CheckpointEntry]) -> list[CheckpointEntry]:
-    """Those that have a score, the best first."""
-    scores = {place: score for place in places if (score := _score(place.path)) is not None}
-    return sorted(scores, key=lambda place: (-scores[place], place))
+def _ranked(entries: Iterable[CheckpointEntry]) -> list[CheckpointEntry]:
+    """Entries with a score, the best first."""
+    scores = {entry: score for entry in entries if (score := _score(entry.path)) is not None}
+    return sorted(scores, key=lambda entry: (-scores[entry], entry))
 
 
 def _score(folder: Path) -> float | None:
-    score = _fact(folder, "score")
+    score = _manifest_value(folder, "score")
     return score if isinstance(score, float) else None
 
 
-def _fact(folder: Path, name: str) -> Any:
-    """What a checkpoint's manifest says of it; None if it says nothing, or is damaged."""
+def _manifest_value(folder: Path, name: str) -> Any:
+    """A value in a checkpoint's manifest; None if it is not there, or the manifest is damaged."""
     with suppress(CheckpointError, OSError, KeyError, TypeError):
         return read_manifest(folder)[name]
     return None
 
 
-def _arrays_of(part: str) -> str:
+def _arrays_file(part: str) -> str:
     return f"{escape(part)}.safetensors"
 
 
 def _check_sizes(files: dict[str, Any]) -> None:
-    """Refuse to write what nobody would read again."""
-    for name, most in ((STATE, LARGEST_STATE), (_arrays_of("agent"), LARGEST_AGENT)):
+    """Refuse to write files that are too large to be read again."""
+    for name, most in ((STATE, LARGEST_STATE), (_arrays_file("agent"), LARGEST_AGENT)):
         if files.get(name, {"bytes": 0})["bytes"] > most:
-            raise CheckpointError(f"{name} would have {files[name]['bytes']:,} bytes, and {most:,} are the most")
+            raise CheckpointError(f"{name} would have {files[name]['bytes']:,} bytes, and at most {most:,} are allowed")
 
 
-def _most(name: str) -> int:
-    """How many bytes a file of arrays may have: what fits into memory or, of an agent's nets, far less."""
-    return LARGEST_AGENT if name == _arrays_of("agent") else psutil.virtual_memory().total
+def _max_bytes(name: str) -> int:
+    """How many bytes a file of arrays may have: what fits into memory or, for an agent's nets, far less."""
+    return LARGEST_AGENT if name == _arrays_file("agent") else psutil.virtual_memory().total
 
 
-def _some(folder: Path, values: Tree, only: Sequence[str]) -> Tree:
+def _select_parts(folder: Path, values: Tree, only: Sequence[str]) -> Tree:
     for part in only:
         if part not in values:
             raise CheckpointError(
@@ -247,9 +247,9 @@ def _some(folder: Path, values: Tree, only: Sequence[str]) -> Tree:
 
 
 @contextmanager
-def _workshop(parent: Path, prefix: str = UNFINISHED) -> Iterator[tuple[Path, int]]:
-    """A folder to write in, and its descriptor; gone afterwards, unless it was renamed. It stays locked meanwhile: that
-    tells it from one that a killed process has left."""
+def _temporary_folder(parent: Path, prefix: str = UNFINISHED) -> Iterator[tuple[Path, int]]:
+    """A folder to write in, and its file descriptor; removed on errors. It is locked meanwhile: that distinguishes it
+    from one that a killed process has left."""
     beside = parent / f"{prefix}{uuid.uuid4().hex}"
     beside.mkdir()
     fd = -1
@@ -266,10 +266,10 @@ def _workshop(parent: Path, prefix: str = UNFINISHED) -> Iterator[tuple[Path, in
             os.close(fd)
 
 
-def _sweep(parent: Path, prefix: str = UNFINISHED) -> None:
-    """Remove what processes that were killed while saving have left, under names that begin so."""
+def _remove_leftovers(parent: Path, prefix: str = UNFINISHED) -> None:
+    """Remove folders with this prefix that processes left which were killed while saving."""
     for left in parent.glob(f"{prefix}*"):
-        with suppress(OSError):  # somebody is writing it, it is gone already, or it is a link
+        with suppress(OSError):  # it is being written, removed already, or a link
             fd = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -279,7 +279,7 @@ def _sweep(parent: Path, prefix: str = UNFINISHED) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a checkpoint, never leaving half of one under its name."""
+    """Remove a checkpoint, never leaving a part of it under its name."""
     beside = folder.with_name(f"{UNFINISHED}{uuid.uuid4().hex}")
     folder.rename(beside)
     shutil.rmtree(beside, ignore_errors=True)

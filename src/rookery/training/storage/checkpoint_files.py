@@ -1,4 +1,4 @@
-"""Files of a checkpoint and the manifest that vouches for every byte of them."""
+"""The files of a checkpoint, and the manifest with their sizes and hashes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def short_text(error: BaseException) -> str:
 
 
 def write_file(path: Path, parts: Iterable[Any]) -> dict[str, Any]:
-    """Write a file through to the disk; returns its size and hash, for the manifest."""
+    """Write a file and sync it to the disk; returns its size and hash, for the manifest."""
     digest, size = hashlib.sha256(), 0
     with path.open("xb") as file, named(path):
         for part in parts:
@@ -47,20 +47,20 @@ def write_file(path: Path, parts: Iterable[Any]) -> dict[str, Any]:
 
 
 def write_manifest(folder: Path, files: dict[str, Any], score: float | None, run: str | None = None) -> None:
-    """`run` is the id of the run that it belongs to, and that alone may remove it again."""
+    """`run` is the id of the run that it belongs to; only that run may remove it."""
     manifest = {"version": VERSION, "score": score, "files": files}
-    write_file(folder / MANIFEST, [_sealed(manifest if run is None else manifest | {"run": run})])
+    write_file(folder / MANIFEST, [_with_hash(manifest if run is None else manifest | {"run": run})])
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """What should be in the folder: itself checked byte by byte, and its list of files against those that are there."""
+    """The manifest, checked by its own hash; its list of files is compared with those in the folder."""
     path = folder / MANIFEST
     raw = read_contents(path, LARGEST_MANIFEST)
     manifest = parse_json(path, raw)
     if (version := manifest.get("version")) != VERSION:
         raise CheckpointError(f"{printable(path)} has version {version!r}, this rookery reads version {VERSION}")
     manifest.pop("sha256", None)
-    if _sealed(manifest) != raw:
+    if _with_hash(manifest) != raw:
         raise CheckpointError(f"{printable(path)} is damaged: it does not match its own sha256")
     listed, there = {*manifest["files"], MANIFEST}, {path.name for path in folder.iterdir()}
     for name in sorted(listed ^ there):
@@ -71,10 +71,10 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def verified_path(path: Path, expected: dict[str, Any], most: int) -> Path:
-    """The path, once its file was found to be as it was written, and no larger than `most` bytes."""
-    size = _plain_file(path).stat().st_size
+    """The path of a file, whose size and hash are checked; it may have at most `most` bytes."""
+    size = _regular_file(path).stat().st_size
     if size > most:
-        raise CheckpointError(f"{printable(path)} is larger than anything of its kind: {size:,} bytes")
+        raise CheckpointError(f"{printable(path)} is larger than any file of its kind: {size:,} bytes")
     if size != expected["bytes"]:
         raise CheckpointError(f"{printable(path)} is damaged: it has {size} bytes instead of {expected['bytes']}")
     with path.open("rb") as file:
@@ -84,13 +84,13 @@ def verified_path(path: Path, expected: dict[str, Any], most: int) -> Path:
 
 
 def read_contents(path: Path, most: int) -> bytes:
-    """What a file of a checkpoint holds, if it is no larger than `most` bytes."""
-    return read_plain(_plain_file(path), most)
+    """The contents of a file of a checkpoint, which may have at most `most` bytes."""
+    return read_plain(_regular_file(path), most)
 
 
 def safetensors(arrays: dict[str, np.ndarray]) -> Iterator[Any]:
-    """The bytes of a safetensors file, array by array. The library's own writer renames a file of its own into place,
-    unsynced, and does not tell a full disk from other trouble."""
+    """The bytes of a safetensors file, array by array. The library's own writer renames a temporary file unsynced, and
+    does not tell a full disk from other errors."""
     widest_first = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)  # so that all of them are aligned
     header, end = {}, 0
     for name in widest_first:
@@ -108,7 +108,7 @@ def safetensors(arrays: dict[str, np.ndarray]) -> Iterator[Any]:
 
 def as_json(value: Any) -> bytes:
     try:
-        return json.dumps(value).encode() + b"\n"  # without indent: ten times as quick
+        return json.dumps(value).encode() + b"\n"  # without indent: ten times as fast
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"the state tree cannot be written as JSON: {error}") from error
 
@@ -123,12 +123,12 @@ def parse_json(path: Path, raw: bytes) -> dict[str, Any]:
     return value
 
 
-def _sealed(manifest: dict[str, Any]) -> bytes:
-    """A manifest with the hash of the rest of it. There is one way to write it down, so no byte can change unseen."""
+def _with_hash(manifest: dict[str, Any]) -> bytes:
+    """A manifest with the hash of its other keys, in the only form that is accepted: no byte can change unnoticed."""
     return as_json(manifest | {"sha256": hashlib.sha256(as_json(manifest)).hexdigest()})
 
 
-def _plain_file(path: Path) -> Path:
+def _regular_file(path: Path) -> Path:
     if not stat.S_ISREG(path.lstat().st_mode):  # opening a pipe would hang
         raise CheckpointError(f"{printable(path)} is not a plain file")
     return path

@@ -1,4 +1,4 @@
-"""`rookery.load`: an agent from a run's checkpoint, without its world, learner or replay."""
+"""`rookery.load`: an agent from a run's checkpoint, without its world, learner or replay buffer."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def load(
 ) -> Agent:
     """The agent of a run, by its name, its path or as "latest": of its last checkpoint, or of its best.
 
-    Its `act(observations, deterministic=True)` takes batches, and plays Gymnasium's own envs too.
+    Its `act(observations, deterministic=True)` takes batches, and works with Gymnasium's own envs too.
     """
     return load_agent(RunDir.find(run, Path(runs_dir)), best, device)
 
 
 def load_agent(run: RunDir, best: bool = False, device: str = "cpu") -> Agent:
-    """As `load`, from a run that was found."""
+    """As `load`, from a run's folder."""
     _, tree = load_checkpoint(run, best)
     return agent_from(tree["agent"], device)
 
 
 def load_checkpoint(run: RunDir, best: bool, parts: Sequence[str] = ("agent",)) -> tuple[int, dict[str, Any]]:
-    """Step and parts of a run's last checkpoint, or of its best. One that describes no agent is passed over like one
-    that is damaged."""
+    """Step and parts of a run's last checkpoint, or of its best. One that describes no agent is skipped, as a damaged
+    one is."""
     checkpoints, check = Checkpoints(run.checkpoints), lambda tree: check_agent(tree["agent"])
     return checkpoints.load_best(parts, check) if best else checkpoints.load_latest(parts, check)
 
@@ -53,8 +53,8 @@ def agent_from(saved: dict[str, Any], device: str = "cpu") -> Agent:
 
 
 def check_agent(saved: Any) -> None:
-    """Refuse what describes no agent, or another one than the arrays beside it are of, before memory is taken for its
-    nets: they are made without any, and then compared."""
+    """Refuse a tree that describes no agent, or whose arrays are of another agent, before memory is allocated for its
+    nets: they are made on torch's meta device, and their shapes compared."""
     try:
         with torch.device("meta"):
             nets = make_policy(saved["learner"], *_described(saved)).state_dict()
@@ -71,18 +71,18 @@ def check_agent(saved: Any) -> None:
 
 
 def _described(saved: dict[str, Any]) -> tuple[spaces.Space, spaces.Space, Options]:
-    """Both spaces, and the learner's options."""
+    """Both spaces and the learner's options, as the tree describes them."""
     options = option_classes()[saved["learner"]].model_validate(saved["options"])
     return from_tree(saved["observation_space"]), from_tree(saved["action_space"]), options
 
 
 def check_fits(saved: dict[str, Any], agent: Agent) -> None:
-    """Refuse to go on with a world whose observations or actions are others than when the checkpoint was written."""
+    """Refuse a world whose spaces are not those of when the checkpoint was written."""
     for name in ("observation_space", "action_space"):
         then, now = from_tree(saved[name]), getattr(agent, name)
         if then != now:
             what = name.replace("_", " ")
             raise RunError(
-                f"the world has changed since the run was last at work: its {what} was {then}, and is {now} now. "
-                "Change it back, or train anew"
+                f"the world has changed since the checkpoint was written: its {what} was {then}, and is {now} now. "
+                "Change it back, or start a new run"
             )

@@ -1,4 +1,4 @@
-"""The folder of a run: what is where in it, and how runs are found."""
+"""The folder of a run: its files, and how runs are found."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RunDir:
 
     @classmethod
     def create(cls, base: Path, name: str, checkpoint_dir: Path | None = None) -> RunDir:
-        """A new folder in `base`: `name` or, where that is taken, `name-2`, `name-3` and so on."""
+        """A new folder in `base`: `name` or, if that exists, `name-2`, `name-3` and so on."""
         if not NAME.fullmatch(name) or ".." in name:
             raise RunError(
                 f"{name!r} cannot be the name of a run: use up to 100 letters, digits and any of _ . + = , @ -, "
@@ -66,7 +66,7 @@ class RunDir:
         for number in count(1):
             run = cls(base / (name if number == 1 else f"{name}-{number}"), checkpoint_dir)
             try:
-                run.path.mkdir()  # whoever makes the folder has the name
+                run.path.mkdir()  # the process that makes the folder has the name
             except FileExistsError:
                 continue
             except (OSError, ValueError) as error:
@@ -99,7 +99,7 @@ class RunDir:
 
     @property
     def created(self) -> float:
-        """When the run was first started, in seconds since 1970."""
+        """When the run was started, in seconds since 1970."""
         try:
             return float(self._read(self._birth)["created"])
         except (RunError, KeyError, TypeError, ValueError, OverflowError):  # made by hand, or copied in part
@@ -109,13 +109,13 @@ class RunDir:
 
     @property
     def id(self) -> str | None:
-        """What tells this run from all others, wherever its folder is; None of a run made before there were ids."""
+        """A unique id of this run, wherever its folder is; None for a run from before there were ids."""
         found = self.birth().get("id")
         return found if isinstance(found, str) and ID.fullmatch(found) else None
 
     @property
     def checkpoints(self) -> Path:
-        """Where the run's checkpoints are."""
+        """The folder of the run's checkpoints."""
         place: Any = self._checkpoint_dir
         if place is None and self.config.exists():
             section = self.read_config().get("checkpoints")
@@ -128,28 +128,28 @@ class RunDir:
 
     @property
     def keeps_checkpoints_outside(self) -> bool:
-        """Whether they are in a folder that is not the run's own."""
+        """Whether checkpoints are in a folder outside of the run's own."""
         return not self.checkpoints.resolve().is_relative_to(self.path.resolve())
 
     def birth(self) -> dict[str, Any]:
-        """What was written down when the run began; nothing if that cannot be read."""
+        """What `run.json` records about the start of the run; {} if it cannot be read."""
         try:
             return self._read(self._birth)
         except RunError:
             return {}
 
     def remember(self, **facts: Any) -> None:
-        """Write down more of that."""
+        """Record more facts in `run.json`."""
         self._write(self._birth, {**self.birth(), **facts})
 
     def refuse_links(self) -> None:
-        """Refuse to go on in a folder where something leads out of it that a run adds to. All else that it writes is
-        new, and takes the place of a link."""
+        """Refuse a folder in which a file that a run adds to is a link. All other files are written anew, and replace a
+        link."""
         for name in ADDED_TO:
             if (self.path / name).is_symlink():
                 raise FileError(
-                    f"{printable(self.path / name)} is a link that leads elsewhere, and a run writes to its own folder "
-                    "only: remove it, or put what it leads to in its place"
+                    f"{printable(self.path / name)} is a link to elsewhere, and a run writes to its own folder only: "
+                    "remove it, or replace it by the file that it points to"
                 )
 
     def read_config(self) -> dict[str, Any]:
@@ -162,24 +162,24 @@ class RunDir:
         self._write(self.config, config)
 
     def read_summary(self) -> dict[str, Any] | None:
-        """The summary; None as long as there is none."""
+        """The summary; None if there is none yet."""
         return self._read(self.summary) if self.summary.exists() else None
 
     def write_summary(self, summary: dict[str, Any]) -> None:
         self._write(self.summary, summary)
 
     def lock(self) -> Lock:
-        """Keep other processes out until the lock is released; RunBusy if one of them is in already."""
+        """Lock the folder for this process until the lock is released; RunBusy if another process holds it."""
         return Lock(self.path / "run.lock")
 
     def truncate_after(self, step: int) -> None:
-        """Forget metrics and evaluations later than `step`, and lines that were not written to their end. To be called
-        on resuming, before these files are opened: they are replaced."""
+        """Remove metrics and evaluations later than `step`, and incomplete lines. To be called on resuming, before
+        these files are opened: they are replaced."""
         for path in (self.metrics, self.evaluations):
             if path.exists() and path.stat().st_size > LARGEST_METRICS:
-                raise RunError(f"{printable(path)} is larger than {LARGEST_METRICS >> 30} GiB: no run writes as much")
-            if path.exists() and any(not _belongs(line, step) for line in _lines(path)):
-                replace_file(path, (line for line in _lines(path) if _belongs(line, step)))
+                raise RunError(f"{printable(path)} is larger than {LARGEST_METRICS >> 30} GiB, which no run writes")
+            if path.exists() and any(not _is_kept(line, step) for line in _lines(path)):
+                replace_file(path, (line for line in _lines(path) if _is_kept(line, step)))
 
     # --- helpers ------------------------------------------------------------------------------------------------
 
@@ -226,8 +226,8 @@ def _lines(path: Path) -> Iterator[bytes]:
         yield from iter(lambda: file.readline(LONGEST_LINE), b"")
 
 
-def _belongs(line: bytes, step: int) -> bool:
-    """Whether a line is whole and not of a later step."""
+def _is_kept(line: bytes, step: int) -> bool:
+    """Whether a line is complete and not of a later step."""
     if not line.endswith(b"\n"):
         return False
     try:
@@ -237,7 +237,7 @@ def _belongs(line: bytes, step: int) -> bool:
 
 
 def _near(name: str, names: list[str]) -> str:
-    """What could have been meant, for the end of an error message."""
+    """Names that the user may have meant, for the end of an error message."""
     if not names:
         return ": there are no runs yet"
     near = difflib.get_close_matches(name, names, 3)
