@@ -125,7 +125,7 @@ def test_somebody_at_the_terminal_decides(run: RunDir, world: str, canary: Path,
     questions: list[str] = []
     monkeypatch.setattr(trust, "confirmed", lambda question: bool(questions.append(question)) or len(questions) > 1)
     name_world(run, world)
-    with pytest.raises(RunError, match="you did not say yes"):
+    with pytest.raises(RunError, match="you did not agree"):
         trust.check_code(run, [world], trust=False)
     assert not canary.exists()
     trust.check_code(run, [world], trust=False)

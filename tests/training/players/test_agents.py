@@ -179,7 +179,7 @@ def test_a_file_may_choose_where_choices_are_wanted(tmp_path):
     player.begin(np.arange(1))
     assert player.act(np.full((1, 3), 2.0, np.float32), np.arange(1)).tolist() == [2]
     for bad in (3.0, 0.5):
-        with pytest.raises(SpaceError, match=r"should return a choice in Discrete\(3\)"):
+        with pytest.raises(SpaceError, match=r"should return an action in Discrete\(3\)"):
             player.act(np.full((1, 3), bad, np.float32), np.arange(1))
 
 
@@ -191,7 +191,7 @@ def test_files_that_hold_no_player(tmp_path):
         find_player(place.replace(":Agent", ":Agnet"), SEAT)
     for name, body, words in (
         ("a.py", "def move(self, obs):\n    return [0]", r"should have a method act\(obs\)"),
-        ("b.py", "def __init__(self, size):\n    pass", "should be made without arguments"),
+        ("b.py", "def __init__(self, size):\n    pass", "should take no arguments"),
     ):
         with pytest.raises(OptionError, match=words):
             find_player(write_agent(tmp_path, body, name), SEAT).begin(np.arange(1))

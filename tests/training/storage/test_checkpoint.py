@@ -103,7 +103,7 @@ Pair = namedtuple("Pair", "a b")
         (np.zeros(2, [("a", "f4")]), "'x.y': an array of dtype .* cannot be saved"),
         (np.zeros(2, "U3"), "'x.y': an array of dtype <U3"),
         (np.ma.masked_array([1, 2], [True, False]), "'x.y': a MaskedArray cannot be saved"),
-        ((1, 2), "'x.y': a tuple would come back as a list"),
+        ((1, 2), "'x.y': a tuple would be loaded as a list"),
         (random.getstate(), "'x.y': a tuple"),
         (Pair(1, 2), "'x.y': a tuple"),
         ([np.zeros(2)], "'x.y.0': a ndarray inside a list cannot be saved"),

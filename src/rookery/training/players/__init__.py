@@ -1,1 +1,1 @@
-"""Who plays in a game for two: agents, scripts and files, and which seat is whose."""
+"""Players of two-player games: agents, scripts of a world, and agents in files."""

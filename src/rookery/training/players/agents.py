@@ -1,4 +1,4 @@
-"""Who can sit at a game for two: agents, agents in files of their own, and the scripts of a world."""
+"""Players of two-player games: agents, agents in files, and the scripts of a world."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.shipped_agents import agent_in, shipped_agent
 from rookery.worlds import registry
 
-BLOCK = 256  # steps for which noise is drawn at once: about as long as a game
+BLOCK = 256  # steps for which noise is sampled at once: about as long as a game
 
 
 @dataclass(frozen=True)
 class Script:
-    """A player that is no `Player`: the world plays it, if it is not "none", who stands still."""
+    """A scripted player. It is no `Player`: the world plays it itself; "none" does nothing."""
 
     name: str
 
     @property
     def parameter(self) -> str:
-        """What the world's parameter `player_one` or `player_two` should be."""
+        """The value of the world's parameter `player_one` or `player_two`."""
         return "free" if self.name == "none" else self.name
 
 
 class Player(Protocol):
-    """Acts for one seat in any number of envs, which it knows by their numbers."""
+    """Acts for one seat in any number of envs, which are given by their numbers."""
 
     name: str
 
     def begin(self, envs: np.ndarray, seeds: Sequence[int] | None = None) -> None:
-        """Games start in these envs: forget what belongs to them. With `seeds`, one for each, what is random in a game
-        follows from its seed alone."""
+        """Games begin in these envs: reset the memory of them. With `seeds`, one per env, random actions in a game
+        follow from its seed alone."""
 
     def act(self, observations: np.ndarray, envs: np.ndarray) -> np.ndarray:
         """Actions [k, ...] of the seat, for observations [k, ...] of these k envs."""
@@ -55,14 +55,14 @@ class Player(Protocol):
 class AgentPlayer:
     """An agent, as it is now or at the last `refresh()`.
 
-    Where it is a perceptron on vectors, what it does in a game depends on the game's seed and observations alone, bit
-    by bit, not on the games beside it; of other nets that is true to within rounding.
+    If its net is a perceptron on vectors, its actions in a game depend on the game's seed and observations alone, bit
+    for bit, not on the other games in the batch; for other nets that is true to within rounding.
     """
 
     def __init__(
         self, agent: Agent, name: str, *, deterministic: bool = True, seed: int = 0, actions: np.ndarray | None = None
     ) -> None:
-        """`actions` translates an agent's choices: row k is what the seat does for choice k."""
+        """`actions` translates discrete actions: row k is the seat's action for the agent's action k."""
         self.name, self.deterministic, self.seed = name, deterministic, seed
         self._agent, self._actions = agent, actions
         self._generator = torch.Generator()
@@ -73,7 +73,7 @@ class AgentPlayer:
         self.refresh()
 
     def refresh(self) -> None:
-        """Play as the agent does now; games go on."""
+        """Act as the agent does now; games continue."""
         self._frozen = freeze(self._agent.policy)
 
     def begin(self, envs: np.ndarray, seeds: Sequence[int] | None = None) -> None:
@@ -93,16 +93,16 @@ class AgentPlayer:
         return actions if self._actions is None else self._actions[actions]
 
     def state(self) -> dict[str, Any]:
-        """What decides how its games go on, the agent itself apart."""
+        """Everything that decides how its games continue, except the agent itself."""
         return {"begun": self._begun, "seeds": self._seeds, "clock": self._clock, "memory": self._memory}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from `state()`."""
+        """Continue from `state()`."""
         self._begun = state["begun"]
         self._seeds, self._clock, self._memory = (np.array(state[key]) for key in ("seeds", "clock", "memory"))
         self._noise = None
         for env in range(0 if self.deterministic else len(self._seeds)):
-            self._draw(env)
+            self._sample_noise(env)
 
     def _make_room(self, count: int) -> None:
         missing = count - len(self._seeds)
@@ -115,12 +115,12 @@ class AgentPlayer:
         at = self._clock[envs] % BLOCK
         if not at.all():
             for env in envs[at == 0].tolist():
-                self._draw(env)
+                self._sample_noise(env)
         self._clock[envs] += 1
         assert self._noise is not None
         return self._noise[envs, at]
 
-    def _draw(self, env: int) -> None:
+    def _sample_noise(self, env: int) -> None:
         """The block of noise that this env's game is in, by the game's seed and the block's number."""
         self._generator.manual_seed(child_seed(int(self._seeds[env]), int(self._clock[env]) // BLOCK))
         block = self._agent.policy.sample_noise(BLOCK, self._generator).numpy()
@@ -144,7 +144,7 @@ def find_player(who: str, seat: Seat, runs_dir: str | Path = "runs", *, determin
 
 
 def check_player(who: str, runs_dir: str | Path = "runs") -> None:
-    """Refuse a player that is not there. Nothing is loaded, so whether it fits is seen later."""
+    """Refuse a player that does not exist. Nothing is loaded, so whether it fits is checked later."""
     path = who.rpartition(":")[0]
     if path.endswith(".py"):
         if not os.path.isfile(path):
@@ -162,13 +162,13 @@ def seated(agent: Agent, name: str, seat: Seat, *, deterministic: bool = True, s
     if agent.action_space != seat.action_space:
         actions = seat.in_numbers(agent.action_space)
         if actions is None:
-            raise _misfit(name, "acts in", agent.action_space, seat.action_space)
+            raise _does_not_fit(name, "acts in", agent.action_space, seat.action_space)
     if agent.observation_space != seat.observation_space:
-        raise _misfit(name, "observes", agent.observation_space, seat.observation_space)
+        raise _does_not_fit(name, "observes", agent.observation_space, seat.observation_space)
     return AgentPlayer(agent, name, deterministic=deterministic, seed=seed, actions=actions)
 
 
-def _misfit(name: str, does: str, mine: spaces.Space, theirs: spaces.Space) -> OptionError:
+def _does_not_fit(name: str, does: str, mine: spaces.Space, theirs: spaces.Space) -> OptionError:
     return OptionError(f"{name} cannot play here: its agent {does} {mine}, and a player of this game has {theirs}")
 
 

@@ -1,4 +1,4 @@
-"""Players in files of their own, as people bring them to a tournament."""
+"""Players in Python files of their own, as people bring them to a tournament."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rookery.user_code import load_file, written_in
 
 
 class FilePlayer:
-    """`file.py:Agent`: made without arguments, one for each env, with `act(obs)` for a single observation and, if it
-    likes, `reset()` at the start of a game."""
+    """`file.py:Agent`: a class that is called without arguments, once per env. It has `act(obs)` for one observation
+    and, optionally, `reset()` for the start of a game."""
 
-    def __init__(self, place: str, seat: Seat) -> None:
-        path, _, attribute = place.rpartition(":")
-        self.name, self._place, self._seat = f"{Path(path).stem}.{attribute}", place, seat
-        self._make = _found(place)
+    def __init__(self, spec: str, seat: Seat) -> None:
+        path, _, attribute = spec.rpartition(":")
+        self.name, self._spec, self._seat = f"{Path(path).stem}.{attribute}", spec, seat
+        self._make = _find_class(spec)
         self._instances: dict[int, Any] = {}
 
     def begin(self, envs: np.ndarray, seeds: Sequence[int] | None = None) -> None:
@@ -45,39 +45,39 @@ class FilePlayer:
         try:
             made = self._make()
         except TypeError as error:
-            raise OptionError(f"{self._place} should be made without arguments: {error}") from error
+            raise OptionError(f"{self._spec} should take no arguments: {error}") from error
         if not callable(getattr(made, "act", None)):
-            raise OptionError(f"{self._place} should have a method act(obs)")
+            raise OptionError(f"{self._spec} should have a method act(obs)")
         return made
 
     def _checked(self, action: Any) -> np.ndarray:
-        """As the seat wants it; cut to its bounds, as the games of others do."""
+        """An action in the seat's space; clipped to its bounds, as is usual in such tournaments."""
         space = self._seat.action_space
         try:
             numbers = np.asarray(action, np.float64)
         except (TypeError, ValueError):
-            raise SpaceError(f"{self._place}: act(obs) should return numbers for {space}, got {action!r}") from None
+            raise SpaceError(f"{self._spec}: act(obs) should return numbers for {space}, got {action!r}") from None
         if numbers.shape != space.shape:
-            raise SpaceError(f"{self._place}: act(obs) should return numbers of shape {space.shape}, got {action!r}")
+            raise SpaceError(f"{self._spec}: act(obs) should return numbers of shape {space.shape}, got {action!r}")
         if not np.isfinite(numbers).all():
-            raise SpaceError(f"{self._place}: act(obs) should return finite numbers, got {action!r}")
+            raise SpaceError(f"{self._spec}: act(obs) should return finite numbers, got {action!r}")
         if isinstance(space, spaces.Box):
             return np.clip(numbers, space.low, space.high).astype(space.dtype)
         if not space.contains(chosen := numbers.astype(space.dtype)) or (chosen != numbers).any():
-            raise SpaceError(f"{self._place}: act(obs) should return a choice in {space}, got {action!r}")
+            raise SpaceError(f"{self._spec}: act(obs) should return an action in {space}, got {action!r}")
         return chosen
 
 
-def _found(place: str) -> Callable[[], Any]:
+def _find_class(spec: str) -> Callable[[], Any]:
     """The class or function at `file.py:Agent`."""
-    path, _, attribute = place.rpartition(":")
+    path, _, attribute = spec.rpartition(":")
     if not os.path.isfile(path):
-        raise OptionError(f"{place!r}: there is no file {path!r}")
+        raise OptionError(f"{spec!r}: there is no file {path!r}")
     module = load_file(path)
     found = getattr(module, attribute, None)
     if not callable(getattr(found, "act", None)) and not written_in(path, found):
         known = [name for name, item in vars(module).items() if callable(getattr(item, "act", None))]
         raise OptionError(
-            f"{place!r}: {path} has no class {attribute!r}; with a method act there are: {known or 'none'}"
+            f"{spec!r}: {path} has no class {attribute!r}; with a method act there are: {known or 'none'}"
         )
     return found  # type: ignore[return-value]

@@ -21,7 +21,7 @@ from rookery.training.storage.shipped_agents import shipped_tree
 from rookery.worlds import registry
 from rookery.worlds.world_spec import WorldSpec
 
-ONLY = np.zeros(1, np.int64)  # the number of the only game there is
+ONLY_ENV = np.zeros(1, np.int64)  # the number of the only env
 
 
 class NumPyOpponent:
@@ -40,17 +40,17 @@ class NumPyOpponent:
 
 
 class FileOpponent:
-    """An agent of somebody's own, in a file."""
+    """An agent in a Python file."""
 
-    def __init__(self, place: str, seat: Seat) -> None:
-        self._player = FilePlayer(place, seat)
+    def __init__(self, spec: str, seat: Seat) -> None:
+        self._player = FilePlayer(spec, seat)
         self.name = self._player.name
 
     def begin(self) -> None:
-        self._player.begin(ONLY)
+        self._player.begin(ONLY_ENV)
 
     def act(self, observation: np.ndarray) -> np.ndarray:
-        return self._player.act(observation[None], ONLY)[0]
+        return self._player.act(observation[None], ONLY_ENV)[0]
 
 
 def find_opponent(

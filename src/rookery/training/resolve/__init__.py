@@ -1,1 +1,1 @@
-"""From the name of a world in a configuration to what is stepped and trained."""
+"""Resolves a run: from a configuration to a world, a learner and an engine."""

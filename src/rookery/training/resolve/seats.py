@@ -1,8 +1,8 @@
-"""A seat at a game for two: what one of the players sees and does.
+"""A seat: what one player of a two-player game observes and does.
 
-A *duel* is an env in which one row holds both players. Observations and rewards are the first player's, the other's
-view is in `infos["obs_agent_two"]`, the action space holds both players' actions one after the other, and the last info
-of a game says in `winner` (-1, 0, 1) whether the first player won.
+A *duel* is a world in its two-player form: one env has both players. Observations and rewards are the first player's,
+the second player's observation is in `infos["obs_agent_two"]`, the action space holds both players' actions one after
+the other, and the final info of a game has `winner`: 1 if the first player won, 0 for a draw, -1 if it lost.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from gymnasium import spaces
 from rookery.worlds import registry
 
 SCRIPTS = {"none": "none", "weak": "weak", "basic_weak": "weak", "strong": "strong", "basic_strong": "strong"}
-VIEW = "obs_agent_two"  # the info in which a game for two shows what the second player sees
+VIEW = "obs_agent_two"  # the info with the second player's observation
 
 
 @dataclass(frozen=True)
 class Seat:
-    """What one of two players sees and does."""
+    """The observation space and action space of one of two players."""
 
     observation_space: spaces.Space
     action_space: spaces.Space
 
     @property
     def nothing(self) -> np.ndarray:
-        """The action of who stands still: zeros, or the first choice."""
+        """The action that does nothing: zeros, or the first discrete action."""
         start = getattr(self.action_space, "start", 0)
         return np.zeros(self.action_space.shape or (), self.action_space.dtype) + start
 
     def in_numbers(self, action_space: spaces.Space) -> np.ndarray | None:
         """A game's discrete actions as the continuous ones of this seat, one row each, so that an agent that has them
-        can meet agents with continuous actions. None if no known game has both of these action spaces."""
+        can play against agents with continuous actions. None if no known game has both of these action spaces."""
         return registry.action_table(self.observation_space, self.action_space, action_space)
 
 
 def seat_of(observation_space: spaces.Space, action_space: spaces.Space) -> Seat | None:
-    """One player's half of a duel's spaces; None if they cannot be halved.
+    """One player's part of a duel's spaces; None if the action space does not consist of two equal halves.
 
     >>> seat_of(spaces.Discrete(3), spaces.MultiDiscrete([8, 8])).action_space
     Discrete(8)

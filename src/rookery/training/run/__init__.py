@@ -1,1 +1,1 @@
-"""One run, from its configuration to its result: setting up, the loop, wrapping up."""
+"""One run, from its configuration to its result: its components, the training loop, its end."""

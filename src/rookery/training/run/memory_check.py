@@ -1,4 +1,4 @@
-"""Learners that are too large are refused before memory is taken for them: the system might end the process for it."""
+"""Refuses learners that are too large before memory is allocated: the system might kill the process for it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rookery.learners.registry import make_policy
 from rookery.training.storage.checkpoint_files import short_text
 
 TOO_LARGE = re.compile("overflow|allocate|too (big|large)|maximum allowed", re.IGNORECASE)  # as libraries say it
-COPIES = 4  # of each weight: itself, its gradient, and two averages of the optimiser
+COPIES = 4  # of each weight: itself, its gradient, and two averages of the optimizer
 
 
 @contextmanager
 def enough_memory(learner: str) -> Iterator[None]:
-    """Have each library say in the same words that something is too large."""
+    """One error for all the ways in which libraries say that something is too large."""
     try:
         yield
     except RookeryError:
@@ -33,17 +33,19 @@ def enough_memory(learner: str) -> Iterator[None]:
 
 
 def _size(learner: str, observation_space: Any, action_space: Any, options: Any) -> int:
-    """How many bytes the nets have; they are made without memory to find out."""
+    """How many bytes the nets have; they are made on torch's meta device, without memory."""
     try:
         with torch.device("meta"):
             nets = make_policy(learner, observation_space, action_space, options)
-    except RuntimeError as error:  # more than can be counted
-        raise MemoryShortage(f"`{learner}.hidden` = {options.hidden!r:.60}: nets of that size cannot be") from error
+    except RuntimeError as error:  # too many to count
+        raise MemoryShortage(
+            f"`{learner}.hidden` = {options.hidden!r:.60}: nets of that size are not possible"
+        ) from error
     return sum(part.numel() * part.element_size() for part in nets.parameters())
 
 
 def check_memory(learner: str, observation_space: Any, action_space: Any, options: Any) -> None:
-    """Refuse nets that cannot be held, before memory is taken for them: the system might end the process for that."""
+    """Refuse nets that do not fit into the free memory."""
     needed = COPIES * _size(learner, observation_space, action_space, options)
     free = psutil.virtual_memory().available
     if needed > free:

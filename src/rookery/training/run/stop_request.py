@@ -1,4 +1,4 @@
-"""Stopping when asked: finish the step, save, leave. Asked twice, leave at once."""
+"""Stopping on a signal: finish the step, save, end. On a second SIGINT, end at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOW_CURSOR = "\x1b[?25h"
 
 
 class StopRequest:
-    """While it is held (`with`), SIGINT and SIGTERM are noted instead of raised; a second SIGINT ends the process."""
+    """Within `with`, SIGINT and SIGTERM set a flag instead of raising; a second SIGINT ends the process."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -26,23 +26,23 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects of a process that was asked to stop."""
+        """What a shell expects of a process that a signal stopped."""
         return 0 if self.signal is None else 128 + self.signal
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():  # elsewhere Python does not allow handlers
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._note)
+                self._before[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None and number == signal.SIGINT:
             if sys.stderr.isatty():
                 sys.stderr.write(SHOW_CURSOR)
                 sys.stderr.flush()
-            os._exit(128 + number)  # workers notice that their parent is gone
+            os._exit(128 + number)  # workers end when their parent has
         self.signal = number

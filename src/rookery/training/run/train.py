@@ -160,7 +160,7 @@ def _load_latest(folder: RunDir, config: RunConfig) -> Any:
     """The latest valid checkpoint, with later metrics removed; None to begin anew."""
     checkpoints = Checkpoints(folder.checkpoints, config.checkpoints.keep)
     if checkpoints.latest() is None:
-        say(f"{folder.name} has no checkpoint yet; beginning anew")
+        say(f"{folder.name} has no checkpoint yet; starting from the beginning")
         folder.truncate_after(-1)
         return None
     step, saved = checkpoints.load_latest(check=partial(_check_saved, config))
@@ -181,11 +181,11 @@ def _check_saved(config: RunConfig, saved: Any) -> None:
         raise CheckpointError(f"a checkpoint's agent, of {agent['learner']}, has other nets than the run's config")
     steps = loop.get("steps") if isinstance(loop, dict) else None
     if type(steps) is not int or not 0 <= steps < NO_STEP_LIMIT:
-        raise CheckpointError(f"a checkpoint tells of {steps!r:.40} steps, which no run can have made")
+        raise CheckpointError(f"a checkpoint has {steps!r:.40} steps, which is not possible")
     num_envs = loop.get("num_envs")
     if config.num_envs == "adaptive" and (type(num_envs) is not int or not 1 <= num_envs <= MAX_ADAPTIVE_ENVS):
         raise CheckpointError(
-            f"a checkpoint tells of {num_envs!r:.40} envs, and adaptive runs have up to {MAX_ADAPTIVE_ENVS}"
+            f"a checkpoint has {num_envs!r:.40} envs, and adaptive runs have up to {MAX_ADAPTIVE_ENVS}"
         )
 
 
@@ -198,10 +198,10 @@ def _load(loop: Loop, saved: Any) -> tuple[Any, dict[str, Any]]:
     except MALFORMED as error:
         if getattr(error, "__notes__", None):  # of the user's env
             raise
-        raise CheckpointError(f"the checkpoint cannot be gone on from: {short_text(error)}") from error
+        raise CheckpointError(f"the run cannot continue from its checkpoint: {short_text(error)}") from error
 
 
-# --- what the user is told first --------------------------------------------------------------------------------------
+# --- the first events ----------------------------------------------------------------------------------------------
 
 
 def _announce(

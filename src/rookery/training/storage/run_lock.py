@@ -24,8 +24,8 @@ from rookery.files import open_plain
 # killed holder leaves nothing stale, and a second attempt by this very process is refused as well. A POSIX record lock
 # (lockf) would allow that one, and be lost whenever anything here opens and closes the same file, such as a copy of the
 # folder. In return a forked worker shares the flock, and would hold it after our death: so it closes its copy at once,
-# and whoever finds the holder dead waits for workers that have not come to that yet.
-PATIENCE = 3.0  # seconds
+# and a process that finds the holder dead waits for workers that have not closed theirs yet.
+WAIT_SECONDS = 3.0
 
 
 class Lock:
@@ -36,7 +36,7 @@ class Lock:
         self._fd = open_plain(path, os.O_RDWR | os.O_CREAT)
         forks.keep_from_children(self._fd)
         try:
-            self._take(time.monotonic() + PATIENCE)
+            self._take(time.monotonic() + WAIT_SECONDS)
         except BlockingIOError:
             holder = self._describe()
             self.release()
@@ -44,11 +44,11 @@ class Lock:
                 f"{printable(path.parent)} is in use by {holder}; wait for it, or start a run of another name"
             ) from None
         except OSError as error:
-            say(f"{path.parent} cannot be locked ({error.strerror}): take care that no second process works in it")
-        self._sign()
+            say(f"{path.parent} cannot be locked ({error.strerror}): make sure that no second process uses it")
+        self._write_holder()
 
     def release(self) -> None:
-        """Let others in. The file stays: whoever removed it might remove the next holder's."""
+        """Release the lock. The file stays: removing it could remove that of the next holder."""
         forks.close(self._fd)
 
     def __enter__(self) -> Lock:
@@ -68,9 +68,9 @@ class Lock:
                     raise
             time.sleep(0.02)
 
-    def _sign(self) -> None:
-        """For the message that others get; a full disk is no reason not to begin. A file that has a second name is not
-        written to: it may be anything."""
+    def _write_holder(self) -> None:
+        """Write who holds the lock, for the error message of others; a full disk is ignored. A file with a second hard
+        link is not written to: it may be any file."""
         if os.fstat(self._fd).st_nlink > 1:
             return
         about = {"pid": os.getpid(), "host": socket.gethostname(), "started": time.time()}
@@ -78,8 +78,8 @@ class Lock:
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, json.dumps(about).encode(), 0)
 
-    def _signed(self) -> dict[str, Any]:
-        """What the holder has written of itself; nothing if that cannot be read."""
+    def _read_holder(self) -> dict[str, Any]:
+        """What the holder has written; {} if it cannot be read."""
         with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
             about = json.loads(os.pread(self._fd, 4096, 0))
             if type(about["pid"]) is int and 0 < about["pid"] < 2**31 and 0 <= about["started"] < 1e11:
@@ -87,7 +87,7 @@ class Lock:
         return {}
 
     def _holder_is_dead(self) -> bool:
-        about = self._signed()
+        about = self._read_holder()
         if about.get("host") != socket.gethostname():
             return False
         try:
@@ -96,7 +96,7 @@ class Lock:
             return True
 
     def _describe(self) -> str:
-        about = self._signed()
+        about = self._read_holder()
         if not about:
             return "another process"
         since = datetime.fromtimestamp(about["started"]).isoformat(" ", "seconds")

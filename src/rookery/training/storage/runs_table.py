@@ -1,4 +1,4 @@
-"""The runs of a folder as rows of a table, from the files that each run leaves. A broken one does not hide the rest."""
+"""The runs of a folder as rows of a table, from the files in each run's folder. A damaged run does not hide others."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ COLUMNS = {
     "last eval>": "last_eval", "best eval>": "best_eval", "steps/s>": "steps_per_second", "state": "state",
     "when": "when",
 }  # fmt: skip
-LEAST = ("when", "learner", "world", "episodes>", "steps/s>")  # what a narrow terminal does without, in this order
+LEAST = ("when", "learner", "world", "episodes>", "steps/s>")  # columns that a narrow terminal omits, in this order
 
 
 def table(runs_dir: str | Path = "runs") -> list[dict[str, Any]]:
-    """One row for each run, the one that was started last first; what is not known is None.
+    """One row per run, the newest first; what is not known is None.
 
     Keys: name, world, learner, steps, episodes, last_eval, best_eval, state ("running", "finished", "interrupted",
-    "failed" or "unreadable"), when (its last sign of life), steps_per_second, path.
+    "failed" or "unreadable"), when (of its last event), steps_per_second, path.
     """
     folder = Path(runs_dir)
     runs = [RunDir(path) for path in folder.iterdir() if _is_run(path)] if folder.is_dir() else []
@@ -35,7 +35,7 @@ def table(runs_dir: str | Path = "runs") -> list[dict[str, Any]]:
 
 
 def row(run: RunDir) -> dict[str, Any]:
-    """What is known of one run."""
+    """The row of one run."""
     config, summary, metrics = _object(run.config), _object(run.summary), _lines(run.metrics)
     start = _last(metrics[:1], "start")
     progress = _last(metrics, "progress")
@@ -58,7 +58,7 @@ def row(run: RunDir) -> dict[str, Any]:
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
-    """The rows for a person."""
+    """Print the rows."""
     from rookery import printing
 
     out, headings = printing.console(), list(COLUMNS)
@@ -77,11 +77,11 @@ def _table(headings: list[str], rows: list[dict[str, Any]]) -> Any:
     shown = printing.table("", *headings)
     for found in rows:
         cells = [(found[COLUMNS[heading]], heading.endswith(">")) for heading in headings]
-        shown.add_row(*(_figure(value) if is_figure else str(value or "-") for value, is_figure in cells))
+        shown.add_row(*(_number_text(value) if is_number else str(value or "-") for value, is_number in cells))
     return shown
 
 
-def _figure(value: float | None) -> str:
+def _number_text(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
@@ -89,7 +89,7 @@ def _is_run(folder: Path) -> bool:
     try:
         return any((folder / name).is_file() for name in ("run.json", "config.json", "metrics.jsonl"))
     except OSError:
-        return True  # something is there that cannot be looked at: tell of it
+        return True  # it exists but cannot be read: show it
 
 
 def _age(run: RunDir) -> tuple[float, str]:
@@ -109,7 +109,7 @@ def _state(run: RunDir, last: dict[str, Any], readable: bool) -> str:
 
 
 def _busy(lock: Path) -> bool:
-    """Whether a process holds the run's lock. It is only asked for: to take it would sign it."""
+    """Whether a process holds the run's lock. A shared lock is tried: `Lock` would write to its file."""
     try:
         with os.fdopen(open_plain(lock, os.O_RDONLY), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -136,7 +136,7 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
-    """The first line and the last ones; those that are torn or broken are passed over."""
+    """The first line and the last ones; incomplete or damaged ones are skipped."""
     try:
         with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
             lines = [file.readline(TAIL)]

@@ -59,7 +59,9 @@ def agent_in(folder: Path) -> Agent:
 
 
 def _agent_from(tree: dict[str, Any]) -> Agent:
-    from rookery.training.storage.load_agent import agent_from  # with torch, which those who play by NumPy do without
+    from rookery.training.storage.load_agent import (
+        agent_from,
+    )  # imports torch, which players that use NumPy do not need
 
     return agent_from(tree)
 

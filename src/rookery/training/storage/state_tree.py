@@ -1,7 +1,7 @@
-"""State trees, taken apart into arrays and plain values and put together again.
+"""State trees, split into arrays and plain values, and joined again.
 
 A tree is a nested dict with str keys. Its leaves are NumPy arrays, int, float, bool, str, None, or lists of such plain
-values. NumPy's scalars become Python's numbers; everything else is refused, so that nothing comes back changed.
+values. NumPy's scalars become Python's numbers; everything else is refused, so that a loaded tree equals the saved one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from rookery.errors import CheckpointError
 
 Tree = dict[str, Any]
-LARGEST = 2**63  # of whole numbers
+LARGEST_INT = 2**63
 PLAIN = (bool, int, float, str, type(None))
 DTYPES = {  # as safetensors calls them
     "bool": "BOOL", "uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64", "int8": "I8", "int16": "I16",
@@ -40,8 +40,8 @@ def join_arrays(values: Tree, arrays: dict[str, np.ndarray]) -> Tree:
 
 
 def check_types(saved: Any, own: Any, path: tuple[str, ...] = ()) -> None:
-    """Refuse a tree that has something of another kind where `own`, a tree of the same form, has a number, a text, a
-    list or an array; arrays have the same shape, unless they begin empty. What `own` does not have may be anything."""
+    """Refuse a tree with a value of another type than `own`, a tree of the same form, has there. Arrays must have the
+    same shape, unless that of `own` is empty. Keys that `own` does not have are not checked."""
     if isinstance(own, dict):
         for key in own.keys() & saved.keys() if isinstance(saved, dict) else ():
             check_types(saved[key], own[key], (*path, key))
@@ -52,7 +52,7 @@ def check_types(saved: Any, own: Any, path: tuple[str, ...] = ()) -> None:
 
 
 def _is_like(saved: Any, own: Any) -> bool:
-    if own is None:  # no figure yet
+    if own is None:  # no value yet
         return type(saved) in (int, float, type(None))
     if isinstance(own, np.ndarray):
         same = isinstance(saved, np.ndarray) and saved.dtype == own.dtype
@@ -60,12 +60,12 @@ def _is_like(saved: Any, own: Any) -> bool:
     if isinstance(own, (bool, np.bool_)):
         return type(saved) is bool
     if isinstance(own, (int, float, np.number)):
-        return type(saved) in (int, float) and (type(saved) is float or abs(saved) < LARGEST)
+        return type(saved) in (int, float) and (type(saved) is float or abs(saved) < LARGEST_INT)
     return type(saved) is type(own)
 
 
 def _check_items(saved: list[Any], own: list[Any], path: tuple[str, ...]) -> None:
-    """A list that begins with some items keeps their number; one that begins empty gathers plain values."""
+    """A list keeps its number of items; one that is empty in `own` may hold any number of plain values."""
     if own and len(saved) != len(own):
         raise CheckpointError(f"{_where(path)} should hold {len(own)} items, and holds {len(saved)}")
     if not own and not all(type(item) in PLAIN for item in saved):
@@ -75,8 +75,8 @@ def _check_items(saved: list[Any], own: list[Any], path: tuple[str, ...]) -> Non
 
 
 def escape(key: str) -> str:
-    """A key as part of a dotted path or of a file's name."""
-    if key == "__metadata__":  # which safetensors keeps for itself
+    """A key as a part of a dotted path or of a file name."""
+    if key == "__metadata__":  # which safetensors reserves
         return "%5F_metadata__"
     return quote(key, safe="", errors="surrogatepass").replace(".", "%2E")
 
@@ -85,7 +85,7 @@ def _branch(branch: Tree, path: tuple[str, ...], arrays: dict[str, np.ndarray]) 
     values: Tree = {}
     for key, value in branch.items():
         if type(key) is not str:
-            raise CheckpointError(f"{_where(path)}: the key {key!r} is not a str, and only those can be saved")
+            raise CheckpointError(f"{_where(path)}: the key {key!r} is not a str, and only str keys can be saved")
         here = (*path, key)
         if isinstance(value, dict):
             values[key] = _branch(value, here, arrays)
@@ -105,7 +105,7 @@ def _plain(value: Any, path: tuple[str, ...]) -> Any:
     if type(value) is list:
         return [_plain(item, (*path, str(i))) for i, item in enumerate(value)]
     if isinstance(value, tuple):
-        raise CheckpointError(f"{_where(path)}: a tuple would come back as a list; save a list")
+        raise CheckpointError(f"{_where(path)}: a tuple would be loaded as a list; save a list")
     hint = " inside a list" if isinstance(value, (np.ndarray, dict)) else ""
     raise CheckpointError(
         f"{_where(path)}: a {type(value).__name__}{hint} cannot be saved; trees hold arrays, numbers, strings, None, "

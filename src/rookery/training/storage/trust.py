@@ -1,8 +1,8 @@
-"""Which code a run may have imported, and where it may write: what this user has trained with on this machine.
+"""Which code a run may import and where it may write: what this user has trained with on this machine.
 
-A run's folder is data, and may be somebody else's. What its config names as code is imported without a question only if
-three agree: the file as it is, what the run recorded when it was made, and a note that `train` left in this user's own
-folder for states. The note is not in the run's folder, so that no run can bring its own.
+A run's folder is data, and may be from somebody else. Code that its config names is imported without a question only if
+three hashes agree: that of the file now, the one that the run recorded when it was started, and the one that `train`
+noted in this user's own state folder. The note is not in the run's folder, so that no run can bring its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rookery.user_code import module_name
 from rookery.user_dirs import read_own, state_folder, write_own
 
 LARGEST = 64 << 20  # bytes of a Python file
-TRUST = "if you trust that, --trust (trust=True in Python) goes on"
+TRUST = "if you trust it, --trust (trust=True in Python) continues"
 
 
 def world_code(config: RunConfig) -> list[str]:
@@ -30,7 +30,7 @@ def world_code(config: RunConfig) -> list[str]:
 
 
 def code_in(config: RunConfig) -> list[str]:
-    """All that a config names as code: "file.py:Name"."""
+    """All code that a config names: "file.py:Name"."""
     opponents = [opponent.who for phase in config.all_phases for opponent in phase.opponents]
     names = (*config.callbacks, *config.wrappers, *opponents, *config.evaluation.opponents, *config.league.baselines)
     named = (config.world, *names)
@@ -38,7 +38,7 @@ def code_in(config: RunConfig) -> list[str]:
 
 
 def remember(run: RunDir, config: RunConfig) -> None:
-    """Note the code that a run is made with, in its folder and for this user, and where it keeps its checkpoints."""
+    """Note the code that a run uses, in its folder and for this user, and where it keeps its checkpoints."""
     files = {str(file): _sha256(file) for file in map(_file_of, code_in(config)) if file.is_file()}
     run.remember(code=files)
     notes = dict(files)
@@ -49,17 +49,17 @@ def remember(run: RunDir, config: RunConfig) -> None:
 
 
 def check_code(run: RunDir, names: Sequence[str], trust: bool) -> bool:
-    """Ask before code that a run names, as "file.py:Name", is imported; refuse where nobody can be asked. Returns
-    whether there was something to ask about."""
-    return _settle(run, list(_doubts(run, names)), trust)
+    """Ask the user before code that a run names, as "file.py:Name", is imported; refuse it without a terminal. Returns
+    whether there was a reason to ask."""
+    return _ask_about(run, list(_doubts(run, names)), trust)
 
 
 def check_run(run: RunDir, config: RunConfig, trust: bool) -> bool:
-    """The same for all that going on with a run would import, and for where it would write."""
+    """The same for all code that resuming a run would import, and for where it would write."""
     doubts = list(_doubts(run, code_in(config)))
     if run.keeps_checkpoints_outside and run.id not in _notes(_outside(run)):
         doubts.append(f"it keeps checkpoints in {_outside(run)}, outside of its own folder, and was not started here")
-    return _settle(run, doubts, trust)
+    return _ask_about(run, doubts, trust)
 
 
 def _doubts(run: RunDir, names: Sequence[str]) -> Iterator[str]:
@@ -73,8 +73,8 @@ def _doubts(run: RunDir, names: Sequence[str]) -> Iterator[str]:
 
 
 def _doubt(run: RunDir, file: Path, recorded: dict[str, object]) -> str:
-    """Why a file should not be run without a question; "" if nothing speaks against it. One that is not there will be
-    missed elsewhere."""
+    """Why a file should not be run without a question; "" if there is no reason. A missing file is an error
+    elsewhere."""
     if file.is_relative_to(run.path.resolve()):
         return "the file lies in the run's own folder"
     if not file.is_file():
@@ -87,16 +87,16 @@ def _doubt(run: RunDir, file: Path, recorded: dict[str, object]) -> str:
     return "" if now in notes else "you have not trained with this file on this machine"
 
 
-def _settle(run: RunDir, doubts: list[str], trust: bool) -> bool:
-    """Go on if there are no doubts, if that is trusted, or if somebody at the terminal says so."""
+def _ask_about(run: RunDir, doubts: list[str], trust: bool) -> bool:
+    """Continue if there are no doubts, if the user trusts the run, or agrees at the terminal."""
     if not doubts:
         return False
     what = f"{run.name} is not opened without a question: {'; '.join(doubts)}"
-    answer = True if trust else confirmed(f"{what}. Go on?")
+    answer = True if trust else confirmed(f"{what}. Continue?")
     if answer is None:
         raise RunError(f"{printable(what)}; {TRUST}")
     if not answer:
-        raise RunError("not opened, as you did not say yes")
+        raise RunError("not opened, as you did not agree")
     return True
 
 
@@ -104,7 +104,7 @@ def _settle(run: RunDir, doubts: list[str], trust: bool) -> bool:
 
 
 def _file_of(name: str) -> Path:
-    """The file in which the code is that "file.py:Name" stands for."""
+    """The file of "file.py:Name"."""
     return Path(name.rpartition(":")[0]).resolve()
 
 
@@ -125,7 +125,7 @@ def _note_file(path: str) -> Path | None:
 
 
 def _notes(path: str) -> list[str]:
-    """What was noted about a file or folder: its hashes, or the runs that write there."""
+    """The notes about a file or folder: its hashes, or the runs that write there."""
     file = _note_file(path)
     try:
         return read_own(file).decode("utf-8", "replace").split("\n")[1:] if file else []
