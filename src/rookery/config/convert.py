@@ -48,8 +48,8 @@ def target_format(source: Path, target: Path | None) -> str:
 def to_toml(given: Mapping[str, Any], short: bool = False) -> str:
     """The values as TOML, in the order of the schema. If `short`, without values that are defaults.
 
-    >>> print(to_toml({"dqn": {"tau": 1.0}, "world": "hockey", "name": None}), end="")
-    world = "hockey"
+    >>> print(to_toml({"dqn": {"tau": 1.0}, "world": "CartPole-v1", "name": None}), end="")
+    world = "CartPole-v1"
     <BLANKLINE>
     [dqn]
     tau = 1.0
