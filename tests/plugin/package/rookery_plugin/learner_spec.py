@@ -2,8 +2,7 @@
 
 from gymnasium import spaces
 
-from rookery.learners.options import PPOOptions
-from rookery.learners.registry import LearnerSpec
+from rookery.learners.registry import LearnerSpec, PPOOptions
 
 
 class PluginOptions(PPOOptions):
