@@ -49,6 +49,6 @@ def test_a_world_is_trained_by_its_name(installed, tmp_path):
 
 @pytest.mark.xfail(not HAS_LEARNER_SPECS, reason="learners of other packages are not found yet", strict=False)
 def test_a_learner_is_trained_by_its_name(installed, tmp_path):
-    done = rookery(installed, tmp_path, *TRAIN, "--learner", "plugin-learner")
+    done = rookery(installed, tmp_path, *TRAIN, "--learner", "plugin-learner", "--num-envs", "2")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["total_steps"] >= 500
