@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rookery.errors import OptionError
 from rookery.learners.learner_spec import ActorLayout, LearnerSpec, installed_specs
@@ -26,7 +26,7 @@ from rookery.learners.options import (
 @cache
 def specs() -> dict[str, LearnerSpec]:
     """All learners by name: rookery's own, then those of installed packages."""
-    own = {spec.name: spec for spec in (PPO_SPEC, SAC_SPEC, DQN_SPEC)}
+    own = {spec.name: spec for spec in (PPO_SPEC, SAC_SPEC, DQN_SPEC, TD3_SPEC)}
     return own | installed_specs(own)
 
 
@@ -211,4 +211,55 @@ DQN_SPEC = LearnerSpec(
     supports=is_discrete,
     needs="dqn needs a Discrete",
     actor=ActorLayout("net.hidden.", last="net.advantage.", value="net.value.", epsilon="epsilon_end"),
+)
+
+
+# --- TD3 and REDQ -----------------------------------------------------------------------------------------------------
+
+# What the option `redq` sets, unless it is given.
+REDQ = {"num_critics": 10, "min_critics": 2, "updates_per_step": 20.0, "policy_delay": 20, "target_every": 1}
+
+
+class TD3Options(PrioritisedOptions):
+    """Twin delayed deep deterministic policy gradients, for continuous actions; with `redq`, REDQ."""
+
+    adjustable = PrioritisedOptions.adjustable | {
+        "exploration_noise", "policy_noise", "noise_clip", "policy_delay", "target_every", "min_critics", "target_mode",
+    }  # fmt: skip
+
+    learning_rate: float = Field(1e-3, gt=0, description="Step size of the optimizer.")
+    start_steps: int = Field(1_000, ge=0, description="Steps with random actions before learning begins.")
+    redq: bool = Field(
+        False,
+        description="REDQ: unless given, num_critics = 10, min_critics = 2, updates_per_step = 20, policy_delay = 20, "
+        "target_every = 1.",
+    )
+    num_critics: int = Field(2, ge=1, lt=2**10, description="Critics in the ensemble.")
+    min_critics: int = Field(2, ge=1, description="Critics, chosen at random, whose smallest value is the target.")
+    target_mode: Literal["min", "mean"] = Field(
+        "min", description="The target: the smallest value of `min_critics` critics, or the mean of all."
+    )
+    exploration_noise: float = Field(0.1, ge=0, description="Standard deviation of the noise on actions.")
+    noise: Literal["gaussian", "pink"] = Field(
+        "gaussian", description="Exploration noise: independent at each step, or pink, which is correlated over steps."
+    )
+    policy_noise: float = Field(0.2, ge=0, description="Standard deviation of the noise on target actions.")
+    noise_clip: float = Field(0.5, ge=0, description="Limit of the noise on target actions.")
+    policy_delay: int = Field(2, ge=1, description="Updates of the critics per update of the actor.")
+    target_every: int = Field(2, ge=1, description="Updates between two updates of the target networks.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in_redq(cls, given: Any) -> Any:
+        return {**REDQ, **given} if isinstance(given, Mapping) and given.get("redq") is True else given
+
+
+TD3_SPEC = LearnerSpec(
+    name="td3",
+    learner="rookery.learners.td3:TD3",
+    policy="rookery.learners.td3:TD3Policy",
+    options=TD3Options,
+    supports=is_bounded,
+    needs="td3 needs a Box of floats with finite bounds",
+    actor=ActorLayout("net.layers.", continuous="squashed", noise="exploration_noise"),
 )
