@@ -60,9 +60,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "epsilon_per_env": {"epsilon_per_env": True},
 }
 CASES = [
-    (kind, name)
-    for kind in SMALL
-    for name in sorted(option_classes()[kind].adjustable - {"threads", "target_entropy"})
+    (kind, name) for kind in SMALL for name in sorted(option_classes()[kind].adjustable - {"threads", "target_entropy"})
 ]
 
 
