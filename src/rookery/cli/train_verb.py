@@ -95,8 +95,8 @@ def _add_flag(group: argparse._ArgumentGroup, names: str, key: str, metavar: str
 
 def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
     groups["the learner"].add_argument("--gpu", type=int, metavar="N", help="short for --device cuda:N")
-    for key, (metavar, text) in _world_flags().items():
-        groups["the world"].add_argument(f"--{key.partition('.')[2]}", dest=key, metavar=metavar, help=text)
+    for key, (kind, metavar, text) in _world_flags().items():
+        groups["the world"].add_argument(f"--{key.partition('.')[2]}", dest=key, type=kind, metavar=metavar, help=text)
     video, panel = groups["evaluation"], groups["output"]
     video.add_argument(
         "--video", dest="monitor.video", action="store_const", const=True, help="record a video when the run ends"
@@ -107,13 +107,16 @@ def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
     )  # fmt: skip
 
 
-def _world_flags() -> dict[str, tuple[str, str]]:
-    """Keys of the options that worlds add to this command, with the metavar and the help of each."""
-    flags: dict[str, tuple[str, str]] = {}
+def _world_flags() -> dict[str, tuple[Callable[[str], Any], str, str]]:
+    """Keys of the options that worlds add to this command, with the type, the metavar and the help of each."""
+    from rookery.config import parse_value
+
+    flags: dict[str, tuple[Callable[[str], Any], str, str]] = {}
     for spec in registry.specs():
         for option in spec.options:
-            metavar, others = flags.get(key := f"world_options.{option.name}", (option.metavar, ""))
-            flags[key] = metavar, f"{others}; for {spec.name}: {option.help}".removeprefix("; ")
+            kind = str if option.is_file else parse_value
+            kind, metavar, others = flags.get(key := f"world_options.{option.name}", (kind, option.metavar, ""))
+            flags[key] = kind, metavar, f"{others}; for {spec.name}: {option.help}".removeprefix("; ")
     return flags
 
 
