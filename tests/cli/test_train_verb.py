@@ -81,7 +81,7 @@ def given(calls: Calls, *words: str) -> dict:
     assert main(["train", *words]) == 0
     (args, kwargs) = calls.pop()
     assert not kwargs
-    return args[0]
+    return args[0].model_dump(exclude_unset=True)
 
 
 def test_a_world_alone(calls):

@@ -38,11 +38,11 @@ def check_run_world(found: RunDir | None, options: argparse.Namespace, resuming:
     keyword that prevents a second question."""
     if found is None:
         return {}
-    from rookery.config import collect_config, resolve
+    from rookery.config import build_config
     from rookery.training.resolve import world_choice
     from rookery.training.storage import trust
 
-    config = resolve(collect_config(found.read_config()))
+    config = build_config(found.read_config())
     if resuming:
         trusted = trust.check_run(found, config, options.trust)
     else:

@@ -135,12 +135,11 @@ def _train(options: argparse.Namespace) -> int:
         return _print_config()
     if options.world is None:
         raise OptionError("no world is given: name one, such as CartPole-v1 or my_env.py:MyEnv, or a config file")
-    from rookery.config import collect_config, resolve
+    from rookery.config import build_config
 
     keys = {key for flags in FLAGS.values() for _, key, _ in flags} | SWITCHES | _world_flags().keys()
     flags = {key: value for key, value in vars(options).items() if key in keys and value is not None}
-    given = collect_config(options.world, options.set, **flags)
-    config = resolve(given)
+    config = build_config(options.world, options.set, **flags)
     from rookery.training.resolve import world_choice
 
     world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)
@@ -149,7 +148,7 @@ def _train(options: argparse.Namespace) -> int:
         from rookery.training.run.train import train
 
     with stdout_to_stderr(options.json):
-        result = train(given)
+        result = train(config)
     return finish_run(result, options.json)
 
 
