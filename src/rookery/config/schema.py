@@ -157,13 +157,17 @@ class RunConfig(LearnerSections):
     callbacks: list[str] = Field(
         [],
         description="Classes derived from rookery.Callback that the run calls, such as my_file.py:MyCallback.",
-        json_schema_extra=_valid("a list of names such as my_file.py:MyCallback, or text with commas between them"),
+        json_schema_extra=_valid(
+            "a list of names such as my_file.py:MyCallback, or a string of them separated by commas"
+        ),
     )
     wrappers: list[str] = Field(
         [],
         description="What each env is wrapped in, such as my_file.py:MyWrapper: Gymnasium wrappers, functions of an "
         "env, or reward functions.",
-        json_schema_extra=_valid("a list of names such as my_file.py:MyWrapper, or text with commas between them"),
+        json_schema_extra=_valid(
+            "a list of names such as my_file.py:MyWrapper, or a string of them separated by commas"
+        ),
     )
 
     opponents: list[Opponent] = Field(
