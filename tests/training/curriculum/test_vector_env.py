@@ -14,7 +14,7 @@ from rookery.config import collect_config, resolve
 from rookery.learners.registry import PPOOptions, make_learner
 from rookery.training.curriculum.setup_curriculum import make_curriculum_env
 from rookery.training.resolve.resolved_run import ResolvedRun
-from rookery.training.resolve.world_choice import spell, world_of_object
+from rookery.training.resolve.world_choice import name_of_object, world_of_object
 from rookery.training.run.collector import Collector
 from rookery.training.run.timing import Stopwatch
 from rookery.training.storage.checkpoint import Checkpoints
@@ -35,7 +35,9 @@ SHAPED = [
 
 
 def echo_config(folder, **keys):
-    return resolve(collect_config({"world": spell(Echo), "learner": "ppo", "runs_dir": str(folder), "seed": 4, **keys}))
+    return resolve(
+        collect_config({"world": name_of_object(Echo), "learner": "ppo", "runs_dir": str(folder), "seed": 4, **keys})
+    )
 
 
 def make(folder, backend, num_envs=4, groups=1, **keys):
@@ -247,7 +249,7 @@ def test_a_run_in_groups_is_the_same_with_phases(tmp_path, caplog):
     """The config says what was done, and a line tells of it."""
     runs = []
     for groups in (1, 2):
-        keys = {"world": spell(Echo), "phases": SHAPED, "backend": "serial", "groups": groups}
+        keys = {"world": name_of_object(Echo), "phases": SHAPED, "backend": "serial", "groups": groups}
         runs.append(rookery.train(hockey("ppo", tmp_path / f"{groups}", reward_scale=0.5, steps=512, **keys)))
     one, two = (Checkpoints(run.path / "checkpoints").load_latest()[1] for run in runs)
     assert all(differences(one[part], two[part]) == [] for part in ("agent", "learner", "course"))

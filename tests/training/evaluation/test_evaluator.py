@@ -9,12 +9,12 @@ import pytest
 from rookery.errors import OptionError, WorldError
 from rookery.training.evaluation.evaluator import Evaluator
 from rookery.training.resolve.seats import seat_of
-from rookery.training.resolve.world_choice import duel_of, find, spaces
+from rookery.training.resolve.world_choice import duel_of, find
 from training.finished import make_run
 from training.tug import TUG, agent, write_agent
 
 HOCKEY = find("hockey", options={"time_limit": 60})
-SEAT = seat_of(*spaces(duel_of(HOCKEY)))
+SEAT = seat_of(*duel_of(HOCKEY).spaces)
 
 
 def test_figures_against_opponents():

@@ -16,11 +16,10 @@ from rookery.training.evaluation.win_record import WinRecord
 from rookery.training.players.agents import Script, seated
 from rookery.training.resolve.seats import Seat, seat_of
 from rookery.training.resolve.world_choice import World, duel_of, find, two_player_form
-from rookery.training.resolve.world_choice import spaces as spaces_of
 from training.tug import SEAT, TUG, Puller, Scripted, Tug, agent, play_games
 
 HOCKEY = duel_of(find("hockey", options={"time_limit": 60}))
-HOCKEY_SEAT = seat_of(*spaces_of(HOCKEY))
+HOCKEY_SEAT = seat_of(*HOCKEY.spaces)
 SCRIPTED = World("scripted", Scripted, kernel=False)
 WEAK, STRONG, NONE = Script("weak"), Script("strong"), Script("none")
 
@@ -169,11 +168,11 @@ class Alone(gym.Env):
 def test_worlds_that_are_no_games_for_two():
     with pytest.raises(WorldError, match=r"CartPole-v1 is no game for two.* that come with rookery it is hockey"):
         duel_of(find("CartPole-v1"))
-    with pytest.raises(WorldError, match=r"alone is no game for two: there one row holds"):
+    with pytest.raises(WorldError, match=r"alone is no game for two: the action of one env"):
         GameEnvs(World("alone", Alone, kernel=False))
     with pytest.raises(WorldError, match="its infos hold no 'obs_agent_two'"):
         play_games(tug(tell="winner"), Puller(1.0), NONE, 1, seed=0)
-    with pytest.raises(WorldError, match=r"does not say who won: the last info of a game should hold 'winner'"):
+    with pytest.raises(WorldError, match=r"does not say who won: the final info of a game should hold 'winner'"):
         play_games(tug(tell="view"), Puller(1.0), NONE, 1, seed=0)
 
 
@@ -196,8 +195,8 @@ def test_the_form_for_two_keeps_the_options():
     assert (duel.name, duel.source) == ("hockey", "rookery/Hockey-v0")
     assert duel.env_kwargs == {"mode": "defense", "player_two": "strong"}
     kept = two_player_form(one, keep_actions=True)
-    assert spaces_of(kept)[1] == spaces.MultiDiscrete([14, 14])
-    assert seat_of(*spaces_of(kept)) == Seat(*spaces_of(one))
+    assert kept.spaces[1] == spaces.MultiDiscrete([14, 14])
+    assert seat_of(*kept.spaces) == Seat(*one.spaces)
     assert duel_of(duel) == duel
     assert duel_of(find("hockey")).env_kwargs == {"player_two": "weak"}  # as HockeyOne has it
     assert duel_of(find("rookery/Hockey-v0", options={"rows": 2})).env_kwargs == {}

@@ -12,7 +12,6 @@ from rookery.training.players.agents import Script, seated
 from rookery.training.players.file_player import FilePlayer
 from rookery.training.resolve.seats import Seat, seat_of
 from rookery.training.resolve.world_choice import World, duel_of, find
-from rookery.training.resolve.world_choice import spaces as spaces_of
 from training.tug import SEAT, TUG, Puller, Scripted, Tug, agent, play_games, write_agent
 
 HOCKEY = duel_of(find("hockey", options={"time_limit": 60}))
@@ -28,11 +27,9 @@ def tug_agents(count, **options):
 
 
 def hockey_agents(count):
-    seat = seat_of(*spaces_of(HOCKEY))
+    seat = seat_of(*HOCKEY.spaces)
     made = [seated(agent(seed=seed, seat=seat), f"agent {seed}", seat) for seed in range(count - 1)]
-    chooses = Seat(
-        seat.observation_space, find("hockey", learner="dqn") and spaces_of(find("hockey", learner="dqn"))[1]
-    )
+    chooses = Seat(seat.observation_space, find("hockey", learner="dqn").spaces[1])
     return [*made, seated(agent("dqn", seat=chooses), "chooses", seat)]
 
 

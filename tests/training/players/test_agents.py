@@ -11,14 +11,13 @@ from rookery.errors import OptionError, SpaceError
 from rookery.training.players.agents import AgentPlayer, FilePlayer, Script, find_player, seated
 from rookery.training.resolve.seats import Seat, seat_of
 from rookery.training.resolve.world_choice import duel_of, find
-from rookery.training.resolve.world_choice import spaces as spaces_of
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.shipped_agents import save_agent, shipped_agent
 from rookery.worlds.hockey.rules import discrete_action
 from training.finished import make_run
 from training.tug import SEAT, agent, write_agent
 
-HOCKEY = seat_of(*spaces_of(duel_of(find("hockey"))))
+HOCKEY = seat_of(*duel_of(find("hockey")).spaces)
 VIEWS = np.random.default_rng(0).normal(size=(8, 40, 3)).astype(np.float32)  # of 8 games
 
 

@@ -11,7 +11,7 @@ from gymnasium import spaces as gs
 
 from rookery.errors import OptionError, WorldError
 from rookery.training.resolve import world_choice
-from rookery.training.resolve.world_choice import check_learner, choose_learner, find, spaces, spell
+from rookery.training.resolve.world_choice import check_learner, choose_learner, find, name_of_object
 
 ENV_FILE = """
 import gymnasium as gym
@@ -70,9 +70,9 @@ def test_short_names(name):
     """`hockey` is one player against a script; DQN gets its discrete actions unless told otherwise."""
     found = find(name)
     assert (found.name, found.source, found.kernel) == ("hockey", "rookery/HockeyOne-v0", True)
-    assert isinstance(spaces(found)[1], gs.Box)
-    assert isinstance(spaces(find(name, learner="dqn"))[1], gs.Discrete)
-    assert isinstance(spaces(find(name, learner="dqn", options={"discrete": False}))[1], gs.Box)
+    assert isinstance(found.spaces[1], gs.Box)
+    assert isinstance(find(name, learner="dqn").spaces[1], gs.Discrete)
+    assert isinstance(find(name, learner="dqn", options={"discrete": False}).spaces[1], gs.Box)
 
 
 def test_a_world_in_a_file(env_file, monkeypatch):
@@ -86,7 +86,7 @@ def test_a_world_in_a_file(env_file, monkeypatch):
 def test_looking_at_spaces_leaves_no_env_open(env_file):
     """A world that is no kernel world is built for it, and closed."""
     found = find(f"{env_file}:Tidy")
-    assert spaces(found)[1] == gs.Discrete(2)
+    assert found.spaces[1] == gs.Discrete(2)
     from rookery.user_code import load_file
 
     assert load_file(str(env_file)).Tidy.open == 0
@@ -129,11 +129,11 @@ class Here(gym.Env):
 
 def test_a_class_can_be_spelled():
     """By its file; what has no place in a file cannot be found again by a resumed run."""
-    assert spell("CartPole-v1") == "CartPole-v1"
-    assert spell(Here) == f"{__file__}:Here"
+    assert name_of_object("CartPole-v1") == "CartPole-v1"
+    assert name_of_object(Here) == f"{__file__}:Here"
     for homeless in (lambda: None, Here(), type("Made", (gym.Env,), {"__module__": "nowhere"})):
-        with pytest.raises(WorldError, match="has no name that a run could remember"):
-            spell(homeless)
+        with pytest.raises(WorldError, match="has no name that a run could record"):
+            name_of_object(homeless)
 
 
 def test_the_learner_follows_from_the_actions():

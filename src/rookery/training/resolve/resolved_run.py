@@ -24,8 +24,8 @@ from rookery.training.resolve.world_choice import (
     episode_option,
     explain_option_errors,
     find,
-    lasting_options,
     not_for_two_players,
+    recorded_options,
     two_player_form,
     world_of_object,
 )
@@ -41,7 +41,7 @@ class ResolvedRun:
     world: World  # as the user named it: evaluations and videos use this one
     env_world: World  # what the run's envs are: `world`, or its two-player form if an opponent is a policy
     num_envs: int  # to begin or resume with: an adaptive run changes it
-    seat: Seat | None = None  # the learner's spaces; None where only the engine's first env can tell them
+    seat: Seat | None = None  # the learner's spaces; None until the engine's first env gives them
 
     @property
     def title(self) -> str:
@@ -123,7 +123,7 @@ def _find_world(config: RunConfig, world_object: Any) -> tuple[World, RunConfig]
         length = {episode_option(world): config.episode_length}
         options = {**options, **length}
         world = replace(world, env_kwargs={**world.env_kwargs, **length})
-    changes: dict[str, Any] = {"world_options": lasting_options(world, options), "episode_length": None}
+    changes: dict[str, Any] = {"world_options": recorded_options(world, options), "episode_length": None}
     if isinstance(world.source, str) and ".py:" in world.source:
         changes["world"] = world.source  # its absolute path, so that the run can be resumed from any folder
     return world, config.model_copy(update=changes)

@@ -100,37 +100,37 @@ def find(world: str, twin: bool = True, learner: str | None = None, options: Map
 def _refuse_keywords(world: str, options: Mapping[str, Any]) -> None:
     for key in NOT_OPTIONS:
         if key in options:
-            raise OptionError(f"{world!r}: `{key}` is no option of a world, but says how it is made; leave it out")
+            raise OptionError(f"{world!r}: `{key}` is no option of a world, but says how it is made; omit it")
 
 
-def lasting_options(world: World, options: Mapping[str, Any]) -> dict[str, Any]:
+def recorded_options(world: World, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of a world as a run stores them: files by their absolute paths, so that it can be resumed from any
     folder."""
     spec = registry.by_source(world.source)
     files = {option.name for option in spec.options if option.is_file} if spec else set()
-    return {key: _whole_path(value) if key in files else value for key, value in options.items()}
+    return {key: _absolute_path(value) if key in files else value for key, value in options.items()}
 
 
-def _whole_path(value: Any) -> Any:
+def _absolute_path(value: Any) -> Any:
     path = Path(str(value)).expanduser()
     return str(path.resolve()) if path.suffix and os.path.isfile(path) else value  # else it is a profile's name
 
 
 def episode_option(world: World) -> str:
-    """The option by which a world is told how many steps an episode has at most."""
+    """The world's option for the most steps of an episode."""
     spec = registry.by_source(world.source)
     if spec is not None and spec.episode_length_option is not None:
         return spec.episode_length_option
     if isinstance(world.source, str) and world.source in gym.registry:
         return "max_episode_steps"
     raise OptionError(
-        f"{world.name} decides itself how long its episodes are: leave out `episode_length`, and give the world an "
+        f"{world.name} decides itself how long its episodes are: omit `episode_length`, and give the world an "
         "option for it, as in --set world_options.length=500"
     )
 
 
-def spell(world: Any) -> str:
-    """The name by which a config can hold a class or function: "file.py:MyEnv". Texts stay as they are."""
+def name_of_object(world: Any) -> str:
+    """The name of a class or function in a config: "file.py:MyEnv". Strings are returned unchanged."""
     if isinstance(world, str):
         return world
     name = getattr(world, "__qualname__", "")
@@ -140,27 +140,23 @@ def spell(world: Any) -> str:
         file = None
     if not file or not name.isidentifier() or not Path(file).is_file():
         raise WorldError(
-            f"{world!r} has no name that a run could remember, and a run must find its world again to be resumed: "
+            f"{world!r} has no name that a run could record, and a resumed run must find its world again: "
             "give a class or function at the top of a file, 'file.py:MyEnv', or a registered id"
         )
     return f"{file}:{name}"
 
 
-def world_of_object(world: Any, spelled: str, options: Mapping[str, Any]) -> World:
-    """A class or function that is at hand: taken as it is, not from its file, which may be the running script."""
-    path, _, attribute = spelled.rpartition(":")
+def world_of_object(world: Any, name: str, options: Mapping[str, Any]) -> World:
+    """The world of a class or function that the user gave: it is not imported from its file, which may be the running
+    script."""
+    path, _, attribute = name.rpartition(":")
     kernel = kernel_of(resolve(world, kwargs=dict(options))) is not None
     return World(printable(f"{Path(path).stem}-{attribute}"), world, kernel, dict(options))
 
 
-def spaces(world: World) -> tuple[gs.Space, gs.Space]:
-    """As `world.spaces`."""
-    return world.spaces
-
-
 @contextmanager
 def explain_option_errors(world: World) -> Iterator[None]:
-    """Around whatever builds envs: an error of a world that does not take its options says how these are given."""
+    """Around code that builds envs: the error of a world that does not take its options says how options are given."""
     try:
         yield
     except RookeryError:
@@ -168,7 +164,7 @@ def explain_option_errors(world: World) -> Iterator[None]:
     except Exception as error:
         what = str(error).partition(" was raised from the environment creator")[0]
         misfit = re.search(r"\(\) (got an unexpected keyword|missing \d+ required)", what)
-        if not (isinstance(error, TypeError) and misfit) and not _is_a_librarys(world, error):
+        if not (isinstance(error, TypeError) and misfit) and not _is_library_error(world, error):
             raise
         raise OptionError(
             f"{world.name} cannot be built: {type(error).__name__}: {printable(what)}; its options are given as "
@@ -176,8 +172,8 @@ def explain_option_errors(world: World) -> Iterator[None]:
         ) from error
 
 
-def _is_a_librarys(world: World, error: Exception) -> bool:
-    """Whether it is a library's world that fails, of its options or of what is not installed: the message says all."""
+def _is_library_error(world: World, error: Exception) -> bool:
+    """Whether a library's world fails, because of its options or a missing package: the message alone explains it."""
     named = isinstance(world.source, str) and ".py:" not in world.source
     return named and (bool(world.env_kwargs) or isinstance(error, (ImportError, gym.error.DependencyNotInstalled)))
 
@@ -191,10 +187,10 @@ def duel_of(world: World) -> World:
 
 
 def two_player_form(world: World, *, keep_actions: bool = False) -> World:
-    """The two-player form of a world: one row holds both players (see `training.resolve.seats`).
+    """The two-player form of a world: one env has both players (see `training.resolve.seats`).
 
-    The options go with it; the opponent becomes `player_two`. Players act in numbers there, so that all kinds can meet;
-    `keep_actions` leaves choices as they are. A world that has no other form is returned unchanged.
+    The options are kept; the opponent becomes `player_two`. Actions are continuous there, so that all agents can play
+    each other; `keep_actions` keeps discrete actions. A world that has no other form is returned unchanged.
 
     Example:
         >>> duel_of(find(registry.default_game().name, options={"opponent": "strong", "mode": "shooting"})).env_kwargs
@@ -211,9 +207,11 @@ def two_player_form(world: World, *, keep_actions: bool = False) -> World:
 
 
 def not_for_two_players(world: World) -> WorldError:
+    """The error for a world that should be in its two-player form."""
     return WorldError(
-        f"{world.name} is no game for two: there one row holds both players' actions, one after the other, and the "
-        f"info obs_agent_two is what the second sees; of those that come with rookery it is {' or '.join(_games())}"
+        f"{world.name} is no game for two: the action of one env should hold both players' actions in order, "
+        f"and the info obs_agent_two the second player's view; of those that come with rookery it is "
+        f"{' or '.join(_games())}"
     )
 
 
@@ -227,14 +225,14 @@ def _games() -> list[str]:
 
 
 def choose_learner(action_space: gs.Space, kernel: bool = False) -> str:
-    """PPO where steps are cheap or actions are choices; SAC, which learns from fewer steps, where they cost more."""
+    """PPO where steps are cheap or actions are discrete; SAC, which learns from fewer steps, where they cost more."""
     able = _able_or_refuse(action_space)
     efficient = [name for name in able if specs()[name].sample_efficient and not kernel]
     return (efficient or able)[0]
 
 
 def check_learner(learner: str, action_space: gs.Space, observation_space: gs.Space | None = None) -> None:
-    """Refuse a learner that cannot serve these spaces, and say who can."""
+    """Refuse a learner that does not support these spaces, and name those that do."""
     able = _able_or_refuse(action_space)
     if learner not in able:
         raise OptionError(
@@ -250,7 +248,7 @@ def check_learner(learner: str, action_space: gs.Space, observation_space: gs.Sp
 
 
 def able_learners(action_space: gs.Space) -> list[str]:
-    """Who can act there, the first being the usual choice."""
+    """The learners that support an action space; the first is the usual choice."""
     return [name for name, spec in specs().items() if spec.supports(action_space)]
 
 

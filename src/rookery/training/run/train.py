@@ -20,7 +20,7 @@ from rookery.training.curriculum.setup_curriculum import check_opponents
 from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
 from rookery.training.resolve.resolved_run import ResolvedRun, resolve_recorded_run, resolve_run
-from rookery.training.resolve.world_choice import spell
+from rookery.training.resolve.world_choice import name_of_object
 from rookery.training.run.callbacks import Callback, make_callback, take_callbacks
 from rookery.training.run.components import (
     check_device,
@@ -67,8 +67,8 @@ def train(what: Any, **options: Any) -> Result:
     world_object = None if isinstance(what, (str, dict, Path, RunConfig)) else what
     callbacks = take_callbacks(options)
     if isinstance(options.get("wrappers"), (list, tuple)):  # classes and functions, by names that a run can record
-        options["wrappers"] = [spell(wrapper) for wrapper in options["wrappers"]]
-    run = resolve_run(build_config(spell(what) if world_object else what, **options), world_object)
+        options["wrappers"] = [name_of_object(wrapper) for wrapper in options["wrappers"]]
+    run = resolve_run(build_config(name_of_object(what) if world_object is not None else what, **options), world_object)
     callbacks = [make_callback(name) for name in run.config.callbacks] if callbacks is None else callbacks
     check_opponents(run.config)
     if run.seat is not None:

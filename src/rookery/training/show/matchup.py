@@ -13,7 +13,7 @@ import numpy as np
 from rookery.learners.agent import Agent
 from rookery.training.players.agents import Player, Script, find_player, seated
 from rookery.training.resolve.seats import VIEW, Seat, seat_of
-from rookery.training.resolve.world_choice import World, duel_of, is_two_player, spaces
+from rookery.training.resolve.world_choice import World, duel_of, is_two_player
 from rookery.worlds import registry
 
 SCRIPT_TITLES = {"weak": "weak script", "strong": "strong script", "none": "nobody"}
@@ -33,7 +33,7 @@ class Matchup:
 def make_matchup(world: World, agent: Agent, name: str, who: str, runs_dir: str | Path) -> tuple[World, Matchup]:
     """The two-player form of a world, and who plays there: the agent, called `name`, and the opponent `who`."""
     game = duel_of(world)
-    seat = seat_of(*spaces(game))
+    seat = seat_of(*game.spaces)
     assert seat is not None  # or `duel_of` would have raised
     opponent = find_player(who, seat, runs_dir)
     seated(agent, name, seat)  # raises if the agent does not fit
@@ -58,7 +58,7 @@ def usual_opponent(world: World) -> str:
 
 def needs_opponent(world: World, agent: Agent) -> bool:
     """Whether the agent plays one side of an env that takes both players' actions."""
-    return is_two_player(world) and spaces(world)[1] != agent.action_space
+    return is_two_player(world) and world.spaces[1] != agent.action_space
 
 
 class OpponentWrapper(gym.Wrapper):
