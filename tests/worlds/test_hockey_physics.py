@@ -13,7 +13,7 @@ from rookery.worlds.hockey.angles import cos_sin
 from rookery.worlds.hockey.field import FREE_HIGH_Y, PUCK, PUCK_MASS, PUCK_RADIUS, RACKET, RACKET_MASS, RACKET_POLYGONS
 from rookery.worlds.hockey.free import PUCK_HELD
 from rookery.worlds.hockey.replaying import replay
-from rookery.worlds.hockey.rules import discrete_action, judge, observe
+from rookery.worlds.hockey.rules import discrete_action, observe, write_info
 from rookery.worlds.hockey.world import Hockey
 from worlds.hockey_plain import IDLE, Table, plain_record
 
@@ -166,7 +166,7 @@ def test_a_puck_in_a_goal_ends_the_game(x, winner):
     table = Table().place(PUCK, x, 4.0)
     reward, ended = table.step()
     other = plain_record(Hockey().info_dtype)
-    other_reward = judge(table.state, table.params, other, 1)
+    other_reward = write_info(table.state, table.params, other, 1)
     assert ended and table.info.winner == winner and other.winner == -winner
     assert reward == pytest.approx(10 * winner, abs=1) and other_reward == pytest.approx(-10 * winner, abs=1)
 
