@@ -76,4 +76,4 @@ def _is_ours(facts: os.stat_result) -> bool:
 @cache
 def _passed_over(path: Path) -> None:
     """Report the folder once."""
-    say(f"{path} is not used: it should be your own folder, to which nobody else can write (chmod go-w)")
+    say(f"{path} is not used: it should be your own folder that nobody else can write to (chmod go-w)")

@@ -145,7 +145,7 @@ def test_who_was_killed_while_compiling_holds_nobody_up(folder: Path, tmp_path: 
     made = tmp_path / "made"
     worker = FORK.Process(target=_find, args=(made, 60))
     worker.start()
-    while not made.exists():
+    while not made.exists() or not made.read_text():
         time.sleep(0.01)
     os.kill(worker.pid or 0, signal.SIGKILL)
     _find(made, 0)
