@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from docs.pages import PAGES, ROOT, blocks
+from docs.pages import PAGES, ROOT, blocks, section
 from rookery.config import check, collect_config, docs_page, read_config
+from rookery.learners.registry import option_classes
 from rookery.training.resolve.recipes import all_recipes
 
 
@@ -91,3 +92,14 @@ def recipes():
             envs, steps = (f"{recipe[key]:,}" if key in recipe else "" for key in ("num_envs", "steps"))
             rows.append(f"| {world} | {learner} | {envs} | {steps} | {', '.join(options)} |\n")
     return "".join(rows)
+
+
+def test_what_a_phase_can_change_is_listed():
+    """The options that a learner can change, in docs/curriculum.md."""
+    table = section("docs/curriculum.md", "## What a phase can change")
+    listed = {learner: set() for learner in ("all", *option_classes())}
+    for learners, options in re.findall(r"^\| ([\w, ]+) \| (`.*) \|$", table, re.MULTILINE):
+        for learner in learners.lower().split(", "):
+            listed[learner] |= set(re.findall(r"`(\w+)`", options))
+    for learner, options in option_classes().items():
+        assert listed[learner] | listed["all"] == options.adjustable, learner
