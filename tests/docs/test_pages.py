@@ -79,7 +79,7 @@ EXAMPLE = re.compile(r"^(?:<!-- (slow|not run): [^\n]+ -->\n)?```python\n(.*?)^`
 EXAMPLES = {name: EXAMPLE.findall(page) for name, page in PAGES.items()}
 
 
-SLOW = (pytest.mark.slow, pytest.mark.timeout(600))  # a world that is compiled for the first time takes a minute
+COMPILE_SECONDS = 600  # a world that is compiled for the first time takes minutes on a busy machine
 
 
 def to_run() -> Iterator[object]:
@@ -88,7 +88,7 @@ def to_run() -> Iterator[object]:
         if examples and name not in TESTED_ELSEWHERE:
             yield pytest.param(name, {""}, id=name)
             if any(mark == "slow" for mark, _ in examples):
-                yield pytest.param(name, {"", "slow"}, id=f"{name}, all", marks=SLOW)
+                yield pytest.param(name, {"", "slow"}, id=f"{name}, all", marks=pytest.mark.slow)
 
 
 @pytest.fixture
@@ -111,6 +111,7 @@ def shortened(code: str) -> str:
     return code
 
 
+@pytest.mark.timeout(COMPILE_SECONDS)
 @pytest.mark.parametrize(("page", "marks"), list(to_run()))
 def test_python_runs(page, marks, folder):
     """A page's blocks run one after another, as a reader would paste them."""
