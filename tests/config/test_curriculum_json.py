@@ -256,7 +256,11 @@ def test_keys_of_today_may_stand_beside() -> None:
 @pytest.mark.parametrize(
     ("content", "parts"),
     [
-        (file(agent=agent("TD3")), ["`agent.type` = 'TD3'", "DDDQN, DDQN_PER, SAC"]),
+        (file(agent=agent("TDMPC2")), ["`agent.type` = 'TDMPC2'", "DDDQN, DDQN_PER, SAC, TD3, REDQTD3"]),
+        (file(agent=agent("TD3", max_action=2.0)), ["`agent.hyperparameters.max_action`"]),
+        (file(agent=agent("REDQTD3", utd_ratio=0)), ["`agent.hyperparameters.utd_ratio` should be a number above 0"]),
+        (file(agent=agent("REDQTD3", polyak=2.0)), ["`agent.hyperparameters.polyak` should be a number from 0"]),
+        (file(agent=agent("REDQTD3", q_target_mode="rem")), ["`agent.hyperparameters.q_target_mode`", '"min"']),
         (file(agent={"hyperparameters": {}}), ["agent: `type` is missing"]),
         (file(agent=agent("SAC", eps=0.1)), ["agent.hyperparameters: unknown key `eps`"]),
         (file(agent=agent("DDDQN", target_update_frq=3)), ["`target_update_frq`; did you mean `target_update_freq`?"]),
@@ -331,7 +335,7 @@ def test_mistakes(content: dict[str, Any], parts: list[str]) -> None:
 def test_the_file_is_named_and_all_mistakes_are_told(tmp_path: Path) -> None:
     """At once, as for other files."""
     path = tmp_path / "old.json"
-    path.write_text(json.dumps(file(phase(episods=1), training={"warmup": 3}, agent=agent("TD3"))))
+    path.write_text(json.dumps(file(phase(episods=1), training={"warmup": 3}, agent={"hyperparameters": {}})))
     lines = refusal(path).splitlines()
     assert lines[0] == f"{path}: 3 problems"
     assert len(lines) == 4
@@ -426,3 +430,38 @@ def test_every_old_name_is_for_an_option_that_exists() -> None:
     """The tables of names agree with the learners' options."""
     for learner, names in AGENT_FIELDS.items():
         assert set(names.values()) <= set(option_classes()[learner].model_fields)
+
+
+def test_td3_and_redq() -> None:
+    """By the names of their files. REDQ's ratio multiplies the updates of `training`, and an agent's own value of what
+    `hyperparameters` has too goes before."""
+    own = {"expl_noise": 0.1, "policy_freq": 3, "priority_replay": True, "normalize_obs": True, "max_action": 1.0}
+    assert from_json(file(phase(), agent=agent("TD3", **own)))["td3"] == {
+        "exploration_noise": 0.1,
+        "policy_delay": 3,
+        "prioritised": True,
+        "normalise_observations": True,
+    }
+    own = {"polyak": 0.995, "utd_ratio": 10, "num_Q": 5, "num_min": 2, "q_target_mode": "ave", "latent_dim": 64}
+    content = file(
+        phase(),
+        agent=agent("REDQTD3", policy_update_delay=20, batch_size=256, **own),
+        training={"updates_per_step": 2},
+        hyperparameters={"batch_size": 1024},
+    )
+    found = from_json(content)
+    assert found["learner"] == "td3" and found["td3"] == {
+        "redq": True,
+        "batch_size": 256,
+        "tau": 0.005,
+        "num_critics": 5,
+        "min_critics": 2,
+        "target_mode": "mean",
+        "hidden": [64, 64],
+        "policy_delay": 20,
+        "updates_per_step": 20.0,
+        "updates_each": "round",
+    }
+    config = resolve(found)
+    assert (config.td3.num_critics, config.td3.target_every) == (5, 1)
+    assert from_json(file(phase(), agent=agent("REDQTD3")))["td3"] == {"redq": True, "updates_per_step": 20.0}

@@ -17,12 +17,15 @@ from rookery.config.curriculum_json.names import (
 from rookery.config.curriculum_json.table_reader import TableReader
 from rookery.config.fields import valid_values
 from rookery.config.layers import MISSING, two_names_message
+from rookery.errors import ConfigError
 from rookery.learners.registry import DQNOptions, option_classes
 
 PLACE = "agent.hyperparameters"
 FIXED_TEMPERATURE = 0.2  # where `learn_alpha` is false and there is no `alpha`
-ONLY = {"reward_clip": None, "per_max_beta": 1.0}  # fields that rookery knows with one value only
+ONLY = {"reward_clip": None, "per_max_beta": 1.0, "max_action": 1.0}  # fields that rookery knows with one value only
 NOISES = {"normal": "gaussian", "pink": "pink", "gaussian": "gaussian"}
+TARGET_MODES = {"min": "min", "ave": "mean", "mean": "mean"}
+REDQ_RATIO = 20  # updates per update of `training.updates_per_step`, unless a REDQ agent says otherwise
 
 
 class Learning:
@@ -32,6 +35,7 @@ class Learning:
         self.reader = reader
         self.options: dict[str, Any] = {}
         self.world_options: dict[str, Any] = {}
+        self._ratio = 1.0  # by which REDQ multiplies `training.updates_per_step`
         self._said: dict[str, tuple[str, Any]] = {}  # where each option was found, and what stood there
         agent = reader.table(content.get("agent"), "agent", ("type", "hyperparameters", "checkpoint_path"))
         self.kind = self._kind(agent)
@@ -50,8 +54,9 @@ class Learning:
         if agent and "type" not in agent:
             self.reader.problems.append(f"agent: `type` is missing: {', '.join(AGENTS)}")
         elif agent and kind not in AGENTS:
-            self.reader.problems.append(
-                f"`agent.type` = {agent['type']!r} is not an agent of rookery; valid: {', '.join(AGENTS)}"
+            # Alone: what else such a file has need not be known.
+            raise ConfigError(
+                f"`agent.type` = {agent['type']!r} cannot be trained here; these can: {', '.join(AGENTS)}"
             )
         return kind
 
@@ -64,7 +69,10 @@ class Learning:
     def sections(self) -> dict[str, Any]:
         """As today's configuration holds it. Where no agent is named, whoever learns from replay is told."""
         if self.learner is not None:
-            return {"learner": self.learner, self.learner: OLD_DEFAULTS[self.kind] | self.options}
+            options = OLD_DEFAULTS[self.kind] | self.options
+            if self._ratio != 1.0:
+                options["updates_per_step"] = self._ratio * options.get("updates_per_step", 1.0)
+            return {"learner": self.learner, self.learner: options}
         rest = {name: value for name, value in self.options.items() if name != "learning_rate"}
         rate = {"learning_rate": self.options["learning_rate"]} if "learning_rate" in self.options else {}
         return rate | ({"sac": rest, "dqn": dict(rest)} if rest else {})
@@ -84,8 +92,10 @@ class Learning:
                 self.reader.wrong(f"{PLACE}.{name}", "omitted, because rookery has no such option", value)
         if self.learner == "dqn":
             self._chance_and_targets(given)
-        else:
+        elif self.learner == "sac":
             self._temperature(given)
+        else:
+            self._ratio_and_tau(given)
 
     def _chance_and_targets(self, given: Mapping[str, Any]) -> None:
         if "target_update_freq" in given:
@@ -116,6 +126,21 @@ class Learning:
         elif "learn_alpha" in given and not learned:
             self.options["temperature"] = FIXED_TEMPERATURE
 
+    def _ratio_and_tau(self, given: Mapping[str, Any]) -> None:
+        """REDQ's ratio of updates to steps, and `polyak`, which is 1 - tau."""
+        default = REDQ_RATIO if self.kind == "REDQTD3" else 1
+        ratio, polyak = given.get("utd_ratio", default), given.get("polyak")
+        if isinstance(ratio, bool) or not isinstance(ratio, (int, float)) or ratio <= 0:
+            self.reader.wrong(f"{PLACE}.utd_ratio", "a number above 0", ratio)
+            return
+        self._ratio = float(ratio)
+        if polyak is not None:
+            known = isinstance(polyak, float) and 0 <= polyak < 1
+            if not known:
+                self.reader.wrong(f"{PLACE}.polyak", "a number from 0 and below 1", polyak)
+            elif "tau" not in given:
+                self.options["tau"] = round(1.0 - polyak, 12)
+
     # --- one field ------------------------------------------------------------------------------------------------
 
     def _take(self, section: str, name: str, option: str, value: Any) -> None:
@@ -124,8 +149,9 @@ class Learning:
         today = self._translated(place, name, option, value)
         if today is MISSING:
             return
-        if option in self._said and self.options[option] != today:
-            before, there = self._said[option]
+        before, there = self._said.get(option, ("", None))
+        overrides = before == f"hyperparameters.{name}" and section == PLACE  # the agent's own value is more specific
+        if before and self.options[option] != today and not overrides:
             self.reader.problems.append(two_names_message(place, value, before, there))
         self.options[option] = today
         self._said[option] = place, value
@@ -136,7 +162,9 @@ class Learning:
             return self.reader.one_of(place, value, NOISES)
         if name == "use_huber_loss":
             return {True: "huber", False: "squared"}.get(self.reader.flag(place, value), MISSING)
-        if name == "hidden_dim":
+        if name == "q_target_mode":
+            return self.reader.one_of(place, value, TARGET_MODES)
+        if name in ("hidden_dim", "latent_dim"):
             value = [value, value] if type(value) is int else value
             return self.reader.checked(place, value, field, f"an integer >= 1, or {valid_values(field)}")
         return self.reader.checked(place, value, field)

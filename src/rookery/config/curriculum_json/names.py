@@ -22,7 +22,7 @@ TERMS = {
 }
 HOLD, FALL = 600, 400  # N and K
 
-AGENTS = {"DDDQN": "dqn", "DDQN_PER": "dqn", "SAC": "sac"}
+AGENTS = {"DDDQN": "dqn", "DDQN_PER": "dqn", "SAC": "sac", "TD3": "td3", "REDQTD3": "td3"}
 HYPERPARAMETERS = {"learning_rate": "learning_rate", "batch_size": "batch_size"}
 COMMON = HYPERPARAMETERS | {
     "hidden_dim": "hidden",
@@ -50,14 +50,35 @@ DQN = COMMON | {
     "per_epsilon": "priority_floor",
 }
 SAC = COMMON | {"alpha": "temperature", "noise": "noise"}
-AGENT_FIELDS = {"dqn": DQN, "sac": SAC}
-# Known too, but not names of an option.
+TD3 = COMMON | {
+    "latent_dim": "hidden",
+    "expl_noise": "exploration_noise",
+    "policy_noise": "policy_noise",
+    "noise_clip": "noise_clip",
+    "policy_freq": "policy_delay",
+    "policy_update_delay": "policy_delay",
+    "num_Q": "num_critics",
+    "num_min": "min_critics",
+    "q_target_mode": "target_mode",
+    "priority_replay": "prioritised",
+    "normalize_obs": "normalise_observations",
+    "noise": "noise",
+}
+AGENT_FIELDS = {"dqn": DQN, "sac": SAC, "td3": TD3}
+# Known as well, but not another name for an option.
 ALSO_KNOWN = {
     "dqn": ("action_fineness", "per_beta_increment", "per_max_beta", "reward_clip"),
     "sac": ("learn_alpha", "max_episode_steps"),
+    "td3": ("max_action", "max_episode_steps", "polyak", "utd_ratio"),
 }
 # Defaults of the old agents that differ from rookery's.
-OLD_DEFAULTS = {"DDDQN": {"n_step": 1, "prioritised": False}, "DDQN_PER": {"n_step": 1}, "SAC": {}}
+OLD_DEFAULTS = {
+    "DDDQN": {"n_step": 1, "prioritised": False},
+    "DDQN_PER": {"n_step": 1},
+    "SAC": {},
+    "TD3": {},
+    "REDQTD3": {"redq": True},
+}
 
 LEARNING = {"updates_per_step": "updates_per_step", "warmup_steps": "start_steps"}  # of `training`, for the learner
 # Numbers >= this are steps, smaller ones are episodes: both are found in files.

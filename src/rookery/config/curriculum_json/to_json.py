@@ -93,7 +93,7 @@ def _agent(config: RunConfig, given: Mapping[str, Any], problems: list[str]) -> 
     if learner == "sac":
         return "SAC", _sac(getattr(config, learner), problems)
     if learner != "auto":
-        problems.append(f"`learner` = {learner!r}, because it has only DQN and SAC")
+        problems.append(f"`learner` = {learner!r}, because only DQN and SAC can be written")
         return "", {}
     return "", _any_learner(given, problems)
 
