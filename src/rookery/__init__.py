@@ -18,18 +18,32 @@ from rookery.worlds.registry import register_built_in
 
 if TYPE_CHECKING:
     from rookery import errors, pettingzoo, sb3, testing
+    from rookery.config import RunConfig
     from rookery.engine.engine import Engine
     from rookery.engine.make_vec import get_recommended_n_envs, make_vec
     from rookery.kernel.tables import Table
     from rookery.kernel.world import KernelWorld
+    from rookery.learners.agent import Agent
+    from rookery.learners.dqn import DQN
+    from rookery.learners.ppo import PPO
+    from rookery.learners.sac import SAC
+    from rookery.learners.td3 import TD3
     from rookery.training.run.callbacks import Callback
+    from rookery.training.run.result import Result
     from rookery.training.run.train import resume, train
     from rookery.training.storage.load_agent import load
 
 __all__ = [
+    "DQN",
+    "PPO",
+    "SAC",
+    "TD3",
+    "Agent",
     "Callback",
     "Engine",
     "KernelWorld",
+    "Result",
+    "RunConfig",
     "Table",
     "errors",
     "get_recommended_n_envs",
@@ -46,13 +60,20 @@ register_built_in()  # so that gymnasium.make("rookery/CartPole-v1") works from 
 
 # Names are loaded when first used, so that `import rookery` costs no more than `import gymnasium`.
 _HOMES = {
-    "make_vec": "rookery.engine.make_vec",
-    "get_recommended_n_envs": "rookery.engine.make_vec",
+    "Agent": "rookery.learners.agent",
+    "Callback": "rookery.training.run.callbacks",
+    "DQN": "rookery.learners.dqn",
     "Engine": "rookery.engine.engine",
     "KernelWorld": "rookery.kernel.world",
-    "Callback": "rookery.training.run.callbacks",
+    "PPO": "rookery.learners.ppo",
+    "Result": "rookery.training.run.result",
+    "RunConfig": "rookery.config",
+    "SAC": "rookery.learners.sac",
+    "TD3": "rookery.learners.td3",
     "Table": "rookery.kernel.tables",
+    "get_recommended_n_envs": "rookery.engine.make_vec",
     "load": "rookery.training.storage.load_agent",
+    "make_vec": "rookery.engine.make_vec",
     "resume": "rookery.training.run.train",
     "train": "rookery.training.run.train",
 }
@@ -61,7 +82,7 @@ _MODULES = {"errors", "pettingzoo", "sb3", "testing"}
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        if _HOMES[name].startswith("rookery.training"):
+        if _HOMES[name].startswith(("rookery.training", "rookery.learners")):
             import_module("rookery.training").check_installed()
         return getattr(import_module(_HOMES[name]), name)
     if name in _MODULES:

@@ -7,6 +7,7 @@ import re
 import sys
 import sysconfig
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from rookery.errors import OptionError, WorldError
 
 _being_imported: list[str] = []
+_permitted: set[str] = set()  # modules whose import the user of this process has consented to
 STDLIB = sysconfig.get_paths()["stdlib"] + "/"
 INSTALLED = re.compile(r"/(site-packages|dist-packages)/")
 LIBRARY = re.compile(r"/lib(64)?/python[0-9.]*/")
@@ -29,6 +31,17 @@ def find_in_file(name: str, what: str) -> Any:
     if not written_in(path, found):
         raise OptionError(f"{what}: {name!r}: {path} has no class or function {attribute!r} of its own")
     return found
+
+
+def permit(names: Iterable[str]) -> None:
+    """The user of this process has named this code, as "file.py:Name", or consented to it."""
+    _permitted.update(module_name(name.rpartition(":")[0]) for name in names)
+
+
+def is_permitted(name: str) -> bool:
+    """Whether `permit` was called for this code, or it was imported in this process before."""
+    module = module_name(name.rpartition(":")[0])
+    return module in _permitted or module in sys.modules
 
 
 def written_in(path: str, found: Any) -> bool:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rookery.cli.arguments import best_argument, check_file, run_arguments, shipped_help
+from rookery.cli.arguments import best_argument, check_file, run_arguments, shipped_help, trust_argument
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.stored_run import LOADING, find_run_or_shipped, print_path, stdout_to_stderr
 from rookery.console import meanwhile, say
@@ -38,6 +38,7 @@ def add_commands(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     best_argument(parser)
+    trust_argument(parser)
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -61,9 +62,15 @@ def _export_onnx(found: RunDir, options: argparse.Namespace) -> Path:
     with meanwhile(LOADING):
         from rookery.training.export.onnx_file import export_onnx
 
+    trusted = {"trust": True} if options.trust else {}
     with stdout_to_stderr(options.json):
         return export_onnx(
-            str(found.path), options.runs_dir, out=options.onnx or None, best=options.best, **_overwriting(options)
+            str(found.path),
+            options.runs_dir,
+            out=options.onnx or None,
+            best=options.best,
+            **_overwriting(options),
+            **trusted,
         )
 
 

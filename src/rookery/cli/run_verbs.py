@@ -56,7 +56,7 @@ def _resume(options: argparse.Namespace) -> int:
         from rookery.training.run.train import resume
 
     with stdout_to_stderr(options.json):
-        result = resume(str(found.path), options.runs_dir, **trusted, **keywords)
+        result = resume(str(found.path), options.runs_dir, trust="trust" in trusted, **keywords)
     return finish_run(result, options.json)
 
 

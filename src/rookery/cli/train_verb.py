@@ -49,7 +49,7 @@ FLAGS: dict[str, list[Flag]] = {
         ("--checkpoint-dir", "checkpoints.dir", "DIR"),
     ],
 }
-SWITCHES = {"gpu", "monitor.video", "monitor.panel"}  # flags with a shape of their own
+SWITCHES = {"gpu", "monitor.video", "monitor.panel", "wrappers", "callbacks"}  # flags with a shape of their own
 EXAMPLES = (
     "rookery train CartPole-v1",
     "rookery train my_file.py:MyEnv --num-envs 8 --steps 1e6",
@@ -97,6 +97,10 @@ def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
     groups["the learner"].add_argument("--gpu", type=int, metavar="N", help="short for --device cuda:N")
     for key, (kind, metavar, text) in _world_flags().items():
         groups["the world"].add_argument(f"--{key.partition('.')[2]}", dest=key, type=kind, metavar=metavar, help=text)
+    for flag, key, title in (("--wrap", "wrappers", "the world"), ("--callback", "callbacks", "the run")):
+        groups[title].add_argument(
+            flag, dest=key, action="append", metavar="FILE:NAME", help=f"{_help_of(key)}; can be repeated"
+        )
     video, panel = groups["evaluation"], groups["output"]
     video.add_argument(
         "--video", dest="monitor.video", action="store_const", const=True, help="record a video when the run ends"

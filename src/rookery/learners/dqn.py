@@ -19,11 +19,12 @@ from torch.nn import functional as F
 
 from rookery.errors import CheckpointError, OptionError
 from rookery.learners.agent import FrozenActor, make_leaves
+from rookery.learners.custom_network import make_encoder
 from rookery.learners.fast.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.heads import FORBIDDEN
 from rookery.learners.learner import StepBatch, Tree, seeded
-from rookery.learners.networks import Encoder, with_params_from
+from rookery.learners.networks import with_params_from
 from rookery.learners.observations import mask_of, split
 from rookery.learners.offpolicy import Metrics, OffPolicyPolicy
 from rookery.learners.prioritised import PrioritisedOffPolicy
@@ -47,7 +48,7 @@ class QPolicy(OffPolicyPolicy):
         self.leaves, self.options = make_leaves(observation_space), options
         self.actions, self.start = int(action_space.n), int(action_space.start)
         self.epsilon = options.epsilon_end
-        self.encoder = Encoder(self.leaves, options.normalise_observations)
+        self.encoder = make_encoder(observation_space, self.leaves, options)
         self.net = QNet(self.encoder.width, options.hidden, self.actions, options.activation, options.dueling)
 
     def forward(self, leaves: list[Tensor]) -> Tensor:

@@ -34,7 +34,8 @@ def freeze(policy: Policy) -> FrozenPolicy:
     """A frozen copy of a policy's present weights."""
     leaf = policy.leaves[0]
     one_vector = len(policy.leaves) == 1 and leaf.kind == "vector" and len(leaf.shape) == 1 and not policy.memory_size
-    actor = policy.frozen_actor() if one_vector else None
+    plain = one_vector and not getattr(policy.encoder, "is_trained", False)
+    actor = policy.frozen_actor() if plain else None
     if actor is None or actor.activation not in KINDS:
         return TorchFrozenPolicy(policy)
     return PackedPolicy(policy.encoder, actor)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from rookery.learners.agent import Agent, Policy
 from rookery.learners.fast.accelerator import Accelerator
 from rookery.learners.normalize import ReturnScale
 from rookery.learners.options import Options
+from rookery.learners.schedules import scheduled
 
 Tree = dict[str, Any]  # nested dicts of NumPy arrays and plain values, as a checkpoint holds
 Finals = tuple[np.ndarray, list[Any]]  # of episodes that ended: their rows in a batch, their last observations
@@ -202,14 +203,6 @@ def generator_state(generator: torch.Generator) -> np.ndarray:
 def load_generator(generator: torch.Generator, state: np.ndarray) -> None:
     """Continue a random number generator from its state."""
     generator.set_state(torch.from_numpy(np.array(state)))
-
-
-def scheduled(value: float, schedule: str, progress: float) -> float:
-    """
-    >>> scheduled(0.2, "linear", 0.75), scheduled(0.2, "constant", 0.75)
-    (0.05, 0.2)
-    """
-    return value * (1.0 - min(progress, 1.0)) if schedule == "linear" else value
 
 
 def means(metrics: dict[str, list[Tensor]]) -> dict[str, float]:

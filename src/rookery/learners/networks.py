@@ -92,6 +92,7 @@ class Encoder(nn.Module):
         self.images = nn.ModuleDict(images)
         width = sum(leaves[k].width for k in self.vectors)
         self.norm = RunningNorm(width) if normalise and width else None
+        self.is_trained = bool(images)  # whether it has parameters
         self.is_identity = len(leaves) == 1 and leaves[0].shape == (width,) and self.norm is None
         self.width = width + sum(leaf.width for _, leaf in self.choices) + sum(net.features for net in images.values())
 

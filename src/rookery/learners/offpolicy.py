@@ -56,7 +56,7 @@ class OffPolicy(Learner):
         self.steps, self.updates_due = 0, 0.0
         self.learn_from = options.start_steps
         self.refill = 1  # transitions that must be stored before learning begins
-        self.has_images = len(policy.encoder.images) > 0  # only then has the encoder parameters to learn
+        self.has_images = policy.encoder.is_trained  # or a network of the user's own: the encoder has parameters
         self._metrics: Metrics = defaultdict(list)
         self._shown: dict[str, float] = {}
         self._unshown = 0

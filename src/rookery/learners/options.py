@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rookery.errors import OptionError
+from rookery.learners.schedules import ScheduleText
 
 Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
 Sizes = Annotated[list[Annotated[int, Field(ge=1, lt=2**31)]], Field(max_length=100)]
@@ -25,8 +26,8 @@ class Options(BaseModel):
     adjustable: ClassVar[frozenset[str]] = ALWAYS_ADJUSTABLE  # what may change during a run
 
     learning_rate: float = Field(3e-4, gt=0, description="Step size of the optimizer.")
-    learning_rate_schedule: Literal["constant", "linear"] = Field(
-        "constant", description="Constant, or falling linearly to zero over the run."
+    learning_rate_schedule: ScheduleText = Field(
+        "constant", description="Factor of the learning rate over the run: constant, linear (to zero), or your own."
     )
     gamma: float = Field(0.99, gt=0, le=1, description="Discount factor of rewards, per step.")
     activation: Activation = Field("tanh", description="The activation function between layers.")
@@ -37,6 +38,12 @@ class Options(BaseModel):
     normalise_rewards: bool = Field(
         False,
         description="Scale rewards so that discounted returns have standard deviation 1, by running statistics.",
+    )
+    network: str | None = Field(
+        None,
+        pattern=r"\.py:",
+        description="Your own network, such as my_file.py:MyNet: an encoder, or a whole actor and critic.",
+        json_schema_extra={"words": "the name of a torch.nn.Module, such as my_file.py:MyNet"},
     )
     accelerate: bool = Field(
         True,

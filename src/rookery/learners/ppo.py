@@ -16,14 +16,16 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rookery.learners.agent import FrozenActor, Policy, make_leaves
+from rookery.learners.custom_network import make_actor_critic, make_encoder
 from rookery.learners.fast.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.heads import head_for
-from rookery.learners.learner import StepBatch, scheduled, seeded
-from rookery.learners.networks import MLP, Encoder
+from rookery.learners.learner import StepBatch, seeded
+from rookery.learners.networks import MLP
 from rookery.learners.observations import split, stack
 from rookery.learners.onpolicy import OnPolicy
 from rookery.learners.registry import PPOOptions
+from rookery.learners.schedules import scheduled
 
 METRICS = ("kl", "policy", "value", "entropy", "gradient")
 
@@ -34,9 +36,13 @@ class ActorCritic(Policy):
     def __init__(self, observation_space: spaces.Space, action_space: spaces.Space, options: PPOOptions) -> None:
         super().__init__()
         self.leaves, self.options = make_leaves(observation_space), options
-        self.encoder = Encoder(self.leaves, options.normalise_observations)
         self.head = head_for(action_space, options.log_std)
         self.memory_size = options.recurrent or 0
+        own = make_actor_critic(observation_space, action_space, self.leaves, options, self.head.outputs)
+        if own is not None:
+            self.core, (self.encoder, self.actor, self.critic) = None, own
+            return
+        self.encoder = make_encoder(observation_space, self.leaves, options)
         self.core = nn.GRUCell(self.encoder.width, self.memory_size) if self.memory_size else None
         width = self.memory_size or self.encoder.width
         self.actor = MLP(width, options.hidden, self.head.outputs, options.activation, gain=0.01)

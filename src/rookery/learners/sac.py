@@ -18,10 +18,11 @@ from torch.nn import functional as F
 
 from rookery.errors import OptionError
 from rookery.learners.agent import FrozenActor, make_leaves
+from rookery.learners.custom_network import make_encoder
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.heads import ActionBounds
 from rookery.learners.learner import Tree, seeded
-from rookery.learners.networks import MLP, Critics, Encoder, with_params_from
+from rookery.learners.networks import MLP, Critics, with_params_from
 from rookery.learners.noise import Noise
 from rookery.learners.observations import split
 from rookery.learners.offpolicy import Metrics, OffPolicy, OffPolicyPolicy
@@ -39,7 +40,7 @@ class SACPolicy(OffPolicyPolicy):
         self.leaves, self.options = make_leaves(observation_space), options
         self.bounds = ActionBounds(action_space, "SAC")
         self.size = self.bounds.size
-        self.encoder = Encoder(self.leaves, options.normalise_observations)
+        self.encoder = make_encoder(observation_space, self.leaves, options)
         self.net = MLP(self.encoder.width, options.hidden, 2 * self.size, options.activation, gain=0.01)
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,8 +1,9 @@
 """Schedules: how an option such as the learning rate changes over a run.
 
 A schedule is a factor of the option's value, as a function of `progress`, which goes from 0 at the start of a run to 1
-at its end. It is a name ("constant", "linear") or an expression, such as "0.5 * (1 + cos(pi * progress))". Expressions
-are computed by this module alone: a configuration may come from anybody, and must run no code.
+at its end. It is a name ("constant", "linear"), an expression, such as "0.5 * (1 + cos(pi * progress))", or a function
+in a file, "my_file.py:my_schedule". Expressions are computed by this module alone: a configuration may come from
+anybody, and reading it must run no code.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
+
+from rookery.user_code import find_in_file
 
 Schedule = Callable[[float], float]
 
@@ -34,7 +37,7 @@ OPERATORS: dict[type, Callable[..., float | bool]] = {
 
 @lru_cache(maxsize=64)
 def parse_schedule(text: str) -> Schedule:
-    """The function behind a schedule's name or expression.
+    """The function behind a schedule's name or expression. Only this imports a function in a file.
 
     Raises:
         ValueError: It is none, with the reason.
@@ -45,6 +48,8 @@ def parse_schedule(text: str) -> Schedule:
     >>> parse_schedule("1 if progress < 0.5 else 0.1")(0.75)
     0.1
     """
+    if is_function(text):
+        return find_in_file(text, "a schedule")
     if len(text) > LONGEST:
         raise ValueError(f"an expression of at most {LONGEST} characters, got {len(text)}")
     try:
@@ -97,9 +102,33 @@ def _compute(node: ast.expr, progress: float) -> float:
     raise AssertionError(f"{node} was checked")
 
 
+def is_function(text: str) -> bool:
+    """Whether a schedule is a function in a file."""
+    return ".py:" in text
+
+
+def scheduled(value: float, schedule: str, progress: float) -> float:
+    """The value of an option at this point of a run.
+
+    >>> scheduled(0.2, "linear", 0.75), scheduled(0.2, "constant", 0.75)
+    (0.05, 0.2)
+    """
+    return value * parse_schedule(schedule)(progress)
+
+
 def _valid(text: str) -> str:
-    parse_schedule(text)
+    if not is_function(text):
+        parse_schedule(text)
     return text
 
 
-ScheduleText = Annotated[str, AfterValidator(_valid)]
+ScheduleText = Annotated[
+    str,
+    AfterValidator(_valid),
+    Field(
+        json_schema_extra={
+            "words": '"constant", "linear", an expression of `progress` (0 to 1) such as "(1 - progress) ** 2", or '
+            "my_file.py:my_schedule"
+        }
+    ),
+]

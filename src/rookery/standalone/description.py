@@ -31,6 +31,10 @@ def describe(saved: dict[str, Any], about: dict[str, Any], table: np.ndarray | N
         raise OptionError(
             f"agents of {spec.title} cannot be written as a file for NumPy alone: its spec names no actor"
         )
+    if saved["options"].get("network"):
+        raise OptionError(
+            "an agent with a network of your own cannot be written for NumPy alone: --onnx writes it for onnxruntime"
+        )
     if any(name.startswith("encoder.images.") for name in policy):
         raise OptionError(
             "an agent that sees images cannot be written as a file for NumPy alone: --onnx writes one for onnxruntime"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rookery.learners.registry import specs
 
 SECTIONS = ("curriculum", "hyperparameters", "training", "agent")
@@ -72,7 +74,7 @@ ALSO_KNOWN = {
     "td3": ("max_action", "max_episode_steps", "polyak", "utd_ratio"),
 }
 # Defaults of the old agents that differ from rookery's.
-OLD_DEFAULTS = {
+OLD_DEFAULTS: dict[str, dict[str, Any]] = {
     "DDDQN": {"n_step": 1, "prioritised": False},
     "DDQN_PER": {"n_step": 1},
     "SAC": {},

@@ -51,7 +51,7 @@ class FusedPPO(CompiledAdvantages):
     @classmethod
     def supports(cls, learner: Any) -> bool:
         policy = learner.policy
-        perceptrons = policy.core is None and not policy.encoder.images and policy.actor.activation_name in KINDS
+        perceptrons = policy.core is None and not policy.encoder.is_trained and policy.actor.activation_name in KINDS
         return perceptrons and learner.device.type == "cpu" and type(learner.head) in HEAD_GRADS
 
     def invalidate(self) -> None:

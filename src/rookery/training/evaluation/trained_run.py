@@ -55,7 +55,7 @@ def open_run(
     code run without a question."""
     found = RunDir.find(run, Path(runs_dir))
     config = build_config(found.read_config())
-    step, saved = load_checkpoint(found, best, parts)
+    step, saved = load_checkpoint(found, best, parts, trust)
     agent = agent_from(saved["agent"])
     agent.deterministic = config.evaluation.deterministic
     return TrainedRun(found, config, step, agent, saved, trust)

@@ -37,6 +37,7 @@ def export_onnx(
     best: bool = False,
     mask: bool | None = None,
     overwrite: bool = False,
+    trust: bool = False,
 ) -> Path:
     """Write the policy of a run to `out` (`policy.onnx` in the run's folder), including its normalisation.
 
@@ -48,12 +49,12 @@ def export_onnx(
 
     The model's outputs for random observations are compared with the agent's before the file is written. Its metadata
     hold run, world, step, learner and version of rookery. An existing file is only replaced with `overwrite`, or after
-    a question on the terminal.
+    a question on the terminal. `trust` imports the code of a network of somebody's own without a question.
     """
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
         raise MissingExtra(f"an ONNX file needs {', '.join(missing)}: pip install 'rookery[onnx]'")
-    trained = open_run(run, runs_dir, best, parts=("agent", "envs"))
+    trained = open_run(run, runs_dir, best, parts=("agent", "envs"), trust=trust)
     model = PolicyModule(trained.agent, has_action_masks(trained) if mask is None else mask)
     metadata = {
         "run": trained.run.name,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rookery.config import Opponent, Phase, RunConfig
+from rookery.learners.registry import specs
 from rookery.training.resolve.seats import SCRIPTS
 
 OWN_AGENTS = ("self", "latest", "archive")  # opponents that are copies of the run's own agent
@@ -44,7 +46,8 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
     evaluation = [_absolute(who) for who in config.evaluation.opponents]
     baselines = [_absolute(who) for who in config.league.baselines]
     phases = [phase.model_copy(update={"opponents": absolute(phase.opponents)}) for phase in config.phases]
-    changes = {
+    changes: dict[str, Any] = {
+        **_absolute_sections(config),
         "opponents": absolute(config.opponents),
         "callbacks": [_absolute(name) for name in config.callbacks],
         "wrappers": [_absolute(name) for name in config.wrappers],
@@ -60,3 +63,14 @@ def _absolute(who: str) -> str:
     if colon and path.endswith(".py"):
         return f"{Path(path).resolve()}:{attribute}"
     return str(Path(who).resolve()) if "/" in who and Path(who).is_dir() else who
+
+
+def _absolute_sections(config: RunConfig) -> dict[str, Any]:
+    """The learners' sections, in which networks and schedules may be code in files."""
+    changed = {}
+    for name in specs():
+        options = getattr(config, name)
+        code = {key: _absolute(value) for key, value in options if isinstance(value, str) and ".py:" in value}
+        if code:
+            changed[name] = options.model_copy(update=code)
+    return changed

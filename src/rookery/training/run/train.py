@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from rookery.config import RunConfig, build_config, collect_changes, resumed_config
+from rookery.config.train_options import ResumeOptions, TrainOptions, with_keywords
 from rookery.console import printable, say
 from rookery.engine.engine import Engine
 from rookery.engine.machine import usable_cores
@@ -39,20 +41,24 @@ from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.checkpoint_files import MALFORMED, short_text
 from rookery.training.storage.load_agent import check_agent
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.trust import check_run, remember
-from rookery.user_code import being_imported
+from rookery.training.storage.trust import check_run, code_in, remember
+from rookery.user_code import being_imported, permit
 
 FEW_UPDATES = 10
 
 
-def train(what: Any, **options: Any) -> Result:
+@with_keywords(TrainOptions)
+def train(
+    what: str | Path | Mapping[str, Any] | RunConfig | Callable[..., Any], **options: Unpack[TrainOptions]
+) -> Result:
     """Train an agent; returns the result, with the agent.
 
     Args:
         what: A world (a Gymnasium id, "file.py:MyEnv", or a class or function at the top of a file), the path of a
             configuration, or one as a dict or `RunConfig`.
-        options: Keys of the configuration (`rookery train --help-config` lists them), such as `num_envs=8`,
-            `device="cuda"`, `steps=20_000` or `ppo={"clip": 0.1}`.
+        options: Keys of the configuration (`rookery train --help-config` describes them), such as `num_envs=8`,
+            `device="cuda"`, `steps=20_000` or `ppo={"clip": 0.1}`. Callbacks, wrappers, networks and schedules may be
+            given as objects, classes and functions.
 
     Example:
         >>> import contextlib, io, rookery, tempfile
@@ -65,10 +71,11 @@ def train(what: Any, **options: Any) -> Result:
     """
     _refuse_while_imported("train")
     world_object = None if isinstance(what, (str, dict, Path, RunConfig)) else what
-    callbacks = take_callbacks(options)
-    if isinstance(options.get("wrappers"), (list, tuple)):  # classes and functions, by names that a run can record
-        options["wrappers"] = [name_of_object(wrapper) for wrapper in options["wrappers"]]
-    run = resolve_run(build_config(name_of_object(what) if world_object is not None else what, **options), world_object)
+    given: dict[str, Any] = dict(options)
+    callbacks = take_callbacks(given)
+    name = name_of_object(what) if world_object is not None else what
+    run = resolve_run(build_config(name, **_code_by_name(given)), world_object)
+    permit(code_in(run.config))
     callbacks = [make_callback(name) for name in run.config.callbacks] if callbacks is None else callbacks
     check_opponents(run.config)
     if run.seat is not None:
@@ -84,8 +91,14 @@ def train(what: Any, **options: Any) -> Result:
             return _run_loop(run, folder, engine, stop, callbacks)
 
 
+@with_keywords(ResumeOptions)
 def resume(
-    run: str | Path, runs_dir: str | Path = "runs", *, steps: int | None = None, trust: bool = False, **options: Any
+    run: str | Path,
+    runs_dir: str | Path = "runs",
+    *,
+    steps: int | None = None,
+    trust: bool = False,
+    **options: Unpack[ResumeOptions],
 ) -> Result:
     """Continue a run from its latest checkpoint, by its name, its path or as "latest"; to `steps` in all, if given.
 
@@ -97,8 +110,9 @@ def resume(
     """
     _refuse_while_imported("resume")
     folder = RunDir.find(run, Path(runs_dir))
-    callbacks = take_callbacks(options)
-    changes = collect_changes(**options, steps=steps)
+    given: dict[str, Any] = dict(options)
+    callbacks = take_callbacks(given)
+    changes = collect_changes(**given, steps=steps)
     folder.refuse_links()
     keep_memory()
     with folder.lock(), StopRequest() as stop:
@@ -116,6 +130,20 @@ def resume(
         with open_engine(resolved) as engine:
             resolved = resolved.with_spaces(engine.single_observation_space, engine.single_action_space)
             return _run_loop(resolved, folder, engine, stop, callbacks, saved, changed)
+
+
+def _code_by_name(options: dict[str, Any]) -> dict[str, Any]:
+    """Options with wrappers, networks and schedules that are classes or functions by names that a run can record."""
+
+    def named(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: named(item) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [named(item) for item in value]
+        return name_of_object(value) if callable(value) else value
+
+    places = ("wrappers", *specs())
+    return {key: named(value) if key in places else value for key, value in options.items()}
 
 
 def _refuse_while_imported(name: str) -> None:

@@ -18,28 +18,42 @@ from rookery.learners.space_json import from_tree
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.checkpoint_files import MALFORMED, short_text
 from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.trust import check_code
 
 
 def load(
-    run: str | Path = "latest", runs_dir: str | Path = "runs", *, best: bool = False, device: str = "cpu"
+    run: str | Path = "latest",
+    runs_dir: str | Path = "runs",
+    *,
+    best: bool = False,
+    device: str = "cpu",
+    trust: bool = False,
 ) -> Agent:
-    """The agent of a run, by its name, its path or as "latest": of its last checkpoint, or of its best.
+    """The agent of a run, by its name, its path or as "latest": of its last checkpoint, or of its best. If an agent has
+    a network of somebody's own, `trust` imports its code without asking.
 
     Its `act(observations, deterministic=True)` takes batches, and works with Gymnasium's own envs too.
     """
-    return load_agent(RunDir.find(run, Path(runs_dir)), best, device)
+    return load_agent(RunDir.find(run, Path(runs_dir)), best, device, trust)
 
 
-def load_agent(run: RunDir, best: bool = False, device: str = "cpu") -> Agent:
+def load_agent(run: RunDir, best: bool = False, device: str = "cpu", trust: bool = False) -> Agent:
     """As `load`, from a run's folder."""
-    _, tree = load_checkpoint(run, best)
+    _, tree = load_checkpoint(run, best, trust=trust)
     return agent_from(tree["agent"], device)
 
 
-def load_checkpoint(run: RunDir, best: bool, parts: Sequence[str] = ("agent",)) -> tuple[int, dict[str, Any]]:
+def load_checkpoint(
+    run: RunDir, best: bool, parts: Sequence[str] = ("agent",), trust: bool = False
+) -> tuple[int, dict[str, Any]]:
     """Step and parts of a run's last checkpoint, or of its best. One that describes no agent is skipped, as a damaged
     one is."""
-    checkpoints, check = Checkpoints(run.checkpoints), lambda tree: check_agent(tree["agent"])
+
+    def check(tree: dict[str, Any]) -> None:
+        check_network(run, tree["agent"], trust)
+        check_agent(tree["agent"])
+
+    checkpoints = Checkpoints(run.checkpoints)
     return checkpoints.load_best(parts, check) if best else checkpoints.load_latest(parts, check)
 
 
@@ -50,6 +64,14 @@ def agent_from(saved: dict[str, Any], device: str = "cpu") -> Agent:
     policy = make_policy(saved["learner"], observation_space, action_space, options)
     load_module(policy, saved["policy"])
     return Agent(policy.to(device).eval(), observation_space, action_space, torch.device(device))
+
+
+def check_network(run: RunDir, saved: Any, trust: bool) -> None:
+    """Ask before the code of an agent's own network is imported, unless this user trained with it here."""
+    options = saved.get("options") if isinstance(saved, dict) else None
+    network = options.get("network") if isinstance(options, dict) else None
+    if isinstance(network, str):
+        check_code(run, [network], trust)
 
 
 def check_agent(saved: Any) -> None:

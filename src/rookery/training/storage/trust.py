@@ -16,8 +16,9 @@ from rookery.config import RunConfig
 from rookery.console import confirmed, printable, say
 from rookery.errors import FileError, RunError
 from rookery.files import read_plain
+from rookery.learners.registry import specs
 from rookery.training.storage.run_dir import RunDir
-from rookery.user_code import module_name
+from rookery.user_code import module_name, permit
 from rookery.user_dirs import read_own, state_folder, write_own
 
 LARGEST = 64 << 20  # bytes of a Python file
@@ -29,11 +30,18 @@ def world_code(config: RunConfig) -> list[str]:
     return [name for name in (config.world, *config.wrappers) if ".py:" in name]
 
 
+def learner_code(config: RunConfig) -> list[str]:
+    """The code that the learner's options name: its network, and schedules that are functions."""
+    sections = [getattr(config, name) for name in specs() if config.learner in ("auto", name)]
+    values = [value for options in sections for value in options.model_dump().values()]
+    return [value for value in values if isinstance(value, str) and ".py:" in value]
+
+
 def code_in(config: RunConfig) -> list[str]:
     """All code that a config names: "file.py:Name"."""
     opponents = [opponent.who for phase in config.all_phases for opponent in phase.opponents]
-    names = (*config.callbacks, *config.wrappers, *opponents, *config.evaluation.opponents, *config.league.baselines)
-    named = (config.world, *names)
+    code = (config.world, *learner_code(config), *config.callbacks, *config.wrappers)
+    named = (*code, *opponents, *config.evaluation.opponents, *config.league.baselines)
     return [name for name in dict.fromkeys(named) if ".py:" in name]
 
 
@@ -51,15 +59,20 @@ def remember(run: RunDir, config: RunConfig) -> None:
 def check_code(run: RunDir, names: Sequence[str], trust: bool) -> bool:
     """Ask the user before code that a run names, as "file.py:Name", is imported; refuse it without a terminal. Returns
     whether there was a reason to ask."""
-    return _ask_about(run, list(_doubts(run, names)), trust)
+    asked = _ask_about(run, list(_doubts(run, names)), trust)
+    permit(names)
+    return asked
 
 
 def check_run(run: RunDir, config: RunConfig, trust: bool) -> bool:
     """The same for all code that resuming a run would import, and for where it would write."""
-    doubts = list(_doubts(run, code_in(config)))
+    names = code_in(config)
+    doubts = list(_doubts(run, names))
     if run.keeps_checkpoints_outside and run.id not in _notes(_outside(run)):
         doubts.append(f"it keeps checkpoints in {_outside(run)}, outside of its own folder, and was not started here")
-    return _ask_about(run, doubts, trust)
+    asked = _ask_about(run, doubts, trust)
+    permit(names)
+    return asked
 
 
 def _doubts(run: RunDir, names: Sequence[str]) -> Iterator[str]:

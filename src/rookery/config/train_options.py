@@ -1,0 +1,99 @@
+"""The keywords of `rookery.train` and `rookery.resume`, typed, for editors and type checkers.
+
+They are the keys of a configuration, which `RunConfig` checks, and the names that older trainers gave them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any, Literal, TypedDict, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Section = Mapping[str, Any]  # such as ppo={"clip": 0.1}
+Code = str | Callable[..., Any]  # "file.py:Name", or the class or function itself
+
+
+class OlderNames(TypedDict, total=False):
+    """What older trainers call some of the keys."""
+
+    n_envs: int | Literal["auto", "adaptive"] | None
+    parallel_start_method: Literal["spawn", "forkserver", "fork"]
+    total_timesteps: int
+    total_steps: int
+    num_episodes: int
+    gpu: int
+    base_output_dir: str | PathLike[str]
+    checkpoint_dir: str | PathLike[str]
+    checkpoint_path: str | PathLike[str]
+    eval_every: int
+    eval_freq_steps: int
+    eval_episodes: int
+    eval_num_games: int
+    eval_opponents: str | Sequence[str]
+    eval_weak_opponent: bool
+    run_name: str
+    verbose: bool
+
+
+class ResumeOptions(OlderNames, total=False):
+    """What may change when a run is resumed; other keys may be given with the value that they have."""
+
+    episodes: int | None
+    workers: int | None
+    on_failure: Literal["restart", "raise"]
+    max_restarts: int
+    bad_values: Literal["finite", "raise", "restart", "allow"]
+    learning_rate: float
+    ppo: Section
+    sac: Section
+    dqn: Section
+    td3: Section
+    evaluation: Section
+    checkpoints: Section
+    monitor: Section
+    callbacks: Any  # a `Callback` or "file.py:MyCallback", or a list of these
+
+
+class TrainOptions(ResumeOptions, total=False):
+    """Everything that decides a run. A key that is omitted, or None, has its default."""
+
+    world_options: Section
+    steps: int | None
+    episode_length: int | None
+    seed: int
+    num_envs: int | Literal["auto", "adaptive"] | None
+    backend: Literal["auto", "serial", "thread", "process", "kernel"]
+    start_method: Literal["spawn", "forkserver", "fork"] | None
+    twin: bool
+    groups: Literal[1, 2] | None
+    step_timeout: float | None
+    learner: str
+    device: str
+    name: str | None
+    runs_dir: str | PathLike[str]
+    opponents: str | Sequence[Any]
+    phases: Sequence[Section]
+    reward_scale: float
+    league: Section
+    wrappers: Code | Sequence[Code]
+
+
+def with_keywords(options: Any) -> Callable[[Function], Function]:
+    """Show a function's keywords one by one in `help()` and notebooks, instead of `**options`."""
+
+    def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+        *named, rest = signature.parameters.values()
+        types = {key: getattr(kind, "__forward_arg__", kind) for key, kind in options.__annotations__.items()}
+        listed = [
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            for key, kind in types.items()
+            if key not in OlderNames.__annotations__
+        ]
+        assert rest.kind is inspect.Parameter.VAR_KEYWORD
+        function.__signature__ = signature.replace(parameters=[*named, *listed])  # type: ignore[attr-defined]
+        return function
+
+    return decorate

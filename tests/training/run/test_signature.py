@@ -1,0 +1,37 @@
+"""The keywords of `train` and `resume`, as editors, type checkers and `help()` see them."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+
+import pytest
+
+import rookery
+from rookery.config import RunConfig
+from rookery.config.layers import OLD_NAMES
+from rookery.config.train_options import OlderNames, ResumeOptions, TrainOptions
+
+
+def test_every_key_is_a_typed_keyword() -> None:
+    """Those of the configuration and the older names; `world` is the first argument, `tables` a run's own record."""
+    assert set(typing.get_type_hints(OlderNames)) == set(OLD_NAMES)
+    keys = set(typing.get_type_hints(TrainOptions)) - set(OLD_NAMES)
+    plugins = {name for name in RunConfig.model_fields if name not in keys} - {"world", "tables"}
+    assert keys - set(RunConfig.model_fields) == set() and not plugins
+    assert set(typing.get_type_hints(ResumeOptions)) <= set(typing.get_type_hints(TrainOptions))
+
+
+@pytest.mark.parametrize("function", [rookery.train, rookery.resume])
+def test_help_lists_the_keywords(function: typing.Any) -> None:
+    """No bare **options, and each keyword with its type."""
+    parameters = inspect.signature(function).parameters
+    assert all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters.values())
+    assert {"callbacks", "ppo", "evaluation"} <= set(parameters)
+    assert parameters["max_restarts"].annotation == "int"
+    assert "n_envs" not in parameters  # accepted too, but not advertised
+
+
+@pytest.mark.parametrize("name", rookery.__all__)
+def test_what_is_public_is_documented(name: str) -> None:
+    assert inspect.getdoc(getattr(rookery, name))
