@@ -189,7 +189,7 @@ def test_a_checkpoint_brings_in_no_opponents_from_files(world: str, tmp_path: Pa
     league: Any = SimpleNamespace(baselines=(), archive=archive)
     opponents = Opponents(SimpleNamespace(), None, tmp_path, league)  # type: ignore[arg-type]
     with pytest.raises(CheckpointError, match="its config does not"):
-        opponents.meet(world, deterministic=True, steps=0)
+        opponents.number_for(world, deterministic=True, steps=0)
     assert not canary.exists()
 
 
