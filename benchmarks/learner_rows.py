@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from stable_baselines3 import DQN, PPO, SAC
+from stable_baselines3 import DQN, PPO, SAC, TD3
 from stable_baselines3.common.env_util import make_vec_env
 
 import rookery
@@ -15,7 +15,7 @@ from at_work import AtWork
 from engine_rows import Row, ratio_row
 from measure import in_turns
 from rookery.learners.options import Options
-from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions, make_learner
+from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions, TD3Options, make_learner
 
 CORES = torch.get_num_threads()
 NETS = {"policy_kwargs": {"net_arch": [64, 64]}, "device": "cpu", "verbose": 0, "seed": 1}
@@ -85,6 +85,18 @@ def sac_rows(rounds: int) -> list[Row]:
     return [ratio_row("SAC updates/s, Pendulum, one a step / SB3", found["ours"], found["sb3"], 1.3)]
 
 
+def td3_rows(rounds: int) -> list[Row]:
+    """TD3 with one update for each step, batches of 256, nets of 256x256."""
+    options = TD3Options(batch_size=256, hidden=[256, 256], start_steps=256)
+    model = TD3(
+        "MlpPolicy", make_vec_env("Pendulum-v1", 1), batch_size=256, learning_starts=256, device="cpu", seed=1,
+        policy_kwargs={"net_arch": [256, 256]},
+    )  # fmt: skip
+    sides = {"ours": ours("rookery/Pendulum-v1", "td3", options, 1, "kernel").side(300), "sb3": theirs(model, 300)}
+    found = in_turns(sides, rounds)
+    return [ratio_row("TD3 updates/s, Pendulum, one a step / SB3", found["ours"], found["sb3"], 1.3)]
+
+
 def dqn_rows(rounds: int) -> list[Row]:
     """DQN as SB3 has it by default: an update for every four steps, batches of 32, 64x64 nets. Ours is dueling, double,
     three steps deep and prioritised besides."""
@@ -105,4 +117,4 @@ def dqn_rows(rounds: int) -> list[Row]:
     ]
 
 
-ROWS = {"ppo": ppo_rows, "ppo-wide": ppo_wide_rows, "sac": sac_rows, "dqn": dqn_rows}
+ROWS = {"ppo": ppo_rows, "ppo-wide": ppo_wide_rows, "sac": sac_rows, "td3": td3_rows, "dqn": dqn_rows}

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,13 +29,19 @@ from engine_rows import Row
 from report import measured, parser_for, report
 
 EPISODES = 20
-TARGETS = {  # world, learner, steps, least
+TARGETS: dict[str, tuple[str, str, int, float]] = {  # world, learner, steps, least
     "ppo-cartpole": ("CartPole-v1", "ppo", 100_000, 490),
     "sac-pendulum": ("Pendulum-v1", "sac", 20_000, -180),
     "dqn-cartpole": ("CartPole-v1", "dqn", 50_000, 475),
     "ppo-acrobot": ("Acrobot-v1", "ppo", 500_000, -90),
     "sac-mountaincar": ("MountainCarContinuous-v0", "sac", 50_000, 90),
     "ppo-pendulum": ("Pendulum-v1", "ppo", 200_000, -220),
+    "td3-pendulum": ("Pendulum-v1", "td3", 20_000, -180),
+    "redq-pendulum": ("Pendulum-v1", "td3", 3_000, -250),
+}
+# What a row sets beside the recipe.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "redq-pendulum": {"num_envs": 1, "td3": {"redq": True, "updates_per_step": 20.0, "start_steps": 300}},
 }
 SOLVED = 475
 SB3_SECONDS = 69  # the zoo's tuned PPO, from process start to a solved CartPole, where the target was set
@@ -56,12 +63,12 @@ def learning_row(name: str, seeds: int) -> list[Row]:
             result = rookery.train(
                 world, learner=learner, steps=steps, seed=seed, runs_dir=folder,
                 evaluation={"episodes": EPISODES, "every": steps}, checkpoints={"every": steps},
-                monitor={"plot": False, "tensorboard": False},
+                monitor={"plot": False, "tensorboard": False}, **SETTINGS.get(name, {}),
             )  # fmt: skip
         found.append(result.evaluation)
         seconds.append(result.seconds)
     all_of_them = ", ".join(f"{value:.4g}" for value in found)
-    label = f"{learner.upper()} {world}, {steps // 1000} k steps"
+    label = f"{name.partition('-')[0].upper()} {world}, {steps // 1000} k steps"
     return [Row(label, all_of_them, f"{np.median(seconds):.0f} s each", float(np.median(found)), least, unit="")]
 
 
