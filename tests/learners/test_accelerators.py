@@ -15,10 +15,12 @@ from rookery.learners.dqn import DQN
 from rookery.learners.fast.accelerator import Accelerator
 from rookery.learners.fast.fused_dqn import FusedDQN
 from rookery.learners.fast.fused_ppo import CompiledAdvantages, FusedPPO
+from rookery.learners.fast.fused_td3 import FusedTD3
 from rookery.learners.learner import Learner
 from rookery.learners.ppo import PPO
-from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions
+from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions, TD3Options
 from rookery.learners.sac import SAC
+from rookery.learners.td3 import TD3
 
 UPDATES = 20
 SEEN = spaces.Box(-1, 1, (3,))
@@ -87,5 +89,21 @@ def test_sac() -> None:
         learner = SAC(spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,)), settings, 4, seed=5)
         replayed.play(learner, replayed.Centre(4, 20, 0), 40)
         learners.append(learner)
+    agree(*learners)
+    np.testing.assert_allclose(*(learner.critic_adam.flat.detach() for learner in learners), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_critics": 4, "prioritised": True, "activation": "tanh"}])
+def test_td3(options: dict[str, Any]) -> None:
+    """With two critics and with an ensemble; the seen actions are explored by noise that both sample alike."""
+    learners = []
+    for accelerate in (True, False):
+        settings = TD3Options(
+            hidden=[16, 16], start_steps=40, batch_size=16, updates_per_step=0.25, accelerate=accelerate, **options
+        )
+        learner = TD3(spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,)), settings, 4, seed=5)
+        replayed.play(learner, replayed.Centre(4, 20, 0), 40)
+        learners.append(learner)
+    assert [type(learner.accelerator) for learner in learners] == [FusedTD3, Accelerator]
     agree(*learners)
     np.testing.assert_allclose(*(learner.critic_adam.flat.detach() for learner in learners), rtol=1e-3, atol=1e-4)

@@ -22,6 +22,7 @@ from torch import Tensor
 from rookery.errors import OptionError
 from rookery.learners.agent import FrozenActor, make_leaves
 from rookery.learners.custom_network import make_encoder
+from rookery.learners.fast.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.heads import ActionBounds
 from rookery.learners.learner import Tree, seeded
@@ -34,6 +35,7 @@ from rookery.learners.registry import TD3Options
 from rookery.learners.replay import ReplayBatch
 
 FIRST = slice(0, 1)  # the critic that trains TD3's actor
+Network = Callable[..., Tensor]
 
 
 class TD3Policy(OffPolicyPolicy):
@@ -109,6 +111,7 @@ class TD3(PrioritisedOffPolicy):
         self.targets.encoder.share_normalisers(policy.encoder)
         # The same critics without gradients of their own, for the actor's loss.
         self.frozen_critics = with_params_from(self.critics, self.critic_adam.flat.data)
+        self.accelerator = accelerate(self)
 
     # --- collecting -------------------------------------------------------------------------------------------------
 
@@ -127,18 +130,20 @@ class TD3(PrioritisedOffPolicy):
     # --- targets ----------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def td_target(self, batch: ReplayBatch) -> Tensor:
-        """Rewards, and the target critics' value of the target actor's action, with clipped noise on it."""
+    def td_target(self, batch: ReplayBatch, actor: Network | None = None, critics: Network | None = None) -> Tensor:
+        """Rewards, and the target critics' value of the target actor's action, with clipped noise on it. An accelerator
+        brings its own target actor and critics."""
+        actor, critics = actor or self.target_actor, critics or self.targets
         options, shape = self.options, batch.actions.shape
         encoder = self.targets.encoder if self.has_images else self.policy.encoder
         features = encoder(batch.next_leaves)
         noise = torch.randn(shape, generator=self.generator, device=self.device).mul_(options.policy_noise)
         noise.clamp_(-options.noise_clip, options.noise_clip)
-        actions = (self.target_actor(features).tanh() + noise).clamp_(-1.0, 1.0)
+        actions = (actor(features).tanh() + noise).clamp_(-1.0, 1.0)
         if options.target_mode == "mean":
-            next_values = self.targets(features, actions).mean(0)
+            next_values = critics(features, actions).mean(0)
         else:
-            next_values = self.targets(features, actions, self._chosen_critics()).amin(0)
+            next_values = critics(features, actions, self._chosen_critics()).amin(0)
         return torch.addcmul(self.scaled_rewards(batch), batch.discounts, next_values)
 
     def _chosen_critics(self) -> Tensor | None:
@@ -157,30 +162,48 @@ class TD3(PrioritisedOffPolicy):
 
     def _actor_loss(self, features: Tensor) -> Tensor:
         """Minus the value of the actor's own actions: by the first critic, or by the mean of REDQ's ensemble."""
-        twins = self.options.num_critics <= 2
-        return -self.frozen_critics(features, self.policy(features), FIRST if twins else None).mean()
+        members = FIRST if self.trains_by_first_critic else None
+        return -self.frozen_critics(features, self.policy(features), members).mean()
+
+    @property
+    def trains_by_first_critic(self) -> bool:
+        """As in TD3; REDQ's ensemble is larger."""
+        return self.options.num_critics <= 2
 
     # --- update -----------------------------------------------------------------------------------------------------
 
     def train_step(self, metrics: Metrics) -> None:
         options, number = self.options, self.updates + 1
         indices, weights = self.sample_indices()
-        batch = self.replay.batch(indices)
-        features = self.policy.encoder(batch.leaves)
-        values = self.critics(features, batch.actions)
-        td_error = values - self.td_target(batch)
-        critic_loss = self._critic_loss(td_error, weights)
-        self.critic_adam.minimize(critic_loss, options.max_grad_norm)
-        self.update_priorities(indices, td_error.detach().abs().mean(0))
-        if number % options.policy_delay == 0:
-            actor_loss = self._actor_loss(features.detach())
-            self.actor_adam.minimize(actor_loss, options.max_grad_norm)
-            metrics["actor"].append(actor_loss.detach())
+        update_actor = number % options.policy_delay == 0
+        values, td_error, actor_loss = self.gradient_step(self.replay.batch(indices), weights, update_actor)
+        self.update_priorities(indices, td_error.abs().mean(0))
         if number % options.target_every == 0:
             self.target_weights.lerp_(self.critic_adam.flat.data, options.tau)
             self.target_actor_weights.lerp_(self.actor_adam.flat.data, options.tau)
-        metrics["critic"].append(critic_loss.detach())
-        metrics["value"].append(values.detach().mean())
+        metrics["critic"].append(self._critic_loss(td_error, weights))
+        metrics["value"].append(values.mean())
+        if actor_loss is not None:
+            metrics["actor"].append(actor_loss)
+
+    def gradient_step(
+        self, batch: ReplayBatch, weights: Tensor | None, update_actor: bool
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """One step of the critics' optimizer, and of the actor's if it is due; returns the values, the TD errors and
+        the actor's loss."""
+        result = self.accelerator.train_step(batch, weights, update_actor)
+        if result is not None:
+            return result
+        td_target, features = self.td_target(batch), self.policy.encoder(batch.leaves)
+        values = self.critics(features, batch.actions)
+        td_error = values - td_target
+        self.critic_adam.minimize(self._critic_loss(td_error, weights), self.options.max_grad_norm)
+        actor_loss = None
+        if update_actor:
+            actor_loss = self._actor_loss(features.detach())
+            self.actor_adam.minimize(actor_loss, self.options.max_grad_norm)
+            actor_loss = actor_loss.detach()
+        return values.detach(), td_error.detach(), actor_loss
 
     def workload(self) -> Callable[[], None]:
         rows = self.options.batch_size

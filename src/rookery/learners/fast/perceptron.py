@@ -170,6 +170,15 @@ class FusedMLP:
             else:
                 torch.mm(grad.t(), self._came[k], out=weight.grad)
 
+    def input_grads(self, grad: Tensor) -> Tensor:
+        """The gradient at the features, for this gradient at the outputs; the parameters' gradients are left alone."""
+        _, grads = self._memory_for(len(grad))
+        for k in range(len(self._layers) - 2, -1, -1):
+            grad = torch.mm(grad, self._layers[k + 1][0], out=grads[k])
+            unused = np.empty(grad.shape[1], np.float32)
+            activation_backward(grad.numpy(), self._came[k + 1].numpy(), unused, self._kind)
+        return torch.mm(grad, self._layers[0][0])
+
     def _memory_for(self, rows: int) -> tuple[list[Tensor], list[Tensor]]:
         if rows not in self._memory:
             sizes = [len(bias) for _, bias in self._layers]

@@ -11,6 +11,7 @@ from rookery.learners.fast.accelerator import Accelerator
 ACCELERATORS = {
     "PPO": ("fused_ppo:FusedPPO", "fused_ppo:CompiledAdvantages"),
     "DQN": ("fused_dqn:FusedDQN",),
+    "TD3": ("fused_td3:FusedTD3",),
 }
 
 
