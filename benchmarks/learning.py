@@ -41,7 +41,11 @@ TARGETS: dict[str, tuple[str, str, int, float]] = {  # world, learner, steps, le
 }
 # What a row sets beside the recipe.
 SETTINGS: dict[str, dict[str, Any]] = {
-    "redq-pendulum": {"num_envs": 1, "td3": {"redq": True, "updates_per_step": 20.0, "start_steps": 300}},
+    "td3-pendulum": {"num_envs": 8, "td3": {"updates_per_step": 0.5, "start_steps": 1_000, "hidden": [128, 128]}},
+    "redq-pendulum": {
+        "num_envs": 1,
+        "td3": {"redq": True, "start_steps": 300, "hidden": [64, 64], "batch_size": 128},
+    },
 }
 SOLVED = 475
 SB3_SECONDS = 69  # the zoo's tuned PPO, from process start to a solved CartPole, where the target was set
