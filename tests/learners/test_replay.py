@@ -212,5 +212,5 @@ def test_a_buffer_smaller_than_one_step_is_refused() -> None:
 
 def test_another_size_cannot_go_on() -> None:
     """A saved buffer fits only one of its own size."""
-    with pytest.raises(CheckpointError, match="buffer_size=100 and cannot go on with buffer_size=7"):
+    with pytest.raises(CheckpointError, match="buffer_size=100 and cannot continue with buffer_size=7"):
         Tape(1, 1, capacity=7).replay.load(Tape(1, 1).replay.state())

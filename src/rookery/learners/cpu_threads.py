@@ -27,8 +27,9 @@ WORTH_A_THREAD = 0.7  # with another thread, work must take less than this share
 
 
 def keep_memory() -> None:
-    """Have malloc keep what tensors free. Otherwise each intermediate of over 128 KB is asked of the kernel anew, page
-    by page: 27 % of the time of an update with 2,048 rows of 64 features. No effect where malloc is not glibc's."""
+    """Have malloc keep the memory that tensors free. Otherwise each intermediate of over 128 KB is requested from the
+    kernel again, page by page: 27 % of the time of an update with 2,048 rows of 64 features. No effect where malloc is
+    not glibc's."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):

@@ -86,7 +86,7 @@ def _box_leaf(space: spaces.Box, path: tuple[str | int, ...]) -> Leaf:
 
 
 def _channels_last(shape: tuple[int, ...]) -> bool:
-    """Screens and boards are mostly square; where that does not tell, there are fewer channels than pixels."""
+    """Screens and boards are mostly square; where that does not decide, there are fewer channels than pixels."""
     if (shape[0] == shape[1]) != (shape[1] == shape[2]):
         return shape[0] == shape[1]
     return shape[2] < shape[0]
@@ -121,11 +121,11 @@ def mask_of(observation: Any, infos: dict[str, Any] | None = None) -> np.ndarray
 
 def _stacked(masks: np.ndarray) -> np.ndarray:
     """One array of the masks of several envs, of which some may have none."""
-    told = [row for row in masks if row is not None]
-    shapes = sorted({np.shape(row) for row in told})
+    given = [row for row in masks if row is not None]
+    shapes = sorted({np.shape(row) for row in given})
     if len(shapes) > 1:
         raise SpaceError(f"`action_mask` should be of the same shape in all envs, got {' and '.join(map(str, shapes))}")
-    return np.stack([np.ones_like(told[0]) if row is None else row for row in masks])
+    return np.stack([np.ones_like(given[0]) if row is None else row for row in masks])
 
 
 def choices_in(space: spaces.Space) -> int | None:

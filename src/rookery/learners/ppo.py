@@ -138,7 +138,7 @@ class PPO(OnPolicy):
         rollout = self.rollout
         values = self._values()
         next_values = torch.cat([values[1:], self._value(rollout.last, self.memory).unsqueeze(0)])
-        for t, envs, leaves in rollout.finals:  # a truncated episode is worth what the critic says of its last state
+        for t, envs, leaves in rollout.finals:  # the value after a truncated episode is the critic's
             memory = rollout.features[t, envs] if rollout.features is not None else None
             next_values[t, envs] = self._value(leaves, memory)
         rewards = rollout.rewards

@@ -1,4 +1,4 @@
-"""What off-policy learners remember: transitions of n steps, kept in tensors that are allocated once."""
+"""The replay buffer of off-policy learners: transitions of n steps, in tensors that are allocated once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class NStepBuffer:
         self._counts = np.zeros(num_envs, np.int64)
 
     def store(self, rows: slice, leaves: Sequence[Tensor], actions: Tensor) -> None:
-        """What was seen and done."""
+        """Observations and actions of the next step."""
         newest = (self._heads[rows] + self._counts[rows]) % self.n_step
         newest += np.arange(rows.start, rows.start + len(newest)) * self.n_step
         places = torch.from_numpy(newest).to(self.device)
@@ -59,7 +59,7 @@ class NStepBuffer:
         self.actions.index_copy_(0, places, actions)
 
     def complete(self, rows: slice, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> Complete:
-        """What came of it. Returns the transitions that are complete by this."""
+        """The results of that step. Returns the transitions that they complete."""
         most = len(rewards) * self.n_step
         begun, places = np.empty((2, most), np.int64)
         outcomes = np.empty((most, 2), np.float32)
@@ -73,7 +73,7 @@ class NStepBuffer:
         self._counts[rows] = 0
 
     def resize(self, num_envs: int) -> None:
-        """Envs came or went at the end."""
+        """Add or remove envs at the end."""
         places = num_envs * self.n_step
         self.leaves = [_resized(leaf, places) for leaf in self.leaves]
         self.actions = _resized(self.actions, places)
@@ -88,7 +88,7 @@ class NStepBuffer:
         return arrays | {name: value.copy() for name, value in queues.items()}
 
     def load(self, state: dict[str, np.ndarray]) -> None:
-        """Go on from `state()`."""
+        """Continue from `state()`."""
         for k, leaf in enumerate(self.leaves):
             leaf.copy_(torch.from_numpy(np.array(state[f"leaf{k}"])))
         self.actions.copy_(torch.from_numpy(np.array(state["actions"])))
@@ -96,7 +96,7 @@ class NStepBuffer:
         # Compiled code counts on it: beyond the ends of a queue lies other memory.
         places = [queues[name] for name in ("heads", "counts")]
         if any((part < 0).any() or (part >= self.n_step).any() for part in places):
-            raise CheckpointError(f"the steps that wait for their rewards lie outside of their queues of {self.n_step}")
+            raise CheckpointError(f"the saved n-step queues do not fit n_step={self.n_step}")
         self._rewards, self._heads, self._counts = queues.values()
 
 
@@ -188,7 +188,7 @@ class ReplayBuffer:
         return slots
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all transitions."""
         self.size = self._cursor = 0
 
     def _spans(self, count: int) -> Iterator[tuple[slice, slice]]:
@@ -220,10 +220,10 @@ class ReplayBuffer:
         return {"arrays": arrays, "size": self.size, "cursor": self._cursor, "capacity": self.capacity}
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from `state()`."""
+        """Continue from `state()`."""
         if state["capacity"] != self.capacity:
             raise CheckpointError(
-                f"the replay buffer was saved with buffer_size={state['capacity']} and cannot go on with "
+                f"the replay buffer was saved with buffer_size={state['capacity']} and cannot continue with "
                 f"buffer_size={self.capacity}"
             )
         size, cursor = state["size"], state["cursor"]

@@ -1,4 +1,4 @@
-"""A sum tree: draws places in proportion to their priorities, in time that grows with the logarithm of their number."""
+"""A sum tree: samples places in proportion to their priorities, in logarithmic time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rookery.learners.cached_njit import cached_njit
 
 
 class SumTree:
-    """Priorities of `capacity` places, all 0 at first. A place with priority 0 is never drawn.
+    """Priorities of `capacity` places, all 0 at first. A place with priority 0 is never sampled.
 
     Every node is the sum of the two below it, computed anew whenever one of them changes and never by adding a
     difference. So the tree follows from its leaves alone, to the last bit, whatever happened before.
@@ -47,8 +47,8 @@ class SumTree:
         return places
 
     def weights(self, places: np.ndarray, exponent: float) -> np.ndarray:
-        """How much each drawn place should count, so that drawing some more often distorts nothing if `exponent` is 1:
-        the rarest of them counts 1, the others less."""
+        """Importance weights of sampled places: (least priority / priority)^exponent. With exponent 1 they correct the
+        sampling completely."""
         weights = np.empty(len(places), np.float32)
         _weigh(self._sums, self._first_leaf, places, exponent, weights)
         return weights
@@ -90,13 +90,13 @@ def _weigh(sums: np.ndarray, first_leaf: int, places: np.ndarray, exponent: floa
 def _sample(sums: np.ndarray, first_leaf: int, uniform: np.ndarray, places: np.ndarray) -> None:
     share = sums[1] / len(uniform)
     for k in range(len(uniform)):
-        wanted = (k + uniform[k]) * share
+        mass = (k + uniform[k]) * share
         node = 1
         while node < first_leaf:
             left, right = sums[2 * node], sums[2 * node + 1]
-            # Rounding can carry `wanted` past the last priority: never go where there is nothing.
-            if right > 0.0 and wanted >= left:
-                wanted -= left
+            # Rounding can carry `mass` past the last priority: never go where there is nothing.
+            if right > 0.0 and mass >= left:
+                mass -= left
                 node = 2 * node + 1
             else:
                 node = 2 * node

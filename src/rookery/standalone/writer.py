@@ -23,7 +23,7 @@ TOP = '''"""A trained agent in one file. It needs Python 3.9 or later, NumPy, an
 
     agent = Agent()
     action = agent.act(observation)                         # one observation, or a batch of them
-    action = agent.act(observation, deterministic=False)    # drawn at random, as in training
+    action = agent.act(observation, deterministic=False)    # sampled, as in training
     numbers = agent.get_step(observation)                   # the action as a list of floats
     agent.reset()                                           # an episode begins
 
@@ -93,5 +93,5 @@ def _does(description: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
     if head["kind"] != "choices":
         return f"An action has the shape {tuple(head['shape'])}, of {head['dtype']} within its bounds."
     if not head["shape"]:
-        return f"An action is a whole number from {head['starts'][0]} to {head['starts'][0] + head['sizes'][0] - 1}."
-    return f"An action has the shape {tuple(head['shape'])}, of whole numbers."
+        return f"An action is an integer from {head['starts'][0]} to {head['starts'][0] + head['sizes'][0] - 1}."
+    return f"An action has the shape {tuple(head['shape'])}, of integers."

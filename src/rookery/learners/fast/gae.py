@@ -20,9 +20,9 @@ def compute_gae(
 ) -> None:
     """Fill `out` [steps, envs].
 
-    `next_values` is what the critic thinks of the observation that followed each step: the final one where an episode
-    ended, not the next episode's first. A terminated episode is worth nothing from there on; a truncated one is worth
-    what the critic says. No advantage reaches across the end of an episode.
+    `next_values` are the critic's values of the observation after each step: the final one where an episode ended, not
+    the next episode's first. The value after a terminated episode is zero, and no advantage reaches across the end of
+    an episode.
     """
     steps, envs = rewards.shape
     carried = np.zeros(envs, np.float32)
