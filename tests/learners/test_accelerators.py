@@ -93,9 +93,9 @@ def test_sac() -> None:
     np.testing.assert_allclose(*(learner.critic_adam.flat.detach() for learner in learners), rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("options", [{}, {"num_critics": 4, "prioritised": True, "activation": "tanh"}])
+@pytest.mark.parametrize("options", [{}, {"min_critics": 1, "prioritised": True, "activation": "tanh"}])
 def test_td3(options: dict[str, Any]) -> None:
-    """With two critics and with an ensemble; the seen actions are explored by noise that both sample alike."""
+    """With the target of both critics and of a random one, with importance weights and without."""
     learners = []
     for accelerate in (True, False):
         settings = TD3Options(

@@ -162,13 +162,8 @@ class TD3(PrioritisedOffPolicy):
 
     def _actor_loss(self, features: Tensor) -> Tensor:
         """Minus the value of the actor's own actions: by the first critic, or by the mean of REDQ's ensemble."""
-        members = FIRST if self.trains_by_first_critic else None
+        members = FIRST if self.options.num_critics <= 2 else None
         return -self.frozen_critics(features, self.policy(features), members).mean()
-
-    @property
-    def trains_by_first_critic(self) -> bool:
-        """As in TD3; REDQ's ensemble is larger."""
-        return self.options.num_critics <= 2
 
     # --- update -----------------------------------------------------------------------------------------------------
 
