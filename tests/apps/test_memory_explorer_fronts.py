@@ -24,6 +24,7 @@ from rookery.apps.memory_explorer.commands import Commands, Quit
 from rookery.apps.memory_explorer.controls import FAST, TAP, ExplorerControls
 from rookery.apps.memory_explorer.half_blocks import half_blocks
 from rookery.apps.memory_explorer.store import Store
+from rookery.cli.parser import add_command
 from rookery.errors import OptionError
 
 X = 0xC0A0
@@ -284,7 +285,7 @@ def test_where_no_window_can_be_the_terminal_is_named(controls, monkeypatch):
 
 def run(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    gameboy_verbs.add_commands(parser.add_subparsers())
+    gameboy_verbs.add_commands(parser.add_subparsers(), add_command)
     options = parser.parse_args(["gameboy", *words])
     return options.run(options)
 

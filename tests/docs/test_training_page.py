@@ -23,8 +23,8 @@ def test_the_tour_in_python(tmp_path, monkeypatch):
     """Train, resume, load and play, then a world of one's own, as the page continues."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    first, second, world, own, callbacks, called = blocks("docs/training.md", "python")
-    for text in (world, callbacks):
+    first, second, world, own, callbacks, called, networks, trained = blocks("docs/training.md", "python")
+    for text in (world, callbacks, networks):
         Path(text.split("\n")[0].removeprefix("# ")).write_text(text)
     scope = {}
     exec(shortened(first), scope)
@@ -35,6 +35,8 @@ def test_the_tour_in_python(tmp_path, monkeypatch):
     assert scope["result"].run_name.startswith("my_env-Corridor-ppo") and scope["result"].episodes > 0
     exec(shortened(called).replace("num_envs=4", 'num_envs=4, backend="serial"'), scope)
     assert "evaluations" in (scope["result"].path / "metrics.jsonl").read_text()
+    exec(shortened(trained), scope)
+    assert "encoder.net.layers.0.weight" in scope["result"].agent.policy.state_dict()
 
 
 @pytest.mark.parametrize("code", blocks("docs/learners.md", "python"))

@@ -103,6 +103,6 @@ def test_they_can_be_checked_and_profiled(world: type[Choosy]) -> None:
 def test_they_can_be_compared() -> None:
     """With other libraries and, as `rookery tune` does, in several ways of ours."""
     result = bench(Choosy, 4, against=("gymnasium",), seconds=0.1, backends=("serial",))
-    assert [side.status for side in result.sides] == ["ok"] * 3
+    assert [contender.status for contender in result.contenders] == ["ok"] * 3
     cost = probe(resolve(Choosy), seconds=0.05)
     assert measure_trial(resolve(Choosy), cost, "serial", 4, 1, seconds=0.05).steps_per_second > 0

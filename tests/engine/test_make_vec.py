@@ -382,8 +382,8 @@ def test_import_is_light():
 def test_public_names():
     """The public names are these, and each can be had."""
     assert sorted(rookery.__all__) == [
-        "Engine", "KernelWorld", "Table", "errors", "get_recommended_n_envs", "load", "make_vec", "pettingzoo",
-        "resume", "sb3", "testing", "train",
+        "Agent", "Callback", "DQN", "Engine", "KernelWorld", "PPO", "Result", "RunConfig", "SAC", "TD3", "Table",
+        "errors", "get_recommended_n_envs", "load", "make_vec", "pettingzoo", "resume", "sb3", "testing", "train",
     ]  # fmt: skip
     assert all(getattr(rookery, name) is not None for name in rookery.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -99,9 +99,9 @@ def test_a_file_is_called_for_its_worlds_alone(tmp_path: Path, canary: Path) -> 
 def test_files_of_python_itself_hold_no_worlds(place: str, canary: Path) -> None:
     """They are not even imported: a config names any path."""
     seat = Seat(gym.spaces.Discrete(2), gym.spaces.Discrete(2))
-    with pytest.raises(WorldError, match="a Python file of yours"):
+    with pytest.raises(WorldError, match="a Python file of your own"):
         rookery.train({"world": f"{STDLIB}/{place}", "world_options": {"cmd": f"touch {canary}"}})
-    with pytest.raises(WorldError, match="a Python file of yours"):
+    with pytest.raises(WorldError, match="a Python file of your own"):
         FilePlayer(f"{STDLIB}/{place}", seat)
     assert not canary.exists()
 

@@ -191,5 +191,5 @@ def test_files_of_impossible_sizes_are_not_even_hashed(tmp_path: Path) -> None:
     manifest["files"]["agent.safetensors"]["bytes"] = LARGEST_AGENT + 1
     (folder / "manifest.json").unlink()
     checkpoint_files.write_manifest(folder, manifest["files"], None)
-    with pytest.raises(CheckpointError, match="larger than anything"):
+    with pytest.raises(CheckpointError, match="larger than any file of its kind"):
         load(folder)

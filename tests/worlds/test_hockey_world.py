@@ -174,7 +174,7 @@ def test_pairings_end_as_in_the_original():
         ({"rows": 3}, "rows should be 1"),
         ({"keepmode": True}, "did you mean 'keep_mode'"),
         ({"discrete": True, "action_fineness": 1}, "action_fineness should be an integer >= 2"),
-        ({"one_starts": 2}, "one_starts should be 1, 0, or -1 for in turn, got 2"),
+        ({"one_starts": 2}, r"one_starts should be 1, 0, or -1 \(alternating\), got 2"),
     ],
 )
 def test_what_is_misspelt_is_named(kwargs, words):

@@ -50,13 +50,13 @@ def _resume(options: argparse.Namespace) -> int:
     trusted = check_run_world(found, options, resuming=True)
     changes.pop("runs_dir", None)  # the same as before, or it would have been refused
     # As a keyword, None would mean that the key is not given.
-    keywords: dict[str, Any] = {key: "none" if value is None else value for key, value in changes.items()}
+    keywords: dict[str, Any] = {key: "none" if value is None else value for key, value in changes.items()} | trusted
     check_installed()
     with meanwhile(LOADING):
         from rookery.training.run.train import resume
 
     with stdout_to_stderr(options.json):
-        result = resume(str(found.path), options.runs_dir, trust="trust" in trusted, **keywords)
+        result = resume(str(found.path), options.runs_dir, **keywords)
     return finish_run(result, options.json)
 
 

@@ -21,6 +21,7 @@ from rookery.learners.options import (
     ReplayOptions,
     Sizes,
 )
+from rookery.learners.schedules import ScheduleText
 
 
 @cache
@@ -92,8 +93,8 @@ class PPOOptions(Options):
     epochs: int = Field(4, ge=1, description="How many times an update uses its rollout.")
     gae_lambda: float = Field(0.95, ge=0, le=1, description="Lambda of generalised advantage estimation.")
     clip: float = Field(0.2, gt=0, description="Clip range of the probability ratio.")
-    clip_schedule: Literal["constant", "linear"] = Field(
-        "constant", description="Constant clip range, or falling linearly to zero over the run."
+    clip_schedule: ScheduleText = Field(
+        "constant", description="Factor of the clip range over the run: constant, linear (to zero), or your own."
     )
     clip_values: float | None = Field(None, gt=0, description="Clip range of value estimates; if omitted, no clipping.")
     entropy: float = Field(0.0, ge=0, description="Weight of the entropy bonus.")
