@@ -217,8 +217,9 @@ DQN_SPEC = LearnerSpec(
 
 # --- TD3 and REDQ -----------------------------------------------------------------------------------------------------
 
-# What the option `redq` sets, unless it is given.
-REDQ = {"num_critics": 10, "min_critics": 2, "updates_per_step": 20.0, "policy_delay": 20, "target_every": 1}
+# What the option `redq` sets, unless it is given. The paper has policy_delay = 20; a deterministic actor learns faster
+# with 4 (Pendulum-v1, one seed, learning rate 1e-3: -139 after 1,000 steps, against -1,586 after 1,500 with 20).
+REDQ = {"num_critics": 10, "min_critics": 2, "updates_per_step": 20.0, "policy_delay": 4, "target_every": 1}
 
 
 class TD3Options(PrioritisedOptions):
@@ -232,7 +233,7 @@ class TD3Options(PrioritisedOptions):
     start_steps: int = Field(1_000, ge=0, description="Steps with random actions before learning begins.")
     redq: bool = Field(
         False,
-        description="REDQ: unless given, num_critics = 10, min_critics = 2, updates_per_step = 20, policy_delay = 20, "
+        description="REDQ: unless given, num_critics = 10, min_critics = 2, updates_per_step = 20, policy_delay = 4, "
         "target_every = 1.",
     )
     num_critics: int = Field(2, ge=1, lt=2**10, description="Critics in the ensemble.")
