@@ -68,6 +68,7 @@ def test_a_whole_actor_and_critic(tmp_path: Path) -> None:
     assert names == {f"encoder.net.net.{part}.{kind}" for part in ("policy", "value") for kind in ("weight", "bias")}
 
 
+@pytest.mark.slow
 def test_it_is_exported(tmp_path: Path) -> None:
     result = train(tmp_path, "ppo", section={"network": own_code.Features})
     assert export_onnx(result.path, trust=True).is_file()
