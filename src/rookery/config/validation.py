@@ -23,7 +23,6 @@ from rookery.learners.registry import option_classes
 LONGEST_VALUE = 60
 MOST_LISTED = 30  # mistakes in one message
 NONE_TEXTS = ("none", "null")
-SCHEDULES = ("learning_rate_schedule", "clip_schedule")
 
 
 def check(given: Mapping[str, Any], where: str = "", complete: bool = True) -> None:
@@ -175,7 +174,7 @@ def _problems(error: ValidationError, given: Mapping[str, Any]) -> Iterable[str]
             yield _unknown(path, given)
         elif kind == "missing":
             yield _missing(path, given)
-        elif kind == "value_error" and path and path[-1] in SCHEDULES:
+        elif kind == "value_error" and path and str(path[-1]).endswith("_schedule"):
             yield f"`{find_key(path, given).name}` should be {item['ctx']['error']}"
         elif kind == "value_error":  # its own message names the keys
             yield str(item["ctx"]["error"])

@@ -34,7 +34,7 @@ def make_encoder(observation_space: spaces.Space, leaves: Sequence[Leaf], option
     width = getattr(net, "features_dim", None)
     if not isinstance(width, int) or width < 1:
         raise OptionError(f"network: {options.network} should have an integer `features_dim`, got {width!r:.40}")
-    encoder = CustomEncoder(net, observation_space, leaves, width)
+    encoder = CustomEncoder(net, observation_space, width)
     _check_shape(options, encoder(_example(leaves)), width)
     return encoder
 
@@ -42,7 +42,7 @@ def make_encoder(observation_space: spaces.Space, leaves: Sequence[Leaf], option
 class CustomEncoder(Encoder):
     """A user's encoder with the interface of rookery's own."""
 
-    def __init__(self, net: nn.Module, observation_space: spaces.Space, leaves: Sequence[Leaf], width: int) -> None:
+    def __init__(self, net: nn.Module, observation_space: spaces.Space, width: int) -> None:
         super().__init__((), normalise=False)
         self.net, self.width, self._space = net, width, observation_space
         self.is_trained = True
@@ -88,7 +88,7 @@ def make_actor_critic(
     net = network(observation_space, action_space)
     if not callable(getattr(net, "actor", None)) or not callable(getattr(net, "critic", None)):
         raise OptionError(f"network: {options.network} is made with two spaces, so it should have `actor` and `critic`")
-    encoder = CustomEncoder(JointNetwork(net), observation_space, leaves, outputs + 1)
+    encoder = CustomEncoder(JointNetwork(net), observation_space, outputs + 1)
     _check_shape(options, encoder(_example(leaves)), outputs + 1)
     return encoder, OutputColumns(0, outputs), OutputColumns(outputs, outputs + 1)
 
