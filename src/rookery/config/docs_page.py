@@ -1,10 +1,12 @@
-"""docs/configuration.md, generated from the descriptions of the fields.
+"""docs/configuration.md, generated from the descriptions of the fields, and two tables of docs/migrating.md.
 
-`python -m rookery.config.docs_page > docs/configuration.md` writes it; a test checks that it is up to date.
+`python -m rookery.config.docs_page > docs/configuration.md` writes the page, and `python -m rookery.config.docs_page
+names` prints the tables; tests check that both are up to date.
 """
 
 from __future__ import annotations
 
+import sys
 from itertools import groupby
 
 from pydantic import BaseModel
@@ -13,7 +15,9 @@ from pydantic.fields import FieldInfo
 from rookery.config.curriculum_schema import Opponent, Phase, Shaping, Until, Variant
 from rookery.config.fields import default_of, fields, valid_values
 from rookery.config.layers import OLD_NAMES
+from rookery.config.other_names import ANSWERS, known_names
 from rookery.config.schema import RunConfig
+from rookery.learners.registry import specs
 
 HEAD = """\
 # Configuration
@@ -50,6 +54,37 @@ def page() -> str:
     return "".join(parts)
 
 
+def names_tables() -> str:
+    """The option names of other libraries with their meaning here, as two tables in Markdown."""
+    meanings: dict[str, list[str]] = {}
+    for name, key in known_names():
+        meanings.setdefault(name, []).append(key)
+    rows: dict[str, list[str]] = {}
+    for name, keys in meanings.items():
+        rows.setdefault(_keys_text(keys), []).append(f"`{name}`")
+    translated = [f"| {', '.join(names)} | {text} |\n" for text, names in rows.items()]
+    answers: dict[str, list[str]] = {}
+    for name, text in ANSWERS.items():
+        answers.setdefault(text, []).append(f"`{name}`")
+    answered = [f"| {', '.join(names)} | {text} |\n" for text, names in answers.items()]
+    return "".join(["| name | key |\n|---|---|\n", *translated, "\n| name | instead |\n|---|---|\n", *answered])
+
+
+def _keys_text(keys: list[str]) -> str:
+    """Keys as text; one option of several learners once."""
+    options: dict[str, list[str]] = {}
+    for key in keys:
+        learner, _, option = key.partition(".") if key.split(".")[0] in specs() else ("", "", key)
+        options.setdefault(option, []).append(learner)
+    texts = [
+        f"`{option}` of every learner"
+        if set(learners) == {"ppo", "sac", "dqn", "td3"}
+        else ", ".join(f"`{learner}.{option}`" if learner else f"`{option}`" for learner in learners)
+        for option, learners in options.items()
+    ]
+    return ", ".join(texts)
+
+
 def _title(section: str) -> str:
     if not section:
         return "The run"
@@ -63,4 +98,4 @@ def _row(key: str, field: FieldInfo) -> str:
 
 
 if __name__ == "__main__":
-    print(page(), end="")
+    print(names_tables() if sys.argv[1:] == ["names"] else page(), end="")

@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from rookery.config.layers import OLD_NAMES
+from rookery.config.other_names import known_names
 from rookery.config.schema import RunConfig
 from rookery.learners.registry import specs
 
@@ -86,7 +87,7 @@ def closest_keys(unknown: str, learner: str | None = None) -> list[str]:
     own = _best(leaf, [(name, key) for name, key in names if key == f"{section}.{name}"], CLOSE_IN_SECTION)
     if own:
         return own
-    found = _best(leaf, [*names, *OLD_NAMES.items()], CLOSE)
+    found = _best(leaf, [*names, *OLD_NAMES.items(), *known_names()], CLOSE)
     if learner in specs():
         others = tuple(f"{name}." for name in specs() if name != learner)
         found = [key for key in found if not key.startswith(others)] or found

@@ -11,7 +11,9 @@ from rookery.config.layers import merge, parse_override, rename_old_keys
 from rookery.config.reading import is_config, read_config
 from rookery.config.schema import RunConfig
 from rookery.config.size_limits import check_size
+from rookery.config.translation import Translation
 from rookery.config.validation import check, names_learning_rate_twice, resolve, to_plain_types
+from rookery.console import say
 from rookery.errors import ConfigError
 
 
@@ -23,10 +25,7 @@ def collect_config(source: Any, overrides: Iterable[str] = (), **keywords: Any) 
         overrides: Strings such as "ppo.clip=0.1".
         keywords: Keys of the configuration, by current or older names; None counts as not given.
     """
-    base, where = _base(source)
-    given = merge(_checked(base, where), collect_changes(overrides, **keywords))
-    check(given, where)
-    return given
+    return _collect(source, overrides, keywords)[0]
 
 
 def build_config(source: Any, overrides: Iterable[str] = (), **keywords: Any) -> RunConfig:
@@ -34,25 +33,57 @@ def build_config(source: Any, overrides: Iterable[str] = (), **keywords: Any) ->
     were given are its `model_fields_set`. Only if it is invalid are its parts validated too, to name the wrong one."""
     if isinstance(source, RunConfig):
         return source
+    config, translate = _built(source, overrides, keywords)
+    _report(translate)
+    return config
+
+
+def _built(source: Any, overrides: Iterable[str], keywords: Mapping[str, Any]) -> tuple[RunConfig, Translation]:
+    overrides = list(overrides)
     try:
         parts = [_base(source)[0], *map(parse_override, overrides), _given_keywords(keywords)]
-        named = [to_plain_types(rename_old_keys(part)) for part in parts]
+        translate = Translation(*parts)
+        named = [to_plain_types(rename_old_keys(translate(part))) for part in parts]
         if not any(map(names_learning_rate_twice, named)):
-            return resolve(merge(*named))
+            return resolve(merge(*named)), translate
     except (ConfigError, AttributeError, TypeError):  # the last two: of tables that are none
         pass
-    return resolve(collect_config(source, overrides, **keywords))
+    given, translate = _collect(source, overrides, keywords)
+    return resolve(given), translate
+
+
+def _collect(source: Any, overrides: Iterable[str], keywords: Mapping[str, Any]) -> tuple[dict[str, Any], Translation]:
+    base, where = _base(source)
+    texts, last = list(overrides), _given_keywords(keywords)
+    translate = Translation(base, *map(parse_override, texts), last)
+    given = merge(_checked(base, where, translate), _changes(texts, last, translate))
+    check(given, where)
+    return given, translate
 
 
 def collect_changes(overrides: Iterable[str] = (), **keywords: Any) -> dict[str, Any]:
     """Changes to an existing configuration, checked on their own; the arguments are those of `collect_config`."""
-    parts = [_checked(parse_override(text), f"--set {text}") for text in overrides]
-    check_size(keywords, "the configuration")
-    return merge(*parts, _checked(_given_keywords(keywords), ""))
+    texts, last = list(overrides), _given_keywords(keywords)
+    translate = Translation(*map(parse_override, texts), last)
+    changes = _changes(texts, last, translate)
+    _report(translate)
+    return changes
 
 
-def _checked(part: Mapping[str, Any], where: str) -> dict[str, Any]:
-    named = _current_names(part, where)
+def _changes(texts: list[str], last: Mapping[str, Any], translate: Translation) -> dict[str, Any]:
+    parts = [_checked(parse_override(text), f"--set {text}", translate) for text in texts]
+    check_size(last, "the configuration")
+    return merge(*parts, _checked(last, "", translate))
+
+
+def _report(translate: Translation) -> None:
+    """Say which names of other libraries were understood, and as what."""
+    if translate.notes:
+        say("understood " + ", ".join(f"`{name}` as {key}" for name, key in translate.notes.items()))
+
+
+def _checked(part: Mapping[str, Any], where: str, translate: Translation) -> dict[str, Any]:
+    named = _current_names(part, where, translate)
     check(named, where, complete=False)
     return to_plain_types(named)
 
@@ -72,8 +103,8 @@ def _given_keywords(keywords: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in keywords.items() if value is not None or name in measured}
 
 
-def _current_names(part: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _current_names(part: Mapping[str, Any], where: str, translate: Translation) -> dict[str, Any]:
     try:
-        return rename_old_keys(part)
+        return rename_old_keys(translate(part))
     except ConfigError as error:
         raise ConfigError(f"{where}: {error}" if where else str(error)) from None

@@ -1,0 +1,183 @@
+"""From the option names of Stable-Baselines3 and CleanRL to rookery's own: see `other_names`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rookery.config.other_names import ANSWERS, COMBINED, OPTIONS, RUN_KEYS, SAME
+from rookery.config.other_values import CONVERSIONS, converted, is_linear, is_number
+from rookery.errors import ConfigError
+from rookery.learners.registry import option_classes
+
+
+class Translation:
+    """Translates the parts of one configuration."""
+
+    def __init__(self, *parts: Mapping[str, Any]) -> None:
+        """`parts` are all parts, the last one first in importance: some names depend on another key."""
+        self._parts = [part for part in parts if isinstance(part, Mapping)]
+        self.notes: dict[str, str] = {}  # which name was understood as which key
+        learner = self._look_up("", "learner")
+        self._learners = [name for name in option_classes() if name == learner] or list(option_classes())
+
+    def __call__(self, part: Mapping[str, Any]) -> dict[str, Any]:
+        """The part with rookery's names.
+
+        Raises:
+            ConfigError: A name cannot be translated, or it says something else than another name of the option.
+        """
+        found: dict[str, Any] = {}
+        for key, value in part.items():
+            self._put(found, str(key), value)
+        return found
+
+    def _put(self, found: dict[str, Any], key: str, value: Any) -> None:
+        """One key of the part, at its top level."""
+        section, dot, name = key.partition(".")
+        if dot and section in option_classes():
+            self._put(found, section, {name: value})
+        elif key in option_classes() and isinstance(value, Mapping):
+            _join(found, {key: self._section(key, value)}, key)
+        elif key == "policy_kwargs" and isinstance(value, Mapping):
+            for name, item in value.items():
+                self._put(found, str(name), item)
+        elif key == "phases" and isinstance(value, (list, tuple)):
+            found[key] = [self._phase(phase) for phase in value]
+        elif key in RUN_KEYS:
+            self.notes[key] = f"`{RUN_KEYS[key]}`"
+            _join(found, {RUN_KEYS[key]: value}, key)
+        elif key in ANSWERS:
+            raise ConfigError(f"`{key}`: {ANSWERS[key]}")
+        elif self._is_option(key, value):
+            _join(found, self._spread(key, value), key)
+        else:
+            _join(found, {key: value}, key)
+
+    def _is_option(self, name: str, value: Any) -> bool:
+        if name == "learning_rate":
+            return is_linear(value)
+        return name in SAME or name in COMBINED or any(name in names for names in OPTIONS.values())
+
+    def _spread(self, name: str, value: Any) -> dict[str, Any]:
+        """An option without a section: for each learner that has it."""
+        found = {}
+        for learner in self._learners:
+            options = self._section(learner, {name: value}, f"{name}")
+            known = option_classes()[learner].model_fields
+            if options and all(option in known for option in options):
+                found[learner] = options
+        if not found:
+            raise ConfigError(f"`{name}`: {self._learners[0]} has no such option")
+        self.notes[name] = _meaning(name, found)
+        return found
+
+    def _section(self, learner: str, options: Mapping[str, Any], shown: str = "") -> dict[str, Any]:
+        """A learner's options by rookery's names."""
+        found: dict[str, Any] = {}
+        inner = options.get("policy_kwargs")
+        if isinstance(inner, Mapping):
+            options = {name: value for name, value in options.items() if name != "policy_kwargs"} | dict(inner)
+        known, names = option_classes()[learner].model_fields, OPTIONS.get(learner, {})
+        for given, value in options.items():
+            name, place = str(given), shown or f"{learner}.{given}"
+            if name in COMBINED and name not in known:
+                changes = self._combined(learner, name, value, place)
+            elif name in ANSWERS and name not in known:
+                raise ConfigError(f"`{place}`: {ANSWERS[name]}")
+            elif name not in known and name not in names:
+                changes = {name: value} if not shown else {}
+            else:
+                option = name if name in known else names[name]
+                changes = converted(learner, name, option, value, place)
+            if name not in known and changes and not shown and list(changes) != [name]:
+                self.notes[place] = _meaning(name, {learner: changes})
+            _join(found, changes, place)
+        return found
+
+    def _phase(self, phase: Any) -> Any:
+        """A phase, whose options of the learner are translated where all learners agree on what they mean."""
+        options = phase.get("learner") if isinstance(phase, Mapping) else None
+        if not isinstance(options, Mapping):
+            return phase
+        found: dict[str, Any] = {}
+        for name, value in options.items():
+            meanings = [self._section(learner, {name: value}, str(name)) for learner in self._learners]
+            known = [meaning for meaning in meanings if meaning]
+            agreed = known and all(meaning == known[0] for meaning in known)
+            _join(found, known[0] if agreed else {name: value}, str(name))
+        return {**phase, "learner": found}
+
+    # --- names that depend on another key -------------------------------------------------------------------------
+
+    def _combined(self, learner: str, name: str, value: Any, place: str) -> dict[str, Any]:
+        known = option_classes()[learner].model_fields
+        if name == "exploration_fraction":
+            return self._epsilon_steps(value, place) if "epsilon_steps" in known else {}
+        return self._updates(learner, place) if "updates_per_step" in known else {}
+
+    def _epsilon_steps(self, share: Any, place: str) -> dict[str, Any]:
+        names = ("steps", "total_timesteps", "total_steps", "n_timesteps")
+        steps = next((found for name in names if (found := self._look_up("", name)) is not None), None)
+        if not is_number(steps) or not is_number(share) or not 0 < share <= 1:
+            raise ConfigError(
+                f"`{place}` = {share!r}: should be a number > 0 and <= 1, and needs `steps`, of which it is a share; "
+                "or use `dqn.epsilon_steps`"
+            )
+        return {"epsilon_steps": max(1, round(share * steps))}
+
+    def _updates(self, learner: str, place: str) -> dict[str, Any]:
+        """`train_freq` rounds of steps of all envs, then `gradient_steps` updates; -1: as many as there were steps."""
+        usual = 4 if learner == "dqn" else 1
+        every = self._first(learner, ("train_freq", "train_frequency"), usual)
+        updates = self._first(learner, ("gradient_steps",), 1)
+        if not is_number(every) or every < 1 or not is_number(updates) or (updates < 1 and updates != -1):
+            raise ConfigError(
+                f"`{place}`: `train_freq` should be a number of steps >= 1 and `gradient_steps` one of updates >= 1 or "
+                f"-1, got {every!r} and {updates!r}; or use `{learner}.updates_per_step`"
+            )
+        if updates == -1:
+            return {"updates_per_step": 1.0, "updates_each": "step"}
+        return {"updates_per_step": updates / every, "updates_each": "round"}
+
+    def _first(self, learner: str, names: tuple[str, ...], default: Any) -> Any:
+        places = ((learner, name) for name in names)
+        given = (self._look_up(*place) for place in (*places, *(("", name) for name in names)))
+        return next((value for value in given if value is not None), default)
+
+    def _look_up(self, section: str, name: str) -> Any:
+        """A value in the most important part that has it."""
+        for part in reversed(self._parts):
+            inner = part.get(section) if section else part
+            dotted = part.get(f"{section}.{name}")
+            value = inner.get(name) if isinstance(inner, Mapping) else None
+            if value is not None or dotted is not None:
+                return dotted if value is None else value
+        return None
+
+
+def _meaning(name: str, found: Mapping[str, Mapping[str, Any]]) -> str:
+    """What a name was understood as, with the values where these are in another form."""
+    shown = name in COMBINED or name in CONVERSIONS
+    texts = [
+        (learner, f"{option}` = {value!r}" if shown else f"{option}`")
+        for learner, options in found.items()
+        for option, value in options.items()
+    ]
+    if len({text for _, text in texts}) == 1 and len(texts) > 1:
+        return f"the learner's `{texts[0][1]}"
+    return " and ".join(f"`{learner}.{text}" for learner, text in texts)
+
+
+def _join(found: dict[str, Any], changes: Mapping[str, Any], shown: str) -> None:
+    """Add changes to a nested dict; two names of one option must agree."""
+    for key, value in changes.items():
+        there = found.get(key)
+        if isinstance(value, Mapping) and isinstance(there, dict) and key in option_classes():
+            _join(there, value, shown)
+        elif key in found and there != value:
+            raise ConfigError(
+                f"`{shown}` and another name of `{key}` differ, {value!r} and {there!r}; give one of them"
+            )
+        else:
+            found[key] = value
