@@ -355,6 +355,24 @@ def test_broken_folders_do_not_hide_the_others(runs, capsys):
     assert "480" in next(line for line in capsys.readouterr().out.splitlines() if line.startswith("done"))
 
 
+def test_envs_time_and_speed_of_each_run(tmp_path, capsys):
+    """While a run is under way they are those of its last progress, afterwards those of its end. What a checkpoint took
+    is not the run's time."""
+    start = {"kind": "start", "step": 0, "time": 100.0, "world": "CartPole-v1", "learner": "ppo", "num_envs": 8}
+    progress = {"kind": "progress", "step": 500, "time": 101.0, "steps_per_second": 50.0, "seconds": 80.0}
+    saved = {"kind": "checkpoint", "step": 500, "time": 101.0, "seconds": 0.25}
+    end = {"kind": "end", "step": 600, "time": 102.0, "reason": "finished", "steps_per_second": 40.0, "seconds": 7500.0}
+    make_run(tmp_path, "under_way", [start, {**progress, "num_envs": 16}, saved])
+    make_run(tmp_path, "over", [start, progress, saved, end])
+    make_run(tmp_path, "odd", [start, {**progress, "seconds": -1e299}])
+    rows = {row["name"]: (row["num_envs"], row["seconds"], row["steps_per_second"]) for row in table(tmp_path)}
+    assert rows == {"under_way": (16, 80.0, 50.0), "over": (8, 7500.0, 40.0), "odd": (8, -1e299, 50.0)}
+    assert main(["runs", "--runs-dir", str(tmp_path)]) == 0
+    shown = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert all(column in shown["run"] for column in ("envs", "time", "steps/s"))
+    assert "2 h 5 min" in shown["over"] and "1 min 20 s" in shown["under_way"]
+
+
 def test_a_long_history_is_read_from_its_ends(tmp_path):
     """The first line and the last ones say all that the table needs."""
     start = {"kind": "start", "step": 0, "time": 1.0, "world": "a", "learner": "sac"}

@@ -99,6 +99,31 @@ def test_a_run_without_a_number_of_steps_shows_where_it_is() -> None:
     assert "5,000 steps" in text and "%   " not in text.split("return")[0]
 
 
+@pytest.mark.parametrize("kind", ["doing", "checkpoint", "note"])
+def test_steps_and_share_are_of_one_moment(kind: str) -> None:
+    """An event after the last line of progress moves both."""
+    events = [telling.start(), telling.progress(26_112, 1001.0, share=0.26112), Event(kind, 30_720, {"text": "x"})]
+    text = "\n".join(rendered(events))
+    assert "30,720 / 100,000" in text and "31 %" in text and "26 %" not in text
+
+
+def test_where_episodes_end_the_run_its_steps_are_not_set_against_their_limit() -> None:
+    """60 % of a run that ends by episodes is not 5,000 of 100,000 steps."""
+    text = "\n".join(rendered([telling.start(), telling.progress(5000, 1001.0, share=0.6)]))
+    assert "60 %" in text and "5,000 steps" in text and "100,000" not in text
+
+
+def test_the_time_of_a_resumed_run_is_that_of_all_its_parts() -> None:
+    """As its summary has it."""
+    text = "\n".join(rendered([telling.start(), telling.progress(500, 1010.0, seconds=7500.0)]))
+    assert "2 h 5 min elapsed" in text
+
+
+def test_how_fast_episodes_end() -> None:
+    fast = telling.progress(500, 1010.0, episodes_per_second=38.25, episodes_in_rollout=47)
+    assert any("38.2/s, 47 in the last rollout" in line for line in rendered([telling.start(), fast]))
+
+
 def test_the_best_evaluation_stays_known() -> None:
     worse = telling.evaluation(60_000, **{"eval/return": 3.0, "eval/best": False})
     text = "\n".join(rendered([telling.start(), telling.evaluation(50_000), worse]))

@@ -49,6 +49,16 @@ def test_a_line_holds_the_figures() -> None:
     assert line == "50,000 steps  12,346/s  1 min 20 s left  return 123.4  length 321.5  episodes 812"
 
 
+def test_a_line_says_how_fast_episodes_end() -> None:
+    (line,) = told([telling.progress(50_000, 1010.0, episodes_per_second=1234.5, episodes_in_rollout=47)])
+    assert line.endswith("episodes 812 (1,234/s, 47 in the last rollout)")
+
+
+def test_the_first_line_names_workers_and_start_method() -> None:
+    line, *_ = told([telling.start(backend="process", workers=1, start_method="forkserver")])
+    assert "process backend, 1 worker (forkserver), cpu" in line
+
+
 def test_evaluations_and_notes_are_always_told() -> None:
     """They come when they come, whatever was printed last."""
     lines = told(

@@ -46,6 +46,17 @@ def rate(value: Any) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
+def episode_rate(values: Mapping[str, Any]) -> list[str]:
+    """How fast episodes end, from the values of a progress event.
+
+    >>> episode_rate({"episodes_per_second": 38.2, "episodes_in_rollout": 47})
+    ['38.2/s', '47 in the last rollout']
+    """
+    speed, in_rollout = values.get("episodes_per_second"), values.get("episodes_in_rollout")
+    texts = [] if speed is None else [f"{rate(speed)}/s"]
+    return texts if in_rollout is None else [*texts, f"{count(in_rollout)} in the last rollout"]
+
+
 def percent(share: float) -> str:
     """
     >>> percent(0.784), percent(0.004), percent(0)
@@ -85,20 +96,30 @@ def size(number_of_bytes: Any) -> str:
 def settings_text(facts: Mapping[str, Any]) -> list[str]:
     """The settings of a run, from the values of its start event.
 
-    >>> settings_text({"learner": "ppo", "num_envs": 8, "backend": "process", "workers": 2, "device": "cpu"})
-    ['ppo', '8 envs', 'process backend', '2 workers', 'cpu']
+    >>> facts = {"learner": "ppo", "num_envs": 8, "backend": "process", "workers": 2, "device": "cpu"}
+    >>> settings_text({**facts, "start_method": "spawn"})
+    ['ppo', '8 envs', 'process backend', '2 workers (spawn)', 'cpu']
+    >>> settings_text({**facts, "backend": "kernel"})
+    ['ppo', '8 envs', 'kernel backend', '2 threads', 'cpu']
     """
     parts = [str(facts.get("learner") or "")]
     if facts.get("num_envs"):
         parts.append(_plural(facts["num_envs"], "env"))
     if facts.get("backend"):
         parts.append(f"{facts['backend']} backend")
-    if (facts.get("workers") or 0) > 1:
-        parts.append(_plural(facts["workers"], "worker"))
+    if (facts.get("workers") or 0) > 1 or facts.get("start_method"):
+        parts.append(_workers(facts))
     if (facts.get("groups") or 0) > 1:
         parts.append(_plural(facts["groups"], "group"))
     parts.append(str(facts.get("device") or ""))
     return [word for word in parts if word]
+
+
+def _workers(facts: Mapping[str, Any]) -> str:
+    """Worker processes with how they were started, or threads."""
+    what = "thread" if facts.get("backend") in ("kernel", "thread") else "worker"
+    start_method = facts.get("start_method")
+    return _plural(facts.get("workers") or 1, what) + (f" ({start_method})" if start_method else "")
 
 
 def opponents_met(names: Iterable[str]) -> list[str]:

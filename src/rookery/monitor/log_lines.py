@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 from rookery.monitor import run_summary
 from rookery.monitor.events import Event, Sink, printable_event
-from rookery.monitor.formatting import count, duration, number, percent, rate, score, settings_text
+from rookery.monitor.formatting import count, duration, episode_rate, number, percent, rate, score, settings_text
 from rookery.monitor.run_state import RunState
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 30.0  # between two lines of progress
@@ -58,7 +58,8 @@ class LogLines:
             parts.append(f"{duration(values['eta_seconds'])} left")
         parts.append(f"return {number(values.get('episode/return'))}")
         parts.append(f"length {number(values.get('episode/length'))}")
-        parts.append(f"episodes {count(values.get('episodes'))}")
+        rates = episode_rate(values)
+        parts.append(f"episodes {count(values.get('episodes'))}" + (f" ({', '.join(rates)})" if rates else ""))
         return "  ".join(parts)
 
     def _put(self, line: str) -> None:

@@ -11,7 +11,18 @@ from rich.panel import Panel
 from rich.text import Text
 
 from rookery.monitor.bottleneck import advise
-from rookery.monitor.formatting import PARTS, count, duration, number, percent, rate, score, settings_text, size
+from rookery.monitor.formatting import (
+    PARTS,
+    count,
+    duration,
+    episode_rate,
+    number,
+    percent,
+    rate,
+    score,
+    settings_text,
+    size,
+)
 from rookery.monitor.run_state import RunState
 from rookery.monitor.run_summary import ended_early
 from rookery.monitor.text_charts import chart, divide_cells
@@ -70,6 +81,7 @@ def _parts(state: RunState, width: int) -> Iterator[PanelPart]:
     yield PanelPart(0, _progress(state, width))
     yield PanelPart(9, [Line()])
     yield PanelPart(1, _episodes(state, width))
+    yield PanelPart(12, _episode_rate(state))
     yield PanelPart(2, _evaluation(state))
     yield PanelPart(11, _checkpoint(state))
     yield PanelPart(6, _losses(state, width))
@@ -98,7 +110,7 @@ def _subtitle(state: RunState) -> Text:
 
 def _progress(state: RunState, width: int) -> list[Line]:
     values = state.values
-    where = count(state.step) + (f" / {count(state.total)}" if state.total else " steps")
+    where = count(state.step) + (f" / {count(state.total)}" if state.ends_by_steps else " steps")
     speed = Line.assemble((rate(values.get("steps_per_second")), "bold"), " steps/s")
     speed.append(f"   {duration(state.seconds)} elapsed", "dim")
     if state.end is None and values.get("eta_seconds") is not None:
@@ -132,6 +144,11 @@ def _episodes(state: RunState, width: int) -> list[Line]:
     for line, label, row in zip(lines, labels, curve, strict=True):
         line.append(f"  {label:>{margin}} ", "dim").append(row, "green")
     return lines
+
+
+def _episode_rate(state: RunState) -> list[Line]:
+    rates = episode_rate(state.values)
+    return [Line(" " * LABEL + ", ".join(rates), "dim")] if rates else []
 
 
 def _evaluation(state: RunState) -> list[Line]:

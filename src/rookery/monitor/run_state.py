@@ -62,6 +62,7 @@ class RunState:
         self.doing = ""
         self.end: Mapping[str, Any] | None = None
         self._began = self._progressed = math.nan
+        self._progress_step = -1  # of `values`
 
     @property
     def total(self) -> int:
@@ -70,17 +71,25 @@ class RunState:
 
     @property
     def done(self) -> float | None:
-        """The share of the run that is done, from 0 to 1; None if its length is not known. The event's own `share`
-        counts before the steps."""
-        if "share" in self.values:
-            return min(1.0, self.values["share"])
-        return min(1.0, self.step / self.total) if self.total else None
+        """The share of the run that is done, from 0 to 1; None if its length is not known. It is that of the latest
+        event: the `share` of progress is too small for later steps."""
+        by_steps = self.step / self.total if self.total else None
+        share = self.values.get("share")
+        if share is None or (by_steps is not None and self.step > self._progress_step):
+            share = by_steps if share is None else max(share, by_steps or 0.0)
+        return None if share is None else min(1.0, share)
+
+    @property
+    def ends_by_steps(self) -> bool:
+        """Whether the number of steps is what the run waits for, as far as is known: not where episodes or phases are
+        further on."""
+        return bool(self.total) and abs((self.done or 0.0) - min(1.0, self.step / self.total)) < 0.005
 
     def add(self, event: Event) -> None:
         if event.kind == "start":
             self._began = event.time
         self.step = max(self.step, event.step) if event.kind != "start" else event.step
-        self.seconds = event.time - self._began if math.isfinite(self._began) else 0.0
+        self.seconds = self._seconds_at(event)
         if event.kind != "note":
             self.doing = ""
         if event.values.get("num_envs"):
@@ -89,11 +98,18 @@ class RunState:
         if handle is not None:
             handle(event)
 
+    def _seconds_at(self, event: Event) -> float:
+        """How long the run has taken in all, also before it was resumed."""
+        if isinstance(event.values.get("seconds"), float | int) and event.kind in ("progress", "end"):
+            self._began = event.time - event.values["seconds"]
+        return event.time - self._began if math.isfinite(self._began) else 0.0
+
     def _on_start(self, event: Event) -> None:
         self.facts.update((name, value) for name, value in event.values.items() if value is not None)
 
     def _on_progress(self, event: Event) -> None:
         self.values.update(event.values)
+        self._progress_step = event.step
         latest = event.values.get("episode/return")
         if latest is not None and math.isfinite(latest):
             self.returns.add(latest)

@@ -30,6 +30,7 @@ class Loop:
         control = RunControl(config, components.path, self.learner, lambda: self.state.counts)
         self.callbacks = Callbacks(components.callbacks, control)
         self._is_inexact = False
+        self._episodes_in_rollout = 0
         length = config.steps, self.curriculum.episodes
         self._evaluations, self._checkpoints = (
             Interval.with_default(options.every, options.every_episodes, *length)
@@ -70,7 +71,7 @@ class Loop:
         return beginning
 
     def _start(self, observations: Any, infos: dict[str, Any]) -> None:
-        self.clock.start(self.steps, self.state.share_done(self.steps))
+        self.clock.start(self.state.counts)
         self.collector.begin(observations, infos)
         self.callbacks.call("on_start")
         self._evaluate_save_and_log()  # an interrupted run may have ended before it could
@@ -92,10 +93,9 @@ class Loop:
         return ""
 
     def _finish(self, reason: str) -> None:
+        self._log()
         if reason != "interrupted" and self.state.evaluated_at != self.steps:
             self._evaluate()
-        if not self.clock.logged_at(self.steps):
-            self._log()
         self._save()
 
     # --- the parts of the loop ------------------------------------------------------------------------------------
@@ -132,6 +132,7 @@ class Loop:
             self.collector.update()
         finished = self.curriculum.counted(self.envs.finished_episodes())
         self.episodes.add(finished)
+        self._episodes_in_rollout = len(finished)
         self.callbacks.on_progress(self.learner.updates, self.collector.metrics, finished)
 
     def _evaluate_save_and_log(self) -> None:
@@ -140,15 +141,14 @@ class Loop:
             return
         counts = self.state.counts
         before, self.state.checked_at = self.state.checked_at, counts
-        is_best = False
-        if self._evaluations.passed(before, counts) and self.state.evaluated_at != self.steps:
-            is_best = self._evaluate()
+        evaluation_due = self._evaluations.passed(before, counts) and self.state.evaluated_at != self.steps
         checkpoint_due = self._checkpoints.passed(before, counts)
+        if evaluation_due or checkpoint_due or self.clock.log_due:
+            self._log()  # first: the panel shows an evaluation beside the figures of the same step
+        is_best = evaluation_due and self._evaluate()
         self._keep_opponents(before.steps, checkpoint_due)
         if is_best or checkpoint_due:
             self._save()
-        if self.clock.log_due:
-            self._log()
         if self.components.adaptive is not None:
             self._adapt(self.components.adaptive)
 
@@ -188,15 +188,20 @@ class Loop:
         self.callbacks.call("on_checkpoint", path)
 
     def _log(self) -> None:
+        """Report the progress, unless it was reported at this step."""
+        if self.clock.logged_at(self.steps):
+            return
         share = self.state.share_done(self.steps)
+        rollout = {"episodes_in_rollout": self._episodes_in_rollout} if self.learner.on_policy else {}
         self._event(
             "progress",
             **self.episodes.metrics(),
+            **rollout,
             **self.curriculum.metrics(),
             **self.state.stopwatch.shares(),
             **{f"loss/{name}": value for name, value in self.collector.metrics.items()},
             **self.callbacks.take_metrics(),
-            steps_per_second=self.clock.log(self.steps),
+            **self.clock.log(self.state.counts),
             eta_seconds=self.clock.seconds_left(share),
             share=share,
             updates=self.learner.updates,

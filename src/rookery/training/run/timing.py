@@ -56,14 +56,15 @@ class RunClock:
     def __init__(self) -> None:
         self.seconds_before = 0.0  # it was resumed
         self._started = self._logged_at = time.perf_counter()
-        self._first_steps = self._logged_steps = 0
-        self._first_share = 0.0
+        self._first_steps = 0
+        self._logged = RunCounts(0, 0)
+        self._steady_since: tuple[float, float] | None = None  # time and share of the run, at the first log
 
-    def start(self, steps: int, share: float) -> None:
-        """The loop begins here, after so many steps and with this share of the run done."""
+    def start(self, counts: RunCounts) -> None:
+        """The loop begins here, after so many steps and episodes."""
         self._started = self._logged_at = time.perf_counter()
-        self._first_steps = self._logged_steps = steps
-        self._first_share = share
+        self._first_steps, self._logged = counts.steps, counts
+        self._steady_since = None
 
     @property
     def elapsed(self) -> float:
@@ -75,9 +76,13 @@ class RunClock:
         return (steps - self._first_steps) / max(time.perf_counter() - self._started, 1e-9)
 
     def seconds_left(self, share: float) -> float | None:
-        """Until the end of the run, at the speed so far; None before the first steps."""
-        done = share - self._first_share
-        return (time.perf_counter() - self._started) * max(0.0, 1.0 - share) / done if done > 0 else None
+        """Until the end of the run, at the speed since the first call, for which it is None: the steps before that
+        call may have waited for a compiler."""
+        if self._steady_since is None:
+            self._steady_since = time.perf_counter(), share
+        since, first_share = self._steady_since
+        done = share - first_share
+        return (time.perf_counter() - since) * max(0.0, 1.0 - share) / done if done > 0 else None
 
     @property
     def log_due(self) -> bool:
@@ -85,14 +90,19 @@ class RunClock:
 
     def logged_at(self, steps: int) -> bool:
         """Whether these steps were logged already."""
-        return steps <= self._logged_steps
+        return steps <= self._logged.steps
 
-    def log(self, steps: int) -> float:
-        """Steps per second since the last call."""
+    def log(self, counts: RunCounts) -> dict[str, float]:
+        """Steps and episodes per second since the last call, and the seconds of the run in all."""
         now = time.perf_counter()
-        speed = (steps - self._logged_steps) / max(now - self._logged_at, 1e-9)
-        self._logged_at, self._logged_steps = now, steps
-        return speed
+        seconds = max(now - self._logged_at, 1e-9)
+        speeds = {
+            "steps_per_second": (counts.steps - self._logged.steps) / seconds,
+            "episodes_per_second": (counts.episodes - self._logged.episodes) / seconds,
+            "seconds": self.elapsed,
+        }
+        self._logged_at, self._logged = now, counts
+        return speeds
 
 
 class Stopwatch:

@@ -244,6 +244,7 @@ def _announce(
         "num_envs": engine.num_envs,
         "backend": engine.backend,
         "workers": config.workers,
+        "start_method": getattr(engine, "start_method", None),
         "device": config.device,
         "steps": config.steps if config.steps < NO_STEP_LIMIT else None,
         "seed": config.seed,

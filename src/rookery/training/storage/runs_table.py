@@ -11,23 +11,27 @@ from typing import Any
 
 from rookery.console import printable
 from rookery.files import open_plain, read_plain
+from rookery.monitor.formatting import duration
 from rookery.training.storage.run_dir import LARGEST, RunDir
 
 LARGEST_NUMBER, LONGEST_NAME = 1e300, 200
+LONGEST_SECONDS = 1e10  # that are shown as a time
 TAIL = 1 << 16  # bytes from the end of the metrics, which may have grown for days
 COLUMNS = {
-    "run": "name", "world": "world", "learner": "learner", "steps>": "steps", "episodes>": "episodes",
-    "last eval>": "last_eval", "best eval>": "best_eval", "steps/s>": "steps_per_second", "state": "state",
-    "when": "when",
+    "run": "name", "world": "world", "learner": "learner", "envs>": "num_envs", "steps>": "steps",
+    "episodes>": "episodes", "time>": "seconds", "steps/s>": "steps_per_second", "last eval>": "last_eval",
+    "best eval>": "best_eval", "state": "state", "when": "when",
 }  # fmt: skip
-LEAST = ("when", "learner", "world", "episodes>", "steps/s>")  # columns that a narrow terminal omits, in this order
+# Columns that a narrow terminal omits, in this order.
+LEAST = ("when", "learner", "world", "episodes>", "envs>", "time>", "steps/s>")
 
 
 def table(runs_dir: str | Path = "runs") -> list[dict[str, Any]]:
     """One row per run, the newest first; what is not known is None.
 
-    Keys: name, world, learner, steps, episodes, last_eval, best_eval, state ("running", "finished", "interrupted",
-    "failed" or "unreadable"), when (of its last event), steps_per_second, path.
+    Keys: name, world, learner, num_envs, steps, episodes, seconds (of training, without pauses before it was resumed),
+    last_eval, best_eval, state ("running", "finished", "interrupted", "failed" or "unreadable"), when (of its last
+    event), steps_per_second (on average, or of late while it runs), path.
     """
     folder = Path(runs_dir)
     runs = [RunDir(path) for path in folder.iterdir() if _is_run(path)] if folder.is_dir() else []
@@ -46,8 +50,10 @@ def row(run: RunDir) -> dict[str, Any]:
         "name": run.name,
         "world": _name(_first(start.get("world"), config.get("world"))),
         "learner": _name(_first(start.get("learner"), config.get("learner"))),
+        "num_envs": _first(*(_number(found.get("num_envs")) for found in (last, progress, start, config))),
         "steps": _first(_number(last.get("step")), _number(summary.get("steps"))),
         "episodes": _first(_number(last.get("episodes")), _number(progress.get("episodes"))),
+        "seconds": _first(*(_number(found.get("seconds")) for found in (_end_of(last), progress))),
         "last_eval": _first(*returns[-1:], _number(summary.get("eval/return"))),
         "best_eval": max((value for value in best if value is not None), default=None),
         "state": _state(run, last, bool(config or summary or metrics)),
@@ -76,9 +82,15 @@ def _table(headings: list[str], rows: list[dict[str, Any]]) -> Any:
 
     shown = printing.table("", *headings)
     for found in rows:
-        cells = [(found[COLUMNS[heading]], heading.endswith(">")) for heading in headings]
-        shown.add_row(*(_number_text(value) if is_number else str(value or "-") for value, is_number in cells))
+        cells = [(heading, found[COLUMNS[heading]]) for heading in headings]
+        shown.add_row(*(_text(heading, value) for heading, value in cells))
     return shown
+
+
+def _text(heading: str, value: Any) -> str:
+    if heading == "time>":
+        return duration(value) if value is not None and 0 <= value < LONGEST_SECONDS else "-"
+    return _number_text(value) if heading.endswith(">") else str(value or "-")
 
 
 def _number_text(value: float | None) -> str:
@@ -158,6 +170,11 @@ def _as_object(text: str) -> dict[str, Any]:
 
 def _last(lines: list[dict[str, Any]], kind: str) -> dict[str, Any]:
     return next((line for line in reversed(lines) if line.get("kind") == kind), {})
+
+
+def _end_of(last: dict[str, Any]) -> dict[str, Any]:
+    """The last event or the summary, if it is of a run's end: a checkpoint has other `seconds`."""
+    return last if "reason" in last else {}
 
 
 def _first(*values: Any) -> Any:
