@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from rookery.cli import (
     check_verbs,
+    compare_verbs,
     convert_verb,
     eval_verb,
     export_verb,
@@ -30,8 +31,8 @@ from rookery.worlds.world_spec import load_object
 GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
 ENV_FAILED = (BadValue, EnvError, RestartLimit, WorkerDied)
 VERBS = (  # in the order of --help
-    train_verb, run_verbs, eval_verb, watch_verb, export_verb, league_verbs, play_verb, check_verbs, speed_verbs,
-    convert_verb,
+    train_verb, run_verbs, compare_verbs, eval_verb, watch_verb, export_verb, league_verbs, play_verb,
+    check_verbs, speed_verbs, convert_verb,
 )  # fmt: skip
 
 

@@ -1,15 +1,21 @@
-"""The commands `resume` and `runs`: continue a run, list all runs."""
+"""The commands `resume` and `runs`: continue a run, list runs, delete them."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import changes_from, run_arguments, runs_dir_argument, set_argument, trust_argument
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.stored_run import LOADING, check_run_world, find_run, finish_run, stdout_to_stderr
-from rookery.console import meanwhile
+from rookery.console import confirmed, meanwhile, size_text
+from rookery.errors import OptionError
 from rookery.training import check_installed
+
+if TYPE_CHECKING:
+    from rookery.training.storage.delete_runs import Deleted
 
 
 def add_commands(commands: Commands) -> None:
@@ -62,22 +68,92 @@ def _resume(options: argparse.Namespace) -> int:
 
 def _add_runs(commands: Commands) -> None:
     parser = add_command(
-        commands, "runs", _runs, "list all runs",
-        "The run that was started last comes first.",
-        "rookery runs --json",
+        commands, "runs", _runs, "list runs, or delete them",
+        "The run that was started last comes first. A run that is in use is never deleted.",
+        "rookery runs --world CartPole-v1 --delete",
     )  # fmt: skip
+    parser.add_argument("names", metavar="RUN", nargs="*", help="only these runs: names, folders, or latest")
+    parser.add_argument("--world", metavar="WORLD", help="only runs of this world")
+    parser.add_argument(
+        "--delete", action="store_true",
+        help="delete the runs that RUN and --world select, with their checkpoints, after a question",
+    )  # fmt: skip
+    parser.add_argument("--yes", action="store_true", help="with --delete: do not ask")
     runs_dir_argument(parser)
 
 
 def _runs(options: argparse.Namespace) -> int:
     from rookery import printing
-    from rookery.training.storage.runs_table import print_table, table
+    from rookery.training.storage.runs_table import print_table
 
-    rows = table(options.runs_dir)
+    rows = _selected(options)
+    if options.delete:
+        return _delete(options, rows)
+    if options.yes:
+        raise OptionError("--yes answers the question of --delete, which is not given")
     if options.json:
         printing.emit_json({"runs": rows})
     elif rows:
         print_table(rows)
+    elif options.world:
+        print(f"there are no runs of {options.world} in {options.runs_dir}; `rookery runs` lists all")
     else:
         print(f"there are no runs in {options.runs_dir}; `rookery train CartPole-v1` starts one")
     return 0
+
+
+def _selected(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """The rows of the runs that are named and of the world that is asked for; without either, of all."""
+    from rookery.training.storage.run_dir import RunDir
+    from rookery.training.storage.runs_table import row, table
+
+    if options.names:
+        found = [RunDir.find(name, Path(options.runs_dir)) for name in options.names]
+        rows = [row(run) for run in {run.path.absolute(): run for run in found}.values()]
+    else:
+        rows = table(options.runs_dir)
+    return rows if options.world is None else [row for row in rows if _is_of(row, options.world)]
+
+
+def _is_of(row: dict[str, Any], world: str) -> bool:
+    """Whether a run is of this world, whatever the case of its letters; a file's world also by the name of the file
+    and the class alone."""
+    have, wanted = str(row["world"] or "").lower(), world.lower()
+    return have == wanted or (":" in wanted and have.endswith(f"/{wanted}"))
+
+
+def _delete(options: argparse.Namespace, rows: list[dict[str, Any]]) -> int:
+    from rookery import printing
+    from rookery.training.storage.delete_runs import delete_runs, disk_usage
+    from rookery.training.storage.run_dir import RunDir
+    from rookery.training.storage.runs_table import print_table
+
+    if not options.names and options.world is None:
+        raise OptionError("--delete needs a selection: name the runs, or give their --world")
+    runs = [RunDir(Path(row["path"])) for row in rows]
+    if runs and not options.yes:
+        with stdout_to_stderr(options.json):
+            print_table(rows)
+        size = size_text(sum(disk_usage(run.path) for run in runs))
+        answer = confirmed(f"delete {'this run' if len(runs) == 1 else f'these {len(runs)} runs'} ({size})?")
+        if answer is None:
+            raise OptionError("there is no terminal to ask on: --yes deletes without a question")
+        if not answer:
+            print("nothing was deleted", file=sys.stderr)
+            return 1
+    done = delete_runs(runs, Path(options.runs_dir))
+    if options.json:
+        printing.emit_json({"deleted": done.names, "bytes": done.freed, "kept": done.kept, "notes": done.notes})
+    else:
+        _print_deleted(done)
+    return 1 if done.kept else 0
+
+
+def _print_deleted(done: Deleted) -> None:
+    for name in done.names:
+        print(f"deleted {name}")
+    for name, why in done.kept.items():
+        print(f"kept {name}: {why}")
+    for note in done.notes:
+        print(note)
+    print(f"{len(done.names)} run{'' if len(done.names) == 1 else 's'} deleted, {size_text(done.freed)} freed")

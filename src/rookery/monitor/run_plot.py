@@ -13,9 +13,9 @@ from rookery.files import own_folder
 from rookery.monitor.events import Event
 from rookery.monitor.formatting import opponents_met, settings_text
 from rookery.monitor.jsonl import METRICS, history
-from rookery.monitor.matplotlib_figure import figure_class, save_figure
+from rookery.monitor.matplotlib_figure import INK, PALE, figure_class, save_figure, style_frame, with_prefixes
 
-INK, PALE, ACCENT, EVAL = "#30363d", "#8b949e", "#1b6ca8", "#d1603d"
+ACCENT, EVAL = "#1b6ca8", "#d1603d"
 LOSSES = (ACCENT, EVAL, "#4c956c", "#9067a7")
 SMOOTH_SHARE = 0.03  # of the points shown: the width of the smoothing
 Curve = tuple[np.ndarray, np.ndarray]
@@ -117,7 +117,7 @@ def _draw_length(axes: Any, events: list[Event]) -> None:
 def _draw_speed(axes: Any, events: list[Event]) -> None:
     _line(axes, _curve(events, "progress", "steps_per_second"), ACCENT)
     axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
-    axes.yaxis.set_major_formatter(_with_prefixes())
+    axes.yaxis.set_major_formatter(with_prefixes())
 
 
 def _draw_losses(axes: Any, events: list[Event]) -> None:
@@ -179,22 +179,11 @@ def _style_axes(axes: Any) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    axes.xaxis.set_major_formatter(_with_prefixes())
+    axes.xaxis.set_major_formatter(with_prefixes())
     axes.minorticks_off()
     if not axes.lines:  # nothing is drawn
         axes.set_xticks([])
         axes.set_yticks([])
     else:
         axes.set_xlim(0, 1.02 * max(1.0, *(np.max(line.get_xdata()) for line in axes.lines)))
-    axes.grid(True, axis="y", color="#e6e8eb", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(which="both", colors=PALE, labelsize=8.5, length=0)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side == "bottom")
-        spine.set_color("#c9ced4")
-
-
-def _with_prefixes() -> Any:
-    from matplotlib.ticker import EngFormatter
-
-    return EngFormatter(sep=" ")
+    style_frame(axes)
