@@ -10,7 +10,8 @@ import torch
 from gymnasium import spaces
 
 from rookery.errors import SpaceError
-from rookery.learners.agent import Agent, make_leaves
+from rookery.learners.agent import Agent
+from rookery.learners.policy import make_leaves
 from rookery.learners.ppo import ActorCritic
 from rookery.learners.registry import PPOOptions
 

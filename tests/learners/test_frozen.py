@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rookery.learners.frozen_policy import PackedPolicy, TorchFrozenPolicy, freeze
+from rookery.learners.frozen_policy import PackedPolicy, TiledPolicy, freeze
 from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions, make_policy
 
 SEEN = spaces.Box(-np.inf, np.inf, (6,), np.float32)
@@ -90,4 +90,4 @@ def test_later_learning_does_not_change_it(case):
 
 
 def test_what_is_no_perceptron_is_copied():
-    assert all(isinstance(freeze(policy_of(*parts)), TorchFrozenPolicy) for parts in COPIED.values())
+    assert all(isinstance(freeze(policy_of(*parts)), TiledPolicy) for parts in COPIED.values())

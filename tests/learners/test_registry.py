@@ -11,10 +11,10 @@ import pytest
 from gymnasium import spaces
 
 from rookery.learners import learner_spec, registry
-from rookery.learners.agent import Policy
 from rookery.learners.learner import Learner
 from rookery.learners.learner_spec import LearnerSpec
 from rookery.learners.options import Options
+from rookery.learners.policy import Policy
 
 PLUGIN = LearnerSpec(
     name="mine",

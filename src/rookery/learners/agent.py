@@ -3,51 +3,16 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 from gymnasium import spaces
-from torch import Tensor, nn
+from torch import Tensor
 
 from rookery.errors import SpaceError
-from rookery.learners.observations import Leaf, choices_in, leaves_of, mask_of, split
-from rookery.learners.options import Options
-
-# A network's outputs, and noise or None, to the env's actions.
-ToActions = Callable[[np.ndarray, np.ndarray | None], np.ndarray]
-
-
-class FrozenActor(NamedTuple):
-    """The actor of a policy that is a perceptron over one vector, for acting without torch."""
-
-    layers: Sequence[tuple[Tensor, Tensor]]  # weights and biases
-    activation: str
-    to_actions: ToActions
-
-
-class Policy(nn.Module):
-    """The networks that choose actions, with their normalisers. Each learner has its own."""
-
-    leaves: list[Leaf]
-    options: Options
-    memory_size: int = 0  # size of a recurrent policy's memory per env
-
-    @abstractmethod
-    def act(
-        self, leaves: list[Tensor], mask: Tensor | None, noise: Tensor | None, memory: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Actions in the env's action space, deterministic unless there is noise; and the next memory."""
-
-    @abstractmethod
-    def sample_noise(self, rows: int, generator: torch.Generator) -> Tensor:
-        """Noise for one batch of random actions."""
-
-    def frozen_actor(self) -> FrozenActor | None:
-        """Its actor as a perceptron, if it is one over the (normalised) observation; else None."""
-        return None
+from rookery.learners.frozen_policy import forward_pass
+from rookery.learners.observations import choices_in, mask_of, split
+from rookery.learners.policy import Policy
 
 
 class Agent:
@@ -80,7 +45,8 @@ class Agent:
 
     @torch.no_grad()
     def act(self, observations: Any, deterministic: bool = False, *, mask: Any = None, starts: Any = None) -> Any:
-        """Actions for a batch of observations; `mask` [batch, actions] allows some of them only."""
+        """Actions for a batch of observations; `mask` [batch, actions] allows some of them only. The action of a row
+        depends on that row alone, bit for bit, whatever the size of the batch."""
         leaves = split(self.policy.leaves, observations, self.device)
         self._check(leaves)
         mask = mask_of(observations) if mask is None else mask
@@ -88,7 +54,8 @@ class Agent:
             mask = torch.as_tensor(mask, device=self.device).bool()
             self.check_mask(mask, len(leaves[0]))
         noise = None if deterministic else self.policy.sample_noise(len(leaves[0]), self._generator)
-        actions, self._memory = self.policy.act(leaves, mask, noise, self._recall(len(leaves[0]), starts))
+        memory = self._recall(len(leaves[0]), starts)
+        actions, self._memory = forward_pass(self.policy).on_tensors(leaves, noise, memory, mask)
         as_tensors = isinstance(next(_arrays(observations)), Tensor)
         return actions if as_tensors else actions.cpu().numpy()
 
@@ -119,14 +86,6 @@ class Agent:
                 hint = "; act() takes a batch: observation[None] makes one of one" if values.shape == leaf.shape else ""
                 wanted = f"({', '.join(['batch', *map(str, leaf.shape)])})"
                 raise SpaceError(f"{leaf.name} should be of shape {wanted}, got {tuple(values.shape)}{hint}")
-
-
-def make_leaves(space: spaces.Space) -> list[Leaf]:
-    """The leaves of an observation space, of which there must be some."""
-    leaves = leaves_of(space)
-    if not leaves:
-        raise SpaceError(f"there is nothing to observe in {space}")
-    return leaves
 
 
 def _arrays(observations: Any) -> Any:

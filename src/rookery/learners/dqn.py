@@ -18,7 +18,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rookery.errors import CheckpointError, OptionError
-from rookery.learners.agent import FrozenActor, make_leaves
 from rookery.learners.custom_network import make_encoder
 from rookery.learners.fast.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
@@ -27,6 +26,7 @@ from rookery.learners.learner import StepBatch, Tree, seeded
 from rookery.learners.networks import with_params_from
 from rookery.learners.observations import mask_of, split
 from rookery.learners.offpolicy import Metrics, OffPolicyPolicy
+from rookery.learners.policy import FrozenActor, make_leaves
 from rookery.learners.prioritised import PrioritisedOffPolicy
 from rookery.learners.qnet import QNet
 from rookery.learners.registry import DQNOptions
@@ -66,9 +66,12 @@ class QPolicy(OffPolicyPolicy):
     def frozen_actor(self) -> FrozenActor:
         start, epsilon = self.start, self.epsilon
 
-        def to_actions(values: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
-            if noise is not None:
-                values = np.where(noise[:, :1] < epsilon, noise[:, 1:], values)
+        def to_actions(
+            outputs: np.ndarray, noise: np.ndarray | None = None, mask: np.ndarray | None = None
+        ) -> np.ndarray:
+            values = outputs if noise is None else np.where(noise[:, :1] < epsilon, noise[:, 1:], outputs)
+            if mask is not None:
+                values = np.where(mask.reshape(values.shape), values, np.float32(FORBIDDEN))
             return values.argmax(1) + start
 
         return FrozenActor(self.net.as_perceptron(), self.net.activation_name, to_actions)

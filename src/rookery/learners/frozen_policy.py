@@ -1,8 +1,8 @@
-"""Frozen copies of policies, to play with: later learning does not change them, and they have no state of their own.
+"""The forward pass of acting: what it returns for a row does not depend on the other rows, nor on how many there are.
 
-Perceptrons run in one compiled pass, on a CPU, row by row: the result for a row does not depend on the other rows, and
-a single row takes 10 us instead of 60. All others are copied and run in torch, whose products may round differently in
-batches of another size.
+Episodes come out the same, bit for bit, whether they are played alone or side by side. Perceptrons run in one compiled
+pass, on a CPU, row by row: a single row takes 10 us instead of 60. All others run in torch, whose products round
+differently in batches of another size, so they get batches of one size: tiles, the last one filled up.
 """
 
 from __future__ import annotations
@@ -12,33 +12,57 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from rookery.learners.agent import FrozenActor, Policy
 from rookery.learners.fast.perceptron import KINDS, PackedMLP
 from rookery.learners.networks import Encoder
 from rookery.learners.normalize import CLIP
 from rookery.learners.observations import split
+from rookery.learners.policy import FrozenActor, Policy
+
+# Rows of a tile. A multiple of 32 leaves no rest for vector instructions, whose last elements are computed in another
+# way. Convolutions take long for every row, so their tiles are small; on a GPU the number hardly matters.
+TILE, IMAGE_TILE, CUDA_TILE = 32, 8, 256
 
 
 class FrozenPolicy(Protocol):
-    """A policy that no longer changes."""
+    """A policy's forward pass. Actions are deterministic unless there is noise (see `Policy.sample_noise`); with them
+    comes the next memory of a recurrent policy."""
 
     def __call__(
-        self, observations: Any, noise: np.ndarray | None = None, memory: np.ndarray | None = None
+        self,
+        observations: Any,
+        noise: np.ndarray | None = None,
+        memory: np.ndarray | None = None,
+        mask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Actions in the env's action space, deterministic unless there is noise (see `Policy.sample_noise`); and the
-        next memory of a recurrent policy."""
+        """Actions in the env's action space, for a batch of observations as arrays."""
+
+    def on_tensors(
+        self, leaves: list[Tensor], noise: Tensor | None, memory: Tensor | None, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The same for the leaves of observations."""
 
 
 def freeze(policy: Policy) -> FrozenPolicy:
-    """A frozen copy of a policy's present weights."""
-    leaf = policy.leaves[0]
+    """A frozen copy of a policy's present weights: later learning does not change it."""
+    return _packed(policy) or TiledPolicy(copy.deepcopy(policy).eval())
+
+
+def forward_pass(policy: Policy) -> FrozenPolicy:
+    """As `freeze`, without a copy where that would be large: to be used before the weights change."""
+    on_cpu = _device(policy).type == "cpu"
+    return (_packed(policy) if on_cpu else None) or TiledPolicy(policy)
+
+
+def _packed(policy: Policy) -> PackedPolicy | None:
+    """A policy that is a perceptron over one vector, with a copy of its weights; None for all others."""
+    leaf, encoder = policy.leaves[0], getattr(policy, "encoder", None)
     one_vector = len(policy.leaves) == 1 and leaf.kind == "vector" and len(leaf.shape) == 1 and not policy.memory_size
-    plain = one_vector and not getattr(policy.encoder, "is_trained", False)
-    actor = policy.frozen_actor() if plain else None
-    if actor is None or actor.activation not in KINDS:
-        return TorchFrozenPolicy(policy)
-    return PackedPolicy(policy.encoder, actor)  # type: ignore[arg-type]
+    if not one_vector or encoder is None or getattr(encoder, "is_trained", False):
+        return None
+    actor = policy.frozen_actor()
+    return None if actor is None or actor.activation not in KINDS else PackedPolicy(encoder, actor)
 
 
 class PackedPolicy:
@@ -54,26 +78,71 @@ class PackedPolicy:
         self._normalises = norm is not None
 
     def __call__(
-        self, observations: Any, noise: np.ndarray | None = None, memory: np.ndarray | None = None
+        self,
+        observations: Any,
+        noise: np.ndarray | None = None,
+        memory: np.ndarray | None = None,
+        mask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray | None]:
         features = np.ascontiguousarray(observations, np.float32)
         if self._normalises:
             features = np.minimum(np.maximum((features - self._shift) * self._scale, -CLIP), CLIP)
-        return self._to_actions(self._net(features), noise), None
+        outputs = self._net(features)
+        if mask is None:
+            return self._to_actions(outputs, noise), None
+        return self._to_actions(outputs, noise, mask), None
+
+    def on_tensors(
+        self, leaves: list[Tensor], noise: Tensor | None, memory: Tensor | None, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        given = (None if x is None else x.cpu().numpy() for x in (noise, memory, mask))
+        actions, _ = self(leaves[0].cpu().numpy(), *given)
+        return torch.from_numpy(np.ascontiguousarray(actions)).to(leaves[0].device), None
 
 
-class TorchFrozenPolicy:
-    """Any policy, as a copy in torch."""
+class TiledPolicy:
+    """Any policy, in torch, in tiles of a fixed number of rows."""
 
     def __init__(self, policy: Policy) -> None:
-        self._policy = copy.deepcopy(policy).eval()
-        self._device = next(policy.parameters()).device
+        self._policy, self._device = policy, _device(policy)
+        has_images = getattr(getattr(policy, "encoder", None), "is_trained", False)
+        self.tile = CUDA_TILE if self._device.type != "cpu" else IMAGE_TILE if has_images else TILE
 
-    @torch.no_grad()
     def __call__(
-        self, observations: Any, noise: np.ndarray | None = None, memory: np.ndarray | None = None
+        self,
+        observations: Any,
+        noise: np.ndarray | None = None,
+        memory: np.ndarray | None = None,
+        mask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray | None]:
         leaves = split(self._policy.leaves, observations, self._device)
-        given = (None if x is None else torch.as_tensor(x, device=self._device) for x in (noise, memory))
-        actions, next_memory = self._policy.act(leaves, None, *given)
-        return actions.cpu().numpy(), None if next_memory is None else next_memory.cpu().numpy()
+        given = (None if x is None else torch.as_tensor(x, device=self._device) for x in (noise, memory, mask))
+        actions, remembered = self.on_tensors(leaves, *given)
+        return actions.cpu().numpy(), None if remembered is None else remembered.cpu().numpy()
+
+    @torch.no_grad()
+    def on_tensors(
+        self, leaves: list[Tensor], noise: Tensor | None, memory: Tensor | None, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        rows, tile = len(leaves[0]), self.tile
+        if rows == tile or not rows:
+            return self._policy.act(leaves, mask, noise, memory)
+        results = []
+        for start in range(0, rows, tile):
+            cut = [_filled_tile(part, start, tile) for part in leaves]
+            some = (None if x is None else _filled_tile(x, start, tile) for x in (mask, noise, memory))
+            results.append(self._policy.act(cut, *some))
+        actions = torch.cat([part for part, _ in results])[:rows]
+        memories = [part for _, part in results if part is not None]
+        return actions, torch.cat(memories)[:rows] if memories else None
+
+
+def _filled_tile(values: Tensor, start: int, tile: int) -> Tensor:
+    """The rows of a tile; copies of the last row fill it up, which is a possible observation, unlike zeros."""
+    part = values[start : start + tile]
+    missing = tile - len(part)
+    return torch.cat([part, part[-1:].expand(missing, *part.shape[1:])]) if missing else part
+
+
+def _device(policy: Policy) -> torch.device:
+    return next(policy.parameters()).device

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rookery.errors import OptionError
-from rookery.learners.agent import ToActions
+from rookery.learners.policy import ToActions
 
 FORBIDDEN = -1e9  # a logit that never wins; not -inf, whose product with a probability of 0 is NaN
 
@@ -56,7 +56,11 @@ class Head(nn.Module):
 
     def apply_mask(self, outputs: Tensor, mask: Tensor) -> Tensor:
         """Outputs under which actions that `mask` forbids are never taken."""
-        raise OptionError(f"action masks need discrete actions; these are {type(self).__name__.lower()}")
+        raise self.no_masks()
+
+    def no_masks(self) -> OptionError:
+        """The error of a mask for actions that are no choices."""
+        return OptionError(f"action masks need discrete actions; these are {type(self).__name__.lower()}")
 
     def to_env(self, actions: Tensor) -> Tensor:
         """Actions in the env's action space."""
@@ -94,8 +98,16 @@ class CategoricalHead(Head):
         return actions + self.start if self.start else actions
 
     def numpy_actions(self) -> ToActions:
-        start = self.start
-        return lambda outputs, noise: (outputs if noise is None else outputs + noise).argmax(1) + start
+        start, forbidden = self.start, np.float32(FORBIDDEN)
+
+        def to_actions(
+            outputs: np.ndarray, noise: np.ndarray | None = None, mask: np.ndarray | None = None
+        ) -> np.ndarray:
+            if mask is not None:
+                outputs = np.where(mask.reshape(outputs.shape), outputs, forbidden)
+            return (outputs if noise is None else outputs + noise).argmax(1) + start
+
+        return to_actions
 
 
 class MultiCategoricalHead(Head):
@@ -202,7 +214,11 @@ class GaussianHead(Head):
         low, high, std = (x.detach().cpu().numpy() for x in (self.low, self.high, self.log_std.exp()))
         shape = self.shape
 
-        def to_actions(outputs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
+        def to_actions(
+            outputs: np.ndarray, noise: np.ndarray | None = None, mask: np.ndarray | None = None
+        ) -> np.ndarray:
+            if mask is not None:
+                raise self.no_masks()
             actions = outputs if noise is None else outputs + std * noise
             return np.minimum(np.maximum(actions.reshape(-1, *shape), low), high)
 

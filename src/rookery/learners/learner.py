@@ -12,10 +12,11 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from rookery.learners.agent import Agent, Policy
+from rookery.learners.agent import Agent
 from rookery.learners.fast.accelerator import Accelerator
 from rookery.learners.normalize import ReturnScale
 from rookery.learners.options import Options
+from rookery.learners.policy import Policy
 from rookery.learners.schedules import scheduled
 
 Tree = dict[str, Any]  # nested dicts of NumPy arrays and plain values, as a checkpoint holds

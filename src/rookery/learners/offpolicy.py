@@ -11,11 +11,11 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from rookery.learners.agent import Policy
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.learner import Finals, Learner, StepBatch, Tree, means
 from rookery.learners.networks import Encoder
 from rookery.learners.observations import split, stack
+from rookery.learners.policy import Policy
 from rookery.learners.replay import NStepBuffer, ReplayBatch, ReplayBuffer, check_capacity
 
 Metrics = defaultdict[str, list[Tensor]]

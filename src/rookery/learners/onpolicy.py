@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from rookery.learners.agent import Policy
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.heads import Head
 from rookery.learners.learner import Learner, Tree
+from rookery.learners.policy import Policy
 from rookery.learners.rollout import Rollout
 
 

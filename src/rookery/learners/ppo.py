@@ -15,7 +15,6 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from rookery.learners.agent import FrozenActor, Policy, make_leaves
 from rookery.learners.custom_network import make_actor_critic, make_encoder
 from rookery.learners.fast.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
@@ -24,6 +23,7 @@ from rookery.learners.learner import StepBatch, seeded
 from rookery.learners.networks import MLP
 from rookery.learners.observations import split, stack
 from rookery.learners.onpolicy import OnPolicy
+from rookery.learners.policy import FrozenActor, Policy, make_leaves
 from rookery.learners.registry import PPOOptions
 from rookery.learners.schedules import scheduled
 
@@ -68,7 +68,9 @@ class ActorCritic(Policy):
 
     def frozen_actor(self) -> FrozenActor | None:
         to_actions = self.head.numpy_actions()
-        return to_actions and FrozenActor(self.actor.layer_params, self.actor.activation_name, to_actions)
+        if to_actions is None:
+            return None
+        return FrozenActor(self.actor.layer_params, self.actor.activation_name, to_actions)
 
 
 class PPO(OnPolicy):

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rookery.errors import OptionError
-from rookery.learners.agent import FrozenActor, make_leaves
 from rookery.learners.custom_network import make_encoder
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.heads import ActionBounds
@@ -26,6 +25,7 @@ from rookery.learners.networks import MLP, Critics, with_params_from
 from rookery.learners.noise import Noise
 from rookery.learners.observations import split
 from rookery.learners.offpolicy import Metrics, OffPolicy, OffPolicyPolicy
+from rookery.learners.policy import FrozenActor, make_leaves
 from rookery.learners.registry import SACOptions
 from rookery.learners.replay import ReplayBatch
 
@@ -57,8 +57,7 @@ class SACPolicy(OffPolicyPolicy):
     def act(
         self, leaves: list[Tensor], mask: Tensor | None, noise: Tensor | None, memory: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        if mask is not None:
-            raise OptionError("action masks need discrete actions; SAC's are continuous")
+        refuse_mask(mask)
         mean, log_std = self(self.encoder(leaves))
         return self.bounds.to_env((mean if noise is None else mean + log_std.exp() * noise).tanh()), None
 
@@ -68,13 +67,22 @@ class SACPolicy(OffPolicyPolicy):
     def frozen_actor(self) -> FrozenActor:
         to_env, size = self.bounds.numpy_to_env(), self.size
 
-        def to_actions(outputs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
+        def to_actions(
+            outputs: np.ndarray, noise: np.ndarray | None = None, mask: np.ndarray | None = None
+        ) -> np.ndarray:
+            refuse_mask(mask)
             raw = outputs[:, :size]
             if noise is not None:
                 raw = raw + np.exp(np.clip(outputs[:, size:], *LOG_STD)) * noise
             return to_env(np.tanh(raw))
 
         return FrozenActor(self.net.layer_params, self.net.activation_name, to_actions)
+
+
+def refuse_mask(mask: Any) -> None:
+    """Masks are for discrete actions."""
+    if mask is not None:
+        raise OptionError("action masks need discrete actions; SAC's are continuous")
 
 
 def squashed_log_prob(raw: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:

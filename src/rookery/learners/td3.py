@@ -20,7 +20,6 @@ from gymnasium import spaces
 from torch import Tensor
 
 from rookery.errors import OptionError
-from rookery.learners.agent import FrozenActor, make_leaves
 from rookery.learners.custom_network import make_encoder
 from rookery.learners.fast.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
@@ -30,6 +29,7 @@ from rookery.learners.networks import MLP, Critics, with_params_from
 from rookery.learners.noise import Noise
 from rookery.learners.observations import split
 from rookery.learners.offpolicy import Metrics, OffPolicyPolicy
+from rookery.learners.policy import FrozenActor, make_leaves
 from rookery.learners.prioritised import PrioritisedOffPolicy
 from rookery.learners.registry import TD3Options
 from rookery.learners.replay import ReplayBatch
@@ -66,7 +66,10 @@ class TD3Policy(OffPolicyPolicy):
     def frozen_actor(self) -> FrozenActor:
         to_env, std = self.bounds.numpy_to_env(), self.std
 
-        def to_actions(outputs: np.ndarray, noise: np.ndarray | None) -> np.ndarray:
+        def to_actions(
+            outputs: np.ndarray, noise: np.ndarray | None = None, mask: np.ndarray | None = None
+        ) -> np.ndarray:
+            refuse_mask(mask)
             actions = np.tanh(outputs)
             return to_env(actions if noise is None else np.clip(actions + std * noise, -1.0, 1.0))
 

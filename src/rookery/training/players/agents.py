@@ -15,7 +15,7 @@ from gymnasium import spaces
 from rookery.engine.seeding import child_seed
 from rookery.errors import OptionError, RunError
 from rookery.learners.agent import Agent
-from rookery.learners.frozen_policy import freeze
+from rookery.learners.frozen_policy import forward_pass, freeze
 from rookery.training.players.file_player import FilePlayer
 from rookery.training.resolve.seats import SCRIPTS, Seat
 from rookery.training.storage.checkpoint_files import MANIFEST
@@ -55,15 +55,24 @@ class Player(Protocol):
 class AgentPlayer:
     """An agent, as it is now or at the last `refresh()`.
 
-    If its net is a perceptron on vectors, its actions in a game depend on the game's seed and observations alone, bit
-    for bit, not on the other games in the batch; for other nets that is true to within rounding.
+    Its actions in a game depend on the game's seed and observations alone, bit for bit, not on the other games in the
+    batch.
     """
 
     def __init__(
-        self, agent: Agent, name: str, *, deterministic: bool = True, seed: int = 0, actions: np.ndarray | None = None
+        self,
+        agent: Agent,
+        name: str,
+        *,
+        deterministic: bool = True,
+        seed: int = 0,
+        actions: np.ndarray | None = None,
+        copy: bool = True,
     ) -> None:
-        """`actions` translates discrete actions: row k is the seat's action for the agent's action k."""
+        """`actions` translates discrete actions: row k is the seat's action for the agent's action k. Without `copy`,
+        the agent's weights must not change while it plays."""
         self.name, self.deterministic, self.seed = name, deterministic, seed
+        self._freeze = freeze if copy else forward_pass
         self._agent, self._actions = agent, actions
         self._generator = torch.Generator()
         self._begun = 0
@@ -74,7 +83,7 @@ class AgentPlayer:
 
     def refresh(self) -> None:
         """Act as the agent does now; games continue."""
-        self._frozen = freeze(self._agent.policy)
+        self._frozen = self._freeze(self._agent.policy)
 
     def begin(self, envs: np.ndarray, seeds: Sequence[int] | None = None) -> None:
         envs = np.asarray(envs)
@@ -84,10 +93,10 @@ class AgentPlayer:
         self._begun += len(envs)
         self._seeds[envs], self._clock[envs], self._memory[envs] = seeds, 0, 0.0
 
-    def act(self, observations: np.ndarray, envs: np.ndarray) -> np.ndarray:
+    def act(self, observations: Any, envs: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         noise = None if self.deterministic else self._noise_for(envs)
         memory = self._memory[envs] if self._memory.shape[1] else None
-        actions, remembered = self._frozen(observations, noise, memory)
+        actions, remembered = self._frozen(observations, noise, memory, mask)
         if remembered is not None:
             self._memory[envs] = remembered
         return actions if self._actions is None else self._actions[actions]
