@@ -89,3 +89,41 @@ class Fragile(Counter):
         if self.count == 2:
             raise RuntimeError("snapped")
         return super().step(action)
+
+
+HYBRID = spaces.Dict(
+    {
+        "choice": spaces.Discrete(3, start=1),
+        "force": spaces.Box(np.array([-2.0, 0.0], np.float32), np.array([2.0, 10.0], np.float32)),
+        "more": spaces.Tuple((spaces.MultiBinary(2), spaces.MultiDiscrete([[2, 3]], start=[[0, 5]]))),
+    }
+)
+
+
+class Acting(gym.Env):
+    """Insists on actions of `space`, and returns the sum of all their numbers as the reward."""
+
+    observation_space = spaces.Box(-1, 1, (2,), np.float32)
+
+    def __init__(self, space=HYBRID):
+        self.action_space = space
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        self.count += 1
+        total = float(spaces.flatten(_unbounded(self.action_space), action).sum())
+        return np.zeros(2, np.float32), total, False, self.count == 8, {"total": total}
+
+
+def _unbounded(space):
+    """The same nesting, of plain boxes: `flatten` then gives the numbers themselves."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({key: _unbounded(part) for key, part in space.items()})
+    if isinstance(space, spaces.Tuple):
+        return spaces.Tuple([_unbounded(part) for part in space.spaces])
+    return spaces.Box(-np.inf, np.inf, space.shape or (1,))

@@ -1,41 +1,49 @@
-"""rookery's engine under Stable-Baselines3: `as_vec_env(envs)` is a `VecEnv` like any other.
+"""rookery's engine under Stable-Baselines3: `VecEnv` takes the place of `SubprocVecEnv` and `DummyVecEnv`.
 
->>> import rookery, rookery.sb3
->>> envs = rookery.make_vec("CartPole-v1", num_envs=4, backend="serial", autoreset_mode="same_step")
->>> vec_env = rookery.sb3.as_vec_env(envs)
+>>> import rookery.sb3
+>>> from stable_baselines3 import PPO
+>>> from stable_baselines3.common.env_util import make_vec_env
+>>> backend = {"backend": "serial"}
+>>> vec_env = make_vec_env("CartPole-v1", n_envs=4, vec_env_cls=rookery.sb3.VecEnv, vec_env_kwargs=backend)
 >>> vec_env.reset().shape
 (4, 4)
->>> from stable_baselines3 import PPO
 >>> model = PPO("MlpPolicy", vec_env, n_steps=16, batch_size=64, n_epochs=1).learn(64)
 >>> vec_env.close()
+
+`as_vec_env(envs)` does the same for an engine that `rookery.make_vec` made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import multiprocessing
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from rookery._sb3_actions import ActionBatch, FlatActions, fits_sb3
+from rookery._sb3_envs import EnvFunction
 from rookery.engine.engine import Engine
 from rookery.engine.groups import Group
-from rookery.engine.seeding import env_seeds
-from rookery.errors import MissingExtra, OptionError
+from rookery.engine.local import LocalEngine
+from rookery.engine.make_vec import make_vec
+from rookery.errors import MissingExtra, OptionError, WorldError
 
 try:
-    from stable_baselines3.common.vec_env import VecEnv
+    from stable_baselines3.common.vec_env import VecEnv as SB3VecEnv
 except ImportError as error:
     raise MissingExtra(f"rookery.sb3 needs Stable-Baselines3 ({error}): pip install 'rookery[sb3]'") from None
 
-__all__ = ["EngineVecEnv", "as_vec_env"]
+__all__ = ["EngineVecEnv", "VecEnv", "as_vec_env"]
 
 
-def as_vec_env(envs: Engine) -> EngineVecEnv:
+def as_vec_env(envs: Engine, flatten_actions: bool = False) -> EngineVecEnv:
     """A Stable-Baselines3 `VecEnv` over an engine made with `autoreset_mode="same_step"`.
 
-    The engine belongs to the `VecEnv` from then on: step and close it there.
+    The engine belongs to the `VecEnv` from then on: step and close it there. See `VecEnv` for `flatten_actions`.
     """
     if not isinstance(envs, Engine):
         kind = f"{type(envs).__module__}.{type(envs).__qualname__}"
@@ -50,26 +58,22 @@ def as_vec_env(envs: Engine) -> EngineVecEnv:
         raise OptionError("Stable-Baselines3 keeps observations beyond the next step: make_vec(..., copy=True)")
     if len(envs.groups) > 1:
         raise OptionError(f"Stable-Baselines3 steps all envs at once: make_vec(..., groups=1), not {len(envs.groups)}")
-    return EngineVecEnv(envs)
+    return EngineVecEnv(envs, flatten_actions)
 
 
-class EngineVecEnv(VecEnv):
+class EngineVecEnv(SB3VecEnv):
     """What `as_vec_env` returns; `.engine` is the engine behind it."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, flatten_actions: bool = False) -> None:
         self.engine, self.spec = engine, engine.spec
-        self._next_seed: int | None = None
-        self._options_differ = self._stepping = False
-        super().__init__(engine.num_envs, engine.single_observation_space, engine.single_action_space)
+        self._options_differ = self._stepping = self._was_reset = False
+        space = engine.single_action_space
+        flat = FlatActions(space) if flatten_actions and not fits_sb3(space) else None
+        self._batch_actions = ActionBatch(space, engine.num_envs) if flat is None else flat.decode
+        super().__init__(engine.num_envs, engine.single_observation_space, space if flat is None else flat.space)
         self.metadata = {key: value for key, value in engine.metadata.items() if key != "autoreset_mode"}
 
     # --- episodes -----------------------------------------------------------------------------------------------
-
-    def seed(self, seed: int | None = None) -> list[int | None]:
-        """Seed the next `reset`; returns each env's seed: children of `seed`, as everywhere in rookery, not
-        `seed + i`. Without an argument the seed is sampled from `numpy.random`."""
-        self._next_seed = int(np.random.randint(2**31)) if seed is None else int(seed)
-        return env_seeds(self._next_seed, self.num_envs)
 
     def set_options(self, options: list[dict[str, Any]] | dict[str, Any] | None = None) -> None:
         """Options for the next `reset`: one dict for all envs, or a list with one for each."""
@@ -82,29 +86,32 @@ class EngineVecEnv(VecEnv):
         """Reset all envs; their infos are in `reset_infos`."""
         if self._stepping:  # SB3: a step under way is abandoned
             self.step_wait()
+        seeds = None if self._seeds == [None] * self.num_envs else list(self._seeds)
         if self._options_differ:
-            observations = self._reset_one_by_one()
+            observations = self._reset_one_by_one(seeds)
         else:
-            observations, infos = self.engine.reset(seed=self._next_seed, options=self._options[0] or None)
+            observations, infos = self.engine.reset(seed=seeds, options=self._options[0] or None)
             self.reset_infos = _info_of_each(infos, self.num_envs)
-        self._next_seed, self._options_differ = None, False
+        self._options_differ, self._was_reset = False, True
+        self._reset_seeds()
         self._reset_options()
         return observations
 
-    def _reset_one_by_one(self) -> Any:
+    def _reset_one_by_one(self, seeds: list[int | None] | None) -> Any:
         """The engine gives all envs of a reset the same options."""
         observations = None
         for row, options in enumerate(self._options):
             mask = np.arange(self.num_envs) == row
-            observations, infos = self.engine.reset(seed=self._next_seed, options={**options, "reset_mask": mask})
+            observations, infos = self.engine.reset(seed=seeds, options={**options, "reset_mask": mask})
             self.reset_infos[row] = _info_of_each(infos, self.num_envs)[row]
         return observations
 
-    def step_async(self, actions: np.ndarray) -> None:
-        """Start a step of all envs."""
-        if isinstance(self.action_space, gym.spaces.MultiBinary):  # SB3's policies give these as floats
-            actions = np.asarray(actions).astype(self.action_space.dtype)
-        self._whole.send(actions)
+    def step_async(self, actions: Any) -> None:
+        """Start a step of all envs: an array, or for Dict and Tuple actions a list with one action for each env. Envs
+        that were never reset are reset first."""
+        if not self._was_reset:
+            self.reset()
+        self._whole.send(self._batch_actions(actions))
         self._stepping = True
 
     def step_wait(self) -> tuple[Any, np.ndarray, np.ndarray, list[dict[str, Any]]]:
@@ -140,6 +147,14 @@ class EngineVecEnv(VecEnv):
         """Close the engine."""
         self.engine.close()
 
+    @property
+    def envs(self) -> list[gym.Env]:
+        """The envs themselves, as `DummyVecEnv` has them; only backends "serial" and "thread" keep them here."""
+        if not isinstance(self.engine, LocalEngine):
+            here = f'with backend="{self.engine.backend}" the envs are not objects of this process'
+            raise AttributeError(f'{here}: use get_attr, set_attr and env_method, or backend="serial"')
+        return self.engine.envs
+
     # --- attributes and methods of the envs ----------------------------------------------------------------------
 
     def has_attr(self, attr_name: str) -> bool:
@@ -170,12 +185,52 @@ class EngineVecEnv(VecEnv):
     def get_images(self) -> Sequence[np.ndarray | None]:
         """Each env's image, if they were made with `render_mode="rgb_array"`."""
         if self.render_mode != "rgb_array":
+            warnings.warn(f'there are images with render_mode="rgb_array", not {self.render_mode!r}', stacklevel=2)
             return [None] * self.num_envs
         return list(self.engine.render())
 
     def _rows(self, indices: int | Iterable[int] | None) -> list[int]:
         """Env numbers; negative ones count from the end, as in SB3's own."""
         return [range(self.num_envs)[index] for index in self._get_indices(indices)]
+
+
+class VecEnv(EngineVecEnv):
+    """Envs for Stable-Baselines3, made as `SubprocVecEnv` and `DummyVecEnv` make theirs.
+
+    Args:
+        env_fns: Functions that build the envs, one for each.
+        start_method: How worker processes are started: "fork", "spawn" or "forkserver". If given, the envs step in
+            worker processes; otherwise `backend` decides.
+        flatten_actions: Present Dict, Tuple and mixed action spaces as one MultiDiscrete or Box, in which SB3's
+            algorithms can act. Without it, such envs take lists of dicts or tuples.
+        options: The other options of `rookery.make_vec`: `backend` ("auto" by default), `workers`, `on_failure`
+            and more. `bad_values` is "allow" here: as in SB3, observations are cast to their space and not checked.
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[Callable[[], gym.Env]],
+        start_method: str | None = None,
+        *,
+        flatten_actions: bool = False,
+        **options: Any,
+    ) -> None:
+        if callable(env_fns) or not env_fns:
+            raise WorldError(f"VecEnv needs a list of functions that build envs, one for each, got {env_fns!r:.80}")
+        for name in ("autoreset_mode", "copy", "groups", "num_envs", "env_kwargs"):
+            if name in options:
+                raise OptionError(f"VecEnv sets {name} itself: leave it out")
+        if start_method is not None:
+            multiprocessing.get_context(start_method)  # raises SubprocVecEnv's ValueError for an unknown one
+            options = {"backend": "process", **options}
+        defaults = {"start_method": start_method, "autoreset_mode": "same_step", "bad_values": "allow"}
+        makers = [EnvFunction(function) if _builds(function) else function for function in env_fns]
+        super().__init__(make_vec(makers, **{**defaults, **options}), flatten_actions)
+
+
+def _builds(function: Any) -> bool:
+    """Whether it can be called for an env; `make_vec` refuses anything else by name."""
+    return callable(function) and not isinstance(function, gym.Env)
 
 
 def _info_of_each(infos: dict[str, Any], num_envs: int) -> list[dict[str, Any]]:

@@ -6,6 +6,8 @@ import os
 from contextlib import nullcontext
 from typing import Any
 
+import gymnasium as gym
+
 from rookery.engine.batch import ROW, WORKER_WORDS, Batch, BatchSpec, private_batch
 from rookery.engine.engine import Engine
 from rookery.engine.failure import Failed
@@ -37,6 +39,12 @@ class LocalEngine(Engine):
     @property
     def workers(self) -> int:
         return len(self._worker_envs)
+
+    @property
+    def envs(self) -> list[gym.Env]:
+        """The envs themselves, by their numbers."""
+        found = {row: env for part in self._worker_envs for row, env in part.envs.items()}
+        return [found[row] for row in sorted(found)]
 
     def _start_workers(self, spec: BatchSpec, description: EnvDescription) -> None:
         self.batch: Batch = private_batch(spec)

@@ -20,7 +20,7 @@ from rookery.engine.layout import leaves
 from rookery.engine.segments import Segment
 from rookery.engine.step_report import Slot, StepReport
 from rookery.engine.stepper import Stepper
-from rookery.errors import SpaceError, UsageError
+from rookery.errors import SpaceError, UsageError, WorldError
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,11 @@ class WorkerEnvs:
 
     def build(self, rows: Sequence[int], expected: tuple[gym.Space, gym.Space] | None = None) -> EnvDescription:
         """Build these envs; all must have the same spaces, and the `expected` ones if given."""
+        known = {id(env.unwrapped) for env in self.envs.values()}
         for row in rows:
             with self.attribute_to(row, "__init__"):
                 env = self._source.make(row)
+                _check_is_new(env, known)
                 if expected is None:
                     (
                         leaves(env.observation_space),
@@ -255,6 +257,16 @@ class WorkerEnvs:
             if isinstance(error, KeyboardInterrupt) and self.interruptible:
                 raise
             raise Failed(Failure(row, phase, error)) from error
+
+
+def _check_is_new(env: gym.Env, known: set[int]) -> None:
+    """Refuse an env that another row has already: two rows would step the same episode."""
+    if id(env.unwrapped) in known:
+        raise WorldError(
+            f"the function that builds envs returned the same {type(env.unwrapped).__name__} twice: it should build a "
+            "new one at every call, as in `lambda: MyEnv()`"
+        )
+    known.add(id(env.unwrapped))
 
 
 def _check_spaces(env: gym.Env, observation_space: gym.Space, action_space: gym.Space) -> None:
