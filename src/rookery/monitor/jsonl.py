@@ -23,8 +23,8 @@ class JsonLines:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self._metrics = _open(Path(folder) / METRICS)
-        self._evaluations = _open(Path(folder) / EVALUATIONS)
+        self._metrics = open_lines(Path(folder) / METRICS)
+        self._evaluations = open_lines(Path(folder) / EVALUATIONS)
 
     def write(self, event: Event) -> None:
         if event.kind == "doing":
@@ -87,8 +87,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _open(path: Path) -> FileIO:
-    """Open for appending, and remove an incomplete line that a killed run may have left."""
+def open_lines(path: Path) -> FileIO:
+    """Open a file of JSON lines for appending, and remove an incomplete line that a killed run may have left."""
     file = open_append_only(path)
     end = file.seek(0, os.SEEK_END)
     file.seek(max(0, end - LONGEST_LINE))

@@ -118,9 +118,10 @@ def test_what_came_after_a_step_is_forgotten(tmp_path):
     lines = [json.dumps({"step": step, "x": step / 7}) + "\n" for step in (1, 2, 2, 3, 9)]
     run.metrics.write_text("".join(lines) + '{"step": 1, "x": 0.')
     run.evaluations.write_text(lines[0])
+    run.episodes.write_text("".join(lines))
     before = run.evaluations.stat()
     run.truncate_after(2)
-    assert run.metrics.read_text() == "".join(lines[:3])
+    assert run.metrics.read_text() == run.episodes.read_text() == "".join(lines[:3])
     assert run.evaluations.stat() == before
     run.truncate_after(0)
     assert run.metrics.read_text() == run.evaluations.read_text() == ""

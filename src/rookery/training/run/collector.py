@@ -37,6 +37,7 @@ class Collector:
         self.steps, self._share_done = 0, share_done
         self.metrics: dict[str, float] = {}  # of the latest update
         self.on_outcomes: Callable[[dict[str, list[float]]], None] = lambda outcomes: None  # of episodes that ended
+        self.on_final_infos: Callable[[slice, dict[str, Any]], None] = lambda rows, infos: None  # of the same
         # Where envs are stepped on this very thread nothing can overlap, and a plain step costs less than its halves.
         self._step_at_once = envs.backend in IN_PROCESS and len(envs.groups) == 1
         self._stepping = "env" if envs.backend in IN_PROCESS else "waiting"
@@ -137,6 +138,7 @@ class Collector:
         part.observations, part.mask = observations, mask_of(observations, infos)
         if "final_info" in infos:
             self.on_outcomes(outcomes_of(infos, self.envs.metadata))
+            self.on_final_infos(part.rows, infos)
         self.learner.record(
             part.rows, StepBatch(observations, rewards, terminated, truncated, finals(infos), part.mask)
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from rookery.learners import registry
 from rookery.learners.cpu_threads import threads_for
 from rookery.learners.learner import Learner
 from rookery.learners.observations import leaves_of
+from rookery.monitor.episode_file import EpisodeFile
 from rookery.monitor.events import Sinks
 from rookery.monitor.jsonl import JsonLines
 from rookery.monitor.log_lines import make_console_sink
@@ -54,6 +55,7 @@ class RunComponents:
     path: Path  # of the run's folder
     callbacks: Sequence[Callback] = ()
     adaptive: AdaptiveNumEnvs | None = None
+    episode_file: EpisodeFile | None = None
 
 
 @contextmanager
@@ -73,9 +75,15 @@ def open_components(
     adaptive = None
     if config.num_envs == "adaptive":
         adaptive = AdaptiveNumEnvs(MAX_ADAPTIVE_ENVS, folder.path / "num_envs.jsonl", resumed_at or -1)
-    with open_sinks(folder, config) as sinks, closing(make_evaluator(run)) as evaluator:
+    with (
+        open_sinks(folder, config) as sinks,
+        open_episode_file(folder, config) as episodes,
+        closing(make_evaluator(run)) as evaluator,
+    ):
         envs = make_curriculum_env(run, engine, learner, folder.path) if config.has_curriculum else engine
-        yield RunComponents(envs, learner, evaluator, checkpoints, sinks, stop, folder.path, callbacks, adaptive)
+        yield RunComponents(
+            envs, learner, evaluator, checkpoints, sinks, stop, folder.path, callbacks, adaptive, episodes
+        )
 
 
 # --- the engine -------------------------------------------------------------------------------------------------------
@@ -189,6 +197,18 @@ def make_evaluator(run: ResolvedRun) -> Evaluator:
         Path(config.runs_dir),
         **_failure_options(config),
     )
+
+
+@contextmanager
+def open_episode_file(folder: RunDir, config: RunConfig) -> Iterator[EpisodeFile | None]:
+    """The file of episodes, if the config wants it, closed in the end also on a full disk."""
+    file = EpisodeFile(folder.path) if config.monitor.episodes else None
+    try:
+        yield file
+    finally:
+        if file is not None:
+            with suppress(OSError):
+                file.close()
 
 
 def open_sinks(folder: RunDir, config: RunConfig) -> Sinks:

@@ -14,6 +14,7 @@ from rookery.training.curriculum.curriculum import Curriculum
 from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
 from rookery.training.run.callbacks import Callbacks, RunControl
 from rookery.training.run.components import RunComponents
+from rookery.training.run.episode_records import EpisodeRecords
 from rookery.training.run.timing import Interval, RunCounts
 from rookery.training.run.training_state import TrainingState
 
@@ -29,6 +30,9 @@ class Loop:
         self.episodes, self.clock = self.state.episodes, self.state.clock
         control = RunControl(config, components.path, self.learner, lambda: self.state.counts)
         self.callbacks = Callbacks(components.callbacks, control)
+        self.records = EpisodeRecords(
+            components.episode_file, self.collector, lambda text: self._event("note", text=text)
+        )
         self._is_inexact = False
         self._episodes_in_rollout = 0
         length = config.steps, self.curriculum.episodes
@@ -96,6 +100,8 @@ class Loop:
         self._log()
         if reason != "interrupted" and self.state.evaluated_at != self.steps:
             self._evaluate()
+        if self.state.evaluated_at == self.steps:  # the time that it took, and what callbacks have logged
+            self._event("progress", **self.state.stopwatch.shares(), **self.callbacks.take_metrics())
         self._save()
 
     # --- the parts of the loop ------------------------------------------------------------------------------------
@@ -131,6 +137,7 @@ class Loop:
         if self.learner.on_policy:
             self.collector.update()
         finished = self.curriculum.counted(self.envs.finished_episodes())
+        self.records.add(self.steps, self.episodes.count, finished)
         self.episodes.add(finished)
         self._episodes_in_rollout = len(finished)
         self.callbacks.on_progress(self.learner.updates, self.collector.metrics, finished)
@@ -177,6 +184,7 @@ class Loop:
         score = state.last_evaluation if state.evaluated_at == self.steps else None
         tree = state.tree() | self.callbacks.tree()
         self._note_if_inexact()
+        self.records.flush()
         try:
             path = self.components.checkpoints.save(self.steps, tree, score=score)
         except OSError as error:
