@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from rookery.cli import seeds
 from rookery.cli.arguments import set_argument
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.stored_run import LOADING, finish_run, stdout_to_stderr
@@ -80,6 +81,7 @@ def add_commands(commands: Commands) -> None:
         for names, key, metavar in flags:
             _add_flag(groups[title], names, key, metavar)
     _add_switches(groups)
+    seeds.add_arguments(groups["the run"])
     more = parser.add_argument_group("everything else")
     set_argument(more, "any that --help-config lists, such as ppo.clip=0.1")
     more.add_argument("--help-config", action="store_true", help="print a config file with every key, and exit")
@@ -148,6 +150,8 @@ def _train(options: argparse.Namespace) -> int:
 
     world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)
     check_installed()
+    if seeds.wanted(options):
+        return seeds.train_with_seeds(config, options)
     with meanwhile(LOADING):
         from rookery.training.run.train import train
 

@@ -11,7 +11,7 @@ from rookery.monitor.jsonl import JsonLines
 from rookery.training.storage.run_dir import RunDir
 
 
-def stored_run(base: Path, name: str, returns: tuple[float, ...] = (), **config: Any) -> RunDir:
+def stored_run(base: Path, name: str, returns: tuple[float, ...] = (), /, **config: Any) -> RunDir:
     """A finished run that was evaluated every 1,000 steps with these returns."""
     run = RunDir.create(base, name)
     full = {"world": "CartPole-v1", "learner": "ppo", "seed": 0, "ppo": {"clip": 0.2, "threads": 1}, **config}

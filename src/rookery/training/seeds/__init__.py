@@ -1,0 +1,1 @@
+"""One configuration with several seeds: each seed is an ordinary run, in a process of its own."""
