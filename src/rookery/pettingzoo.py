@@ -90,8 +90,8 @@ class AgentRows(VectorEnv):
         self.metadata, self.render_mode = engine.metadata, engine.render_mode
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Reset all worlds, or those in `options["reset_mask"]` (by row, complete worlds only). World i gets the i-th
-        child of `seed`; a list gives each world its own."""
+        """Reset all worlds, or those in `options["reset_mask"]` (by row, complete worlds only). World i gets
+        `seed + i`; a list gives each world its own."""
         if options and "reset_mask" in options:
             options = {**options, "reset_mask": self._whole_worlds(options["reset_mask"])}
         worlds, infos = self.engine.reset(seed=seed, options=options)

@@ -5,17 +5,14 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import rookery
 from conformance.compare import record, same
 from conformance.threads import often_switched
 from conformance.worlds import Counter, GlobalDice, Informer, Sampler
 from kernel.samples import Steerer, Walker
-from rookery.engine.seeding import child_seed
 
 MODES = ["next_step", "same_step", "disabled"]
 
@@ -55,52 +52,6 @@ def test_envs_divide_among_workers_in_any_way(num_envs, workers):
     assert same(record(serial(Counter, num_envs), 12), record(envs, 12))
     assert sum(row["envs"] for row in envs.stats()) == num_envs
     envs.close()
-
-
-@pytest.mark.parametrize(
-    ("world", "mode"),
-    # Not Counter in SAME_STEP mode: it reuses its buffer, and SyncVectorEnv then loses the final observation.
-    [
-        ("CartPole-v1", MODES[0]),
-        ("CartPole-v1", MODES[1]),
-        (Counter, MODES[0]),
-        (Informer, MODES[0]),
-        (Informer, MODES[1]),
-    ],
-    ids=str,
-)
-def test_matches_gymnasiums_sync_vector_env(make, world, mode):
-    """Given the same seed for each env, observations, rewards, ends and infos are those of SyncVectorEnv."""
-    maker = (lambda: gym.make(world)) if isinstance(world, str) else world
-    theirs = SyncVectorEnv([maker] * 3, autoreset_mode=AutoresetMode[mode.upper()])
-    expected = record(theirs, seed=[5, 6, 7])
-    got = record(make(world, 3, autoreset_mode=mode), seed=[5, 6, 7])
-    for (*mine, my_infos), (*gyms, gym_infos) in zip(got, expected, strict=True):
-        assert same(mine, gyms)
-        assert same(_plain(my_infos), _plain(gym_infos))
-
-
-def _plain(infos):
-    """Infos as values under their masks: what stands outside the mask does not matter."""
-    plain = {}
-    for key, value in infos.items():
-        mask = infos.get(f"_{key}")
-        if isinstance(value, dict):
-            plain[key] = _plain(value)
-        elif mask is not None:
-            plain[key] = [(i, value[i]) for i in np.flatnonzero(mask)]
-    return plain
-
-
-def test_env_i_gets_the_ith_child_of_the_seed_sequence(make_any, cartpole):
-    """Each env starts as a lone Gymnasium env does when reset with its child seed."""
-    observations, _ = make_any(cartpole, 4).reset(seed=123)
-    lone = gym.make(cartpole)
-    children = np.random.SeedSequence(123).spawn(4)
-    for i, child in enumerate(children):
-        seed = int(child.generate_state(1, np.uint32)[0] >> 1)
-        assert child_seed(123, i) == seed
-        assert np.array_equal(lone.reset(seed=seed)[0], observations[i])
 
 
 def test_without_a_seed_envs_differ(make_any, cartpole):

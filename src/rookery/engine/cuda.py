@@ -16,7 +16,7 @@ from rookery.engine.env_factory import EnvFactory, kernel_of
 from rookery.engine.kernel import MODES
 from rookery.engine.kernel_envs import encode_many, env_numbers
 from rookery.engine.machine import process_usage
-from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int
+from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int, without_mask
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
 from rookery.kernel.cuda_runtime import DeviceArrays, KernelLauncher, find_device
 from rookery.kernel.env_arrays import EnvArrays
@@ -83,13 +83,12 @@ class CudaEngine(VectorEnv):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[torch.Tensor, dict[str, Any]]:
         """Reset all envs, or those in `options["reset_mask"]`. Other options are values for the world's parameters."""
-        options = dict(options or {})
-        mask = options.pop("reset_mask", None)
+        options, mask = without_mask(options)
         wanted = np.ones(self.num_worlds, np.bool_) if mask is None else self._whole_worlds(mask)
         if options:
             self.set_parameters(envs=np.flatnonzero(wanted), **options)
-        if isinstance(seed, (int, np.integer)):
-            self._root_seed = int(seed)
+        root = seeding.root_of(seed)
+        self._root_seed = self._root_seed if root is None else root
         self._seed(wanted, seeding.env_seeds(seed, self.num_worlds))
         self._launcher.reset(torch.from_numpy(wanted).to(self.device), self._strict)
         if self._strict:

@@ -26,7 +26,7 @@ from rookery.engine.groups import Group
 from rookery.engine.infos import SlotTable, add_final_observations, merge_report, positions_of
 from rookery.engine.restarts import Restarts
 from rookery.engine.segments import Segment, complete_segments, divide, group_ranges, redivide, rows_by_worker, rows_of
-from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int
+from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int, without_mask
 from rookery.engine.step_report import NOTHING, REPORT, StepReport
 from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import OptionError, RestartLimit, StateError, UsageError
@@ -97,18 +97,16 @@ class Engine(VectorEnv):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset all envs, or those in `options["reset_mask"]`. Env i gets the i-th child of `SeedSequence(seed)`;
-        a list gives each env its own seed verbatim."""
+        """Reset all envs, or those in `options["reset_mask"]`. Env i gets `seed + i`; a list gives each env its own
+        seed, unchanged."""
         self._require_idle("reset")
-        options = dict(options or {})
-        mask = options.pop("reset_mask", None)
+        options, mask = without_mask(options)
         rows = list(range(self.num_envs)) if mask is None else masked_rows(mask, self.num_envs)
         seeds = seeding.env_seeds(seed, self.num_envs)
-        if isinstance(seed, (int, np.integer)):
-            self._restarts.root_seed = int(seed)
+        self._restarts.reseed(seed)
         infos: dict[str, Any] = {}
         calls = {
-            worker: ("reset", (part, [seeds[row] for row in part], options or None))
+            worker: ("reset", (part, [seeds[row] for row in part], options))
             for worker, part in rows_by_worker(rows, self._segment_of_row).items()
         }
         for reports in self._call_workers(calls).values():

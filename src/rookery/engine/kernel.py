@@ -19,7 +19,7 @@ from rookery.engine.infos import positions_of
 from rookery.engine.kernel_envs import KernelEnvs, env_numbers
 from rookery.engine.machine import process_usage
 from rookery.engine.segments import Segment
-from rookery.engine.settings import Settings, masked_rows, positive_int
+from rookery.engine.settings import Settings, masked_rows, positive_int, without_mask
 from rookery.engine.step_report import StepReport
 from rookery.engine.thread_choice import ThreadChoice
 from rookery.engine.worker_envs import EnvDescription
@@ -295,12 +295,10 @@ class KernelEngine(Engine):
     ) -> tuple[Any, dict[str, Any]]:
         """Reset all envs, or those in `options["reset_mask"]`. Other options are values for the world's parameters."""
         self._require_idle("reset")
-        options = dict(options or {})
-        mask = options.pop("reset_mask", None)
+        options, mask = without_mask(options)
         envs = np.arange(self.num_worlds) if mask is None else self._masked_envs(mask)
         seeds = seeding.env_seeds(seed, self.num_worlds)
-        if isinstance(seed, (int, np.integer)):
-            self._restarts.root_seed = int(seed)
+        self._restarts.reseed(seed)
         if options:
             self._envs.apply_waiting(envs.tolist())
             self.set_parameters(envs=envs, **options)
@@ -310,6 +308,9 @@ class KernelEngine(Engine):
             self._recover_all(infos, None, "reset")
         if not self._silent:
             self._read_infos(infos, ALL)
+        if mask is not None and self.world.action_mask is not None:
+            others = ~np.repeat(np.isin(np.arange(self.num_worlds), envs), self.agents)
+            infos["action_mask"][others], infos["_action_mask"][others] = 0, False
         self._last_ids = None
         return self.batch.observations.take(ALL, self.settings.copy), infos
 

@@ -48,6 +48,11 @@ class Restarts:
         times.append(now)
         self.total += 1
 
+    def reseed(self, seed: Any) -> None:
+        """Derive the seeds of later restarts from what `reset(seed=...)` was given, if it names one root."""
+        root = seeding.root_of(seed)
+        self.root_seed = self.root_seed if root is None else root
+
     def next_seed(self, row: int) -> int:
         """A seed for a restarted env: not that of the episode that failed, and derived from the root seed alone."""
         self._per_env[row] = self._per_env.get(row, 0) + 1

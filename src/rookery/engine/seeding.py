@@ -1,11 +1,13 @@
-"""Seeds: env i gets the i-th child of `SeedSequence(seed)`, whatever the backend and the number of workers.
+"""Seeds: `reset(seed=s)` gives env i the seed `s + i`, as Gymnasium's vector envs do, on every backend.
 
-Children are never neighbours of one another (`seed + i` shares streams between runs with close seeds).
+With `s + i`, two runs with close seeds share the streams of most of their envs. A run therefore passes `ChildSeeds`:
+children of a `SeedSequence` are never neighbours of one another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,14 +19,34 @@ def child_seed(root: int, *key: int) -> int:
     return int(np.random.SeedSequence(root, spawn_key=key).generate_state(1, np.uint32)[0] >> 1)
 
 
+class ChildSeeds(list[int]):
+    """One seed for each of `count` envs: the children of `root`, from which restarted envs get further seeds."""
+
+    def __init__(self, root: int, count: int) -> None:
+        super().__init__(child_seed(root, i) for i in range(count))
+        self.root = root
+
+    @classmethod
+    def of(cls, root: int, envs: Any) -> ChildSeeds:
+        """For the envs of an engine, whose rows may be several agents of one env each."""
+        return cls(root, getattr(envs, "num_worlds", envs.num_envs))
+
+
+def root_of(seed: Any) -> int | None:
+    """The seed that restarted envs derive theirs from: an integer, or the root of `ChildSeeds`."""
+    if isinstance(seed, (int, np.integer)):
+        return int(seed)
+    return seed.root if isinstance(seed, ChildSeeds) else None
+
+
 def env_seeds(seed: int | Sequence[int | None] | None, num_envs: int) -> list[int | None]:
-    """What each env's `reset(seed=...)` receives."""
+    """What each env's `reset(seed=...)` receives: seed + i, or its own entry of a list, unchanged."""
     if seed is None:
         return [None] * num_envs
     if isinstance(seed, (int, np.integer)):
         if seed < 0:
             raise OptionError(f"seed should be a non-negative integer, got {seed}")
-        return [child_seed(int(seed), i) for i in range(num_envs)]
+        return [int(seed) + i for i in range(num_envs)]
     if isinstance(seed, str) or not isinstance(seed, Iterable):
         raise OptionError(f"seed should be a non-negative integer, a list with one for each env, or None, got {seed!r}")
     seeds = list(seed)

@@ -97,6 +97,13 @@ def autoreset(mode: Any) -> AutoresetMode:
     raise OptionError(f"autoreset_mode should be one of {names}, got {mode!r}")
 
 
+def without_mask(options: dict[str, Any] | None) -> tuple[dict[str, Any] | None, Any]:
+    """The options that each env's `reset` receives, and `options["reset_mask"]`, which is the engine's own."""
+    if options is None or "reset_mask" not in options:
+        return options, None
+    return {key: value for key, value in options.items() if key != "reset_mask"}, options["reset_mask"]
+
+
 def masked_rows(mask: Any, num_envs: int) -> list[int]:
     """The rows that `options["reset_mask"]` selects."""
     array = np.asarray(mask)

@@ -7,7 +7,7 @@ episode begins. Nothing about an episode changes before its end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,7 @@ class CurriculumVectorEnv:
         """As the engine's, with the world's own rewards: neither shaped nor scaled."""
         return self.engine.finished_episodes()
 
-    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | Sequence[int] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode of the current phase in every env."""
         all_envs = range(self.engine.num_envs)
         self._next_plans = []  # options that wait in the engine may be gone, as in a resumed run

@@ -15,6 +15,7 @@ import numpy as np
 
 from rookery.engine.engine import Engine
 from rookery.engine.make_vec import make_vec
+from rookery.engine.seeding import ChildSeeds
 from rookery.learners.agent import Agent
 from rookery.learners.observations import mask_of
 from rookery.training.evaluation.opponent_games import OpponentGames
@@ -86,7 +87,7 @@ class Evaluator:
         agent.reset_memory()
         agent.seed(self.seed)
         envs.finished_episodes()
-        observations, infos = envs.reset(seed=self.seed)
+        observations, infos = envs.reset(seed=ChildSeeds(self.seed, 1))
         returns: list[float] = []
         lengths: list[int] = []
         outcomes: dict[str, list[float]] = {}

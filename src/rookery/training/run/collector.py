@@ -12,6 +12,7 @@ import numpy as np
 
 from rookery.engine.engine import Engine
 from rookery.engine.groups import Group
+from rookery.engine.seeding import ChildSeeds
 from rookery.learners.learner import Finals, Learner, StepBatch
 from rookery.learners.observations import mask_of
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
@@ -66,7 +67,8 @@ class Collector:
         infos = {} if part.mask is None else {"action_mask": part.mask[rows]}
         if num_envs > kept:
             fresh = np.arange(num_envs) >= kept
-            observations, infos = self.envs.reset(seed=seed, options={"reset_mask": fresh})
+            seeds = ChildSeeds.of(seed, self.envs)
+            observations, infos = self.envs.reset(seed=seeds, options={"reset_mask": fresh})
         mask = mask_of(observations, infos)
         if mask is not None and part.mask is not None:
             mask[rows] = part.mask[rows]  # the reset has returned no masks of those that stay

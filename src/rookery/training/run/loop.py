@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from rookery.config import RunConfig
+from rookery.engine.seeding import ChildSeeds
 from rookery.errors import RunError
 from rookery.learners.learner import Tree
 from rookery.monitor.events import Event
@@ -66,7 +67,7 @@ class Loop:
             self._event("note", text=text)
         if isinstance(self.curriculum, Curriculum):
             self._announce_phase(self.curriculum)
-        return self.envs.reset(seed=self.config.seed)
+        return self.envs.reset(seed=ChildSeeds.of(self.config.seed, self.state.engine))
 
     def load(self, tree: Tree) -> tuple[Any, dict[str, Any]]:
         """Continue from a checkpoint; returns the observations and infos to train from."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from rookery.config import RunConfig
 from rookery.engine.engine import Engine
+from rookery.engine.seeding import ChildSeeds
 from rookery.errors import StateError
 from rookery.learners.learner import Learner, Tree, module_state
 from rookery.learners.space_json import to_tree
@@ -121,7 +122,7 @@ class TrainingState:
     def _load_envs(self, saved: Tree) -> tuple[Any, dict[str, Any]]:
         if not saved:
             self.learner.reset_envs(slice(0, self.envs.num_envs))
-            return self.envs.reset(seed=self.config.seed + self.steps)
-        self.engine.reset(seed=self.config.seed)
+            return self.envs.reset(seed=ChildSeeds.of(self.config.seed + self.steps, self.engine))
+        self.engine.reset(seed=ChildSeeds.of(self.config.seed, self.engine))
         observations = self.envs.load_state_dict(saved["engine"])
         return observations, {"action_mask": saved["masks"]} if "masks" in saved else {}

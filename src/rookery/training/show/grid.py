@@ -80,7 +80,7 @@ def play_grid(
 ) -> Iterator[np.ndarray]:
     """Play in all envs, and yield the image of all after every `every` steps.
 
-    Env i is seeded as env i of an engine. When an episode ends, its env gets a border and a mark beneath it: green for
+    Env i is seeded as env i of a run. When an episode ends, its env gets a border and a mark beneath it: green for
     a good outcome, red for a bad one, if the world reports outcomes. After its last episode it is dimmed.
     """
     agent.reset_memory()
