@@ -1,9 +1,14 @@
 """All exceptions that rookery raises on purpose, as one class tree.
 
 Each class also derives from the builtin that a caller expects, so `except ValueError` and `except TimeoutError` work.
+Errors that Gymnasium's vector envs raise too derive from Gymnasium's class as well.
 """
 
 from __future__ import annotations
+
+import multiprocessing
+
+from gymnasium import error
 
 
 class RookeryError(Exception):
@@ -20,6 +25,22 @@ class OptionError(RookeryError, ValueError):
 
 class SpaceError(RookeryError, ValueError):
     """An observation, an action or a space is not what was declared."""
+
+
+class UnequalSpaces(SpaceError, RuntimeError):
+    """The envs of a batch have different spaces."""
+
+
+class CustomSpaceError(SpaceError, error.CustomSpaceError):
+    """A space is of a class that is not Gymnasium's, where `shared_memory=True` needs one with a fixed size."""
+
+
+class ActionTypeError(SpaceError, TypeError):
+    """One action was given where each env needs its own."""
+
+
+class MaskError(OptionError, TypeError):
+    """`options["reset_mask"]` is not an array of bools."""
 
 
 class BadValue(RookeryError, ValueError):
@@ -52,6 +73,34 @@ class StateError(RookeryError, RuntimeError):
 
 class UsageError(RookeryError, RuntimeError):
     """A method was called in the wrong order, such as `recv` before `send`."""
+
+
+class EngineClosed(UsageError, error.ClosedEnvironmentError):
+    """A method was called on a closed engine."""
+
+
+class CallPending(UsageError, error.AlreadyPendingCallError):
+    """A method was called while the results of `name` ("step", "reset" or "call") have not been taken."""
+
+    def __init__(self, message: str, name: str = "step") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class NoCallPending(UsageError, error.NoAsyncCallError):
+    """Results of `name` ("step", "reset" or "call") were asked for, but it was not started."""
+
+    def __init__(self, message: str, name: str = "step") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class ResetNeeded(UsageError, error.ResetNeeded, AssertionError):
+    """An env was stepped that is not in an episode."""
+
+
+class CallTimeout(RookeryError, TimeoutError, multiprocessing.TimeoutError):
+    """`step_wait`, `reset_wait` or `call_wait` took longer than its timeout; the call goes on."""
 
 
 class MissingExtra(RookeryError, ImportError):

@@ -142,7 +142,7 @@ def test_envs_receive_the_options_that_were_given(make, given):
     envs = make(OptionEcho, 2)
     assert envs.reset(options=given)[1]["options"].tolist() == [given, given]
     options = {**(given or {}), "reset_mask": np.array([True, False])}
-    assert envs.reset(options=options)[1]["options"].tolist() == [given or {}, None]
+    assert envs.reset(options=options)[1]["options"].tolist() == [given or None, None]
     assert "reset_mask" in options
 
 

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 from rookery.console import size_text
 from rookery.engine.layout import Field, SpaceLeaf, join, leaves, place, split
 from rookery.engine.machine import available_memory
-from rookery.errors import MemoryShortage, SpaceError
+from rookery.errors import ActionTypeError, MemoryShortage, SpaceError
 
 ALL = slice(None)  # all envs; compared by identity on the hot path
 LISTED_BYTES = 200  # memory per env in the engine's own lists
@@ -148,7 +148,8 @@ class Columns:
         except ValueError:  # a ragged list
             array = np.asarray(part, dtype=object)
         if array.shape != (count, *leaf.shape):
-            raise SpaceError(
+            wrong = SpaceError if array.ndim else ActionTypeError
+            raise wrong(
                 f"actions{leaf.name} should have shape {(count, *leaf.shape)} ({count} envs of {leaf.space}), "
                 f"got shape {array.shape}"
             )

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from rookery.engine import seeding
+from rookery.engine.async_calls import AsyncCalls
 from rookery.engine.env_factory import EnvFactory, kernel_of
 from rookery.engine.kernel import MODES
 from rookery.engine.kernel_envs import encode_many, env_numbers
@@ -29,7 +30,7 @@ NOT_IN_PARTS = "backend='cuda' steps all envs at once, and has no groups: use st
 SAVED = ("states", "params", "infos", "observations", "rewards", "terminated", "truncated", "masks")
 
 
-class CudaEngine(VectorEnv):
+class CudaEngine(AsyncCalls):
     """The methods of `Engine`, with actions and results as torch tensors on a GPU.
 
     - `step(actions)` reads the caller's tensor without a copy and runs on the caller's stream. It returns views that
@@ -63,6 +64,7 @@ class CudaEngine(VectorEnv):
         self.render_mode, self.spec = kernel.render_mode, kernel.spec
         self._mode, self._strict = MODES[settings.autoreset_mode], settings.bad_values != "allow"
         self._root_seed = seeding.fresh_entropy()
+        self._seeds: dict[int, int] = {}  # what each env was last seeded with
         self._steps = 0
         self._allocate(settings.num_envs)
 
@@ -141,6 +143,8 @@ class CudaEngine(VectorEnv):
             if not 0 <= row < self.num_envs:
                 raise OptionError(f"there is no env {row}: there are {self.num_envs}")
             env = KernelEnv.from_arrays(host.view(row // self.agents), self.render_mode, plain=True)
+            if row // self.agents in self._seeds:
+                env.note_seed(self._seeds[row // self.agents])
             found = env.get_wrapper_attr(name)
             results.append(found(*args, **kwargs) if callable(found) else found)
         for column in WRITTEN_BACK:
@@ -298,9 +302,10 @@ class CudaEngine(VectorEnv):
         if not (fresh | given).any():
             return
         for env in np.flatnonzero(fresh | given).tolist():
-            seed = seeds[env]
+            given_seed = seeds[env]
+            seed = self._seeds[env] = seeding.fresh_entropy() if given_seed is None else given_seed
             states[env] = np.zeros((), states.dtype)
-            states["seed"][env] = seed_key(seeding.fresh_entropy() if seed is None else seed)
+            states["seed"][env] = seed_key(seed)
         self.arena.put("states", states)
 
     def _checked(self, actions: Any) -> torch.Tensor:
@@ -336,6 +341,9 @@ class CudaEngine(VectorEnv):
         if self.settings.copy:
             infos = _copied(infos)
         return infos
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Nothing to do: torch frees the arrays."""
 
     def _capturing(self) -> bool:
         return self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from rookery.engine import seeding
+from rookery.engine.async_calls import AsyncCalls, Deferred, Finish
 from rookery.engine.batch import ALL, STEPS, WORKER_WORDS, Batch, BatchSpec, check_count, check_memory
 from rookery.engine.env_factory import EnvFactory
 from rookery.engine.env_state.snapshot import load_columns, load_options, save_columns, save_options
@@ -29,14 +29,14 @@ from rookery.engine.segments import Segment, complete_segments, divide, group_ra
 from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int, without_mask
 from rookery.engine.step_report import NOTHING, REPORT, StepReport
 from rookery.engine.worker_envs import EnvDescription
-from rookery.errors import OptionError, RestartLimit, StateError, UsageError
+from rookery.errors import CallPending, NoCallPending, OptionError, RestartLimit, StateError, UsageError
 
 EPISODE = np.dtype([("env", "i8"), ("return", "f8"), ("length", "i8"), ("seconds", "f8")])
 EPISODES_KEPT = 10_000  # steps with finished episodes that are kept until `finished_episodes` is called
 INHERITED = UsageError("the engine belongs to another process")
 
 
-class Engine(VectorEnv):
+class Engine(AsyncCalls):
     """The same on all backends: Gymnasium's interface, and methods beyond it.
 
     With `copy=False` the observations returned by `reset`, `step` and `recv` are views that the next `step` or `send`
@@ -100,16 +100,22 @@ class Engine(VectorEnv):
         """Reset all envs, or those in `options["reset_mask"]`. Env i gets `seed + i`; a list gives each env its own
         seed, unchanged."""
         self._require_idle("reset")
+        return self._finish_reset(self._call_workers(self._reset_calls(seed, options)))
+
+    def _reset_calls(self, seed: Any, options: dict[str, Any] | None) -> dict[int, tuple[str, tuple]]:
+        """What to call in each worker."""
         options, mask = without_mask(options)
         rows = list(range(self.num_envs)) if mask is None else masked_rows(mask, self.num_envs)
         seeds = seeding.env_seeds(seed, self.num_envs)
         self._restarts.reseed(seed)
-        infos: dict[str, Any] = {}
-        calls = {
+        return {
             worker: ("reset", (part, [seeds[row] for row in part], options))
             for worker, part in rows_by_worker(rows, self._segment_of_row).items()
         }
-        for reports in self._call_workers(calls).values():
+
+    def _finish_reset(self, results: dict[int, Any]) -> tuple[Any, dict[str, Any]]:
+        infos: dict[str, Any] = {}
+        for reports in results.values():
             for report in reports:
                 self._merge_report(report, infos, None)
         self._last_ids = None
@@ -117,7 +123,7 @@ class Engine(VectorEnv):
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Step all envs once."""
-        if self.closed or self._in_flight or self._broken:
+        if self.closed or self._in_flight or self._broken or self._pending:
             self._require_idle("step")
         self.send_segments(self.segments, actions, ALL, self.num_envs)
         return self.receive_segments(self.segments, ALL, self.num_envs)
@@ -175,7 +181,7 @@ class Engine(VectorEnv):
         self.require_usable("recv")
         waiting = list(self._in_flight.values())
         if not waiting:
-            raise UsageError("recv() was called, but no env is being stepped; call send(actions) first")
+            raise NoCallPending("recv() was called, but no env is being stepped; call send(actions) first")
         size = sum(s.high - s.low for s in waiting)
         need = min(self.settings.batch_size or size, size)
         if need == self.num_envs:
@@ -250,8 +256,7 @@ class Engine(VectorEnv):
     def stats(self) -> list[dict[str, Any]]:
         """Per worker: `pid`, `envs`, `steps` so far, `cpu_seconds`, `memory` in bytes. Differences between two calls
         give rates; cheap enough to call every second, also while envs are being stepped."""
-        if self.closed:
-            raise UsageError("stats() was called on a closed engine")
+        self._require_open("stats")
         words = self.batch.worker_words
         return [
             {**usage, "worker": k, "envs": len(rows_of(self.segments, k)), "steps": words[k * WORKER_WORDS + STEPS]}
@@ -321,8 +326,8 @@ class Engine(VectorEnv):
         """Start stepping these segments."""
 
     @abstractmethod
-    def _wait(self, segments: Sequence[Segment], need: int) -> None:
-        """Block until at least `need` envs in these segments have been stepped."""
+    def _wait(self, segments: Sequence[Segment], need: int, timeout: float | None = None) -> None:
+        """Block until at least `need` envs in these segments have been stepped; CallTimeout after `timeout` seconds."""
 
     @abstractmethod
     def _read_report(self, segment: Segment) -> StepReport:
@@ -350,6 +355,32 @@ class Engine(VectorEnv):
 
     def _release(self) -> None:
         """Return to the system what an engine that has failed no longer needs."""
+
+    # --- asynchronous calls -------------------------------------------------------------------------------------
+
+    def _begin_step(self, actions: Any) -> Finish:
+        self.send_segments(self.segments, actions, ALL, self.num_envs)
+        return self._finish_step
+
+    def _finish_step(self, timeout: float | None) -> tuple:
+        if len(self._in_flight) < len(self.segments):  # Ctrl-C has ended it
+            raise NoCallPending("step_wait() was called, but the step was interrupted; call step_async() again")
+        if timeout is not None:
+            self._wait(self.segments, self.num_envs, timeout)
+        return self.receive_segments(self.segments, ALL, self.num_envs)
+
+    def _begin_reset(self, seed: Any, options: dict[str, Any] | None) -> Finish:
+        return self._begin_calls("reset", self._reset_calls(seed, options), self._finish_reset)
+
+    def _begin_call(self, name: str, args: tuple, kwargs: dict[str, Any]) -> Finish:
+        rows = range(self.num_envs)
+        split = rows_by_worker(rows, self._segment_of_row)
+        calls = {worker: ("call", (part, name, args, kwargs)) for worker, part in split.items()}
+        return self._begin_calls("call", calls, lambda results: _in_order(results, rows))
+
+    def _begin_calls(self, name: str, calls: dict[int, tuple[str, tuple]], then: Callable[[Any], Any]) -> Finish:
+        """Start calls in the workers, if that is possible, to pass their results to `then`."""
+        return Deferred(name, lambda: then(self._call_workers(calls)))
 
     # --- sending and receiving ----------------------------------------------------------------------------------
 
@@ -390,6 +421,7 @@ class Engine(VectorEnv):
         return observations, rewards.copy(), terminated.copy(), truncated.copy(), infos
 
     def _forget_in_flight(self, segments: Sequence[Segment]) -> None:
+        self._pending = None
         for segment in segments:
             self._in_flight.pop(segment.index, None)
 
@@ -447,10 +479,7 @@ class Engine(VectorEnv):
         """One answer per row; `call` gives the method and arguments for the rows of one worker."""
         self._require_idle("call")
         split = rows_by_worker(rows, self._segment_of_row)
-        answers: dict[int, Any] = {}
-        for part in self._call_workers({worker: call(part) for worker, part in split.items()}).values():
-            answers.update(part)
-        return tuple(answers[row] for row in rows)
+        return _in_order(self._call_workers({worker: call(part) for worker, part in split.items()}), rows)
 
     # --- failures -----------------------------------------------------------------------------------------------
 
@@ -486,27 +515,37 @@ class Engine(VectorEnv):
 
     def _fail(self, error: BaseException) -> None:
         """End the engine after this error. The caller may keep the engine for long, so it releases what it holds."""
-        self._broken = error
+        self._broken, self._pending = error, None
         self._in_flight.clear()
         self._release()
 
     def require_usable(self, what: str) -> None:
-        """Raise UsageError if the engine is closed, has failed, or belongs to another process."""
+        """Raise UsageError if the engine is closed, has failed, belongs to another process, or is being reset."""
         if self._broken is INHERITED:
             raise UsageError(
                 f"{what}() was called in a forked process, but the engine and its workers belong to the process that "
                 "made it; make an engine of its own here"
             )
-        if self.closed:
-            raise UsageError(f"{what}() was called on a closed engine")
+        self._require_open(what)
         if self._broken is not None:
             cause = str(self._broken) or type(self._broken).__name__
             raise UsageError(f"{what}() was called, but this engine has failed: {cause}") from self._broken
+        if self._pending is not None and self._pending.name != "step":
+            self._refuse_pending(what)
 
     def _require_idle(self, what: str) -> None:
         self.require_usable(what)
+        self._refuse_pending(what)
         if self._in_flight:
-            raise UsageError(f"{what}() was called while envs are being stepped; call recv() for all of them first")
+            raise CallPending(f"{what}() was called while envs are being stepped; call recv() for all of them first")
+
+
+def _in_order(results: dict[int, dict[int, Any]], rows: Sequence[int]) -> tuple[Any, ...]:
+    """The answers of all workers, one per row."""
+    answers: dict[int, Any] = {}
+    for part in results.values():
+        answers.update(part)
+    return tuple(answers[row] for row in rows)
 
 
 _unforkable: weakref.WeakSet[Engine] = weakref.WeakSet()

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector.utils import batch_space
 
 from rookery.engine.segments import Segment
-from rookery.errors import UsageError
+from rookery.errors import CallPending, NoCallPending
 
 
 class SegmentedEngine(Protocol):
@@ -59,13 +59,13 @@ class Group:
         """Start stepping this group."""
         self._engine.require_usable("send")
         if any(self._engine.is_in_flight(segment) for segment in self.segments):
-            raise UsageError(f"envs {self.start} to {self.stop - 1} are being stepped already; call recv() first")
+            raise CallPending(f"envs {self.start} to {self.stop - 1} are being stepped already; call recv() first")
         self._engine.send_segments(self.segments, actions, self.rows, self.num_envs)
 
     def recv(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Wait for this group's results."""
         if not all(self._engine.is_in_flight(segment) for segment in self.segments):
-            raise UsageError(f"envs {self.start} to {self.stop - 1} are not being stepped; call send(actions) first")
+            raise NoCallPending(f"envs {self.start} to {self.stop - 1} are not being stepped; call send(actions) first")
         return self._engine.receive_segments(self.segments, self.rows, self.num_envs)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:

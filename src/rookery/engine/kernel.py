@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rookery.engine import seeding
+from rookery.engine.async_calls import AsyncCalls, Finish, check_time
 from rookery.engine.batch import ALL, STEPS, Batch, BatchSpec, private_batch
 from rookery.engine.engine import EPISODE, Engine
 from rookery.engine.env_factory import EnvFactory, kernel_of
@@ -125,7 +127,8 @@ class KernelEngine(Engine):
         for segment in segments:
             self.batch.go[segment.index] += 1
 
-    def _wait(self, segments: Sequence[Segment], need: int) -> None:
+    def _wait(self, segments: Sequence[Segment], need: int, timeout: float | None = None) -> None:
+        start = 0.0 if timeout is None else time.perf_counter()
         go, done, count = self.batch.go, self.batch.done, 0
         for segment in segments:
             if done[segment.index] != go[segment.index]:
@@ -134,6 +137,7 @@ class KernelEngine(Engine):
                 done[segment.index] = go[segment.index]
                 self._outcome(segment.low // self.agents, segment.high // self.agents)
             count += segment.high - segment.low
+        check_time("step", start, timeout)
 
     def _read_report(self, segment: Segment) -> StepReport:
         raise AssertionError("compiled code writes its results into arrays only")
@@ -163,7 +167,7 @@ class KernelEngine(Engine):
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Step all envs once."""
-        if self.closed or self._in_flight or self._broken:
+        if self.closed or self._in_flight or self._broken or self._pending:
             self._require_idle("step")
         batch = self.batch
         mine = batch.actions.only_array
@@ -313,6 +317,9 @@ class KernelEngine(Engine):
             infos["action_mask"][others], infos["_action_mask"][others] = 0, False
         self._last_ids = None
         return self.batch.observations.take(ALL, self.settings.copy), infos
+
+    def _begin_reset(self, seed: Any, options: dict[str, Any] | None) -> Finish:
+        return AsyncCalls._begin_reset(self, seed, options)  # there are no workers to start it in
 
     def _masked_envs(self, mask: Any) -> np.ndarray:
         rows = np.array(masked_rows(mask, self.num_envs))

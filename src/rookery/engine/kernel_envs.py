@@ -29,6 +29,7 @@ class KernelEnvs:
         self._views: dict[int, KernelEnv] = {}
         self._waiting: dict[int, dict[str, Any]] = {}  # parameters for the next episodes of some envs
         self._applied: dict[int, dict[str, Any]] = {}
+        self._seeds: dict[int, int] = {}  # what each env was last seeded with
 
     def description(self) -> EnvDescription:
         world = self.world
@@ -54,6 +55,7 @@ class KernelEnvs:
             if seed is not None:
                 states[env] = np.zeros((), states.dtype)
                 states["seed"][env] = seed_key(seed)
+                self._seeds[env] = seed
         return self._runner.reset(envs)
 
     def restart(self, row: int, seed: int, announce: bool) -> list[StepReport]:
@@ -164,6 +166,8 @@ class KernelEnvs:
         """One env of the batch as an object, over the batch's own memory."""
         if env not in self._views:
             self._views[env] = KernelEnv.from_arrays(self.arena.view(env), self._kernel.render_mode, self._runner)
+        if env in self._seeds:
+            self._views[env].note_seed(self._seeds[env])
         return self._views[env]
 
 

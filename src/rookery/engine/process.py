@@ -7,10 +7,11 @@ import os
 import select
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rookery.console import size_text
+from rookery.engine.async_calls import Finish, timed_out
 from rookery.engine.batch import ASLEEP, Batch, BatchSpec
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory
@@ -205,13 +206,13 @@ class ProcessEngine(Engine):
             mine += [(k, row, actions.columns[k][row]) for k in actions.object_leaves for row in range(s.low, s.high)]
         self._call_workers({worker: ("take_actions", (mine,)) for worker, mine in items.items()})
 
-    def _wait(self, segments: Sequence[Segment], need: int) -> None:
+    def _wait(self, segments: Sequence[Segment], need: int, timeout: float | None = None) -> None:
         some = self.settings.per_env and need < len(segments)
         if some and self.settings.step_timeout is not None:  # other envs may finish again and again beside a hung one
             self._check_hangs(self.settings.step_timeout)
         start = clock()
         if some or self._last_wait > self._spin_seconds or not self._spin(segments, start + self._spin_seconds):
-            self._sleep(segments, need if some else len(segments))
+            self._sleep(segments, need if some else len(segments), timeout)
         now = clock()
         self._last_wait = now - start
         fence()
@@ -235,8 +236,9 @@ class ProcessEngine(Engine):
                 return False
         return True
 
-    def _sleep(self, segments: Sequence[Segment], enough: int) -> None:
-        """Sleep until results come; the same poll notices dead workers and deadlines."""
+    def _sleep(self, segments: Sequence[Segment], enough: int, at_most: float | None = None) -> None:
+        """Sleep until results come, or for `at_most` so many seconds; the same poll notices dead workers and
+        deadlines."""
         batch, timeout = self.batch, self.settings.step_timeout
         go, done = batch.go, batch.done
 
@@ -247,11 +249,16 @@ class ProcessEngine(Engine):
             with contextlib.suppress(ChannelClosed, ChannelTimeout):  # found below
                 handle.drain(timeout)
         pause = CHECK_SECONDS if timeout is None else min(CHECK_SECONDS, timeout / 4)
+        until = None if at_most is None else time.monotonic() + at_most
         batch.parent_words[ASLEEP] = 1
         fence()
         try:
             while not ready():
                 start = time.monotonic()
+                if at_most is not None and until is not None:
+                    if start >= until:
+                        raise timed_out("step", at_most)
+                    pause = min(pause, until - start)
                 ready_fds = self._poll.poll(pause * 1000)
                 if time.monotonic() - start > pause + OVERSLEPT_SECONDS:
                     self._progress.clear()  # no worker hung: all processes were stopped, as by Ctrl-Z
@@ -293,10 +300,32 @@ class ProcessEngine(Engine):
     # --- calling ------------------------------------------------------------------------------------------------
 
     def _call_workers(self, calls: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
+        return self._finish_calls(calls, self._requests(calls), raw)
+
+    def _requests(self, calls: dict[int, tuple[str, tuple]]) -> dict[int, int | Exception]:
+        return {k: self._request(k, *call) for k, call in calls.items()}
+
+    def _begin_calls(self, name: str, calls: dict[int, tuple[str, tuple]], then: Callable[[Any], Any]) -> Finish:
+        requests = self._requests(calls)
+
+        def finish(timeout: float | None) -> Any:
+            if timeout is not None and not self._answered(requests, time.monotonic() + timeout):
+                raise timed_out(name, timeout)
+            return then(self._finish_calls(calls, requests))
+
+        return finish
+
+    def _answered(self, requests: dict[int, int | Exception], deadline: float) -> bool:
+        """Whether all workers answer before the deadline; one that is lost has nothing more to say."""
+        sent = ((self._handles[k], number) for k, number in requests.items() if isinstance(number, int))
+        return all(handle.has_answered(number, deadline) for handle, number in sent)
+
+    def _finish_calls(
+        self, calls: dict[int, tuple[str, tuple]], requests: dict[int, int | Exception], raw: bool = False
+    ) -> dict[int, Any]:
         results: dict[int, Any] = {}
         first: Failed | None = None
-        while missing := [k for k in calls if k not in results]:
-            requests = {k: self._request(k, *calls[k]) for k in missing}
+        while requests:
             for k, number in requests.items():
                 try:
                     if isinstance(number, Exception):
@@ -308,6 +337,7 @@ class ProcessEngine(Engine):
                     self._handle_lost(k, None)  # raises, or starts a new worker in its place, which is called again
                 except ChannelTimeout:
                     self._handle_lost(k, self._kill(k))
+            requests = self._requests({k: call for k, call in calls.items() if k not in results})
         if first is not None:
             raise first if raw else first.failure.exception()
         return results

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rookery.errors import OptionError, UsageError
+from rookery.errors import CallPending, OptionError, UsageError
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def complete_segments(
         )
     busy = [s for s in segments if s.index in in_flight]
     if busy:
-        raise UsageError(f"envs {list(busy[0].rows)} are being stepped already; recv() them first")
+        raise CallPending(f"envs {list(busy[0].rows)} are being stepped already; recv() them first")
     return segments
 
 

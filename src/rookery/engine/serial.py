@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
+from rookery.engine.async_calls import check_time
 from rookery.engine.local import LocalEngine
 from rookery.engine.segments import Segment
 
@@ -22,7 +24,8 @@ class SerialEngine(LocalEngine):
         for segment in segments:
             self.batch.go[segment.index] += 1
 
-    def _wait(self, segments: Sequence[Segment], need: int) -> None:
+    def _wait(self, segments: Sequence[Segment], need: int, timeout: float | None = None) -> None:
+        start = 0.0 if timeout is None else time.perf_counter()
         go, done, count = self.batch.go, self.batch.done, 0
         with self._preserve_random():
             for segment in segments:
@@ -33,6 +36,7 @@ class SerialEngine(LocalEngine):
                     done[index] = go[index]  # first: if Ctrl-C ends the step, it is over
                     self._step(segment)
                 count += segment.high - segment.low
+        check_time("step", start, timeout)
 
     def _step(self, segment: Segment) -> None:
         try:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rookery.errors import OptionError
+from rookery.errors import MaskError, OptionError
 
 START_METHODS = ("fork", "spawn", "forkserver")
 
@@ -101,17 +101,18 @@ def without_mask(options: dict[str, Any] | None) -> tuple[dict[str, Any] | None,
     """The options that each env's `reset` receives, and `options["reset_mask"]`, which is the engine's own."""
     if options is None or "reset_mask" not in options:
         return options, None
-    return {key: value for key, value in options.items() if key != "reset_mask"}, options["reset_mask"]
+    return {key: value for key, value in options.items() if key != "reset_mask"} or None, options["reset_mask"]
 
 
 def masked_rows(mask: Any, num_envs: int) -> list[int]:
     """The rows that `options["reset_mask"]` selects."""
     array = np.asarray(mask)
     if array.dtype != np.bool_ or array.shape != (num_envs,):
-        raise OptionError(
+        wrong = MaskError if array.dtype != np.bool_ else OptionError
+        raise wrong(
             f"options['reset_mask'] should be a bool array of shape ({num_envs},), "
             f"got {array.dtype} of shape {array.shape}"
         )
     if not array.any():
-        raise OptionError("options['reset_mask'] selects no env")
+        raise OptionError(f"options['reset_mask'] selects no env: at least one of {num_envs} values should be True")
     return np.flatnonzero(array).tolist()

@@ -24,7 +24,7 @@ from rookery.engine.layout import join
 from rookery.engine.loops import step_each, store
 from rookery.engine.observation_writer import ObservationWriter
 from rookery.engine.step_report import NOTHING, REPORT, SLOTS, Slot, StepReport
-from rookery.errors import BadValue, RookeryError, SpaceError, UsageError
+from rookery.errors import BadValue, ResetNeeded, RookeryError, SpaceError
 
 _RUNNING, _RESET_NEXT, _RESTARTED, _OVER = range(4)
 
@@ -227,7 +227,7 @@ class Stepper:
         if result is not None or phase == _RUNNING:
             raise SpaceError(f"step() should return a tuple of five, got {type(result).__name__}")
         if phase == _OVER:
-            raise UsageError("not in an episode: call reset(), or reset(options={'reset_mask': ...}) for some envs")
+            raise ResetNeeded("not in an episode: call reset(), or reset(options={'reset_mask': ...}) for some envs")
         self._rewards[i], self._terminated[i] = 0.0, False
         self._truncated[i] = phase == _RESTARTED
         if phase == _RESTARTED:

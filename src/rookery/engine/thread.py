@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from rookery.engine.async_calls import timed_out
 from rookery.engine.batch import BatchSpec
 from rookery.engine.failure import Failure
 from rookery.engine.local import LocalEngine
@@ -52,7 +54,8 @@ class ThreadEngine(LocalEngine):
             self.batch.go[segment.index] += 1
             self._work[segment.worker].put((segment, self.batch))
 
-    def _wait(self, segments: Sequence[Segment], need: int) -> None:
+    def _wait(self, segments: Sequence[Segment], need: int, timeout: float | None = None) -> None:
+        until = None if timeout is None else time.monotonic() + timeout
         go, done = self.batch.go, self.batch.done
         while True:
             finished = [s for s in segments if done[s.index] == go[s.index]]
@@ -60,7 +63,10 @@ class ThreadEngine(LocalEngine):
                 while not self._done.empty():  # tokens only say "look again"; the words hold the truth
                     self._done.get_nowait()
                 return
-            self._done.get()
+            try:
+                self._done.get(timeout=None if until is None else max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                raise timed_out("step", timeout or 0.0) from None
 
     def close_extras(self, **kwargs: Any) -> None:
         if hasattr(self, "_work"):

@@ -20,7 +20,7 @@ from rookery.engine.layout import leaves
 from rookery.engine.segments import Segment
 from rookery.engine.step_report import Slot, StepReport
 from rookery.engine.stepper import Stepper
-from rookery.errors import SpaceError, UsageError, WorldError
+from rookery.errors import UnequalSpaces, UsageError, WorldError
 
 
 @dataclass(frozen=True)
@@ -275,4 +275,6 @@ def _check_spaces(env: gym.Env, observation_space: gym.Space, action_space: gym.
         ("action", env.action_space, action_space),
     ):
         if mine != first:
-            raise SpaceError(f"all envs of a batch need the same {kind} space: the first has {first}, this one {mine}")
+            raise UnequalSpaces(
+                f"all envs of a batch need the same {kind} space: the first has {first}, this one {mine}"
+            )

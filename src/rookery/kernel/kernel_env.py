@@ -10,6 +10,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.utils import seeding
 
 from rookery.errors import SpaceError, StateError, WorldError
 from rookery.kernel.env_arrays import EnvArrays
@@ -94,6 +95,11 @@ class KernelEnv(gym.Env):
         self._show()
         ends = bool(env_arrays.terminated[0]), bool(env_arrays.truncated[0])
         return self._observation(), float(env_arrays.rewards[0]), *ends, self._info()
+
+    def note_seed(self, seed: int) -> None:
+        """Make `np_random` and `np_random_seed` those of `reset(seed=seed)`, for an env that was reset in a batch."""
+        if self._np_random_seed != seed:
+            self._np_random, self._np_random_seed = seeding.np_random(seed)
 
     def _checked(self, action: Any) -> np.ndarray:
         """An action as an array of the space's shape and type; NumPy alone would broadcast, round or wrap it."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.errors import BadValue, RookeryError, SpaceError, StepTimeout, UsageError, WorldError
+from rookery.errors import BadValue, ResetNeeded, RookeryError, SpaceError, StepTimeout, WorldError
 from rookery.kernel.batch_loop import CHECK_ACTIONS, RESET, STEP
 from rookery.kernel.env_arrays import CONTINUE, INTERRUPTED, PLAN_WORDS, TIMED_OUT, EnvArrays
 from rookery.kernel.env_loop import BAD_ACTION, BAD_OBSERVATION, BAD_RANGE, BAD_REWARD, OVER, STOPPED
@@ -176,7 +176,7 @@ def value_fault_to_exception(env_arrays: EnvArrays, env: int) -> RookeryError:
         return BadValue(f"reward is {next(r for r in env_arrays.rewards[rows] if not np.isfinite(r))}")
     if fault == BAD_OBSERVATION:
         return _bad_observation(env_arrays, rows)
-    return UsageError(
+    return ResetNeeded(
         "the env is not in an episode: call reset(), or reset(options={'reset_mask': ...}) for some of the envs"
     )
 

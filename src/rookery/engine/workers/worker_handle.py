@@ -82,6 +82,17 @@ class WorkerHandle:
             raise Failed(value)
         return value
 
+    def has_answered(self, number: int, deadline: float) -> bool:
+        """Whether the response to a request is here before the deadline, or will never be."""
+        try:
+            while number not in self._values:
+                self._receive(None, deadline)
+        except ChannelTimeout:
+            return False
+        except ChannelClosed:
+            return True
+        return True
+
     def drain(self, timeout: float | None) -> None:
         """Read the responses that Ctrl-C kept from being read: a worker with a long response waits for that."""
         while not self._pending <= self._values.keys():
