@@ -100,7 +100,7 @@ class ResetNeeded(UsageError, error.ResetNeeded, AssertionError):
 
 
 class CallTimeout(RookeryError, TimeoutError, multiprocessing.TimeoutError):
-    """`step_wait`, `reset_wait` or `call_wait` took longer than its timeout; the call goes on."""
+    """`step_wait`, `reset_wait` or `call_wait` took longer than its timeout; the call continues."""
 
 
 class MissingExtra(RookeryError, ImportError):

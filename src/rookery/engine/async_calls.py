@@ -27,7 +27,7 @@ class PendingCall:
 class AsyncCalls(VectorEnv):
     """The asynchronous methods of Gymnasium's `AsyncVectorEnv`.
 
-    After a timeout the call goes on: wait for it again. A backend starts what it can at once; anything else runs when
+    After a timeout the call continues: wait for it again. A backend starts what it can at once; anything else runs when
     it is waited for, and then a timeout is noticed at its end.
     """
 
@@ -115,7 +115,7 @@ class AsyncCalls(VectorEnv):
         try:
             return pending.finish(timeout)
         except (CallTimeout, KeyboardInterrupt):
-            self._pending = pending  # it goes on
+            self._pending = pending  # it continues
             raise
 
     def _require_open(self, what: str) -> None:
@@ -156,4 +156,4 @@ def check_time(name: str, start: float, timeout: float | None) -> None:
 
 
 def timed_out(name: str, timeout: float) -> CallTimeout:
-    return CallTimeout(f"{name}_wait() has waited for {timeout:g} s: the {name} goes on, so call {name}_wait() again")
+    return CallTimeout(f"{name}_wait() has waited for {timeout:g} s: the {name} continues, so call {name}_wait() again")
