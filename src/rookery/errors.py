@@ -83,7 +83,7 @@ class CallPending(UsageError, error.AlreadyPendingCallError):
     """A method was called while the results of `name` ("step", "reset" or "call") have not been taken."""
 
     def __init__(self, message: str, name: str = "step") -> None:
-        super().__init__(message)
+        RuntimeError.__init__(self, message)  # Gymnasium's own takes the name as well
         self.name = name
 
 
@@ -91,7 +91,7 @@ class NoCallPending(UsageError, error.NoAsyncCallError):
     """Results of `name` ("step", "reset" or "call") were asked for, but it was not started."""
 
     def __init__(self, message: str, name: str = "step") -> None:
-        super().__init__(message)
+        RuntimeError.__init__(self, message)  # Gymnasium's own takes the name as well
         self.name = name
 
 

@@ -62,7 +62,7 @@ class AsyncCalls(VectorEnv):
         """What `call` returns, for the arguments of `call_async`. CallTimeout after `timeout` seconds."""
         return self._take("call", timeout)
 
-    @property
+    @property  # type: ignore[misc]
     def np_random(self) -> tuple[np.random.Generator, ...]:  # type: ignore[override]
         """Each env's random generator; those of worker processes are copies."""
         return self.get_attr("np_random")
