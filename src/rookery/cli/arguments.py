@@ -45,6 +45,14 @@ def trust_argument(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def no_panel_argument(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """`panel` is False if it is given, else None."""
+    parser.add_argument(
+        "--no-panel", dest="panel", action="store_const", const=False,
+        help="print plain lines instead of the live panel",
+    )  # fmt: skip
+
+
 def set_argument(parser: argparse.ArgumentParser | argparse._ArgumentGroup, which: str) -> None:
     """`--set KEY=VALUE`: in every verb, KEY is a key of the configuration. `which` says which keys the verb accepts."""
     parser.add_argument(

@@ -7,7 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.cli.arguments import changes_from, run_arguments, runs_dir_argument, set_argument, trust_argument
+from rookery.cli.arguments import (
+    changes_from,
+    no_panel_argument,
+    run_arguments,
+    runs_dir_argument,
+    set_argument,
+    trust_argument,
+)
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.stored_run import LOADING, check_run_world, find_run, finish_run, stdout_to_stderr
 from rookery.console import confirmed, meanwhile, size_text
@@ -27,7 +34,7 @@ def add_commands(commands: Commands) -> None:
 def _add_resume(commands: Commands) -> None:
     parser = add_command(
         commands, "resume", _resume, "continue a run that ended or was killed",
-        "It starts from the latest checkpoint, with the configuration in the run's folder. The values of --steps and "
+        "It starts from the latest checkpoint, with the configuration in the run's folder. The values of flags and "
         "--set are stored there and hold for later resumes too.",
         "rookery resume latest --steps 2e6 --set evaluation.every=50_000",
     )  # fmt: skip
@@ -36,8 +43,14 @@ def _add_resume(commands: Commands) -> None:
     run_arguments(parser)
     trust_argument(parser)
     parser.add_argument(
-        "--steps", type=parse_value, metavar="N", help="train until the run has this many steps in total (as before)"
-    )
+        "--steps", "--total-timesteps", type=parse_value, metavar="N",
+        help="train until the run has this many steps in total (as before)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--num-episodes", "--episodes", type=parse_value, metavar="N",
+        help="train until the run has this many episodes in total (as before)",
+    )  # fmt: skip
+    no_panel_argument(parser)
     set_argument(
         parser,
         "steps, episodes, workers, on_failure, max_restarts, bad_values, one of evaluation.*, checkpoints.* or "
@@ -49,7 +62,8 @@ def _add_resume(commands: Commands) -> None:
 def _resume(options: argparse.Namespace) -> int:
     from rookery.config import resumed_config
 
-    changes = changes_from(options, steps=options.steps)
+    lengths = {"steps": options.steps, "episodes": options.num_episodes}
+    changes = changes_from(options, **lengths, **{"monitor.panel": options.panel})
     found = find_run(options)
     resumed_config(found.read_config(), changes)
     found.refuse_links()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rookery.cli import seeds
-from rookery.cli.arguments import set_argument
+from rookery.cli.arguments import no_panel_argument, set_argument
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.stored_run import LOADING, finish_run, stdout_to_stderr
 from rookery.console import meanwhile
@@ -50,7 +50,7 @@ FLAGS: dict[str, list[Flag]] = {
         ("--checkpoint-dir", "checkpoints.dir", "DIR"),
     ],
 }
-SWITCHES = {"gpu", "monitor.video", "monitor.panel", "wrappers", "callbacks"}  # flags with a shape of their own
+SWITCHES = {"gpu", "monitor.video", "wrappers", "callbacks"}  # flags with a shape of their own
 EXAMPLES = (
     "rookery train CartPole-v1",
     "rookery train my_file.py:MyEnv --num-envs 8 --steps 1e6",
@@ -103,14 +103,11 @@ def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
         groups[title].add_argument(
             flag, dest=key, action="append", metavar="FILE:NAME", help=f"{_help_of(key)}; can be repeated"
         )
-    video, panel = groups["evaluation"], groups["output"]
+    video = groups["evaluation"]
     video.add_argument(
         "--video", dest="monitor.video", action="store_const", const=True, help="record a video when the run ends"
     )
-    panel.add_argument(
-        "--no-panel", dest="monitor.panel", action="store_const", const=False,
-        help="print plain lines instead of the live panel",
-    )  # fmt: skip
+    no_panel_argument(groups["output"])
 
 
 def _world_flags() -> dict[str, tuple[Callable[[str], Any], str, str]]:
@@ -145,6 +142,8 @@ def _train(options: argparse.Namespace) -> int:
 
     keys = {key for flags in FLAGS.values() for _, key, _ in flags} | SWITCHES | _world_flags().keys()
     flags = {key: value for key, value in vars(options).items() if key in keys and value is not None}
+    if options.panel is not None:
+        flags["monitor.panel"] = options.panel
     config = build_config(options.world, options.set, **flags)
     from rookery.training.resolve import world_choice
 

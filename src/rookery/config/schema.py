@@ -99,8 +99,15 @@ class RunConfig(LearnerSections):
         {},
         description="Shape and hash of each table of a kernel world, written by the run; resuming needs the same.",
     )
-    steps: int = Field(100_000, gt=0, description="Number of steps to train for, counted over all envs.")
-    episodes: Count | None = Field(None, description="Stop after this many episodes, if that is before `steps`.")
+    steps: int = Field(
+        100_000,
+        gt=0,
+        description="Number of steps to train for, counted over all envs; if only `episodes` is given, without limit.",
+    )
+    episodes: Count | None = Field(
+        None,
+        description="Number of episodes to train for, counted over all envs; with `steps`, whichever comes first.",
+    )
     episode_length: Count | None = Field(
         None, description="Truncate episodes after this many steps; if omitted, the world's own limit."
     )

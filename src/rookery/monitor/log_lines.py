@@ -49,6 +49,8 @@ class LogLines:
         return waited >= LONGEST_SECONDS or (waited >= SHORTEST_SECONDS and advanced)
 
     def _progress_line(self) -> str:
+        if self._state.facts.get("episodes"):
+            return self._episode_line(self._state.facts["episodes"])
         values = self._state.values
         done = self._state.done
         parts = [] if done is None else [f"{percent(done):>5}"]
@@ -61,6 +63,18 @@ class LogLines:
         rates = episode_rate(values)
         parts.append(f"episodes {count(values.get('episodes'))}" + (f" ({', '.join(rates)})" if rates else ""))
         return "  ".join(parts)
+
+    def _episode_line(self, episodes: int) -> str:
+        """Of a run whose length is in episodes."""
+        values = self._state.values
+        parts = [f"Episode {values.get('episodes', 0)}/{episodes}"]
+        parts.append(f"Reward {number(values.get('episode/latest_return'))}")
+        parts.append(f"Length {number(values.get('episode/latest_length'))}")
+        parts.append(f"Mean(100) {number(values.get('episode/return'))}")
+        parts.append(f"{count(self._state.step)} steps, {rate(values.get('steps_per_second'))}/s")
+        if values.get("eta_seconds") is not None:
+            parts.append(f"{duration(values['eta_seconds'])} left")
+        return " | ".join(parts)
 
     def _put(self, line: str) -> None:
         """Write and flush. Characters that the stream's encoding lacks are replaced."""

@@ -51,7 +51,8 @@ def commands(values: Mapping[str, Any]) -> list[tuple[str, str]]:
         words.pop()
     if values.get("league"):
         words.append(("show its league", "league"))
-    more = "" if ended_early(values) else f" --steps {2 * int(values.get('steps') or 0)}"
+    length = "num-episodes" if values.get("num_episodes") else "steps"
+    more = "" if ended_early(values) else f" --{length} {2 * int(values.get(length.replace('-', '_')) or 0)}"
     name = shlex.quote(_where(values))
     return [(what, f"rookery {word} {name}{more if word == 'resume' else ''}") for what, word in words]
 

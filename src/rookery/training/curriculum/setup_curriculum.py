@@ -89,7 +89,8 @@ def _expected_steps(config: RunConfig) -> int:
     if config.steps < NO_STEP_LIMIT:
         return config.steps
     lengths = [phase.steps or TYPICAL_EPISODE_STEPS * (phase.episodes or 0) for phase in config.phases]
-    return max(1, sum(lengths))
+    limit = TYPICAL_EPISODE_STEPS * (config.episodes or 0)
+    return max(1, sum(lengths) or limit)
 
 
 def _option_defaults(config: RunConfig, world: World, parameters: dict[str, Any] | None) -> dict[str, Any]:

@@ -23,6 +23,13 @@ def needs_two_player_form(config: RunConfig) -> bool:
     return any(opponent.who.lower() not in SCRIPTS for opponent in all_opponents(config))
 
 
+def with_length_in_episodes(config: RunConfig) -> RunConfig:
+    """Without a limit of steps, if the user gave `episodes` and no `steps`. A recipe's steps do not count then."""
+    if config.episodes is None or "steps" in config.model_fields_set:
+        return config
+    return config.model_copy(update={"steps": NO_STEP_LIMIT})
+
+
 def with_steps_of_phases(config: RunConfig) -> RunConfig:
     """`steps` is the length of all phases, if these have an end and the user did not give `steps`."""
     phases = config.phases

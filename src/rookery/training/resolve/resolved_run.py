@@ -14,7 +14,12 @@ from rookery.engine.autotune import Choice
 from rookery.engine.machine import usable_cores
 from rookery.engine.probe import probe
 from rookery.engine.seeding import child_seed
-from rookery.training.resolve.curriculum_config import needs_two_player_form, with_absolute_paths, with_steps_of_phases
+from rookery.training.resolve.curriculum_config import (
+    needs_two_player_form,
+    with_absolute_paths,
+    with_length_in_episodes,
+    with_steps_of_phases,
+)
 from rookery.training.resolve.engine_choice import choose_engine, with_engine
 from rookery.training.resolve.recipes import recipe_for, usual_learner
 from rookery.training.resolve.seats import Seat, seat_of
@@ -70,7 +75,7 @@ def resolve_run(config: RunConfig, world_object: Any = None) -> ResolvedRun:
 
     No env is built in this process: the spaces of a kernel world are known, and those of others come from a worker.
     """
-    world, config = _find_world(config, world_object)
+    world, config = _find_world(with_length_in_episodes(config), world_object)
     env_world = _env_world(config, world)
     spaces = env_world.spaces if env_world.kernel else None
     learner = config.learner if config.learner != "auto" else usual_learner(world.name)

@@ -36,6 +36,7 @@ class Collector:
         """`share_done` is the share of the run that is done after so many steps: schedules follow it."""
         self.envs, self.learner, self.stopwatch = envs, learner, stopwatch
         self.steps, self._share_done = 0, share_done
+        self.ended = 0  # episodes that ended since it was last set to 0; compiled rollouts do not count them
         self.metrics: dict[str, float] = {}  # of the latest update
         self.on_outcomes: Callable[[dict[str, list[float]]], None] = lambda outcomes: None  # of episodes that ended
         self.on_final_infos: Callable[[slice, dict[str, Any]], None] = lambda rows, infos: None  # of the same
@@ -138,6 +139,8 @@ class Collector:
     def _record(self, part: CollectorPart, step: tuple[Any, ...]) -> None:
         observations, rewards, terminated, truncated, infos = step
         part.observations, part.mask = observations, mask_of(observations, infos)
+        if "final_obs" in infos:
+            self.ended += int(np.count_nonzero(infos["_final_obs"]))
         if "final_info" in infos:
             self.on_outcomes(outcomes_of(infos, self.envs.metadata))
             self.on_final_infos(part.rows, infos)

@@ -12,6 +12,7 @@ from rookery.errors import RunError
 from rookery.learners.learner import Tree
 from rookery.monitor.events import Event
 from rookery.training.curriculum.curriculum import Curriculum
+from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
 from rookery.training.run.callbacks import Callbacks, RunControl
 from rookery.training.run.components import RunComponents
@@ -36,11 +37,14 @@ class Loop:
         )
         self._is_inexact = False
         self._episodes_in_rollout = 0
-        length = config.steps, self.curriculum.episodes
+        in_steps = config.steps < NO_STEP_LIMIT and self.curriculum.episodes is None
+        length = config.steps if in_steps else None, self.state.episodes_in_run
         self._evaluations, self._checkpoints = (
             Interval.with_default(options.every, options.every_episodes, *length)
             for options in (config.evaluation, config.checkpoints)
         )
+        intervals = self._evaluations, self._checkpoints
+        self._counts_episodes = config.episodes is not None or any(each.counts_episodes for each in intervals)
 
     def run(self, observations: Any, infos: dict[str, Any]) -> str:
         """Train from these observations of all envs; returns why the run ended."""
@@ -79,23 +83,26 @@ class Loop:
         self.clock.start(self.state.counts)
         self.collector.begin(observations, infos)
         self.callbacks.call("on_start")
-        self._evaluate_save_and_log()  # an interrupted run may have ended before it could
+        if not self.learner.steps_since_update:  # in the middle of a rollout, nothing is due before its end
+            self._evaluate_save_and_log()  # an interrupted run may have ended before it could
         compiles = self.state.engine.backend == "kernel"
         self._event("doing", text="making the first steps" + " (a machine's first run compiles)" * compiles)
 
     def _end_reason(self) -> str:
         """Why the run is over; "" while it is not."""
-        goal, episodes, evaluation = self.config.evaluation.stop_at, self.config.episodes, self.state.last_evaluation
+        goal, evaluation = self.config.evaluation.stop_at, self.state.last_evaluation
         if self.stop.asked:
             return "interrupted"
         if goal is not None and evaluation is not None and evaluation >= goal:
             return "goal reached"
         if self.callbacks.run.stop_reason:
             return self.callbacks.run.stop_reason
-        all_episodes = episodes is not None and self.episodes.count >= episodes
-        if self.curriculum.finished or self.steps >= self.config.steps or all_episodes:
+        if self.curriculum.finished or self.steps >= self.config.steps or self._all_episodes(self.episodes.count):
             return "finished"
         return ""
+
+    def _all_episodes(self, count: int) -> bool:
+        return self.config.episodes is not None and count >= self.config.episodes
 
     def _finish(self, reason: str) -> None:
         self._log()
@@ -128,18 +135,20 @@ class Loop:
         """Whether no further step may be made for now. Rollouts are completed, whatever is due."""
         if self.stop.asked:
             return True
-        if self.learner.on_policy or not self.curriculum.pending_episodes:
-            return False
-        counts = RunCounts(self.steps, self.episodes.count + self.curriculum.pending_episodes)
-        return self.curriculum.phase_over or self._checkpoints.passed(self.state.checked_at, counts)
+        pending = 0 if self.learner.on_policy else self.state.pending_episodes
+        if not pending or self.curriculum.phase_over or not self._counts_episodes:
+            return pending > 0 and self.curriculum.phase_over
+        counts = RunCounts(self.steps, self.episodes.count + pending)
+        due = (interval.passed(self.state.checked_at, counts) for interval in (self._evaluations, self._checkpoints))
+        return self._all_episodes(counts.episodes) or any(due)
 
     def _update(self) -> None:
         """Learn from the rollout. An off-policy learner has learned while the steps were collected."""
         if self.learner.on_policy:
             self.collector.update()
-        finished = self.curriculum.counted(self.envs.finished_episodes())
-        self.records.add(self.steps, self.episodes.count, finished)
-        self.episodes.add(finished)
+        before = self.episodes.count
+        finished = self.state.add_episodes(self.envs.finished_episodes())
+        self.records.add(self.steps, before, finished)
         self._episodes_in_rollout = len(finished)
         self.callbacks.on_progress(self.learner.updates, self.collector.metrics, finished)
 
@@ -206,6 +215,7 @@ class Loop:
             "progress",
             **self.episodes.metrics(),
             **rollout,
+            **(self.episodes.latest() if self.config.episodes is not None else {}),
             **self.curriculum.metrics(),
             **self.state.stopwatch.shares(),
             **{f"loss/{name}": value for name, value in self.collector.metrics.items()},

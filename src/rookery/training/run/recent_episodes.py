@@ -46,6 +46,12 @@ class RecentEpisodes:
             **{f"episode/{name}": float(np.mean(values)) for name, values in self.outcomes.items()},
         }
 
+    def latest(self) -> dict[str, float]:
+        """Of the latest episode, as progress events hold them if the run's length is in episodes."""
+        if not self.returns:
+            return {}
+        return {"episode/latest_return": self.returns[-1], "episode/latest_length": float(self.lengths[-1])}
+
     def last_outcomes(self, last: int) -> dict[str, float]:
         """Means over the last episodes."""
         return {name: float(np.mean(list(values)[-last:])) for name, values in self.outcomes.items()}

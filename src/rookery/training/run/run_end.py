@@ -72,6 +72,7 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
         "eval/return": loop.state.last_evaluation,
         "eval/best_return": loop.state.best_evaluation,
         "reason": reason,
+        **({"num_episodes": loop.config.episodes} if loop.config.episodes is not None else {}),
         **_curriculum_summary(loop),
         **pictures,
     }

@@ -31,13 +31,11 @@ class Interval:
 
     @classmethod
     def with_default(
-        cls, steps: int | None, episodes: int | None, total_steps: int, total_episodes: int | None
+        cls, steps: int | None, episodes: int | None, total_steps: int | None, total_episodes: int | None
     ) -> Interval:
-        """As the config says; if it says nothing, ten times in a run, whose length is in steps or in episodes."""
+        """As the config says; if it says nothing, ten times in a run, whose length is in steps, in episodes or both."""
         if steps is None and episodes is None:
-            if total_episodes is None:
-                return cls(max(1, total_steps // DEFAULT_TIMES), None)
-            return cls(None, max(1, total_episodes // DEFAULT_TIMES))
+            steps, episodes = (_tenth(length) for length in (total_steps, total_episodes))
         return cls(steps, episodes)
 
     def passed(self, before: RunCounts, now: RunCounts) -> bool:
@@ -45,9 +43,18 @@ class Interval:
         pairs = ((self._steps, before.steps, now.steps), (self._episodes, before.episodes, now.episodes))
         return any(every is not None and late // every > early // every for every, early, late in pairs)
 
+    @property
+    def counts_episodes(self) -> bool:
+        """Whether it can become due by episodes."""
+        return self._episodes is not None
+
     def steps_left(self, steps: int) -> float:
         """How many steps until it is due again; infinity if it counts episodes."""
         return math.inf if self._steps is None else self._steps - steps % self._steps
+
+
+def _tenth(length: int | None) -> int | None:
+    return None if length is None else max(1, length // DEFAULT_TIMES)
 
 
 class RunClock:

@@ -193,12 +193,18 @@ def _load_latest(folder: RunDir, config: RunConfig) -> Any:
         return None
     step, saved = checkpoints.load_latest(check=partial(_check_saved, config))
     folder.truncate_after(step)
-    if step >= config.steps:
-        say(
-            f"{folder.name} has made {step:,} of {config.steps:,} steps: there is nothing to do. To train longer, give "
-            "more with --steps N"
-        )
+    _say_if_over(folder, config, step, saved["loop"]["episodes"]["count"])
     return saved
+
+
+def _say_if_over(folder: RunDir, config: RunConfig, steps: int, episodes: int) -> None:
+    done = ""
+    if steps >= config.steps:
+        done, flag = f"{steps:,} of {config.steps:,} steps", "--steps N"
+    elif config.episodes is not None and episodes >= config.episodes:
+        done, flag = f"{episodes:,} of {config.episodes:,} episodes", "--num-episodes N"
+    if done:
+        say(f"{folder.name} has made {done}: there is nothing to do. To train longer, give more with {flag}")
 
 
 def _check_saved(config: RunConfig, saved: Any) -> None:
@@ -247,6 +253,7 @@ def _announce(
         "start_method": getattr(engine, "start_method", None),
         "device": config.device,
         "steps": config.steps if config.steps < NO_STEP_LIMIT else None,
+        "episodes": config.episodes,
         "seed": config.seed,
         "resumed_from": step,
         "groups": config.groups,
@@ -256,8 +263,15 @@ def _announce(
     sinks.write(Event("start", step or 0, facts))
     over = step is not None and step >= config.steps
     notes = [run.world.note if step is None else "", changed, "" if over else _few_updates(config, learner)]
+    notes.append(_two_lengths(config))
     for text in filter(None, notes):
         sinks.write(Event("note", step or 0, {"text": text}))
+
+
+def _two_lengths(config: RunConfig) -> str:
+    if config.episodes is None or config.steps >= NO_STEP_LIMIT:
+        return ""
+    return f"the run ends after {config.episodes:,} episodes or {config.steps:,} steps, whichever comes first"
 
 
 def _few_updates(config: RunConfig, learner: Learner) -> str:

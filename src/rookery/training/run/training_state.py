@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rookery.config import RunConfig
 from rookery.engine.engine import Engine
 from rookery.engine.seeding import ChildSeeds
@@ -32,6 +34,7 @@ class TrainingState:
         self.best_evaluation: float | None = None
         self.evaluated_at = self.saved_at = -1  # steps
         self.checked_at = RunCounts(0, 0)  # when the loop last did what was due
+        self.rollout_began_at = 0  # episodes before the rollout of the next update
         self.why_inexact = ""  # why the envs cannot be saved, so that a resumed run begins new episodes
 
     @property
@@ -47,9 +50,35 @@ class TrainingState:
     def engine(self) -> Engine:
         return self.envs.engine if isinstance(self.envs, CurriculumVectorEnv) else self.envs
 
+    @property
+    def episodes_in_run(self) -> int | None:
+        """How many episodes the run has; None if its length is not in episodes."""
+        lengths = [length for length in (self.config.episodes, self.curriculum.episodes) if length is not None]
+        return min(lengths, default=None)
+
+    @property
+    def pending_episodes(self) -> int:
+        """Episodes that have ended since the envs' list of them was last read."""
+        return self.curriculum.pending_episodes if isinstance(self.curriculum, Curriculum) else self.collector.ended
+
     def share_done(self, steps: int) -> float:
-        """The share of the run that is done after so many steps."""
-        return self.curriculum.share_done(steps / self.config.steps)
+        """The share of the run that is done after so many steps: now, or when the rollout of the next update began."""
+        share = self.curriculum.share_done(steps / self.config.steps)
+        if self.config.episodes is None:
+            return share
+        episodes = self.rollout_began_at if steps < self.steps else self.episodes.count + self.pending_episodes
+        return min(1.0, max(share, episodes / self.config.episodes))
+
+    def add_episodes(self, finished: np.ndarray) -> np.ndarray:
+        """Count finished episodes, no more than the run has; returns those that count."""
+        finished = self.curriculum.counted(finished)
+        if self.config.episodes is not None:
+            finished = finished[: max(0, self.config.episodes - self.episodes.count)]
+        self.episodes.add(finished)
+        self.collector.ended = 0
+        if not self.learner.steps_since_update:
+            self.rollout_began_at = self.episodes.count
+        return finished
 
     # --- saving -------------------------------------------------------------------------------------------------
 
@@ -99,6 +128,7 @@ class TrainingState:
                 "best_evaluation": self.best_evaluation,
                 "evaluated_at": self.evaluated_at,
                 "looked_at": list(self.checked_at),
+                "rollout_began_at": self.rollout_began_at,
             },
         }
 
@@ -115,6 +145,7 @@ class TrainingState:
         self.evaluated_at, self.saved_at = loop["evaluated_at"], self.steps
         self.learner.load({**tree["learner"], "policy": tree["agent"]["policy"]})
         self.checked_at = RunCounts(*loop.get("looked_at", self.counts))
+        self.rollout_began_at = loop.get("rollout_began_at", self.episodes.count)
         self.curriculum.load(tree.get("course", {}))
         self.curriculum.apply_options(self.learner)
         return self._load_envs(tree["envs"])
