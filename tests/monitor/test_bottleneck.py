@@ -28,6 +28,7 @@ CASES = [
     ("learner", {"learner": "ppo", "device": "cpu"}, "larger minibatches, fewer epochs or a GPU"),
     ("learner", {"learner": "ppo", "device": "cuda"}, "larger minibatches or fewer epochs"),
     ("learner", {"learner": "sac", "device": "cpu"}, "fewer updates per step or a GPU"),
+    ("evaluation", {}, "fewer episodes (--eval-episodes)"),
     ("other", {}, "less frequent"),
 ]
 

@@ -62,7 +62,10 @@ def test_the_panel_shows_what_matters(width: int) -> None:
         "policy",
         "-0.0123",
         "learning rate",
-        "env 70 %   policy 10 %   learner 15 %   waiting 0 %   other 5 %",
+        "env 70 %",
+        "learner 15 %",
+        "eval 0 %",
+        "other 5 %",
         "70 % of the time is spent on stepping envs one after another;",
         "• third note",
     ):

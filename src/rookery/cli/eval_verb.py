@@ -34,7 +34,7 @@ def add_commands(commands: Commands) -> None:
     """Add it to the parser."""
     parser = add_command(
         commands, "eval", _eval, "evaluate a trained agent",
-        "Plays complete episodes in one env with a seed of its own, so that returns can be compared between runs. "
+        "Plays complete episodes, each with a seed of its own, so that returns can be compared between runs. "
         "With --opponent it plays games, and changes sides after each one.",
         "rookery eval latest --opponent strong --games 1000 --best",
     )  # fmt: skip
@@ -49,7 +49,7 @@ def add_commands(commands: Commands) -> None:
         "--episodes", "--games", type=int, metavar="N",
         help=f"number of episodes, or of games against each opponent ({EPISODES})",
     )  # fmt: skip
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of the env (as in the run's evaluations)")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of the episodes (as in the run's evaluations)")
     parser.add_argument("--world", metavar="WORLD", help="play in another world (the one that it was trained in)")
     parser.add_argument(
         "--stochastic", action="store_true",

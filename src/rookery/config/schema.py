@@ -23,12 +23,12 @@ def _valid(text: str) -> dict[str, Any]:
 
 
 class EvaluationOptions(ConfigTable):
-    """How the agent is evaluated during a run: in one env with its own seed."""
+    """How the agent is evaluated during a run: in separate envs, with seeds of their own."""
 
     every: Count | None = Field(None, description="Steps between two evaluations; if omitted, ten evaluations per run.")
     episodes: int = Field(10, ge=1, description="Number of episodes per evaluation.")
     seed: int | None = Field(
-        None, ge=0, lt=SEEDS, description="Seed of the evaluation env; if omitted, derived from the run's seed."
+        None, ge=0, lt=SEEDS, description="Seed of the evaluations; if omitted, derived from the run's seed."
     )
     stop_at: float | None = Field(
         None, description="Stop the run once the mean return of an evaluation reaches this value."

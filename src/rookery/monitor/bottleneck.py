@@ -114,8 +114,12 @@ def _learner(facts: Mapping[str, Any]) -> tuple[str, str]:
     return "the learner on the CPU", f"{larger}{less} or a GPU would help"
 
 
+def _evaluation(facts: Mapping[str, Any]) -> tuple[str, str]:
+    return "evaluations", "less frequent ones (--eval-every) or fewer episodes (--eval-episodes) would help"
+
+
 def _other(facts: Mapping[str, Any]) -> tuple[str, str]:
-    return "evaluations, checkpoints and the rest", "less frequent evaluations and checkpoints would help"
+    return "checkpoints, logs and the rest", "less frequent checkpoints would help"
 
 
 def _on_gpu(facts: Mapping[str, Any]) -> bool:
@@ -126,4 +130,7 @@ def _cores(facts: Mapping[str, Any]) -> int:
     return facts.get("cores") or os.cpu_count() or 1
 
 
-_LIMITS = {"env": _env, "policy": _policy, "learner": _learner, "waiting": _waiting, "other": _other}
+_LIMITS = {
+    "env": _env, "policy": _policy, "learner": _learner, "waiting": _waiting, "evaluation": _evaluation,
+    "other": _other,
+}  # fmt: skip

@@ -32,7 +32,11 @@ CHART_ROWS = 3
 LABEL = 11  # columns for the names at the left
 METRIC = 9  # columns of a return
 LOSS, LOSS_ROWS = 26, 3  # minimum columns of a loss with its name, and number of rows
-COLOURS = {"env": "green", "policy": "blue", "learner": "magenta", "waiting": "yellow", "other": "bright_black"}
+COLOURS = {
+    "env": "green", "policy": "blue", "learner": "magenta", "waiting": "yellow", "evaluation": "cyan",
+    "other": "bright_black",
+}  # fmt: skip
+SHORT = {"evaluation": "eval"}  # in the legend, for which there is little room
 Line = Text
 
 
@@ -203,7 +207,7 @@ def _time(state: RunState, width: int) -> list[Line]:
     room = max(0, width - LABEL)
     cells = divide_cells([state.shares[part] for part in PARTS], room)
     bar = [("█" * n, COLOURS[part]) for part, n in zip(PARTS, cells, strict=True)]
-    metrics = [f"{part} {100 * state.shares[part]:.0f} %" for part in PARTS]
+    metrics = [f"{SHORT.get(part, part)} {100 * state.shares[part]:.0f} %" for part in PARTS]
     gap = "   " if len("   ".join(metrics)) <= room else " "
     coloured = (Line(metric, COLOURS[part]) for part, metric in zip(PARTS, metrics, strict=True))
     legend = Line(gap).join(coloured)

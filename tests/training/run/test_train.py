@@ -198,3 +198,11 @@ def test_how_episodes_went_is_told_while_training(tmp_path):
     lines = [json.loads(line) for line in (result.path / "metrics.jsonl").read_text().splitlines()]
     told = [line["episode/win_rate"] for line in lines if line["kind"] == "progress" and "episode/win_rate" in line]
     assert told and all(0.0 <= rate <= 1.0 for rate in told)
+
+
+def test_evaluations_have_a_share_of_the_time(tmp_path: Path) -> None:
+    """Of their own, so that nobody looks for it in the rest."""
+    result = train("ppo", tmp_path, evaluation={"every": 256, "episodes": 3})
+    lines = [json.loads(line) for line in (result.path / "metrics.jsonl").read_text().splitlines()]
+    shares = [line["time/evaluation"] for line in lines if line["kind"] == "progress"]
+    assert max(shares) > 0 and all(0 <= share <= 1 for share in shares)

@@ -13,7 +13,7 @@ import numpy as np
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError, RunError
 from rookery.learners.agent import Agent
-from rookery.training.evaluation.evaluator import Evaluator
+from rookery.training.evaluation.evaluator import DEFAULT_ENVS, Evaluator
 from rookery.training.evaluation.opponent_games import OpponentGames
 from rookery.training.evaluation.trained_run import TrainedRun, open_run
 from rookery.training.players.agents import SCRIPTS, find_player, seated
@@ -56,10 +56,14 @@ def evaluate_run(
     seed = trained.seed if seed is None else seed
     if deterministic is None:
         deterministic = trained.config.evaluation.deterministic
-    with closing(Evaluator(played_world, trained.config.backend, episodes, seed, deterministic)) as evaluator:
+    config, num_envs = trained.config, _num_envs(trained)
+    made = Evaluator(
+        played_world, config.backend, episodes, seed, deterministic, num_envs=num_envs, workers=config.workers
+    )
+    with closing(made) as evaluator:
         played = evaluator.run(trained.agent, progress=lambda done: progress("", done))
     assert played is not None  # nobody asked it to stop
-    returns = np.array(played.returns[:episodes])
+    returns = np.array(played.returns)
     return {
         "run": trained.run.name,
         "step": trained.step,
@@ -69,7 +73,7 @@ def evaluate_run(
         "return_std": float(returns.std()),
         "return_min": float(returns.min()),
         "return_max": float(returns.max()),
-        "length_mean": float(np.mean(played.lengths[:episodes])),
+        "length_mean": float(np.mean(played.lengths)),
         **played.outcomes,
         "seconds": played.seconds,
     }
@@ -88,7 +92,7 @@ def evaluate_games(
     progress: Callable[[str, int], None] = lambda opponent, done: None,
     trust: bool = False,
 ) -> dict[str, Any]:
-    """Play two-player games in a single env, sides alternating, and return the results: of one opponent, or a list of
+    """Play two-player games, sides alternating, and return the results: of one opponent, or a list of
     them under "opponents".
 
     Args:
@@ -116,7 +120,8 @@ def evaluate_games(
     if seed is None:
         seed = 0 if trained is None else trained.seed
     names = list(opponents) or ["weak", "strong"]
-    with closing(OpponentGames(played_world, backend, names, runs_dir, deterministic)) as against:
+    side_by_side = {"games": games, "num_envs": DEFAULT_ENVS if trained is None else _num_envs(trained)}
+    with closing(OpponentGames(played_world, backend, names, runs_dir, deterministic, **side_by_side)) as against:
         if trained is None:
             player = find_player(agent, against.seat, runs_dir, deterministic=deterministic)
         else:
@@ -146,6 +151,12 @@ def _trained(agent: str, runs_dir: Path, best: bool, trust: bool) -> TrainedRun 
         if agent in registry.agents():
             return None
         raise
+
+
+def _num_envs(trained: TrainedRun) -> int:
+    """How many envs the run trained on."""
+    recorded = trained.config.num_envs
+    return recorded if isinstance(recorded, int) else DEFAULT_ENVS
 
 
 def _world_to_play(trained: TrainedRun, world: str | None, options: dict[str, Any]) -> World:

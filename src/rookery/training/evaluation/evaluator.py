@@ -1,4 +1,4 @@
-"""Evaluations during a run: complete episodes in a single env with a seed of its own, so that results of runs compare.
+"""Evaluations during a run: complete episodes in envs with seeds of their own, so that results of runs compare.
 
 In two-player worlds these can be games against opponents by name.
 """
@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from rookery.engine.engine import Engine
-from rookery.engine.make_vec import make_vec
-from rookery.engine.seeding import ChildSeeds
 from rookery.learners.agent import Agent
-from rookery.learners.observations import mask_of
+from rookery.training.evaluation.episode_envs import EpisodeEnvs
+from rookery.training.evaluation.episodes import Episodes, PlayedEpisode
 from rookery.training.evaluation.opponent_games import OpponentGames
-from rookery.training.evaluation.win_record import GameResults, outcomes_of
-from rookery.training.resolve.world_choice import World, explain_option_errors
+from rookery.training.evaluation.win_record import GameResults
+from rookery.training.players.agents import AgentPlayer
+from rookery.training.resolve.world_choice import World
+
+DEFAULT_ENVS = 8  # side by side, where the number of a run is not known
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Evaluation:
 
 
 class Evaluator:
-    """Keeps its env between evaluations; each begins from the same seed."""
+    """Keeps its envs between evaluations; each begins from the same seeds."""
 
     def __init__(
         self,
@@ -60,16 +61,21 @@ class Evaluator:
         deterministic: bool = True,
         opponents: Sequence[str] = (),
         runs_dir: str | Path = "runs",
-        **failure_options: Any,
+        *,
+        num_envs: int = DEFAULT_ENVS,
+        workers: int | None = None,
+        **options: Any,
     ) -> None:
         """With `opponents`, by names that `find_player` knows, `episodes` games are played against each of them, in the
-        world's two-player form. `failure_options` are those of `make_vec`."""
+        world's two-player form. `backend`, `num_envs` and `workers` are those of the envs that train; `options` are
+        further ones of `make_vec`."""
         self.episodes, self.seed, self.deterministic = episodes, seed, deterministic
-        self._envs: Engine | None = None
-        self._make = lambda: single_env(world, backend, **failure_options)
-        self._opponent_games = (
-            OpponentGames(world, backend, opponents, runs_dir, deterministic, **failure_options) if opponents else None
-        )
+        self._envs: EpisodeEnvs | None = None
+        self._make = lambda: EpisodeEnvs(world, backend, episodes, num_envs, workers, **options)
+        self._opponent_games: OpponentGames | None = None
+        if opponents:
+            options |= {"games": episodes, "num_envs": num_envs}
+            self._opponent_games = OpponentGames(world, backend, opponents, runs_dir, deterministic, **options)
 
     def run(
         self,
@@ -83,38 +89,25 @@ class Evaluator:
         if self._opponent_games is not None:
             results = self._opponent_games.play(agent, self.episodes, self.seed, stop)
             return None if results is None else _evaluation_of(results, time.perf_counter() - started)
-        envs = self._envs = self._envs or self._make()
-        agent.reset_memory()
-        agent.seed(self.seed)
-        envs.finished_episodes()
-        observations, infos = envs.reset(seed=ChildSeeds(self.seed, 1))
-        returns: list[float] = []
-        lengths: list[int] = []
-        outcomes: dict[str, list[float]] = {}
-        starts = np.ones(1, bool)
-        while len(returns) < self.episodes:
-            if stop():
-                return None
-            progress(len(returns))
-            actions = agent.act(observations, self.deterministic, mask=mask_of(observations, infos), starts=starts)
-            observations, _, terminated, truncated, infos = envs.step(actions)
-            starts = terminated | truncated
-            if starts[0]:
-                for name, values in outcomes_of(infos, envs.metadata).items():
-                    outcomes.setdefault(name, []).extend(values)
-                finished = envs.finished_episodes()
-                returns += finished["return"].tolist()
-                lengths += finished["length"].tolist()
-        seconds = time.perf_counter() - started
-        return Evaluation(returns, lengths, seconds, {name: float(np.mean(x)) for name, x in outcomes.items()})
+        self._envs = self._envs or self._make()
+        player = AgentPlayer(agent, "agent", deterministic=self.deterministic, copy=False)
+        played = Episodes(self._envs, player, self.seed, range(self.episodes)).play(stop, progress)
+        return None if played is None else _evaluation_from(played, time.perf_counter() - started)
 
     def close(self) -> None:
-        """Close its env."""
+        """Close its envs."""
         if self._opponent_games is not None:
             self._opponent_games.close()
         if self._envs is not None:
             self._envs.close()
             self._envs = None
+
+
+def _evaluation_from(played: Sequence[PlayedEpisode], seconds: float) -> Evaluation:
+    """The results of episodes without an opponent."""
+    names = dict.fromkeys(name for episode in played for name in episode.outcomes)
+    outcomes = {name: float(np.mean([x.outcomes[name] for x in played if name in x.outcomes])) for name in names}
+    return Evaluation([x.total for x in played], [x.length for x in played], seconds, outcomes)
 
 
 def _evaluation_of(results: dict[str, GameResults], seconds: float) -> Evaluation:
@@ -128,10 +121,3 @@ def _evaluation_of(results: dict[str, GameResults], seconds: float) -> Evaluatio
     returns = np.concatenate([result.returns for result in results.values()])
     lengths = np.concatenate([result.lengths for result in results.values()])
     return Evaluation(returns[np.isfinite(returns)].tolist(), lengths.tolist(), seconds, outcomes)
-
-
-def single_env(world: World, backend: str, **failure_options: Any) -> Engine:
-    """One env of a world: in a process of its own if those that train are, since it may fail in the same ways."""
-    backend = "kernel" if world.kernel else "process" if backend == "process" else "serial"
-    with explain_option_errors(world):
-        return make_vec(world.factory, 1, backend, workers=1, autoreset_mode="SameStep", **failure_options)

@@ -1,4 +1,4 @@
-"""Games of an agent against opponents by name, in a single env."""
+"""Games of an agent against opponents by name, several at a time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.learners.agent import Agent
+from rookery.training.evaluation.episode_envs import KERNEL_ENVS, PYTHON_ENVS
 from rookery.training.evaluation.game_envs import GameEnvs
 from rookery.training.evaluation.match import Match
 from rookery.training.evaluation.win_record import GameResults
@@ -17,7 +18,7 @@ from rookery.training.resolve.world_choice import World, is_two_player, not_for_
 
 
 class OpponentGames:
-    """The opponents of evaluations, and the env they play in, which is kept between evaluations."""
+    """The opponents of evaluations, and the envs they play in, which are kept between evaluations."""
 
     def __init__(
         self,
@@ -26,10 +27,16 @@ class OpponentGames:
         opponents: Sequence[str],
         runs_dir: str | Path = "runs",
         deterministic: bool = True,
-        **failure_options: Any,
+        *,
+        games: int = 1,
+        num_envs: int = 1,
+        **options: Any,
     ) -> None:
+        """`games` are played at a time, in as many envs as the world has room for; `num_envs` train. `options` are
+        those of `make_vec`."""
         self.world, self.deterministic = two_player_form(world), deterministic
-        self._make = lambda: GameEnvs(self.world, 1, backend, **failure_options)
+        batch = min(games, KERNEL_ENVS if self.world.kernel else min(num_envs, PYTHON_ENVS))
+        self._make = lambda: GameEnvs(self.world, batch, backend, **options)
         self._games: GameEnvs | None = None if self.world.kernel else self._make()  # whose first env has the spaces
         try:
             self.seat = self._find_seat()

@@ -113,3 +113,17 @@ def outcomes_of(infos: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[s
             rate = RATES.get(name)
             found[rate or name] = [float(value == 1 if rate else value) for value in values.tolist()]
     return {name: values for name, values in found.items() if values}
+
+
+def outcomes_of_row(infos: Mapping[str, Any], row: int, metadata: Mapping[str, Any]) -> dict[str, float]:
+    """The same of one row, from the infos of an episode's last step.
+
+    >>> outcomes_of_row({"winner": np.array([0, 1]), "_winner": np.array([False, True])}, 1, {})
+    {'win_rate': 1.0}
+    """
+    found = {}
+    for name in (*RATES, *metadata.get("outcomes", ())):
+        if name in infos and infos[f"_{name}"][row]:
+            value = infos[name][row]
+            found[RATES.get(name, name)] = float(value == 1 if name in RATES else value)
+    return found

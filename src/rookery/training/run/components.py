@@ -195,6 +195,9 @@ def make_evaluator(run: ResolvedRun) -> Evaluator:
         options.deterministic,
         opponents,
         Path(config.runs_dir),
+        num_envs=run.num_envs,
+        workers=config.workers,
+        start_method=config.start_method,
         **_failure_options(config),
     )
 

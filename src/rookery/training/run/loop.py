@@ -172,7 +172,9 @@ class Loop:
     def _evaluate(self) -> bool:
         """Returns whether this evaluation is the best so far."""
         self._event("doing", text="evaluating")
+        self.state.stopwatch.start()
         evaluation = self.components.evaluator.run(self.learner.agent, lambda: self.stop.asked)
+        self.state.stopwatch.lap("evaluation")
         if evaluation is None:
             return False
         state = self.state

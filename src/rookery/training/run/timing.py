@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 DEFAULT_TIMES = 10  # evaluations and checkpoints in a run, if the config does not say how often
 LOG_SECONDS = 0.5  # between two lines of progress
-PARTS = ("env", "policy", "learner", "waiting")
+PARTS = ("env", "policy", "learner", "waiting", "evaluation")
 
 
 class RunCounts(NamedTuple):

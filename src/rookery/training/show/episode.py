@@ -10,6 +10,8 @@ import numpy as np
 
 from rookery.learners.agent import Agent
 from rookery.learners.observations import MASK_KEY, mask_of
+from rookery.training.evaluation.episodes import action_seed, episode_seed
+from rookery.training.players.agents import AgentPlayer
 
 HOLD_SECONDS = 0.7  # for which the last frame of an episode is shown
 WINNERS = {1: "won", -1: "lost", 0: "drawn"}
@@ -32,12 +34,24 @@ class PlayLimits:
         return cls(episodes, enough_seconds=600.0, max_seconds=600.0)
 
 
-def act(agent: Agent, observations: Sequence[Any], infos: Sequence[Mapping[str, Any]], starts: list[bool]) -> list[Any]:
-    """The agent's action for each of several envs, as `env.step` takes it. `starts` says which envs were just reset."""
-    batch = _stacked(observations)
-    masks = {MASK_KEY: np.stack([info[MASK_KEY] for info in infos])} if MASK_KEY in infos[0] else None
-    actions = agent.act(batch, deterministic=agent.deterministic, mask=mask_of(batch, masks), starts=np.array(starts))
-    return [np.asarray(a, agent.action_space.dtype) if np.ndim(a) else a for a in actions]
+class ShownAgent:
+    """An agent in some envs, by their numbers. The episodes are those of an evaluation with the same seed."""
+
+    def __init__(self, agent: Agent, seed: int) -> None:
+        self._seed, self._dtype = seed, agent.action_space.dtype
+        self._player = AgentPlayer(agent, "agent", deterministic=agent.deterministic, copy=False)
+
+    def begin(self, env: int, episode: int) -> int:
+        """Begin an episode, by its number; returns the seed to reset the env with."""
+        self._player.begin(np.array([env]), [action_seed(self._seed, episode)])
+        return episode_seed(self._seed, episode)
+
+    def act(self, envs: Sequence[int], observations: Sequence[Any], infos: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """The action for each of several envs, as `env.step` takes it."""
+        batch = _stacked(observations)
+        masks = {MASK_KEY: np.stack([info[MASK_KEY] for info in infos])} if MASK_KEY in infos[0] else None
+        actions = self._player.act(batch, np.asarray(envs), mask_of(batch, masks))
+        return [np.asarray(a, self._dtype) if np.ndim(a) else a for a in actions]
 
 
 def _stacked(observations: Sequence[Any]) -> Any:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from rookery.console import say
-from rookery.engine.seeding import child_seed
 from rookery.extras import load_pygame
 from rookery.learners.agent import Agent
-from rookery.training.show.episode import HOLD_SECONDS, PlayLimits, act, outcome
+from rookery.training.show.episode import HOLD_SECONDS, PlayLimits, ShownAgent, outcome
 from rookery.training.show.frame_grid import FrameGrid, GridCell
 from rookery.training.show.rendered_env import RenderedEnv
 
@@ -27,10 +27,11 @@ def default_env_count(num_envs: Any) -> int:
 class GridEnv:
     """One env of the grid. It plays episode after episode; after each, its last frame is held for a moment."""
 
-    def __init__(self, rendered: RenderedEnv, seed: int, limits: PlayLimits) -> None:
-        self._rendered, self._limits = rendered, limits
-        self.observation, self.info = rendered.env.reset(seed=seed)
-        self.starts, self.done = True, False
+    def __init__(self, rendered: RenderedEnv, begin: Callable[[int], int], limits: PlayLimits) -> None:
+        """`begin` gives the seed of an episode, by how many the env has played before."""
+        self._rendered, self._begin, self._limits = rendered, begin, limits
+        self.observation, self.info = rendered.env.reset(seed=begin(0))
+        self.done = False
         self.outcomes: list[str] = []
         self.returns: list[float] = []
         self._return = 0.0
@@ -60,8 +61,7 @@ class GridEnv:
         self.observation, reward, terminated, truncated, self.info = self._rendered.env.step(action)
         self._return += float(reward)
         self._frame = None
-        self.starts = terminated or truncated
-        if self.starts:
+        if terminated or truncated:
             self.outcomes.append(outcome(self.info))
             self.returns.append(self._return)
             self._rendered.end_episode(self.info)
@@ -71,7 +71,7 @@ class GridEnv:
         """Reset the env, unless the limits are reached."""
         self.done = len(self.outcomes) >= self._limits.episodes or seconds >= self._limits.enough_seconds
         if not self.done:
-            self.observation, self.info = self._rendered.env.reset()
+            self.observation, self.info = self._rendered.env.reset(seed=self._begin(len(self.outcomes)))
             self._return, self._frame = 0.0, None
 
 
@@ -80,22 +80,27 @@ def play_grid(
 ) -> Iterator[np.ndarray]:
     """Play in all envs, and yield the image of all after every `every` steps.
 
-    Env i is seeded as env i of a run. When an episode ends, its env gets a border and a mark beneath it: green for
-    a good outcome, red for a bad one, if the world reports outcomes. After its last episode it is dimmed.
+    Of n envs, env i plays the episodes i, i + n and so on of an evaluation with this seed. When an episode ends, its
+    env gets a border and a mark beneath it: green for a good outcome, red for a bad one, if the world reports outcomes.
+    After its last episode it is dimmed.
     """
-    agent.reset_memory()
-    envs = [GridEnv(each, child_seed(seed, i), limits) for i, each in enumerate(rendered)]
+    shown, count = ShownAgent(agent, seed), len(rendered)
+
+    def begin(env: int, played: int) -> int:
+        return shown.begin(env, env + played * count)
+
+    envs = [GridEnv(each, partial(begin, i), limits) for i, each in enumerate(rendered)]
     image = FrameGrid(len(envs), envs[0].cell().frame)
     steps = 0
     while not all(env.done for env in envs) and steps / rendered[0].fps < limits.max_seconds:
         if steps % every == 0:
             yield image.draw([env.cell() for env in envs])
-        actions = act(
-            agent, [env.observation for env in envs], [env.info for env in envs], [env.starts for env in envs]
-        )
+        playing = [i for i, env in enumerate(envs) if env.playing]
+        seen = [envs[i].observation for i in playing], [envs[i].info for i in playing]
+        actions = dict(zip(playing, shown.act(playing, *seen), strict=True)) if playing else {}
         steps += 1
-        for env, action in zip(envs, actions, strict=True):
-            env.advance(action, steps / rendered[0].fps)
+        for i, env in enumerate(envs):
+            env.advance(actions.get(i), steps / rendered[0].fps)
     yield image.draw([env.cell() for env in envs])
     say(_summary(envs))
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from rookery.console import say
-from rookery.engine.seeding import child_seed
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError
 from rookery.files import own_folder
@@ -18,7 +17,7 @@ from rookery.learners.agent import Agent
 from rookery.training.evaluation.trained_run import TrainedRun, open_run
 from rookery.training.resolve.world_choice import World, find
 from rookery.training.show.display import check_display
-from rookery.training.show.episode import HOLD_SECONDS, PlayLimits, act, outcome
+from rookery.training.show.episode import HOLD_SECONDS, PlayLimits, ShownAgent, outcome
 from rookery.training.show.grid import MAX_ENVS, default_env_count, play_grid, show_in_window
 from rookery.training.show.matchup import Matchup, make_matchup, needs_opponent, usual_opponent
 from rookery.training.show.rendered_env import RenderedEnv, open_rendered, open_rendered_envs
@@ -184,27 +183,25 @@ def play(
     rendered: RenderedEnv, agent: Agent, seed: int, limits: PlayLimits, every: int = 1
 ) -> Iterator[np.ndarray | None]:
     """Play episodes, and yield the frame after every `every` steps and at the end of each episode."""
-    agent.reset_memory()
-    # The seed that the evaluator gives its env, so that the same episodes are shown.
-    observation, info = rendered.env.reset(seed=child_seed(seed, 0))
+    shown = ShownAgent(agent, seed)
+    observation, info = rendered.env.reset(seed=shown.begin(0, 0))
     total_steps = steps = episode = 0
-    episode_return, starts = 0.0, True
+    episode_return = 0.0
     while True:
         if steps % every == 0:
             yield rendered.frame()
-        (action,) = act(agent, [observation], [info], [starts])
+        (action,) = shown.act([0], [observation], [info])
         observation, reward, terminated, truncated, info = rendered.env.step(action)
-        starts = terminated or truncated
         episode_return, steps, total_steps = episode_return + float(reward), steps + 1, total_steps + 1
         seconds = total_steps / rendered.fps
-        if starts:
+        if terminated or truncated:
             episode += 1
             ended = outcome(info)
             say(f"episode {episode}: return {episode_return:,.4g}, {steps:,} steps{f', {ended}' if ended else ''}")
             yield from _last_frames(rendered, info, every)
             if episode >= limits.episodes or seconds >= limits.enough_seconds:
                 return
-            observation, info = rendered.env.reset()
+            observation, info = rendered.env.reset(seed=shown.begin(0, episode))
             episode_return, steps = 0.0, 0
         elif seconds >= limits.max_seconds:
             cut = f"cut after {limits.max_seconds:.0f} seconds"
