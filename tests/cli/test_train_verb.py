@@ -156,7 +156,7 @@ def test_json_is_all_of_standard_output(calls, capsys):
     ("words", "message"),
     [
         ([], "no world is given: name one"),
-        (["CartPole"], "did you mean CartPole-v1?"),
+        (["CartPool"], "did you mean CartPole-v1?"),
         (["."], "'.' is a folder: name a config file, or a class in a file"),
         (["nowhere.py"], "rookery: 'nowhere.py': there is no file 'nowhere.py'"),
         (["CartPole-v1", "--device", "cpu", "--gpu", "0"], "`gpu` = 0 and `device` = 'cpu' are two names"),

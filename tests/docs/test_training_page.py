@@ -90,7 +90,9 @@ def recipes():
     for world, learners in all_recipes().items():
         for learner, recipe in learners.items():
             sections = {key: value for key, value in recipe.items() if isinstance(value, dict)}
-            options = [f"`{s}.{k}={json.dumps(v)}`" for s, keys in sections.items() for k, v in keys.items()]
+            others = {key for key in recipe if key not in ("num_envs", "steps", *sections)}
+            options = [f"`{key}={json.dumps(recipe[key])}`" for key in sorted(others)]
+            options += [f"`{s}.{k}={json.dumps(v)}`" for s, keys in sections.items() for k, v in keys.items()]
             envs, steps = (f"{recipe[key]:,}" if key in recipe else "" for key in ("num_envs", "steps"))
             rows.append(f"| {world} | {learner} | {envs} | {steps} | {', '.join(options)} |\n")
     return "".join(rows)

@@ -30,6 +30,22 @@ def test_processes_only_where_they_pay(step, num_envs, cores, backend):
     assert choose(measured(step), num_envs, cores=cores, memory=2**34).backend == backend
 
 
+def test_a_policy_counts_where_steps_are_cheap():
+    """Workers that finish before the policy has acted gain nothing."""
+    probe = measured(2e-5)
+    assert choose(probe, 16, cores=2, memory=2**34).backend == "process"
+    assert choose(probe, 16, cores=2, memory=2**34, policy_seconds=1e-3).backend == "serial"
+    assert choose(measured(1e-3), 16, cores=2, memory=2**34, policy_seconds=1e-3).backend == "process"
+
+
+def test_the_number_of_envs_does_not_follow_the_noise_of_measurements():
+    """Measurements that differ by a quarter give one number, within a limit if there is one."""
+    steps = (1.2e-5, 1.3e-5, 1.4e-5, 1.6e-5)
+    assert {choose(measured(step), cores=2, memory=2**34).num_envs for step in steps} == {64}
+    capped = choose(measured(1.3e-5), cores=2, memory=2**34, at_most=8)
+    assert (capped.num_envs, capped.useful_envs) == (8, 64)
+
+
 def test_steps_that_wait_get_more_workers_than_cores():
     """A worker that waits leaves its core to another."""
     assert choose(measured(2e-3, cpu_share=0.02), 16, cores=2, memory=2**34).workers == 16

@@ -14,6 +14,7 @@ from rookery.engine.worker_envs import EnvDescription
 ENV_OVERHEAD = 1.5e-6
 SERIAL_ROUND = 8e-6
 PROCESS_ROUND = 30e-6
+POLICY_ROUND = 200e-6  # what a small torch policy adds to each round of a run, however few envs it acts for
 MARGIN = 1.1  # expected speed-up from which on worker processes are used, as measurements are noisy
 TARGET_ROUND = (
     400e-6  # seconds that a worker should step per round: long enough that starting and ending a round costs little
@@ -30,7 +31,13 @@ class Choice:
     num_envs: int
     workers: int
     reason: str
-    description: EnvDescription | None = None  # about the env that was measured, if one was
+    probe: Probe | None = None  # of the env that was measured, if one was
+    useful_envs: int | None = None  # as many envs as this machine can use well, whatever `at_most` says
+
+    @property
+    def description(self) -> EnvDescription | None:
+        """About the env that was measured."""
+        return None if self.probe is None else self.probe.description
 
 
 def choose(
@@ -41,14 +48,19 @@ def choose(
     cores: int | None = None,
     memory: int | None = None,
     at_least: int = 1,
+    at_most: int | None = None,
+    policy_seconds: float = 0.0,
 ) -> Choice:
-    """Choose what the caller omitted; if that includes `num_envs`, at least `at_least` envs."""
+    """Choose what the caller omitted; if that includes `num_envs`, between `at_least` and `at_most` envs.
+    `policy_seconds` is what the caller does between two steps, which counts where it exceeds the steps themselves."""
     cores = usable_cores() if cores is None else cores
     memory = available_memory() if memory is None else memory
     chosen = workers or useful_workers(probe, cores)
-    count = num_envs or max(_useful_envs(probe, chosen, memory), workers or 1, at_least)
+    useful = _useful_envs(probe, chosen, memory)
+    count = num_envs or max(min(useful, at_most or useful), workers or 1, at_least)
     chosen = workers or max(1, min(chosen, count, _affordable(probe, memory)))
-    serial, process = serial_rate(probe, count), process_rate(probe, count, chosen, cores)
+    serial = serial_rate(probe, count, policy_seconds)
+    process = process_rate(probe, count, chosen, cores, policy_seconds)
     cost = f"a step takes {_time_text(probe.step_seconds)}"
     if backend == "auto":
         backend = "process" if process > MARGIN * serial and chosen > 0 else "serial"
@@ -58,11 +70,12 @@ def choose(
     else:
         why = cost + ("" if probe.cpu_share > 0.5 else f", {1 - probe.cpu_share:.0%} of it waiting")
     expected = serial if backend == "serial" else process
+    memory_text = f", {size_text(probe.memory)} per env" if probe.memory else ""
     reason = (
-        f"backend={backend!r}, num_envs={count}, workers={chosen}: {why}; {cores} cores, "
-        f"{size_text(probe.memory)} per env; about {expected:,.0f} steps/s"
+        f"backend={backend!r}, num_envs={count}, workers={chosen}: {why}; {cores} cores{memory_text}; "
+        f"about {expected:,.0f} steps/s"
     )
-    return Choice(backend, count, chosen, reason, probe.description)
+    return Choice(backend, count, chosen, reason, probe, useful)
 
 
 def useful_workers(probe: Probe, cores: int) -> int:
@@ -71,22 +84,25 @@ def useful_workers(probe: Probe, cores: int) -> int:
     return max(1, math.ceil(cores / busy)) if busy < 0.7 else cores
 
 
-def serial_rate(probe: Probe, num_envs: int) -> float:
+def serial_rate(probe: Probe, num_envs: int, policy_seconds: float = 0.0) -> float:
     """Expected steps per second of the serial loop."""
-    return num_envs / (num_envs * (probe.step_seconds + ENV_OVERHEAD) + SERIAL_ROUND)
+    return num_envs / (num_envs * (probe.step_seconds + ENV_OVERHEAD) + SERIAL_ROUND + policy_seconds)
 
 
-def process_rate(probe: Probe, num_envs: int, workers: int, cores: int) -> float:
-    """Expected steps per second of worker processes: limited by the longest share, and by the cores' time."""
+def process_rate(probe: Probe, num_envs: int, workers: int, cores: int, policy_seconds: float = 0.0) -> float:
+    """Expected steps per second of worker processes: limited by the longest share, by the cores' time, and by a policy
+    that acts for each half of the envs while the other half steps."""
     share = math.ceil(num_envs / workers) * (probe.step_seconds + ENV_OVERHEAD)
-    on_cpu = num_envs * (probe.step_seconds * probe.cpu_share + ENV_OVERHEAD) / cores
-    return num_envs / (max(share, on_cpu) + PROCESS_ROUND)
+    policy = 2 * policy_seconds
+    on_cpu = (num_envs * (probe.step_seconds * probe.cpu_share + ENV_OVERHEAD) + policy) / cores
+    return num_envs / (max(share, on_cpu, policy) + PROCESS_ROUND)
 
 
 def _useful_envs(probe: Probe, workers: int, memory: int) -> int:
-    """Enough envs per worker to make a round long enough, at least two so that groups can overlap."""
-    per_worker = math.ceil(TARGET_ROUND / (probe.step_seconds + ENV_OVERHEAD))
-    count = workers * min(max(2, per_worker), MAX_ENVS_PER_WORKER)
+    """Enough envs per worker to make a round long enough, at least two so that groups can overlap. A power of two, as
+    two measurements of one env differ by some percent, and should give one number of envs."""
+    per_worker = 2 ** round(math.log2(max(2.0, TARGET_ROUND / (probe.step_seconds + ENV_OVERHEAD))))
+    count = workers * min(per_worker, MAX_ENVS_PER_WORKER)
     if probe.memory > 0:
         count = min(count, int(MEMORY_SHARE * memory / probe.memory))
     return max(1, count)

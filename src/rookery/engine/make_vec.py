@@ -14,7 +14,7 @@ from rookery.engine.autotune import Choice, choose
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory, kernel_of, resolve, with_wrappers
 from rookery.engine.machine import usable_cores
-from rookery.engine.probe import probe
+from rookery.engine.probe import Probe, probe
 from rookery.engine.settings import Settings, autoreset, one_of, plain_int, positive_int
 from rookery.errors import OptionError, RookeryError, StepTimeout
 
@@ -139,9 +139,14 @@ def plan(
     workers: int | None = None,
     start_method: str | None = None,
     env_kwargs: dict[str, Any] | None = None,
+    *,
+    measured: Probe | None = None,
+    **limits: Any,
 ) -> Choice:
-    """What `make_vec` would choose for options that are omitted, measured where needed; nothing stays running."""
-    return _choose(resolve(world, num_envs, env_kwargs), num_envs, workers, backend, start_method)
+    """What `make_vec` would choose for options that are omitted, measured where needed (unless it was `measured`
+    before); nothing stays running. `limits` are further arguments of `choose`."""
+    source = resolve(world, num_envs, env_kwargs)
+    return _choose(source, num_envs, workers, backend, start_method, measured=measured, **limits)
 
 
 def get_recommended_n_envs(world: Any = None) -> int:
@@ -157,6 +162,8 @@ def _choose(
     method: str | None,
     at_least: int = 1,
     step_timeout: float | None = None,
+    measured: Probe | None = None,
+    **limits: Any,
 ) -> Choice:
     """Choose the options that were omitted, and measure only what they need."""
     if backend in ("kernel", "cuda") or (backend == "auto" and kernel_of(source) is not None):
@@ -172,14 +179,14 @@ def _choose(
     if num_envs == 1 and backend == "auto":
         return Choice("serial", 1, 1, "")
     try:
-        cost = probe(source, method, step_timeout=step_timeout)
+        cost = measured or probe(source, method, step_timeout=step_timeout)
     except Exception as error:
         if isinstance(error, StepTimeout) or getattr(error, "env_phase", "") == "step":
             return _unmeasured(error, num_envs, workers, backend, at_least)
         if isinstance(error, OSError):
             return _cannot_start(error, num_envs or max(usable_cores(), at_least))
         raise
-    choice = choose(cost, num_envs, workers, backend, at_least=at_least)
+    choice = choose(cost, num_envs, workers, backend, at_least=at_least, **limits)
     say(choice.reason)
     return choice
 

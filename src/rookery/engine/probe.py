@@ -27,7 +27,7 @@ TIMED_STEPS = 8  # at least this many steps and resets are timed
 class Probe:
     """What one env of a world costs."""
 
-    step_seconds: float
+    step_seconds: float  # without the time in which other processes had the core
     cpu_share: float  # of a step's time, how much is spent on the CPU rather than waiting
     reset_seconds: float
     build_seconds: float
@@ -81,9 +81,9 @@ def _measure(envs: WorkerEnvs, seconds: float) -> Probe:
         first_reset, _ = _timed(lambda: env.reset(seed=1))
         second_reset, last = _timed(env.reset)
     masked = has_masks(env.action_space, last)
-    wall, cpu, steps, resets = 0.0, 0.0, 0, 0.0
+    wall, cpu, queued, steps, resets = 0.0, 0.0, 0.0, 0, 0.0
     while steps < MIN_STEPS or wall + resets < seconds:
-        start, start_cpu = time.perf_counter(), _cpu_seconds()
+        start, (start_cpu, start_queued) = time.perf_counter(), _cpu_seconds()
         ended = False
         for action in actions:
             with envs.attribute_to(0, "step"):
@@ -94,24 +94,27 @@ def _measure(envs: WorkerEnvs, seconds: float) -> Probe:
             if ended or time.perf_counter() - start > seconds:
                 break
         wall += time.perf_counter() - start
-        cpu += _cpu_seconds() - start_cpu
+        end_cpu, end_queued = _cpu_seconds()
+        cpu, queued = cpu + end_cpu - start_cpu, queued + end_queued - start_queued
         if ended:
             took, last = _timed(env.reset)
             resets += took
     memory = _second_env_memory(envs) if build_seconds < 2.0 else process_memory
-    share = min(1.0, cpu / wall) if wall > 0 else 1.0
+    own = max(wall - queued, cpu)
+    share = min(1.0, cpu / own) if own > 0 else 1.0
     reset_seconds = min(first_reset, second_reset)
-    return Probe(wall / steps, share, reset_seconds, build_seconds, memory, process_memory, description)
+    return Probe(own / steps, share, reset_seconds, build_seconds, memory, process_memory, description)
 
 
-def _cpu_seconds() -> float:
-    """CPU time used, plus time spent ready to run while other processes had the cores, which is not waiting either."""
+def _cpu_seconds() -> tuple[float, float]:
+    """CPU time used, and time spent ready to run while other processes had the cores: on a busy machine that can be
+    most of the time, and says nothing about the env."""
     try:
         with open("/proc/self/schedstat") as file:
             used, queued, _ = (int(word) for word in file.read().split())
-        return (used + queued) * 1e-9
+        return used * 1e-9, queued * 1e-9
     except (OSError, ValueError):
-        return time.process_time()
+        return time.process_time(), 0.0
 
 
 def _second_env_memory(envs: WorkerEnvs) -> int:

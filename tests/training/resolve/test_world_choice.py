@@ -95,7 +95,7 @@ def test_looking_at_spaces_leaves_no_env_open(env_file):
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("CartPole", "did you mean CartPole-v1?"),
+        ("CartPool", "did you mean CartPole-v1?"),
         ("cartpole-v1", "did you mean CartPole-v1?"),
         ("CartPole-v7", "did you mean CartPole-v1?"),
         ("rookery/cartpole-v1", "did you mean CartPole-v1?"),
@@ -137,12 +137,23 @@ def test_a_class_can_be_spelled():
 
 
 def test_the_learner_follows_from_the_actions():
-    """Choices: PPO. Continuous: SAC where steps are dear, PPO where they are cheap or without bounds."""
+    """Choices: PPO. Continuous: SAC where steps are slow, PPO where they are fast or actions have no bounds."""
     for space in (gs.Discrete(2), gs.MultiDiscrete([2, 3]), gs.MultiBinary(3)):
-        assert choose_learner(space) == "ppo"
-    assert choose_learner(UNIT) == "sac"
-    assert choose_learner(UNIT, kernel=True) == "ppo"
-    assert choose_learner(gs.Box(-np.inf, np.inf, (2,))) == "ppo"
+        assert choose_learner(space, step_seconds=1.0) == "ppo"
+    assert choose_learner(UNIT, step_seconds=0.2) == "sac"
+    assert choose_learner(UNIT, step_seconds=0.001) == choose_learner(UNIT) == "ppo"
+    assert choose_learner(gs.Box(-np.inf, np.inf, (2,)), step_seconds=1.0) == "ppo"
+
+
+def test_an_older_version_of_an_id_means_the_newest():
+    """Gymnasium removes old versions; so does an id without a version. A version that is not there yet is unknown."""
+    newest = max(int(name.rpartition("-v")[2]) for name in gym.registry if name.startswith("Taxi-v"))
+    for asked in ("Taxi", "Taxi-v0"):
+        found = find(asked)
+        assert found.source == found.name == f"Taxi-v{newest}"
+        assert found.note.startswith(f"{asked}: using Taxi-v{newest}")
+    with pytest.raises(WorldError, match="Taxi-v999"):
+        find("Taxi-v999")
 
 
 @pytest.mark.parametrize(

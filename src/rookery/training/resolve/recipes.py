@@ -1,4 +1,5 @@
-"""Recipes: settings that are known to work for a world and a learner. A world's spec names them.
+"""Recipes: settings that are known to work for a world and a learner. A world's spec names them; those of Gymnasium's
+own tasks are in `worlds/gymnasium_recipes.py`.
 
 Whatever the user gives has priority over a recipe. `benchmarks/learning.py` prints what the recipes reach.
 """
@@ -8,14 +9,17 @@ from __future__ import annotations
 from copy import deepcopy
 from fnmatch import fnmatchcase
 
+from gymnasium import spaces as gs
+
 from rookery.learners.registry import specs
-from rookery.worlds import registry
+from rookery.worlds import gymnasium_recipes, registry
 from rookery.worlds.world_spec import Recipe, Recipes
 
 
 def all_recipes() -> Recipes:
     """The recipes of all worlds, by run name (or a pattern for run names) and learner."""
-    return {name: by_learner for spec in registry.specs() for name, by_learner in spec.load_recipes().items()}
+    own = {name: by_learner for spec in registry.specs() for name, by_learner in spec.load_recipes().items()}
+    return own | {name: by_learner for name, by_learner in gymnasium_recipes.RECIPES.items() if name not in own}
 
 
 def recipe_for(world: str, learner: str, kernel: bool) -> Recipe:
@@ -24,6 +28,15 @@ def recipe_for(world: str, learner: str, kernel: bool) -> Recipe:
     if known is not None:
         return deepcopy(known)
     return {"num_envs": specs()[learner].kernel_envs} if kernel else {}
+
+
+def usual_options(observation_space: gs.Space, action_space: gs.Space) -> Recipe:
+    """What suits worlds that no recipe is known for: with continuous actions, PPO needs observations and rewards of
+    about the same size, whatever their units are."""
+    is_vector = isinstance(observation_space, gs.Box) and len(observation_space.shape) == 1
+    if not is_vector or not isinstance(action_space, gs.Box):
+        return {}
+    return {"ppo": {"normalise_observations": True, "normalise_rewards": True}}
 
 
 def usual_learner(world: str) -> str | None:

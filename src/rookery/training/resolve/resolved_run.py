@@ -10,9 +10,8 @@ from gymnasium import Space
 
 from rookery.config import RunConfig, with_recipe
 from rookery.config.validation import check_phases
-from rookery.engine.autotune import Choice
 from rookery.engine.machine import usable_cores
-from rookery.engine.probe import probe
+from rookery.engine.probe import Probe
 from rookery.engine.seeding import child_seed
 from rookery.training.resolve.curriculum_config import (
     needs_two_player_form,
@@ -20,14 +19,13 @@ from rookery.training.resolve.curriculum_config import (
     with_length_in_episodes,
     with_steps_of_phases,
 )
-from rookery.training.resolve.engine_choice import choose_engine, with_engine
-from rookery.training.resolve.recipes import recipe_for, usual_learner
+from rookery.training.resolve.engine_choice import choose_engine, measure, with_engine
+from rookery.training.resolve.recipes import recipe_for, usual_learner, usual_options
 from rookery.training.resolve.seats import Seat, seat_of
 from rookery.training.resolve.world_choice import (
     World,
     choose_learner,
     episode_option,
-    explain_option_errors,
     find,
     not_for_two_players,
     recorded_options,
@@ -66,7 +64,9 @@ class ResolvedRun:
 
     def with_spaces(self, observation_space: Space, action_space: Space) -> ResolvedRun:
         """The same run with the learner's seat, from the spaces of one env."""
-        return replace(self, seat=_seat(self.config, self.env_world, observation_space, action_space))
+        seat = _seat(self.config, self.env_world, observation_space, action_space)
+        recipe = {} if self.world.kernel else usual_options(seat.observation_space, seat.action_space)
+        return replace(self, seat=seat, config=with_recipe(self.config, recipe) if recipe else self.config)
 
 
 def resolve_run(config: RunConfig, world_object: Any = None) -> ResolvedRun:
@@ -79,17 +79,21 @@ def resolve_run(config: RunConfig, world_object: Any = None) -> ResolvedRun:
     env_world = _env_world(config, world)
     spaces = env_world.spaces if env_world.kernel else None
     learner = config.learner if config.learner != "auto" else usual_learner(world.name)
-    choice: Choice | None = None
+    measured: Probe | None = None
     if learner is None:
         if spaces is None:
-            choice, spaces = _measured(config, env_world)
-        learner = choose_learner(_seat(config, env_world, *spaces).action_space, world.kernel)
+            measured = measure(config, env_world)
+            spaces = measured.description.observation_space, measured.description.action_space
+        action_space = _seat(config, env_world, *spaces).action_space
+        learner = choose_learner(action_space, measured.step_seconds if measured else 0.0)
     recipe = recipe_for(world.name, learner, world.kernel)
-    config = with_steps_of_phases(with_recipe(config, recipe) if recipe else config)
+    if recipe:
+        world, config = _with_episode_length(world, with_recipe(config, recipe))
+        env_world = _env_world(config, world)
+    config = with_steps_of_phases(config)
     config = with_absolute_paths(config).model_copy(update={"learner": learner})
     check_phases(config)  # the learner is known only now
-    if choice is None or recipe:
-        choice = choose_engine(config, env_world)
+    choice = choose_engine(config, env_world, measured if measured and measured.step_seconds else None)
     if spaces is None and choice.description is not None:
         spaces = choice.description.observation_space, choice.description.action_space
     run = ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs)
@@ -122,16 +126,22 @@ def _find_world(config: RunConfig, world_object: Any) -> tuple[World, RunConfig]
     else:
         named = None if config.learner == "auto" else config.learner
         world = find(config.world, config.takes_twin, named, config.world_options)
-    world = _wrapped(config, world)
-    options = config.world_options
-    if config.episode_length is not None:
-        length = {episode_option(world): config.episode_length}
-        options = {**options, **length}
-        world = replace(world, env_kwargs={**world.env_kwargs, **length})
-    changes: dict[str, Any] = {"world_options": recorded_options(world, options), "episode_length": None}
+    world, config = _with_episode_length(_wrapped(config, world), config)
+    changes: dict[str, Any] = {"world_options": recorded_options(world, config.world_options)}
     if isinstance(world.source, str) and ".py:" in world.source:
         changes["world"] = world.source  # its absolute path, so that the run can be resumed from any folder
     return world, config.model_copy(update=changes)
+
+
+def _with_episode_length(world: World, config: RunConfig) -> tuple[World, RunConfig]:
+    """`episode_length` as an option of the world, as a run records it, unless that option is given already."""
+    if config.episode_length is None:
+        return world, config
+    name = episode_option(world)
+    length = {} if name in config.world_options else {name: config.episode_length}
+    options = {**config.world_options, **length}
+    world = replace(world, env_kwargs={**world.env_kwargs, **length})
+    return world, config.model_copy(update={"world_options": options, "episode_length": None})
 
 
 def _wrapped(config: RunConfig, world: World) -> World:
@@ -143,16 +153,6 @@ def _wrapped(config: RunConfig, world: World) -> World:
 
 def _env_world(config: RunConfig, world: World) -> World:
     return two_player_form(world, keep_actions=True) if needs_two_player_form(config) else world
-
-
-def _measured(config: RunConfig, world: World) -> tuple[Choice, tuple[Space, Space]]:
-    """The engine's choice and the spaces of a world, both from one worker where the choice takes one."""
-    choice = choose_engine(config, world)
-    description = choice.description
-    if description is None:
-        with explain_option_errors(world):
-            description = probe(world.factory, config.start_method, seconds=0).description
-    return choice, (description.observation_space, description.action_space)
 
 
 def _seat(config: RunConfig, world: World, observation_space: Space, action_space: Space) -> Seat:

@@ -32,6 +32,7 @@ NOT_OPTIONS = (
     "id", "world", "plain", "entry_point", "vector_entry_point", "vectorization_mode", "vector_kwargs", "wrappers",
     "additional_wrappers", "apply_api_compatibility", "autoreset", "disable_env_checker", "order_enforce", "kwargs",
 )  # fmt: skip
+SLOW_STEP = 0.05  # seconds of a step from which on steps are what a run should save
 VERSION = re.compile(r"-v(\d+)$")
 
 
@@ -90,11 +91,23 @@ def find(world: str, twin: bool = True, learner: str | None = None, options: Map
     if world.endswith(".py") or ".py:" in world:
         return _in_file(world, kwargs)
     if ":" not in world and world not in gym.registry:
-        raise WorldError(_unknown(world))
+        successor = _successor(world)
+        if successor is None:
+            raise WorldError(_unknown(world))
+        found = find(successor, twin, learner, options)
+        return replace(found, note=f"{world}: using {successor}, its newest version here. {found.note}".strip())
     compiled = registry.compiled_version(world) if twin else None
     if compiled is not None:
         return _compiled(compiled, kwargs)
     return _plain(world, kwargs)
+
+
+def _successor(world: str) -> str | None:
+    """The newest registered version of an id that is given without a version, or with an older one, which Gymnasium
+    removes at times."""
+    title, version = VERSION.sub("", world), _version(world) if VERSION.search(world) else -1
+    newest = max((name for name in gym.registry if VERSION.sub("", name) == title), key=_version, default=None)
+    return newest if newest is not None and _version(newest) > version else None
 
 
 def _refuse_keywords(world: str, options: Mapping[str, Any]) -> None:
@@ -224,10 +237,11 @@ def _games() -> list[str]:
     return [spec.name for spec in registry.specs() if spec.two_player is not None]
 
 
-def choose_learner(action_space: gs.Space, kernel: bool = False) -> str:
-    """PPO where steps are cheap or actions are discrete; SAC, which learns from fewer steps, where they cost more."""
+def choose_learner(action_space: gs.Space, step_seconds: float = 0.0) -> str:
+    """PPO, or where steps are slow, and actions continuous, SAC: it learns from fewer steps, but its updates cost more
+    than most steps (on a CPU, tens of milliseconds each)."""
     able = _able_or_refuse(action_space)
-    efficient = [name for name in able if specs()[name].sample_efficient and not kernel]
+    efficient = [name for name in able if specs()[name].sample_efficient and step_seconds >= SLOW_STEP]
     return (efficient or able)[0]
 
 
