@@ -68,6 +68,7 @@ class MonitorOptions(ConfigTable):
         "auto", description="Show a live panel instead of plain lines; auto shows it on a terminal."
     )
     episodes: bool = Field(True, description="Write episodes.jsonl: one line per episode, a sample in long runs.")
+    system: bool = Field(True, description="Measure CPU, memory and GPU of the run, as metrics system/...")
     tensorboard: bool = Field(True, description="Write metrics for TensorBoard.")
     wandb: bool = Field(False, description="Send metrics to Weights & Biases.")
     mlflow: bool = Field(False, description="Send metrics to MLflow.")

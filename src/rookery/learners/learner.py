@@ -114,6 +114,11 @@ class Learner(ABC):
         return 0
 
     @property
+    def bytes_to_fill(self) -> int:
+        """Memory of this process that is reserved now and filled in the course of a run."""
+        return 0
+
+    @property
     def can_resize(self) -> bool:
         """Whether `resize` would lose nothing now."""
         return True

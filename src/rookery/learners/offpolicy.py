@@ -61,6 +61,10 @@ class OffPolicy(Learner):
         self._shown: dict[str, float] = {}
         self._unshown = 0
 
+    @property
+    def bytes_to_fill(self) -> int:
+        return self.replay.nbytes if self.device.type == "cpu" else 0
+
     # --- collecting -------------------------------------------------------------------------------------------------
 
     def record(self, rows: slice, step: StepBatch) -> None:

@@ -158,6 +158,11 @@ class ReplayBuffer:
         }
         self._leaves = len(leaves)
 
+    @property
+    def nbytes(self) -> int:
+        """The size of a full buffer."""
+        return sum(tensor.nbytes for tensor in self._tensors.values())
+
     def store_masks(self, actions: int) -> None:
         """Keep masks of the next actions from now on; all are allowed in what is there already."""
         if "masks" not in self._tensors:

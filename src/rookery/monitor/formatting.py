@@ -93,6 +93,30 @@ def size(number_of_bytes: Any) -> str:
     return f"{number_of_bytes / 1000**power:.{digits}f} {SIZES[power]}"
 
 
+def system_text(values: Mapping[str, Any], cores: int | None = None) -> list[str]:
+    """What the run takes of the machine, from the `system/...` values of a progress event.
+
+    >>> used = {"system/cpu": 0.87, "system/memory": 812e6, "system/gpu": 0.45, "system/gpu_power": 121.7}
+    >>> system_text({**used, "system/memory_worker_0": 2e8, "system/memory_worker_1": 2.1e8}, cores=2)
+    ['CPU 87 % of 2 cores', 'memory 812.0 MB', 'largest worker 210.0 MB', 'GPU 45 %', '122 W']
+    """
+    found = {name.removeprefix("system/"): v for name, v in values.items() if name.startswith("system/")}
+    workers = [value for name, value in found.items() if name.startswith("memory_worker_")]
+    texts = []
+    if "cpu" in found:
+        texts.append(f"CPU {percent(found['cpu'])}" + (f" of {_plural(cores, 'core')}" if cores else ""))
+    if "memory" in found:
+        texts.append(f"memory {size(found['memory'])}")
+    if len(workers) > 1:
+        texts.append(f"largest worker {size(max(workers))}")
+    if "gpu" in found:
+        texts.append(f"GPU {percent(found['gpu'])}")
+    if "gpu_memory" in found:
+        total = f" of {size(found['gpu_memory_total'])}" if "gpu_memory_total" in found else ""
+        texts.append(f"GPU memory {size(found['gpu_memory'])}{total}")
+    return [*texts, f"{found['gpu_power']:.0f} W"] if "gpu_power" in found else texts
+
+
 def settings_text(facts: Mapping[str, Any]) -> list[str]:
     """The settings of a run, from the values of its start event.
 

@@ -22,6 +22,7 @@ from rookery.monitor.formatting import (
     score,
     settings_text,
     size,
+    system_text,
 )
 from rookery.monitor.run_state import RunState
 from rookery.monitor.run_summary import ended_early
@@ -89,6 +90,7 @@ def _parts(state: RunState, width: int) -> Iterator[PanelPart]:
     yield PanelPart(2, _evaluation(state))
     yield PanelPart(11, _checkpoint(state))
     yield PanelPart(6, _losses(state, width))
+    yield PanelPart(9, _system(state, width))
     if state.shares:
         yield PanelPart(7, [Line()])
         yield PanelPart(4, _time(state, width))
@@ -201,6 +203,18 @@ def _cell(name: str, value: object, width: int) -> Line:
     metric = number(value) if name != "updates" else count(value)
     gap = max(0, width - 3 - len(metric) - 1)
     return Line.assemble((f"{name[:gap]:<{gap}} ", "dim"), metric, "   ")
+
+
+def _system(state: RunState, width: int) -> list[Line]:
+    """In as many rows as it takes; a text is never divided."""
+    rows: list[str] = []
+    for text in system_text(state.values, state.facts.get("cores")):
+        if rows and len(rows[-1]) + 3 + len(text) <= width - LABEL:
+            rows[-1] += f"   {text}"
+        else:
+            rows.append(text)
+    labels = ["system"] + [""] * len(rows)
+    return [Line.assemble((f"{label:<{LABEL}}", "dim"), row) for label, row in zip(labels, rows, strict=False)]
 
 
 def _time(state: RunState, width: int) -> list[Line]:

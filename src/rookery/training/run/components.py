@@ -26,6 +26,7 @@ from rookery.monitor.episode_file import EpisodeFile
 from rookery.monitor.events import Sinks
 from rookery.monitor.jsonl import JsonLines
 from rookery.monitor.log_lines import make_console_sink
+from rookery.monitor.system_figures import SystemFigures
 from rookery.monitor.tensorboard import TensorBoard
 from rookery.training.curriculum.setup_curriculum import evaluation_opponents, make_curriculum_env
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
@@ -38,6 +39,7 @@ from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
 from rookery.training.run.callbacks import Callback
 from rookery.training.run.memory_check import check_memory, enough_memory
 from rookery.training.run.stop_request import StopRequest
+from rookery.training.run.system_setup import open_system_figures
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.run_dir import RunDir
 
@@ -56,6 +58,7 @@ class RunComponents:
     callbacks: Sequence[Callback] = ()
     adaptive: AdaptiveNumEnvs | None = None
     episode_file: EpisodeFile | None = None
+    system: SystemFigures | None = None
 
 
 @contextmanager
@@ -78,11 +81,12 @@ def open_components(
     with (
         open_sinks(folder, config) as sinks,
         open_episode_file(folder, config) as episodes,
+        open_system_figures(config, learner) as system,
         closing(make_evaluator(run)) as evaluator,
     ):
         envs = make_curriculum_env(run, engine, learner, folder.path) if config.has_curriculum else engine
         yield RunComponents(
-            envs, learner, evaluator, checkpoints, sinks, stop, folder.path, callbacks, adaptive, episodes
+            envs, learner, evaluator, checkpoints, sinks, stop, folder.path, callbacks, adaptive, episodes, system
         )
 
 

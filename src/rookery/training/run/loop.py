@@ -218,6 +218,7 @@ class Loop:
             **self.episodes.metrics(),
             **rollout,
             **(self.episodes.latest() if self.config.episodes is not None else {}),
+            **self._system_figures(),
             **self.curriculum.metrics(),
             **self.state.stopwatch.shares(),
             **{f"loss/{name}": value for name, value in self.collector.metrics.items()},
@@ -229,6 +230,16 @@ class Loop:
             num_envs=self.envs.num_envs,
             learning_rate=self.learner.learning_rate,
         )
+
+    def _system_figures(self) -> dict[str, float]:
+        """CPU, memory and GPU, at intervals."""
+        system = self.components.system
+        if system is None or not system.due:
+            return {}
+        figures = system.sample(self.state.engine.stats())
+        for text in system.take_notes():
+            self._event("note", text=text)
+        return figures
 
     def _keep_opponents(self, before: int, checkpoint_due: bool) -> None:
         """Copies of the agent become opponents."""
