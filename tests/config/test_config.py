@@ -165,7 +165,7 @@ def test_old_names_live_on():
     """What older trainers called things works as keywords and in files."""
     old = {
         "n_envs": 4, "total_timesteps": 10, "num_episodes": 3, "gpu": 1, "parallel_start_method": "fork",
-        "base_output_dir": "out", "checkpoint_path": "kept", "eval_freq_steps": 5, "eval_num_games": 6,
+        "base_output_dir": "out", "checkpoint_dir": "kept", "eval_freq_steps": 5, "eval_num_games": 6,
     }  # fmt: skip
     config = resolve(collect_config({"world": "a", **old}))
     assert config == resolve(collect_config("a", **old))

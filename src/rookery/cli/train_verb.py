@@ -19,7 +19,7 @@ from rookery.worlds import registry
 
 Flag = tuple[str, str, str]  # its names, the key that it sets, the metavar
 
-TEXTS = {"learner", "name", "device", "runs_dir", "backend", "start_method", "checkpoints.dir"}
+TEXTS = {"learner", "name", "device", "runs_dir", "backend", "start_method", "checkpoints.dir", "init_from"}
 FLAGS: dict[str, list[Flag]] = {
     "the run": [
         ("--steps", "steps", "N"),
@@ -37,6 +37,7 @@ FLAGS: dict[str, list[Flag]] = {
     "the learner": [
         ("--learner", "learner", "|".join(("auto", *specs()))),
         ("--learning-rate", "learning_rate", "X"),
+        ("--from --checkpoint-path", "init_from", "RUN|CHECKPOINT"),
         ("--device", "device", "auto|cpu|cuda|cuda:N|mps"),
     ],
     "evaluation": [

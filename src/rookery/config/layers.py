@@ -20,7 +20,7 @@ OLD_NAMES = {
     "gpu": "device",
     "base_output_dir": "runs_dir",
     "checkpoint_dir": "checkpoints.dir",
-    "checkpoint_path": "checkpoints.dir",
+    "checkpoint_path": "init_from",
     "eval_every": "evaluation.every",
     "eval_freq_steps": "evaluation.every",
     "eval_episodes": "evaluation.episodes",

@@ -155,6 +155,14 @@ class RunConfig(LearnerSections):
         json_schema_extra=_valid('"auto", "cpu", "cuda", "cuda:N" (GPU number N) or "mps"'),
     )
 
+    init_from: str | None = Field(
+        None,
+        min_length=1,
+        description="Begin with the weights and normalisers of another run: its name, its folder, latest, or a folder "
+        "of its checkpoints. Learner and networks are the same; all else may differ.",
+        json_schema_extra=_valid("the name of a run, or the path of a run or a checkpoint"),
+    )
+
     name: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+=,@-]{0,99}$",

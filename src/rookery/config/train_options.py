@@ -71,6 +71,7 @@ class TrainOptions(ResumeOptions, total=False):
     step_timeout: float | None
     learner: str
     device: str
+    init_from: str | PathLike[str] | None
     name: str | None
     runs_dir: str | PathLike[str]
     opponents: str | Sequence[Any]

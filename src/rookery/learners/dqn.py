@@ -231,6 +231,10 @@ class DQN(PrioritisedOffPolicy):
 
     # --- save and load ----------------------------------------------------------------------------------------------
 
+    def load_weights(self, state: Tree) -> None:
+        super().load_weights(state)
+        self.target_weights.copy_(self.adam.flat.data)
+
     def state(self, replay: bool = True) -> Tree:
         target = {"target": self.target_weights.cpu().numpy().copy(), "adam": self.adam.state()}
         flags = {"masked": self._masked, "fallen": self._epsilon_factor}

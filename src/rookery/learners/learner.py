@@ -12,6 +12,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rookery.errors import CheckpointError
 from rookery.learners.agent import Agent
 from rookery.learners.fast.accelerator import Accelerator
 from rookery.learners.normalize import ReturnScale
@@ -44,6 +45,7 @@ class Learner(ABC):
 
     on_policy: bool
     options: Options
+    weights: tuple[str, ...] = ("policy", "scale")  # the parts of `state()` that hold weights and normalisers
     progress: float = 0.0  # how much of the run is done, from 0 to 1, for schedules
     updates: int = 0  # made so far
 
@@ -181,6 +183,30 @@ class Learner(ABC):
         load_generator(self.generator, state["generator"])
         self.updates = state["updates"]
         self.accelerator.invalidate()
+
+    def load_weights(self, state: Tree) -> None:
+        """Begin with the weights and normalisers of another run's `state()`. Optimizer, counters and buffers are new.
+
+        Raises:
+            CheckpointError: It lacks some weights, or they have other shapes.
+        """
+        fresh = self.state(replay=False)
+        self.load({**fresh, **{part: _fitting(fresh[part], state.get(part), part) for part in self.weights}})
+
+
+def _fitting(own: Any, given: Any, name: str) -> Any:
+    """Arrays of another run in the place of a learner's own. Rewards may be normalised in one of the two only, and what
+    is counted per env stays the learner's own."""
+    if name == "scale" and not given:
+        return own
+    if isinstance(own, dict) and isinstance(given, dict):
+        return {key: _fitting(own[key], given.get(key), f"{name}.{key}") for key in own}
+    if name == "scale.running":
+        return own
+    fits = isinstance(given, np.ndarray) and isinstance(own, np.ndarray)
+    if not fits or given.shape != own.shape or given.dtype != own.dtype:
+        raise CheckpointError(f"the weights {name} are missing there, or have another shape")
+    return given
 
 
 @contextmanager

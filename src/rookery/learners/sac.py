@@ -107,6 +107,7 @@ class SAC(OffPolicy):
 
     options: SACOptions
     policy: SACPolicy
+    weights = ("policy", "scale", "vectors")
 
     def __init__(
         self,

@@ -87,6 +87,7 @@ class TD3(PrioritisedOffPolicy):
 
     options: TD3Options
     policy: TD3Policy
+    weights = ("policy", "scale", "vectors")
 
     def __init__(
         self,

@@ -150,7 +150,7 @@ def test_the_old_trainers_keywords_work(tmp_path: Path) -> None:
         "CartPole-v1",
         n_envs=4,
         base_output_dir=str(tmp_path / "out"),
-        checkpoint_path=str(tmp_path / "kept"),
+        checkpoint_dir=str(tmp_path / "kept"),
         eval_freq_steps=256,
         eval_num_games=1,
         total_timesteps=512,

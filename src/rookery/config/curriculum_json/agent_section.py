@@ -25,6 +25,7 @@ FIXED_TEMPERATURE = 0.2  # where `learn_alpha` is false and there is no `alpha`
 ONLY = {"reward_clip": None, "per_max_beta": 1.0, "max_action": 1.0}  # fields that rookery knows with one value only
 NOISES = {"normal": "gaussian", "pink": "pink", "gaussian": "gaussian"}
 TARGET_MODES = {"min": "min", "ave": "mean", "mean": "mean"}
+PICKLES = (".pt", ".pth", ".pkl", ".zip")
 REDQ_RATIO = 20  # updates per update of `training.updates_per_step`, unless a REDQ agent says otherwise
 
 
@@ -35,6 +36,7 @@ class Learning:
         self.reader = reader
         self.options: dict[str, Any] = {}
         self.world_options: dict[str, Any] = {}
+        self.init_from: str | None = None
         self._ratio = 1.0  # by which REDQ multiplies `training.updates_per_step`
         self._said: dict[str, tuple[str, Any]] = {}  # where each option was found, and what stood there
         agent = reader.table(content.get("agent"), "agent", ("type", "hyperparameters", "checkpoint_path"))
@@ -47,10 +49,7 @@ class Learning:
 
     def _kind(self, agent: Mapping[str, Any]) -> str:
         kind = str(agent.get("type", "")).upper()
-        if "checkpoint_path" in agent:
-            self.reader.problems.append(
-                "`agent.checkpoint_path`: weights of other trainers cannot be loaded; omit it to start from scratch"
-            )
+        self._start_from(agent.get("checkpoint_path"))
         if agent and "type" not in agent:
             self.reader.problems.append(f"agent: `type` is missing: {', '.join(AGENTS)}")
         elif agent and kind not in AGENTS:
@@ -59,6 +58,19 @@ class Learning:
                 f"`agent.type` = {agent['type']!r} cannot be trained here; these can: {', '.join(AGENTS)}"
             )
         return kind
+
+    def _start_from(self, path: Any) -> None:
+        if path is None:
+            return
+        if not isinstance(path, str) or not path:
+            self.reader.wrong("agent.checkpoint_path", "the path of a run or a checkpoint", path)
+        elif path.lower().endswith(PICKLES):
+            self.reader.problems.append(
+                f"`agent.checkpoint_path` = {path!r}: weights of other trainers cannot be loaded; name a run "
+                "of rookery or a checkpoint of one, or omit it to start from scratch"
+            )
+        else:
+            self.init_from = path
 
     def train_by(self, name: str, value: Any) -> None:
         """A field of `training` that is the learner's. Old trainers counted rounds of all envs, not their steps."""

@@ -43,6 +43,8 @@ def from_json(content: Mapping[str, Any]) -> dict[str, Any]:
         **running,
         "phases": phases.read(curriculum.get("phases")),
     }
+    if learning.init_from is not None:
+        found["init_from"] = learning.init_from
     if learning.world_options:
         found["world_options"] = learning.world_options
     if phases.league:

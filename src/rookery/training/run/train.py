@@ -33,6 +33,13 @@ from rookery.training.run.components import (
     with_tables,
     with_threads,
 )
+from rookery.training.run.initial_weights import (
+    InitialWeights,
+    check_initial_weights,
+    load_initial_weights,
+    read_initial_weights,
+    with_nets_of,
+)
 from rookery.training.run.loop import Loop
 from rookery.training.run.result import Result
 from rookery.training.run.run_end import run_to_end
@@ -74,7 +81,9 @@ def train(
     given: dict[str, Any] = dict(options)
     callbacks = take_callbacks(given)
     name = name_of_object(what) if world_object is not None else what
-    run = resolve_run(build_config(name, **_code_by_name(given)), world_object)
+    config = build_config(name, **_code_by_name(given))
+    weights = read_initial_weights(config.init_from, Path(config.runs_dir)) if config.init_from else None
+    run = resolve_run(config if weights is None else with_nets_of(weights, config), world_object)
     permit(code_in(run.config))
     callbacks = [make_callback(name) for name in run.config.callbacks] if callbacks is None else callbacks
     check_opponents(run.config)
@@ -85,10 +94,12 @@ def train(
         if run.seat is None:
             run = fit_learner(run.with_spaces(engine.single_observation_space, engine.single_action_space))
         config = run.config
+        if weights is not None:
+            check_initial_weights(weights, run)
         checkpoint_dir = Path(config.checkpoints.dir) if config.checkpoints.dir else None
         folder = RunDir.create(Path(config.runs_dir), config.name or run.title, checkpoint_dir)
         with folder.lock():
-            return _run_loop(run, folder, engine, stop, callbacks)
+            return _run_loop(run, folder, engine, stop, callbacks, weights=weights)
 
 
 @with_keywords(ResumeOptions)
@@ -125,11 +136,16 @@ def resume(
         resolved = resolve_recorded_run(config, resuming=True)
         callbacks = [make_callback(name) for name in config.callbacks] if callbacks is None else callbacks
         saved = _load_latest(folder, config)
+        weights = None
+        if saved is None and config.init_from is not None:
+            weights = read_initial_weights(config.init_from, Path(runs_dir))
         if saved and config.num_envs == "adaptive":
             resolved = resolved.with_num_envs(saved["loop"]["num_envs"])
         with open_engine(resolved) as engine:
             resolved = resolved.with_spaces(engine.single_observation_space, engine.single_action_space)
-            return _run_loop(resolved, folder, engine, stop, callbacks, saved, changed)
+            if weights is not None:
+                check_initial_weights(weights, resolved)
+            return _run_loop(resolved, folder, engine, stop, callbacks, saved, changed, weights)
 
 
 def _code_by_name(options: dict[str, Any]) -> dict[str, Any]:
@@ -164,10 +180,14 @@ def _run_loop(
     callbacks: list[Callback],
     saved: Any = None,
     changed: str = "",
+    weights: InitialWeights | None = None,
 ) -> Result:
     """Make the run's components and run its loop, from the start or from a checkpoint (`saved`). `changed` says which
-    keys of the config are different since then."""
+    keys of the config are different since then. A new run may begin with the `weights` of another one."""
     learner = make_learner(run)
+    if weights is not None:
+        load_initial_weights(weights, learner)
+        changed = ", ".join(filter(None, (changed, weights.note)))
     run = with_tables(with_threads(run, learner), engine)
     folder.write_config(run.config.model_dump(mode="json"))
     if folder.id is None:

@@ -1,0 +1,137 @@
+"""`init_from`: the weights and normalisers of another run, with which a new run begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rookery.config import RunConfig
+from rookery.console import printable
+from rookery.errors import CheckpointError, OptionError, RunError
+from rookery.learners.learner import Learner, Tree
+from rookery.learners.options import Options
+from rookery.learners.registry import option_classes
+from rookery.learners.space_json import from_tree
+from rookery.training.resolve.resolved_run import ResolvedRun
+from rookery.training.storage.checkpoint import Checkpoints, load
+from rookery.training.storage.checkpoint_files import MALFORMED, short_text
+from rookery.training.storage.load_agent import check_agent
+from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.shipped_agents import shipped_tree, shipped_world
+
+PICKLES = (".pt", ".pth", ".pkl", ".pickle", ".zip", ".ckpt", ".bin", ".h5")
+MANIFEST = "manifest.json"
+# Options of learners that decide which arrays the networks have.
+NET_OPTIONS = ("hidden", "activation", "network", "recurrent", "dueling", "num_critics", "normalise_observations")
+TAKEN_OVER = (*NET_OPTIONS, "normalise_rewards")
+
+
+@dataclass(frozen=True)
+class InitialWeights:
+    """What a new run takes from another one. Nothing of it is a pickle, and none of its code is imported here."""
+
+    name: str  # in messages
+    place: str  # as the new run's config records it
+    agent: Tree  # a checkpoint's part "agent"
+    learner: Tree  # its part "learner"; {} if only an agent is there
+
+    @property
+    def note(self) -> str:
+        """For the new run's log."""
+        return f"the agent begins with the weights and normalisers of {self.name}"
+
+
+def read_initial_weights(init_from: str, runs_dir: Path) -> InitialWeights:
+    """Find them by the name or folder of a run, by a checkpoint's folder or a file in it, or by the name of an agent
+    that comes with rookery."""
+    path = Path(init_from).expanduser()
+    if path.suffix.lower() in PICKLES:
+        raise OptionError(
+            f"`init_from` = {init_from!r}: weights of other trainers are not read, nor is any pickle; name a run, or a "
+            "folder of its checkpoints"
+        )
+    if path.is_file():
+        path = path.parent
+    if (path / MANIFEST).is_file():
+        return InitialWeights(printable(path), str(path.resolve()), *_parts(path))
+    if shipped_world(init_from, runs_dir) is not None:
+        return InitialWeights(init_from, init_from, shipped_tree(init_from), {})
+    try:
+        run = RunDir.find(init_from, runs_dir)
+    except RunError as error:
+        raise RunError(f"`init_from` = {init_from!r}: no checkpoint is there, and {error}") from None
+    step, tree = Checkpoints(run.checkpoints).load_latest(("agent", "learner"))
+    return InitialWeights(f"{run.name} at step {step:,}", str(run.path.resolve()), tree["agent"], tree["learner"])
+
+
+def _parts(folder: Path) -> tuple[Tree, Tree]:
+    try:
+        tree = load(folder, ("agent", "learner"))
+    except CheckpointError:  # a folder with an agent alone
+        return load(folder, ("agent",))["agent"], {}
+    return tree["agent"], tree["learner"]
+
+
+def with_nets_of(weights: InitialWeights, config: RunConfig) -> RunConfig:
+    """The config with the learner and the networks of the weights, where the user did not give others."""
+    learner, theirs = _described(weights)
+    if config.learner not in ("auto", learner):
+        raise OptionError(
+            f"`init_from`: {weights.name} was trained with {learner}, and this run has `learner` = {config.learner!r}: "
+            "weights fit the same learner only"
+        )
+    ours = getattr(config, learner)
+    for name in NET_OPTIONS:
+        then, now = getattr(theirs, name, None), getattr(ours, name, None)
+        if name == "network" and then is not None and name not in ours.model_fields_set:
+            raise OptionError(
+                f"`init_from`: {weights.name} has a network of its own, {printable(then)}; to run this code, name it: "
+                f"{learner}.network={printable(then)}"
+            )
+        if name in ours.model_fields_set and now != then and name != "network":
+            raise OptionError(
+                f"`{learner}.{name}` = {now!r}, and {weights.name} has {then!r}: weights fit the same networks only; "
+                f"omit `{learner}.{name}`"
+            )
+    inherited = {
+        name: getattr(theirs, name)
+        for name in TAKEN_OVER
+        if name in type(ours).model_fields and name not in ours.model_fields_set
+    }
+    changes: dict[str, Any] = {learner: ours.model_copy(update=inherited), "learner": learner}
+    return config.model_copy(update={**changes, "init_from": weights.place})
+
+
+def _described(weights: InitialWeights) -> tuple[str, Options]:
+    """The learner's name and options, which somebody else may have written."""
+    try:
+        learner = weights.agent["learner"]
+        return learner, option_classes()[learner].model_validate(weights.agent["options"])
+    except (*MALFORMED, ValidationError) as error:
+        raise CheckpointError(f"`init_from`: {weights.name} describes no agent: {short_text(error)}") from error
+
+
+def check_initial_weights(weights: InitialWeights, run: ResolvedRun) -> None:
+    """Refuse weights for other spaces than those of the run, or that are not what they say."""
+    assert run.seat is not None
+    for name in ("observation_space", "action_space"):
+        then, now = from_tree(weights.agent[name]), getattr(run.seat, name)
+        if then != now:
+            raise OptionError(
+                f"`init_from`: the {name.replace('_', ' ')} of {weights.name} is {then}, and that of "
+                f"{run.world.name} is {now}; they should be the same"
+            )
+    network = getattr(run.config, run.config.learner).network  # the user's own: the other run's code is not imported
+    options = {**weights.agent["options"], "network": network}
+    check_agent({**weights.agent, "options": options})
+
+
+def load_initial_weights(weights: InitialWeights, learner: Learner) -> None:
+    """Give them to a new learner."""
+    try:
+        learner.load_weights({**weights.learner, "policy": weights.agent["policy"]})
+    except CheckpointError as error:
+        raise CheckpointError(f"`init_from`: of {weights.name}, {error}") from None
