@@ -10,9 +10,20 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from rookery.learners import networks
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.learner import load_module, module_state
-from rookery.learners.networks import IMAGE_FLOOR, MLP, Encoder, EnsembleMLP, ImageNet, one_hot, with_params_from
+from rookery.learners.networks import (
+    IMAGE_FLOOR,
+    MLP,
+    Encoder,
+    EnsembleMLP,
+    ImageNet,
+    all_images_small,
+    one_hot,
+    orthogonal,
+    with_params_from,
+)
 from rookery.learners.observations import leaves_of, split
 
 CPU = torch.device("cpu")
@@ -226,3 +237,35 @@ def test_an_encoder_can_go_by_the_statistics_of_another() -> None:
     leaves = [torch.rand(4, 2), torch.randint(0, 255, (4, 1, 8, 8), dtype=torch.uint8)]
     first.update_normalisers(leaves)
     assert torch.equal(first(leaves), second(leaves))
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+def test_a_flat_image_is_all_its_pixels(normalise: bool) -> None:
+    """From 0 to 1, or as far from their own mean as vectors are: also a pixel that is rarely on."""
+    leaves = leaves_of(spaces.Box(0, 255, (9, 9, 3), np.uint8))
+    encoder = Encoder(leaves, normalise, flat=True)
+    images = torch.zeros(100, 9, 9, 3, dtype=torch.uint8)
+    images[:2, 4, 5, 1] = 255
+    encoder.update_normalisers([images])
+    features = encoder([images])
+    assert features.shape == (100, encoder.width) == (100, 243) and not encoder.is_trained
+    on = features[0].max()
+    assert on > 5 if normalise else on == 1
+
+
+def test_small_images_are_told_from_others() -> None:
+    """By their shorter side, wherever the channels are; one larger image is enough to need convolutions."""
+    shapes = {(10, 10, 3): True, (3, 40, 9): True, (12, 12, 3): False, (84, 84, 4): False}
+    for shape, small in shapes.items():
+        assert all_images_small(leaves_of(spaces.Box(0, 255, shape, np.uint8))) is small
+    both = spaces.Tuple([spaces.Box(0, 255, shape, np.uint8) for shape in ((10, 10, 3), (84, 84, 3))])
+    assert not all_images_small(leaves_of(both))
+
+
+def test_a_huge_layer_is_made_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows are nearly orthogonal and of the right length, without the decomposition that takes minutes."""
+    monkeypatch.setattr(networks, "HUGE_LAYER", 1 << 16)
+    torch.manual_seed(0)
+    weight = orthogonal(nn.Linear(1 << 14, 8), gain=2.0).weight.detach()
+    products = weight @ weight.T / 4
+    torch.testing.assert_close(products, torch.eye(8), atol=0.05, rtol=0)

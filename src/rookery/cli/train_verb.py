@@ -33,6 +33,7 @@ FLAGS: dict[str, list[Flag]] = {
         ("--backend", "backend", "NAME"),
         ("--workers", "workers", "N"),
         ("--start-method --parallel-start-method", "start_method", "HOW"),
+        ("--image-size", "image_size", "N|full|auto"),
     ],
     "the learner": [
         ("--learner", "learner", "|".join(("auto", *specs()))),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, create_model, field_validator, model_validator
 
@@ -14,6 +14,7 @@ from rookery.worlds import registry
 SEEDS = 2**63  # what both NumPy and torch take
 
 LearnerName: Any = Literal[("auto", *specs())]
+Sides = Annotated[list[Count], Field(min_length=2, max_length=2)]
 Backend = Literal["auto", "serial", "thread", "process", "kernel"]
 
 
@@ -185,6 +186,13 @@ class RunConfig(LearnerSections):
         json_schema_extra=_valid(
             "a list of names such as my_file.py:MyWrapper, or a string of them separated by commas"
         ),
+    )
+
+    image_size: Count | Sides | Literal["auto", "full"] = Field(
+        "auto",
+        description="Size to which images of the observation are shrunk, by area averages: one number for height and "
+        "width, or both. auto shrinks images of more than 256 x 256 pixels to 84 x 84; full leaves all as they are.",
+        json_schema_extra=_valid('"auto", "full", an integer >= 1 or a list of two'),
     )
 
     opponents: list[Opponent] = Field(

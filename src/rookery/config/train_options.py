@@ -79,6 +79,7 @@ class TrainOptions(ResumeOptions, total=False):
     reward_scale: float
     league: Section
     wrappers: Code | Sequence[Code]
+    image_size: int | Sequence[int] | Literal["auto", "full"]
 
 
 def with_keywords(options: Any) -> Callable[[Function], Function]:

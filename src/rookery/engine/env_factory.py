@@ -17,6 +17,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from rookery.engine.image_size import ImageSize, with_image_size
 from rookery.engine.wrapping import EnvWrapper, as_wrappers
 from rookery.errors import OptionError, WorldError
 from rookery.kernel.kernel_env import KernelEnv, find_world, registered_world
@@ -35,6 +36,7 @@ class EnvFactory:
     name: str
     endless: bool  # one maker builds any number of envs; otherwise there is one maker per env
     wrappers: tuple[EnvWrapper, ...] = ()  # applied to each env, the first one innermost
+    image_size: ImageSize = "full"  # of observations, after all wrappers
 
     def make(self, index: int) -> gym.Env:
         env = self.makers[0 if self.endless else index]()
@@ -43,9 +45,13 @@ class EnvFactory:
         if not isinstance(env, gym.Env):
             hint = " (for a PettingZoo env use rookery.pettingzoo.make_vec)" if hasattr(env, "possible_agents") else ""
             raise WorldError(f"{self.name} should build a gymnasium.Env, but it returned {_describe(env)}{hint}")
+        return self.wrap(env)
+
+    def wrap(self, env: gym.Env) -> gym.Env:
+        """An env in all wrappers, with its images shrunk."""
         for wrapper in self.wrappers:
             env = wrapper(env)
-        return env
+        return with_image_size(env, self.image_size)
 
 
 @dataclass(frozen=True)
@@ -111,7 +117,7 @@ def kernel_of(source: EnvFactory, build: bool = False) -> KernelSource | None:
     """The kernel world that a factory builds, None if it builds ordinary envs. Any function may return a kernel world:
     `build` calls it to find out."""
     maker = source.makers[0]
-    if not source.endless or source.wrappers:  # a wrapper is Python, and wraps env by env
+    if not source.endless or source.wrappers or isinstance(source.image_size, tuple):  # Python code, env by env
         return None
     if isinstance(maker, RegisteredEnv):
         if maker.spec.entry_point not in KERNEL_ENVS or maker.spec.additional_wrappers:

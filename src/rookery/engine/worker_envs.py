@@ -16,6 +16,7 @@ from rookery.engine.env_state import snapshot
 from rookery.engine.env_state.snapshot import wrapper_chain
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.global_random import GlobalRandom, uses_global_random
+from rookery.engine.image_size import ResizeImages
 from rookery.engine.layout import leaves
 from rookery.engine.segments import Segment
 from rookery.engine.step_report import Slot, StepReport
@@ -33,6 +34,7 @@ class EnvDescription:
     render_mode: str | None
     spec: Any
     global_random: tuple[bool, bool]
+    full_size: gym.Space | None = None  # the observation space before images were shrunk, if they are
 
 
 class WorkerEnvs:
@@ -80,7 +82,8 @@ class WorkerEnvs:
         if any(used):
             self._own_random = {}
         mode = getattr(env, "render_mode", None)
-        return EnvDescription(env.observation_space, env.action_space, dict(env.metadata), mode, env.spec, used)
+        full = env.env.observation_space if isinstance(env, ResizeImages) else None
+        return EnvDescription(env.observation_space, env.action_space, dict(env.metadata), mode, env.spec, used, full)
 
     def attach(self, batch: Batch, row_word: int, segments: Sequence[Segment]) -> None:
         """Work on these arrays and segments from now on; envs outside them are closed."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 KEEP_BELOW = 1 << 30
 ROUNDS = 7
+ENOUGH_SECONDS = 30.0  # after which no further round is measured, of very large nets
 MOST_THREADS = 4096
 WORTH_A_THREAD = 0.7  # with another thread, work must take less than this share: beside other programs, threads that
 # wait for one another cost far more (measured: 30x for batches of 256 rows) than they can win
@@ -68,8 +69,11 @@ def _measure(work: Callable[[], None], cores: int) -> int:
     before = torch.get_num_threads()
     candidates = sorted({1, *(k for k in (2, 4, 8, 16) if k <= cores)})
     best: dict[int, float] = {}
+    begun = time.perf_counter()
     try:
         for turn in range(ROUNDS + 1):
+            if best and time.perf_counter() - begun > ENOUGH_SECONDS:
+                break
             for threads in candidates:
                 torch.set_num_threads(threads)
                 started = time.perf_counter()

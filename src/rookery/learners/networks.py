@@ -43,13 +43,19 @@ IMAGE_PLANS = (
     ImagePlan(0, ((32, 3, 1), (64, 3, 1), (64, 3, 1)), 512),
 )
 IMAGE_FLOOR = 0.01  # of a pixel's variance, black being 0 and white 1
+VECTOR_FLOOR = 1e-8
 IMAGES_AT_ONCE = 256  # for statistics, in double precision: 58 MB of 84 x 84 x 4
+SMALL_IMAGE = 12  # pixels; with a shorter side, images are read as vectors (option `images`)
+HUGE_LAYER = 1 << 25  # weights
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 
 
 def orthogonal(layer: Layer, gain: float = math.sqrt(2)) -> Layer:
     """Orthogonal weights and zero biases."""
-    nn.init.orthogonal_(layer.weight, gain)
+    if layer.weight.numel() < HUGE_LAYER:
+        nn.init.orthogonal_(layer.weight, gain)
+    else:  # takes minutes; so many random numbers in a row are nearly orthogonal to those of another
+        nn.init.normal_(layer.weight, 0.0, gain / math.sqrt(layer.weight[0].numel()))
     nn.init.zeros_(layer.bias)
     return layer
 
@@ -82,17 +88,19 @@ class MLP(nn.Module):
 
 class Encoder(nn.Module):
     """Leaves of an observation to one row of features: vectors as they are, choices as one-hot, images through
-    convolutions. `normalise` shifts and scales vectors and images by running statistics."""
+    convolutions, or as vectors too if they are `flat`. `normalise` shifts and scales vectors and images by running
+    statistics."""
 
-    def __init__(self, leaves: Sequence[Leaf], normalise: bool) -> None:
+    def __init__(self, leaves: Sequence[Leaf], normalise: bool, flat: bool = False) -> None:
         super().__init__()
+        net = FlatImage if flat else ImageNet
         self.vectors = [k for k, leaf in enumerate(leaves) if leaf.kind == "vector"]
         self.choices = [(k, leaf) for k, leaf in enumerate(leaves) if leaf.kind == "choice"]
-        images = {str(k): ImageNet(leaf, normalise) for k, leaf in enumerate(leaves) if leaf.kind == "image"}
+        images = {str(k): net(leaf, normalise) for k, leaf in enumerate(leaves) if leaf.kind == "image"}
         self.images = nn.ModuleDict(images)
         width = sum(leaves[k].width for k in self.vectors)
         self.norm = RunningNorm(width) if normalise and width else None
-        self.is_trained = bool(images)  # whether it has parameters
+        self.is_trained = bool(images) and not flat  # whether it has parameters
         self.is_identity = len(leaves) == 1 and leaves[0].shape == (width,) and self.norm is None
         self.width = width + sum(leaf.width for _, leaf in self.choices) + sum(net.features for net in images.values())
 
@@ -141,7 +149,57 @@ def one_hot(values: Tensor, leaf: Leaf) -> Tensor:
     return torch.cat(parts, -1).float()
 
 
-class ImageNet(nn.Module):
+class ImageInput(nn.Module):
+    """One image as numbers near 0 to 1, normalised pixel by pixel."""
+
+    features: int
+
+    def __init__(self, leaf: Leaf, normalise: bool, floor: float) -> None:
+        super().__init__()
+        self.leaf = leaf
+        self.norm = RunningNorm(math.prod(leaf.shape), floor) if normalise else None
+
+    def planes(self, image: Tensor) -> Tensor:
+        """[batch, channels, height, width], as numbers near 0 to 1."""
+        if len(self.leaf.shape) == 2:
+            image = image.unsqueeze(1)
+        elif self.leaf.channels_last:
+            image = image.movedim(-1, 1)
+        return image.float() / 255.0 if self.leaf.byte else image
+
+    def normalised(self, image: Tensor) -> Tensor:
+        """The same, relative to the running statistics."""
+        planes = self.planes(image)
+        return planes if self.norm is None else self.norm(planes.flatten(1)).view(planes.shape)
+
+    def update_normalisers(self, images: Tensor) -> None:
+        """Add a batch to the running statistics."""
+        if self.norm is not None:
+            for some in images.split(IMAGES_AT_ONCE):
+                self.norm.update(self.planes(some).flatten(1))
+
+
+class FlatImage(ImageInput):
+    """All pixels of one small image as a vector, scaled as vectors are: a pixel that is rarely on counts as much as
+    others. Convolutions would lose where things are."""
+
+    def __init__(self, leaf: Leaf, normalise: bool) -> None:
+        super().__init__(leaf, normalise, VECTOR_FLOOR)
+        self.features = math.prod(leaf.shape)
+        self.register_buffer("flat", torch.ones(1))  # tells a checkpoint of it from one of a vector
+
+    def forward(self, image: Tensor) -> Tensor:
+        """The pixels of a batch of images."""
+        return self.normalised(image).flatten(1)
+
+
+def all_images_small(leaves: Sequence[Leaf]) -> bool:
+    """Whether every image has a side below 12 pixels."""
+    images = [leaf for leaf in leaves if leaf.kind == "image"]
+    return all(min(leaf.shape[:2] if leaf.channels_last else leaf.shape[-2:]) < SMALL_IMAGE for leaf in images)
+
+
+class ImageNet(ImageInput):
     """Convolutions for one image: three layers, with strides that fit its size.
 
     Normalised, each pixel is relative to its own mean. On a screen that is mostly scenery, two states differ in few
@@ -149,10 +207,8 @@ class ImageNet(nn.Module):
     """
 
     def __init__(self, leaf: Leaf, normalise: bool = False) -> None:
-        super().__init__()
-        self.leaf = leaf
+        super().__init__(leaf, normalise, IMAGE_FLOOR)
         shape = self.planes(torch.zeros(1, *leaf.shape)).shape
-        self.norm = RunningNorm(shape[1:].numel(), IMAGE_FLOOR) if normalise else None
         plan = next(plan for plan in IMAGE_PLANS if min(shape[2:]) >= plan.side)
         self.features = plan.features
         channels, layers = shape[1], list[nn.Module]()
@@ -163,26 +219,9 @@ class ImageNet(nn.Module):
         flat = self.convolutions(torch.zeros(1, *shape[1:])).shape[1]
         self.project = nn.Sequential(orthogonal(nn.Linear(flat, self.features)), nn.ReLU())
 
-    def planes(self, image: Tensor) -> Tensor:
-        """[batch, channels, height, width], as numbers near 0 to 1."""
-        if len(self.leaf.shape) == 2:
-            image = image.unsqueeze(1)
-        elif self.leaf.channels_last:
-            image = image.movedim(-1, 1)
-        return image.float() / 255.0 if self.leaf.byte else image
-
     def forward(self, image: Tensor) -> Tensor:
         """Features of a batch of images."""
-        planes = self.planes(image)
-        if self.norm is not None:
-            planes = self.norm(planes.flatten(1)).view(planes.shape)
-        return self.project(self.convolutions(planes))
-
-    def update_normalisers(self, images: Tensor) -> None:
-        """Add a batch to the running statistics."""
-        if self.norm is not None:
-            for some in images.split(IMAGES_AT_ONCE):
-                self.norm.update(self.planes(some).flatten(1))
+        return self.project(self.convolutions(self.normalised(image)))
 
 
 class EnsembleMLP(nn.Module):

@@ -11,9 +11,9 @@ import torch
 from gymnasium import spaces
 
 from rookery.errors import SpaceError
+from rookery.learners.image_space import channels_last, image_axes
 
 MASK_KEY = "action_mask"  # where a Dict observation keeps the actions that are allowed, as PettingZoo does too
-SMALLEST_IMAGE = 8  # pixels a side; smaller three-dimensional boxes are read as vectors
 
 
 @dataclass(frozen=True)
@@ -75,21 +75,10 @@ def leaves_of(space: spaces.Space, path: tuple[str | int, ...] = ()) -> list[Lea
 
 
 def _box_leaf(space: spaces.Box, path: tuple[str | int, ...]) -> Leaf:
-    shape = space.shape
-    if len(shape) == 3:
-        last = _channels_last(shape)
-        if min(shape[:2] if last else shape[1:]) >= SMALLEST_IMAGE:
-            return Leaf(path, shape, "image", channels_last=last, byte=space.dtype == np.uint8)
-    if len(shape) == 2 and space.dtype == np.uint8 and min(shape) >= SMALLEST_IMAGE:
-        return Leaf(path, shape, "image", byte=True)
-    return Leaf(path, shape, "vector")
-
-
-def _channels_last(shape: tuple[int, ...]) -> bool:
-    """Screens and boards are mostly square; where that does not decide, there are fewer channels than pixels."""
-    if (shape[0] == shape[1]) != (shape[1] == shape[2]):
-        return shape[0] == shape[1]
-    return shape[2] < shape[0]
+    if image_axes(space) is None:
+        return Leaf(path, space.shape, "vector")
+    last = len(space.shape) == 3 and channels_last(space.shape)
+    return Leaf(path, space.shape, "image", channels_last=last, byte=space.dtype == np.uint8)
 
 
 def split(leaves: Sequence[Leaf], observation: Any, device: torch.device) -> list[torch.Tensor]:

@@ -17,6 +17,7 @@ from rookery.training.evaluation.evaluator import DEFAULT_ENVS, Evaluator
 from rookery.training.evaluation.opponent_games import OpponentGames
 from rookery.training.evaluation.trained_run import TrainedRun, open_run
 from rookery.training.players.agents import SCRIPTS, find_player, seated
+from rookery.training.resolve.resolved_run import with_recorded_image_size, wrapped
 from rookery.training.resolve.world_choice import World, find
 from rookery.training.storage.checkpoint_files import MANIFEST
 from rookery.worlds import registry
@@ -163,11 +164,12 @@ def _world_to_play(trained: TrainedRun, world: str | None, options: dict[str, An
     """The world to play in."""
     if world is None and not options:
         return trained.world
-    config = trained.config
-    if world is None:
+    config = with_recorded_image_size(trained.config)
+    if world is None or config.wrappers:
         trained.check_code()
+    if world is None:
         world, options = config.world, {**config.world_options, **options}
-    return find(world, config.takes_twin, config.learner, options)
+    return wrapped(config, find(world, config.takes_twin, config.learner, options))
 
 
 def _check_spaces(run: str, agent: Agent, played_world: World) -> None:

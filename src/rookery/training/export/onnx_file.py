@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from rookery.engine.image_size import size_of
 from rookery.errors import MissingExtra, RunError
 from rookery.files import replace_file
 from rookery.training.evaluation.trained_run import open_run
@@ -48,8 +49,9 @@ def export_onnx(
     Outputs: "action", the deterministic one as `env.step` takes it, and "next_memory" of a recurrent policy.
 
     The model's outputs for random observations are compared with the agent's before the file is written. Its metadata
-    hold run, world, step, learner and version of rookery. An existing file is only replaced with `overwrite`, or after
-    a question on the terminal. `trust` imports the code of a network of somebody's own without a question.
+    hold run, world, step, learner, version of rookery, and the size to which images are shrunk before the model sees
+    them. An existing file is only replaced with `overwrite`, or after a question on the terminal. `trust` imports the
+    code of a network of somebody's own without a question.
     """
     missing = [name for name in PACKAGES if find_spec(name) is None]
     if missing:
@@ -63,6 +65,8 @@ def export_onnx(
         "learner": trained.config.learner,
         "rookery": __version__,
     }
+    if isinstance(trained.config.image_size, (int, list)):
+        metadata["image_size"] = "x".join(map(str, size_of(trained.config.image_size)))
     path = Path(out) if out is not None else trained.run.path / "policy.onnx"
     confirm_overwrite(path, overwrite)
     contents = to_onnx(model, metadata)

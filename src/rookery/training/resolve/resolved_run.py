@@ -10,6 +10,7 @@ from gymnasium import Space
 
 from rookery.config import RunConfig, with_recipe
 from rookery.config.validation import check_phases
+from rookery.engine.image_size import USUAL_SIZE, ImageSize, size_of
 from rookery.engine.machine import usable_cores
 from rookery.engine.probe import Probe
 from rookery.engine.seeding import child_seed
@@ -62,6 +63,16 @@ class ResolvedRun:
         run = replace(self, num_envs=num_envs)
         return run.with_config(workers=min(usable_cores(), num_envs))
 
+    def with_image_size(self, full: Space | None) -> ResolvedRun:
+        """The same run with the size of images that `image_size="auto"` led to; `full` is the observation space before
+        images were shrunk, None if they were not."""
+        if self.config.image_size != "auto":
+            return self
+        size: ImageSize = "full" if full is None else USUAL_SIZE
+        worlds = {name: replace(getattr(self, name), image_size=size) for name in ("world", "env_world")}
+        recorded = size if isinstance(size, str) else list(size)
+        return replace(self.with_config(image_size=recorded), **worlds)  # type: ignore[arg-type]
+
     def with_spaces(self, observation_space: Space, action_space: Space) -> ResolvedRun:
         """The same run with the learner's seat, from the spaces of one env."""
         seat = _seat(self.config, self.env_world, observation_space, action_space)
@@ -103,8 +114,8 @@ def resolve_run(config: RunConfig, world_object: Any = None) -> ResolvedRun:
 def resolve_recorded_run(config: RunConfig, *, resuming: bool = False) -> ResolvedRun:
     """A run that is there already, from the config in its folder. Only one that is `resuming` needs its engine again;
     what its config does not record about that is measured."""
-    config = with_absolute_paths(config)
-    world = _wrapped(config, find(config.world, config.takes_twin, config.learner, config.world_options))
+    config = with_recorded_image_size(with_absolute_paths(config))
+    world = wrapped(config, find(config.world, config.takes_twin, config.learner, config.world_options))
     env_world = _env_world(config, world)
     if not resuming:
         return ResolvedRun(config, world, env_world, config.num_envs if isinstance(config.num_envs, int) else 1)
@@ -126,7 +137,7 @@ def _find_world(config: RunConfig, world_object: Any) -> tuple[World, RunConfig]
     else:
         named = None if config.learner == "auto" else config.learner
         world = find(config.world, config.takes_twin, named, config.world_options)
-    world, config = _with_episode_length(_wrapped(config, world), config)
+    world, config = _with_episode_length(wrapped(config, world), config)
     changes: dict[str, Any] = {"world_options": recorded_options(world, config.world_options)}
     if isinstance(world.source, str) and ".py:" in world.source:
         changes["world"] = world.source  # its absolute path, so that the run can be resumed from any folder
@@ -144,11 +155,18 @@ def _with_episode_length(world: World, config: RunConfig) -> tuple[World, RunCon
     return world, config.model_copy(update={"world_options": options, "episode_length": None})
 
 
-def _wrapped(config: RunConfig, world: World) -> World:
-    """With the config's wrappers. They are Python code: a kernel world is stepped env by env then."""
-    if not config.wrappers:
-        return world
-    return replace(world, wrappers=tuple(config.wrappers), kernel=False)
+def with_recorded_image_size(config: RunConfig) -> RunConfig:
+    """The config of a recorded run. New runs record what "auto" led to; older ones had all images at full size."""
+    return config.model_copy(update={"image_size": "full"}) if config.image_size == "auto" else config
+
+
+def wrapped(config: RunConfig, world: World) -> World:
+    """With the config's wrappers and size of images. They are Python code: a kernel world is stepped env by env then."""
+    size = size_of(config.image_size)
+    if size == "auto" and world.kernel:
+        size = "full"  # nothing is worth leaving compiled code without being asked
+    kernel = world.kernel and not config.wrappers and size == "full"
+    return replace(world, wrappers=tuple(config.wrappers), image_size=size, kernel=kernel)
 
 
 def _env_world(config: RunConfig, world: World) -> World:

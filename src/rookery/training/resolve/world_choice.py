@@ -19,6 +19,7 @@ from gymnasium import spaces as gs
 
 from rookery.console import printable
 from rookery.engine.env_factory import EnvFactory, kernel_of, resolve, with_wrappers
+from rookery.engine.image_size import ImageSize
 from rookery.engine.probe import probe
 from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.kernel.world import KernelWorld
@@ -46,11 +47,17 @@ class World:
     env_kwargs: dict[str, Any] = field(default_factory=dict)
     note: str = ""  # a choice made on the way, for the user to know
     wrappers: tuple[str, ...] = ()  # of every env, as "file.py:Name"
+    image_size: ImageSize = "full"  # of observations, as the agent sees them
 
     @cached_property
     def factory(self) -> EnvFactory:
         """What builds its envs: `make_vec(world.factory)` looks nothing up again."""
-        return with_wrappers(resolve(self.source, kwargs=self.env_kwargs), self.wrappers)
+        return self.factory_with()
+
+    def factory_with(self, **kwargs: Any) -> EnvFactory:
+        """The same with more keyword arguments."""
+        found = with_wrappers(resolve(self.source, kwargs={**self.env_kwargs, **kwargs}), self.wrappers)
+        return replace(found, image_size=self.image_size)
 
     @cached_property
     def kernel_world(self) -> KernelWorld | None:

@@ -14,6 +14,7 @@ from rookery.config import RunConfig
 from rookery.console import say
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import kernel_of
+from rookery.engine.image_size import USUAL_SIZE
 from rookery.engine.machine import usable_cores
 from rookery.engine.make_vec import make_vec
 from rookery.errors import OptionError
@@ -21,6 +22,7 @@ from rookery.kernel.tables import check_same
 from rookery.learners import registry
 from rookery.learners.cpu_threads import threads_for
 from rookery.learners.learner import Learner
+from rookery.learners.networks import all_images_small
 from rookery.learners.observations import leaves_of
 from rookery.monitor.episode_file import EpisodeFile
 from rookery.monitor.events import Sinks
@@ -37,7 +39,7 @@ from rookery.training.resolve.resolved_run import ResolvedRun, evaluation_seed
 from rookery.training.resolve.world_choice import check_learner, explain_option_errors
 from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
 from rookery.training.run.callbacks import Callback
-from rookery.training.run.memory_check import check_memory, enough_memory
+from rookery.training.run.memory_check import announce_size, check_memory, enough_memory, has_images, learner_size
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.run.system_setup import open_system_figures
 from rookery.training.storage.checkpoint import Checkpoints
@@ -144,13 +146,49 @@ def fit_learner(run: ResolvedRun) -> ResolvedRun:
     seat, config = run.seat, run.config
     assert seat is not None
     check_learner(config.learner, seat.action_space, seat.observation_space)
-    check_memory(config.learner, seat.observation_space, seat.action_space, getattr(config, config.learner))
     check_device(config.device)
-    if config.device != "auto":
+    if config.device == "auto":
+        # A GPU pays for images; for vectors the nets are so small that a CPU is as quick.
+        images = has_images(seat.observation_space) and torch.cuda.is_available()
+        run = run.with_config(device="cuda" if images else "cpu")
+    run = _with_image_network(run)
+    _check_memory(run)
+    spaces, options = (seat.observation_space, seat.action_space), getattr(run.config, config.learner)
+    folder = Path(config.checkpoints.dir or config.runs_dir)
+    announce_size(config.learner, spaces, options, run.num_envs, folder, config.checkpoints.keep)
+    return run
+
+
+def _with_image_network(run: ResolvedRun) -> ResolvedRun:
+    """With the way in which images are read, so that the run's checkpoints record it."""
+    name, seat = run.config.learner, run.seat
+    assert seat is not None
+    options = getattr(run.config, name)
+    if options.images != "auto" or not has_images(seat.observation_space):
         return run
-    # A GPU pays for images; for vectors the nets are so small that a CPU is as quick.
-    images = any(leaf.kind == "image" for leaf in leaves_of(seat.observation_space))
-    return run.with_config(device="cuda" if images and torch.cuda.is_available() else "cpu")
+    images = "flat" if all_images_small(leaves_of(seat.observation_space)) else "cnn"
+    return run.with_config(**{name: options.model_copy(update={"images": images})})
+
+
+def _check_memory(run: ResolvedRun) -> None:
+    seat, config = run.seat, run.config
+    assert seat is not None
+    num_envs = run.num_envs if config.device == "cpu" else 0  # a GPU keeps observations in its own memory
+    options = getattr(config, config.learner)
+    check_memory(config.learner, seat.observation_space, seat.action_space, options, num_envs)
+
+
+def with_image_size(run: ResolvedRun, engine: Engine) -> ResolvedRun:
+    """With the size of images that the run's envs have; the user is told if they were shrunk without being asked."""
+    full, name = engine.description.full_size, run.config.learner
+    if full is not None and run.config.image_size == "auto":
+        size = learner_size(name, full, engine.single_action_space, getattr(run.config, name), run.num_envs)
+        shapes = [" x ".join(map(str, leaf.shape)) for leaf in leaves_of(full) if leaf.kind == "image"]
+        say(
+            f"images of {' and '.join(shapes)} are shrunk to {USUAL_SIZE[0]} x {USUAL_SIZE[1]}: at full size {name} "
+            f"would have {size}; --set image_size=full keeps every pixel"
+        )
+    return run.with_image_size(full)
 
 
 def check_device(device: str) -> None:
@@ -166,7 +204,7 @@ def make_learner(run: ResolvedRun) -> Learner:
     assert seat is not None
     name, options = config.learner, getattr(config, config.learner)
     spaces = seat.observation_space, seat.action_space
-    check_memory(name, *spaces, options)
+    _check_memory(run)
     with enough_memory(name):
         learner = registry.make_learner(name, *spaces, options, run.num_envs, config.seed, config.device)
     learner.agent.deterministic = config.evaluation.deterministic

@@ -48,6 +48,7 @@ class Loop:
 
     def run(self, observations: Any, infos: dict[str, Any]) -> str:
         """Train from these observations of all envs; returns why the run ended."""
+        self.stop.begin()
         self._start(observations, infos)
         while not (reason := self._end_reason()):
             self._begin_next_phase()
@@ -190,8 +191,8 @@ class Loop:
     def _save(self) -> None:
         """Write a checkpoint. If the disk is full, the run continues with the one before."""
         state = self.state
-        if state.saved_at == self.steps:
-            return
+        if state.saved_at == self.steps or (self.stop.asked and not self.steps):
+            return  # there is one already, or nothing was learned: without one, the run resumes from its beginning
         started = time.perf_counter()
         score = state.last_evaluation if state.evaluated_at == self.steps else None
         tree = state.tree() | self.callbacks.tree()

@@ -1,22 +1,57 @@
-"""Refuses learners that are too large before memory is allocated: the system might kill the process for it."""
+"""Says how large a learner will be, and refuses it if it is too large, before memory is allocated: the system might
+kill the process for it, and its checkpoints might fill the disk."""
 
 from __future__ import annotations
 
+import math
 import re
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psutil
 import torch
 
-from rookery.console import size_text
-from rookery.errors import MemoryShortage, RookeryError
+from rookery.console import say, size_text
+from rookery.engine.image_size import USUAL_SIZE, largest_image
+from rookery.errors import MemoryShortage, RookeryError, RunError
+from rookery.learners.observations import leaves_of
 from rookery.learners.registry import make_policy
+from rookery.training.storage.checkpoint import LARGEST_AGENT
 from rookery.training.storage.checkpoint_files import short_text
 
 TOO_LARGE = re.compile("overflow|allocate|too (big|large)|maximum allowed", re.IGNORECASE)  # as libraries say it
 COPIES = 4  # of each weight: itself, its gradient, and two averages of the optimizer
+SAVED_COPIES = 3  # all but the gradient
+LARGE_CHECKPOINT = 256 << 20  # bytes from which on the user is told
+
+
+@dataclass(frozen=True)
+class LearnerSize:
+    """The bytes of a learner, before it is made."""
+
+    nets: int
+    rollout: int = 0  # observations that are kept until the next update
+
+    @property
+    def memory(self) -> int:
+        """For training."""
+        return COPIES * self.nets + self.rollout
+
+    @property
+    def checkpoint(self) -> int:
+        """Of the nets and their optimizer; a replay buffer is not counted."""
+        return SAVED_COPIES * self.nets
+
+    def __str__(self) -> str:
+        count = self.nets / 4e6
+        return (
+            f"{count:,.1f} million weights, {size_text(self.memory)} of memory for training, "
+            f"{size_text(self.checkpoint)} per checkpoint"
+        )
 
 
 @contextmanager
@@ -32,8 +67,8 @@ def enough_memory(learner: str) -> Iterator[None]:
         raise MemoryShortage(f"{learner} needs more memory than there is: {short_text(error)}") from error
 
 
-def _size(learner: str, observation_space: Any, action_space: Any, options: Any) -> int:
-    """How many bytes the nets have; they are made on torch's meta device, without memory."""
+def learner_size(learner: str, observation_space: Any, action_space: Any, options: Any, num_envs: int) -> LearnerSize:
+    """The size of a learner; its nets are made on torch's meta device, without memory."""
     try:
         with torch.device("meta"):
             nets = make_policy(learner, observation_space, action_space, options)
@@ -41,15 +76,66 @@ def _size(learner: str, observation_space: Any, action_space: Any, options: Any)
         raise MemoryShortage(
             f"`{learner}.hidden` = {options.hidden!r:.60}: nets of that size are not possible"
         ) from error
-    return sum(part.numel() * part.element_size() for part in nets.parameters())
+    size = sum(part.numel() * part.element_size() for part in nets.parameters())
+    row = sum(torch.Size(leaf.shape).numel() * leaf.dtype.itemsize for leaf in leaves_of(observation_space))
+    return LearnerSize(size, num_envs * getattr(options, "rollout_length", 0) * row)
 
 
-def check_memory(learner: str, observation_space: Any, action_space: Any, options: Any) -> None:
-    """Refuse nets that do not fit into the free memory."""
-    needed = COPIES * _size(learner, observation_space, action_space, options)
+def check_memory(learner: str, observation_space: Any, action_space: Any, options: Any, num_envs: int = 0) -> None:
+    """Refuse a learner that does not fit into the free memory."""
+    size = learner_size(learner, observation_space, action_space, options, num_envs)
     free = psutil.virtual_memory().available
-    if needed > free:
+    if size.memory <= free:
+        return
+    if COPIES * size.nets > free and not has_images(observation_space):
         raise MemoryShortage(
-            f"nets with `{learner}.hidden` = {options.hidden!r:.60} need about {size_text(needed)} for training, and "
-            f"{size_text(free)} are free"
+            f"nets with `{learner}.hidden` = {options.hidden!r:.60} need about {size_text(COPIES * size.nets)} for "
+            f"training, and {size_text(free)} are free"
         )
+    raise MemoryShortage(
+        f"{learner} needs about {size_text(COPIES * size.nets)} for its nets and {size_text(size.rollout)} for the "
+        f"observations of {num_envs} envs, and {size_text(free)} are free; {_remedy(learner, observation_space)}"
+    )
+
+
+def announce_size(learner: str, spaces: tuple[Any, Any], options: Any, num_envs: int, folder: Path, keep: int) -> None:
+    """Before nets are made: a line about the size of large ones, and an error if their checkpoints cannot be kept in
+    `folder`, of which the run keeps the last `keep` and the best."""
+    size = learner_size(learner, *spaces, options, num_envs)
+    if size.checkpoint < LARGE_CHECKPOINT:
+        return
+    remedy = _remedy(learner, spaces[0])
+    say(f"{learner} is large: {size}; {remedy}")
+    if size.nets > LARGEST_AGENT:
+        raise RunError(
+            f"an agent of {size_text(size.nets)} cannot be saved: at most {size_text(LARGEST_AGENT)} are; {remedy}"
+        )
+    free = _free_disk(folder)
+    if free is None:
+        return
+    if size.checkpoint > free:
+        raise RunError(f"no checkpoint fits into {folder}, where {size_text(free)} are free; {remedy}")
+    if (kept := (keep + 1) * size.checkpoint) > free:
+        say(
+            f"{folder} has {size_text(free)} free, less than the {size_text(kept)} of all checkpoints that the run "
+            f"keeps: --set checkpoints.keep=1 keeps fewer"
+        )
+
+
+def has_images(observation_space: Any) -> bool:
+    """Whether a net reads images."""
+    return any(leaf.kind == "image" for leaf in leaves_of(observation_space))
+
+
+def _remedy(learner: str, observation_space: Any) -> str:
+    if largest_image(observation_space) > math.prod(USUAL_SIZE):
+        return "--set image_size=84 shrinks the images first"
+    return f"smaller observations, or a smaller `{learner}.hidden`, would help"
+
+
+def _free_disk(folder: Path) -> int | None:
+    """The free bytes where a folder is or will be."""
+    for place in (folder, *folder.absolute().parents):
+        with suppress(OSError):
+            return shutil.disk_usage(place).free
+    return None

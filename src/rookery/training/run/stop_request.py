@@ -1,4 +1,7 @@
-"""Stopping on a signal: finish the step, save, end. On a second SIGINT, end at once."""
+"""Stopping on a signal: finish the step, save, end. On a second SIGINT, end at once.
+
+Before a run's first step there is nothing to save, and making nets can take long: a signal then ends it at once.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,12 @@ SHOW_CURSOR = "\x1b[?25h"
 
 
 class StopRequest:
-    """Within `with`, SIGINT and SIGTERM set a flag instead of raising; a second SIGINT ends the process."""
+    """Within `with`, SIGINT and SIGTERM raise KeyboardInterrupt and SystemExit until `begin()`. From then on they set a
+    flag instead; a second SIGINT ends the process."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._has_begun = False
         self._before: dict[int, Any] = {}
 
     @property
@@ -29,6 +34,10 @@ class StopRequest:
         """What a shell expects of a process that a signal stopped."""
         return 0 if self.signal is None else 128 + self.signal
 
+    def begin(self) -> None:
+        """The run makes steps from now on: it must save before it ends."""
+        self._has_begun = True
+
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():  # elsewhere Python does not allow handlers
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -40,6 +49,8 @@ class StopRequest:
             signal.signal(number, handler)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if not self._has_begun:
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
         if self.signal is not None and number == signal.SIGINT:
             if sys.stderr.isatty():
                 sys.stderr.write(SHOW_CURSOR)

@@ -30,6 +30,7 @@ from rookery.training.run.components import (
     make_learner,
     open_components,
     open_engine,
+    with_image_size,
     with_tables,
     with_threads,
 )
@@ -91,6 +92,7 @@ def train(
         run = fit_learner(run)
     keep_memory()
     with StopRequest() as stop, open_engine(run) as engine:
+        run = with_image_size(run, engine)
         if run.seat is None:
             run = fit_learner(run.with_spaces(engine.single_observation_space, engine.single_action_space))
         config = run.config

@@ -126,7 +126,8 @@ def _rendered_env(world: World, live: bool, fps: float | None, matchup: Matchup 
         return _rendered_kernel(world, kernel.world, live, fps, matchup)
     spec = registry.by_source(world.source)
     if spec is not None and spec.viewer is not None:
-        return _with_viewer(spec.viewer, _make(world), live, fps, matchup)
+        bare = resolve(world.source, kwargs=world.env_kwargs).make(0)
+        return _with_viewer(spec.viewer, world, bare, live, fps, matchup)
     return RenderedEnv(_with_opponent(_gym_env(world, live), matchup), live, fps)
 
 
@@ -134,10 +135,12 @@ def _with_opponent(env: gym.Env, matchup: Matchup | None) -> gym.Env:
     return env if matchup is None else OpponentWrapper(env, matchup)
 
 
-def _with_viewer(place: str, env: Any, live: bool, fps: float | None, matchup: Matchup | None) -> RenderedEnv:
-    """An env that its world's own viewer draws."""
+def _with_viewer(
+    place: str, world: World, env: Any, live: bool, fps: float | None, matchup: Matchup | None
+) -> RenderedEnv:
+    """An env that its world's own viewer draws; the agent sees it through the world's wrappers."""
     viewer: Viewer = load_object(place)(env, fps or _own_fps(env), None if matchup is None else matchup.names)
-    return RenderedEnv(_with_opponent(env, matchup), live, fps, viewer=viewer)
+    return RenderedEnv(_with_opponent(world.factory.wrap(env), matchup), live, fps, viewer=viewer)
 
 
 def _rendered_kernel(
@@ -147,11 +150,11 @@ def _rendered_kernel(
         raise RunError(f"{world.name} cannot be shown: it has {kernel.num_agents} agents per env, and one can be shown")
     spec = registry.by_kernel(kernel)
     if spec is not None and spec.viewer is not None:
-        return _with_viewer(spec.viewer, KernelEnv(kernel), live, fps, matchup)
+        return _with_viewer(spec.viewer, world, KernelEnv(kernel), live, fps, matchup)
     known = kernel.metadata.get("render_modes", [])
     for mode in _render_modes(live):
         if mode in known:
-            env = _in_window(KernelEnv(kernel, render_mode=mode), live)
+            env = _in_window(world.factory.wrap(KernelEnv(kernel, render_mode=mode)), live)
             return RenderedEnv(_with_opponent(env, matchup), live, fps)
     named = registry.by_source(world.source)
     original = None if named is None else named.original
@@ -191,7 +194,7 @@ def _gym_env(world: World, live: bool) -> gym.Env:
 
 
 def _make(world: World, **kwargs: Any) -> gym.Env:
-    return resolve(world.source, kwargs={**world.env_kwargs, **kwargs}).make(0)
+    return world.factory_with(**kwargs).make(0)
 
 
 def _render_modes(live: bool) -> tuple[str, ...]:
