@@ -161,7 +161,7 @@ def with_recorded_image_size(config: RunConfig) -> RunConfig:
 
 
 def wrapped(config: RunConfig, world: World) -> World:
-    """With the config's wrappers and size of images. They are Python code: a kernel world is stepped env by env then."""
+    """With the config's wrappers and image size. They are Python code: a kernel world is stepped env by env then."""
     size = size_of(config.image_size)
     if size == "auto" and world.kernel:
         size = "full"  # nothing is worth leaving compiled code without being asked
