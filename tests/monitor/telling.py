@@ -40,7 +40,9 @@ PROGRESS: dict[str, Any] = {
 }
 EVALUATION: dict[str, Any] = {
     "eval/return": 456.75,
-    "eval/return_std": 12.5,
+    "eval/return_std": 26.0,
+    "eval/return_low": 444.25,
+    "eval/return_high": 469.25,
     "eval/length": 456.75,
     "eval/episodes": 20,
     "eval/seconds": 1.5,

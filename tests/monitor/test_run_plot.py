@@ -40,7 +40,7 @@ RUNS = {
     "a whole run": telling.whole_run(),
     "no numbers": [telling.progress(i, 1.0, **{"episode/return": NAN, "loss/value": NAN}) for i in range(5)],
     "zeros": [telling.progress(i, 1.0, **{"loss/value": 0.0, "loss/policy": 0.0}) for i in range(5)],
-    "evaluations alone": [telling.evaluation(i, **{"eval/return_std": None}) for i in range(5)],
+    "evaluations alone": [telling.evaluation(i, **{"eval/return_low": None}) for i in range(5)],
 }
 
 

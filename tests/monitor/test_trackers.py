@@ -60,7 +60,8 @@ def test_wandb_gets_facts_scalars_and_the_end(wandb: MagicMock, tmp_path: Path) 
     assert (options["project"], options["name"], options["mode"]) == ("birds", "CartPole-v1_ppo", "offline")
     assert "id" not in options
     run = wandb.init.return_value
-    expected = {"eval/return": 456.75, "eval/return_std": 12.5, "eval/episodes": 20.0, "eval/seconds": 1.5}
+    expected = {"eval/return": 456.75, "eval/return_std": 26.0, "eval/return_low": 444.25, "eval/return_high": 469.25}
+    expected |= {"eval/episodes": 20.0, "eval/seconds": 1.5}
     run.log.assert_called_once_with(expected, step=50)
     run.finish.assert_called_once_with(exit_code=0)
 

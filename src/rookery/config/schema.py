@@ -28,6 +28,12 @@ class EvaluationOptions(ConfigTable):
 
     every: Count | None = Field(None, description="Steps between two evaluations; if omitted, ten evaluations per run.")
     episodes: int = Field(10, ge=1, description="Number of episodes per evaluation.")
+    max_episodes: Count | None = Field(
+        None,
+        description="Number of episodes up to which an evaluation goes on while the 95 % interval of its mean is wider "
+        "than +- 10 %. If omitted, 4 times `evaluation.episodes`; in worlds that are not compiled, further ones are "
+        "played only while they are few beside the steps of training.",
+    )
     seed: int | None = Field(
         None, ge=0, lt=SEEDS, description="Seed of the evaluations; if omitted, derived from the run's seed."
     )
@@ -48,6 +54,14 @@ class EvaluationOptions(ConfigTable):
     @classmethod
     def _opponents_in_text(cls, value: Any) -> Any:
         return split_names(value)
+
+    @model_validator(mode="after")
+    def _more_episodes(self) -> EvaluationOptions:
+        if self.max_episodes is not None and self.max_episodes < self.episodes:
+            raise ValueError(
+                f"`evaluation.max_episodes` = {self.max_episodes} should be >= `evaluation.episodes` = {self.episodes}"
+            )
+        return self
 
 
 class CheckpointOptions(ConfigTable):

@@ -5,7 +5,8 @@ A run reports what happens as events of a few kinds:
     start        run, path, world, learner, num_envs, backend, workers, start_method, device, steps, ...
     progress     steps_per_second, seconds, eta_seconds, share, episodes, episodes_per_second, episodes_in_rollout,
                  episode/return, loss/<name>, time/<part>, system/<figure>, ...
-    evaluation   eval/return, eval/return_std, eval/length, eval/episodes, eval/seconds, eval/best
+    evaluation   eval/return, eval/return_std, eval/return_low, eval/return_high (the 95 % interval of the mean),
+                 eval/length, eval/episodes, eval/seconds, eval/best
     checkpoint   path, seconds, bytes
     note         text: a choice, a warning, a change of num_envs
     doing        text: a long operation has started; shown until the next event that is not a note, never stored

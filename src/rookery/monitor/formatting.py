@@ -156,19 +156,20 @@ def opponents_met(names: Iterable[str]) -> list[str]:
 
 
 def score(values: Mapping[str, Any], sign: str = "+-") -> str:
-    """The return of an evaluation with its standard deviation, and the win rate if it is known.
+    """The return of an evaluation with half of its 95 % interval, and the win rate if it is known.
 
-    >>> score({"eval/return": 498.25, "eval/return_std": 3.1})
-    '498.2 +- 3.1'
-    >>> score({"eval/return": 5, "eval/return_std": 0.0, "eval/win_rate": 0.65})
+    >>> score({"eval/return": 0.57, "eval/return_low": 0.49, "eval/return_high": 0.65})
+    '0.57 +- 0.08'
+    >>> score({"eval/return": 5, "eval/return_low": 5, "eval/return_high": 5, "eval/win_rate": 0.65})
     '5 +- 0, 65 % won'
     >>> score({"eval/return": 5, "eval/win_rate": 0.9, "eval/strong/won": 0.9, "eval/strong/lost": 0.02})
     '5, 90 % won, 2 % lost against strong'
     """
-    spread, mean = values.get("eval/return_std"), values.get("eval/return")
+    low, high, mean = (values.get(f"eval/return{part}") for part in ("_low", "_high", ""))
     text = number(mean)
-    if spread is not None:
-        rounded = 0.0 if spread < 1e-9 * max(1.0, abs(mean or 0.0)) else float(f"{spread:.2g}")
+    if low is not None and high is not None:
+        half = (high - low) / 2
+        rounded = 0.0 if half < 1e-9 * max(1.0, abs(mean or 0.0)) else float(f"{half:.2g}")
         text += f" {sign} {number(rounded)}"
     met = opponents_met(values)
     for who in met:

@@ -70,13 +70,18 @@ def _draw_evaluations(axes: Any, events: list[Event]) -> None:
     steps, means = _curve(events, "evaluation", "eval/return")
     if not len(steps):
         return
-    std_steps, std = _curve(events, "evaluation", "eval/return_std")
-    spread = np.where(np.isin(steps, std_steps), np.interp(steps, std_steps, std), 0.0) if len(std) else 0.0 * means
+    (ends, low), (_, high) = (_curve(events, "evaluation", f"eval/return_{end}") for end in ("low", "high"))
+    spread, label = 0.0 * means, "evaluation"
+    if len(ends) and len(low) == len(high):  # runs of earlier versions have none
+        spread = np.where(np.isin(steps, ends), np.interp(steps, ends, (high - low) / 2), 0.0)
+        label += ", mean with 95 % interval"
     axes.fill_between(steps, means - spread, means + spread, color=EVAL, alpha=0.15, linewidth=0)
     if len(steps) < 3:  # too few for a band to be seen
         axes.errorbar(steps, means, spread, color=EVAL, alpha=0.5, capsize=3, linestyle="")
-    axes.plot(steps, means, color=EVAL, linewidth=1, marker="o", markersize=4.5, label="evaluation, mean ± std")
-    best = int(np.argmax(means))
+    axes.plot(steps, means, color=EVAL, linewidth=1, marker="o", markersize=4.5, label=label)
+    flagged = [event.step for event in events if event.kind == "evaluation" and event.values.get("eval/best")]
+    best = int(np.searchsorted(steps, flagged[-1])) if flagged else int(np.argmax(means))
+    best = min(best, len(steps) - 1)
     axes.plot(
         steps[best : best + 1],
         means[best : best + 1],

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from rookery.monitor.formatting import count, duration, number, rate
+from rookery.monitor.formatting import count, duration, number, rate, score
 
 
 def rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -25,7 +25,7 @@ def rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("average reward, last 10", "return_last_10", number),
         ("average reward, last 100", "return_last_100", number),
         *((f"{key.removesuffix('_last_10').replace('_', ' ')}, last 10", key, number) for key in outcomes),
-        ("last evaluation", "eval/return", number),
+        ("last evaluation", "eval/return", lambda value: score(values)),
         ("best evaluation", "eval/best_return", number),
         ("envs used", "num_envs", count),
         ("steps/s", "steps_per_second", rate),

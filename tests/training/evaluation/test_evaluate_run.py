@@ -15,8 +15,8 @@ def test_figures_of_a_run(tmp_path):
     make_run(tmp_path)
     figures = evaluate_run("finished", tmp_path, episodes=3)
     assert list(figures) == [
-        "run", "step", "world", "episodes", "return_mean", "return_std", "return_min", "return_max", "length_mean",
-        "seconds",
+        "run", "step", "world", "episodes", "return_mean", "return_std", "return_low", "return_high", "return_min",
+        "return_max", "length_mean", "seconds",
     ]  # fmt: skip
     assert (figures["run"], figures["step"], figures["world"]) == ("finished", STEP, "CartPole-v1")
     assert figures["episodes"] == 3

@@ -27,7 +27,8 @@ def test_metrics_against_opponents():
         f"eval/{who}/{what}" for who in ("weak", "strong") for what in ("won", "drawn", "lost", "won_low", "won_high")
     ]
     assert list(metrics) == [
-        "eval/return", "eval/return_std", "eval/length", "eval/episodes", "eval/seconds", "eval/win_rate", *parts,
+        "eval/return", "eval/return_std", "eval/return_low", "eval/return_high", "eval/length", "eval/episodes",
+        "eval/seconds", "eval/win_rate", *parts,
     ]  # fmt: skip
     for who in ("weak", "strong"):
         assert sum(metrics[f"eval/{who}/{what}"] for what in ("won", "drawn", "lost")) == pytest.approx(1.0)

@@ -40,8 +40,8 @@ def test_a_damaged_config_is_a_group_of_its_own(content, tmp_path):
 def test_a_row_has_the_interval_of_the_last_evaluation(tmp_path):
     (row,) = compare([RunGroup("one", [stored_run(tmp_path, "one", (10.0, 30.0, 20.0))])])
     assert (row["last_eval"], row["best_eval"], row["steps"]) == (20.0, 30.0, 3000)
-    half = 1.96 * 12.5 / 20**0.5
-    assert row["interval"] == pytest.approx([20 - half, 20 + half])
+    half = 2.093 * 26.0 / 19**0.5  # Student's t
+    assert row["interval"] == pytest.approx([20 - half, 20 + half], rel=1e-3)
     assert row["seconds"] == pytest.approx(35.0)
 
 

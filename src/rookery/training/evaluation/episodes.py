@@ -63,6 +63,7 @@ class Episodes:
         finished episodes."""
         self._envs.engine.finished_episodes()
         self._begin(np.arange(self._envs.count))
+        progress(0)
         while len(self._results) < len(self._numbers):
             if stop():
                 return None

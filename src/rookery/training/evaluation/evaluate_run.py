@@ -13,6 +13,7 @@ import numpy as np
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError, RunError
 from rookery.learners.agent import Agent
+from rookery.training.evaluation.confidence import interval_of
 from rookery.training.evaluation.evaluator import DEFAULT_ENVS, Evaluator
 from rookery.training.evaluation.opponent_games import OpponentGames
 from rookery.training.evaluation.trained_run import TrainedRun, open_run
@@ -65,6 +66,7 @@ def evaluate_run(
         played = evaluator.run(trained.agent, progress=lambda done: progress("", done))
     assert played is not None  # nobody asked it to stop
     returns = np.array(played.returns)
+    low, high = interval_of(played.returns)
     return {
         "run": trained.run.name,
         "step": trained.step,
@@ -72,6 +74,8 @@ def evaluate_run(
         "episodes": len(returns),
         "return_mean": float(returns.mean()),
         "return_std": float(returns.std()),
+        "return_low": low,
+        "return_high": high,
         "return_min": float(returns.min()),
         "return_max": float(returns.max()),
         "length_mean": float(np.mean(played.lengths)),

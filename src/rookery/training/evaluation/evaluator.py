@@ -5,15 +5,18 @@ In two-player worlds these can be games against opponents by name.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rookery.learners.agent import Agent
+from rookery.training.evaluation.confidence import WIDE, interval_of, is_wide
 from rookery.training.evaluation.episode_envs import EpisodeEnvs
 from rookery.training.evaluation.episodes import Episodes, PlayedEpisode
 from rookery.training.evaluation.opponent_games import OpponentGames
@@ -26,12 +29,13 @@ DEFAULT_ENVS = 8  # side by side, where the number of a run is not known
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Returns, lengths and outcomes of some episodes."""
+    """Returns, lengths and outcomes of some episodes, by their number."""
 
     returns: list[float]
     lengths: list[int]
-    seconds: float
     outcomes: dict[str, float]  # such as win_rate
+    is_wide: bool  # more episodes would tell more
+    seconds: float = 0.0
 
     @property
     def mean(self) -> float:
@@ -39,9 +43,12 @@ class Evaluation:
 
     def metrics(self) -> dict[str, float]:
         """As events hold them."""
+        low, high = interval_of(self.returns)
         return {
             "eval/return": self.mean,
             "eval/return_std": float(np.std(self.returns)),
+            "eval/return_low": low,
+            "eval/return_high": high,
             "eval/length": float(np.mean(self.lengths)),
             "eval/episodes": len(self.lengths),
             "eval/seconds": self.seconds,
@@ -62,14 +69,17 @@ class Evaluator:
         opponents: Sequence[str] = (),
         runs_dir: str | Path = "runs",
         *,
+        max_episodes: int | None = None,
         num_envs: int = DEFAULT_ENVS,
         workers: int | None = None,
         **options: Any,
     ) -> None:
         """With `opponents`, by names that `find_player` knows, `episodes` games are played against each of them, in the
-        world's two-player form. `backend`, `num_envs` and `workers` are those of the envs that train; `options` are
-        further ones of `make_vec`."""
+        world's two-player form. Up to `max_episodes` are played while the result is uncertain. `backend`, `num_envs`
+        and `workers` are those of the envs that train; `options` are further ones of `make_vec`."""
         self.episodes, self.seed, self.deterministic = episodes, seed, deterministic
+        self.max_episodes = max(episodes, max_episodes or episodes)
+        self._each = max(1, len(opponents))  # games of a number
         self._envs: EpisodeEnvs | None = None
         self._make = lambda: EpisodeEnvs(world, backend, episodes, num_envs, workers, **options)
         self._opponent_games: OpponentGames | None = None
@@ -82,17 +92,55 @@ class Evaluator:
         agent: Agent,
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[int], None] = lambda done: None,
+        most_steps: float = math.inf,
     ) -> Evaluation | None:
-        """Play; None if `stop()` was true before the end. `progress` is called with the number of finished episodes,
-        where there are no opponents."""
+        """Play; None if `stop()` was true before the end. While the confidence interval is wide, more episodes are
+        played, up to `max_episodes` and as long as they make about `most_steps` steps in all. `progress` is called with
+        the number of finished episodes, where there are no opponents."""
         started = time.perf_counter()
-        if self._opponent_games is not None:
-            results = self._opponent_games.play(agent, self.episodes, self.seed, stop)
-            return None if results is None else _evaluation_of(results, time.perf_counter() - started)
-        self._envs = self._envs or self._make()
+        rounds = self._games(agent, stop) if self._opponent_games else self._episodes(agent, stop, progress)
+        evaluation = next(rounds)
+        while evaluation is not None and evaluation.is_wide and self._may_go_on(evaluation, most_steps):
+            evaluation = next(rounds)
+        return None if evaluation is None else replace(evaluation, seconds=time.perf_counter() - started)
+
+    def _may_go_on(self, evaluation: Evaluation, most_steps: float) -> bool:
+        played = len(evaluation.lengths) // self._each
+        steps = sum(evaluation.lengths)
+        more = min(self.episodes, self.max_episodes - played)
+        return more > 0 and steps * (played + more) / played <= most_steps
+
+    def _episodes(
+        self, agent: Agent, stop: Callable[[], bool], progress: Callable[[int], None]
+    ) -> Iterator[Evaluation | None]:
+        """The evaluation after each round of episodes."""
+        envs = self._envs = self._envs or self._make()
         player = AgentPlayer(agent, "agent", deterministic=self.deterministic, copy=False)
-        played = Episodes(self._envs, player, self.seed, range(self.episodes)).play(stop, progress)
-        return None if played is None else _evaluation_from(played, time.perf_counter() - started)
+        played: list[PlayedEpisode] = []
+        while True:
+            before = len(played)
+            numbers = range(before, min(before + self.episodes, self.max_episodes))
+            more = Episodes(envs, player, self.seed, numbers).play(stop, partial(_add, progress, before))
+            if more is None:
+                yield None
+                return
+            played += more
+            yield _evaluation_from(played)
+
+    def _games(self, agent: Agent, stop: Callable[[], bool]) -> Iterator[Evaluation | None]:
+        """The evaluation after each round of games against all opponents."""
+        assert self._opponent_games is not None
+        played: dict[str, GameResults] = {}
+        count = 0
+        while True:
+            games = min(self.episodes, self.max_episodes - count)
+            more = self._opponent_games.play(agent, games, self.seed, stop, first=count)
+            if more is None:
+                yield None
+                return
+            played = {name: played[name].joined(results) if played else results for name, results in more.items()}
+            count += games
+            yield _evaluation_of(played)
 
     def close(self) -> None:
         """Close its envs."""
@@ -103,21 +151,28 @@ class Evaluator:
             self._envs = None
 
 
-def _evaluation_from(played: Sequence[PlayedEpisode], seconds: float) -> Evaluation:
+def _add(progress: Callable[[int], None], before: int, done: int) -> None:
+    progress(before + done)
+
+
+def _evaluation_from(played: Sequence[PlayedEpisode]) -> Evaluation:
     """The results of episodes without an opponent."""
     names = dict.fromkeys(name for episode in played for name in episode.outcomes)
     outcomes = {name: float(np.mean([x.outcomes[name] for x in played if name in x.outcomes])) for name in names}
-    return Evaluation([x.total for x in played], [x.length for x in played], seconds, outcomes)
+    returns = [x.total for x in played]
+    return Evaluation(returns, [x.length for x in played], outcomes, is_wide(returns))
 
 
-def _evaluation_of(results: dict[str, GameResults], seconds: float) -> Evaluation:
-    """Shares of games won, drawn and lost by opponent, and results over all games."""
+def _evaluation_of(results: dict[str, GameResults]) -> Evaluation:
+    """Shares of games won, drawn and lost by opponent, and results over all games, by their number."""
     outcomes: dict[str, float] = {"win_rate": float(np.mean([(x.winners == 1).mean() for x in results.values()]))}
+    wide = False
     for name, result in results.items():
         record = result.record()
         low, high = record.interval(record.won)
+        wide |= (high - low) / 2 > WIDE
         shares = {"won": record.win_rate, "drawn": record.draw_rate, "lost": record.loss_rate}
         outcomes |= {f"{name}/{what}": x for what, x in {**shares, "won_low": low, "won_high": high}.items()}
-    returns = np.concatenate([result.returns for result in results.values()])
-    lengths = np.concatenate([result.lengths for result in results.values()])
-    return Evaluation(returns[np.isfinite(returns)].tolist(), lengths.tolist(), seconds, outcomes)
+    returns = np.stack([result.returns for result in results.values()], 1).ravel()
+    lengths = np.stack([result.lengths for result in results.values()], 1).ravel()
+    return Evaluation(returns[np.isfinite(returns)].tolist(), lengths.tolist(), outcomes, wide)

@@ -29,16 +29,18 @@ class Match:
     """Some games of every two of the players. An env has a seat for player one and one for player two; the seats of all
     envs are numbered, first those of player one."""
 
-    def __init__(self, game_envs: GameEnvs, players: Sequence[Player | Script], games: int, seed: int) -> None:
-        """`games` is the number of games of each pair."""
+    def __init__(
+        self, game_envs: GameEnvs, players: Sequence[Player | Script], games: int, seed: int, first: int = 0
+    ) -> None:
+        """`games` is the number of games of each pair, and `first` the number of the first one."""
         game_envs.check(*players)
         self.envs, self.players = game_envs.envs, players
         pairs = np.array(list(combinations(range(len(players)), 2)))
         self.pairs = pairs.repeat(games, axis=0)  # [game, 2]: the players; results are the first one's
-        self._number = np.tile(np.arange(games), len(pairs))  # of a game within its pair
+        self._number = np.tile(np.arange(first, first + games), len(pairs))  # of a game within its pair
         self._sides = np.where(self._number[:, None] % 2, self.pairs[:, ::-1], self.pairs)  # [game, side]: the player
-        self._start_seeds = [child_seed(seed, number // 2) for number in range(games)]
-        self._player_seeds = [[child_seed(seed, number, key) for key in KEYS] for number in range(games)]
+        self._start_seeds = [child_seed(seed, number // 2) for number in range(first + games)]
+        self._player_seeds = [[child_seed(seed, number, key) for key in KEYS] for number in range(first + games)]
         self._games_begun = self._games_ended = 0
         total = len(self._number)
         self._results = GameResults(np.zeros(total, np.int64), np.full(total, np.nan), np.zeros(total, np.int64))

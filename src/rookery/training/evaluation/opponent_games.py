@@ -66,14 +66,15 @@ class OpponentGames:
         seed: int,
         stop: Callable[[], bool] = lambda: False,
         progress: Callable[[str, int], None] = lambda name, done: None,
+        first: int = 0,
     ) -> dict[str, GameResults] | None:
-        """Play so many games against each opponent; None if `stop()` was true before the end."""
+        """Play so many games against each opponent, numbered from `first`; None if `stop()` was true before the end."""
         if isinstance(agent, Agent):
             agent = seated(agent, "agent", self.seat, deterministic=self.deterministic)
         envs = self._games = self._games or self._make()
         results: dict[str, GameResults] = {}
         for name, opponent in self.opponents.items():
-            played = Match(envs, (agent, opponent), games, seed).play(stop, partial(progress, name))
+            played = Match(envs, (agent, opponent), games, seed, first).play(stop, partial(progress, name))
             if played is None:
                 return None
             results[name] = played

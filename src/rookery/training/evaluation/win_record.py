@@ -90,6 +90,11 @@ class GameResults:
     returns: np.ndarray  # of the first player; NaN where the world's rewards are the other player's
     lengths: np.ndarray
 
+    def joined(self, later: GameResults) -> GameResults:
+        """With the games that were played after these."""
+        parts = ((getattr(self, name), getattr(later, name)) for name in ("winners", "returns", "lengths"))
+        return GameResults(*map(np.concatenate, parts))
+
     def record(self) -> WinRecord:
         """The totals and means."""
         won, drawn, lost = (int((self.winners == outcome).sum()) for outcome in (1, 0, -1))

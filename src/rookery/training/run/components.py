@@ -45,6 +45,8 @@ from rookery.training.run.system_setup import open_system_figures
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.run_dir import RunDir
 
+MORE_EPISODES = 4  # times as many in an evaluation whose result is uncertain, unless the config says how many
+
 
 @dataclass
 class RunComponents:
@@ -237,6 +239,7 @@ def make_evaluator(run: ResolvedRun) -> Evaluator:
         options.deterministic,
         opponents,
         Path(config.runs_dir),
+        max_episodes=options.max_episodes or MORE_EPISODES * options.episodes,
         num_envs=run.num_envs,
         workers=config.workers,
         start_method=config.start_method,

@@ -20,6 +20,8 @@ from rookery.training.run.episode_records import EpisodeRecords
 from rookery.training.run.timing import Interval, RunCounts
 from rookery.training.run.training_state import TrainingState
 
+EVALUATION_SHARE = 0.25  # of the steps since the last evaluation, for episodes beyond the number that was asked for
+
 
 class Loop:
     """Runs until the wanted steps, episodes or evaluation are reached, or until it is asked to stop."""
@@ -174,19 +176,23 @@ class Loop:
         """Returns whether this evaluation is the best so far."""
         self._event("doing", text="evaluating")
         self.state.stopwatch.start()
-        evaluation = self.components.evaluator.run(self.learner.agent, lambda: self.stop.asked)
+        most_steps = self._evaluation_steps()
+        evaluation = self.components.evaluator.run(self.learner.agent, lambda: self.stop.asked, most_steps=most_steps)
         self.state.stopwatch.lap("evaluation")
         if evaluation is None:
             return False
-        state = self.state
-        is_best = state.best_evaluation is None or evaluation.mean > state.best_evaluation
-        state.last_evaluation, state.evaluated_at = evaluation.mean, self.steps
-        if is_best:
-            state.best_evaluation = evaluation.mean
+        is_best = self.state.add_evaluation(evaluation)
         metrics = evaluation.metrics() | {"eval/best": is_best}
         self._event("evaluation", **metrics)
         self.callbacks.call("on_evaluation", metrics)
         return is_best
+
+    def _evaluation_steps(self) -> float:
+        """How many steps an evaluation may make for a narrower interval: few beside those of training since the last
+        one. Compiled worlds make them in no time, and whoever sets a number of episodes wants them."""
+        if self.config.evaluation.max_episodes is not None or self.state.engine.backend == "kernel":
+            return math.inf
+        return EVALUATION_SHARE * (self.steps - max(0, self.state.evaluated_at))
 
     def _save(self) -> None:
         """Write a checkpoint. If the disk is full, the run continues with the one before."""
@@ -194,7 +200,7 @@ class Loop:
         if state.saved_at == self.steps or (self.stop.asked and not self.steps):
             return  # there is one already, or nothing was learned: without one, the run resumes from its beginning
         started = time.perf_counter()
-        score = state.last_evaluation if state.evaluated_at == self.steps else None
+        score = state.best_evaluation if state.best_at == self.steps else None
         tree = state.tree() | self.callbacks.tree()
         self._note_if_inexact()
         self.records.flush()

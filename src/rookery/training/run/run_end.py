@@ -70,6 +70,7 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
         "num_envs": loop.envs.num_envs,
         "steps_per_second": loop.clock.steps_per_second(loop.steps),
         "eval/return": loop.state.last_evaluation,
+        **dict(zip(("eval/return_low", "eval/return_high"), loop.state.last_interval, strict=False)),
         "eval/best_return": loop.state.best_evaluation,
         "reason": reason,
         **({"num_episodes": loop.config.episodes} if loop.config.episodes is not None else {}),

@@ -14,6 +14,8 @@ from rookery.learners.learner import Learner, Tree, module_state
 from rookery.learners.space_json import to_tree
 from rookery.training.curriculum.curriculum import Curriculum, NoCurriculum
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
+from rookery.training.evaluation.confidence import interval_of, is_better
+from rookery.training.evaluation.evaluator import Evaluation
 from rookery.training.run.collector import Collector
 from rookery.training.run.recent_episodes import RecentEpisodes
 from rookery.training.run.timing import RunClock, RunCounts, Stopwatch
@@ -32,7 +34,9 @@ class TrainingState:
         self.collector.on_outcomes = self.episodes.add_outcomes
         self.last_evaluation: float | None = None
         self.best_evaluation: float | None = None
-        self.evaluated_at = self.saved_at = -1  # steps
+        self.last_interval: list[float] = []  # of the last evaluation's mean
+        self.best_returns: list[float] = []  # of the best evaluation's episodes
+        self.evaluated_at = self.saved_at = self.best_at = -1  # steps
         self.checked_at = RunCounts(0, 0)  # when the loop last did what was due
         self.rollout_began_at = 0  # episodes before the rollout of the next update
         self.why_inexact = ""  # why the envs cannot be saved, so that a resumed run begins new episodes
@@ -80,6 +84,19 @@ class TrainingState:
             self.rollout_began_at = self.episodes.count
         return finished
 
+    def add_evaluation(self, evaluation: Evaluation) -> bool:
+        """Keep an evaluation's result; returns whether it is the best so far, by more than noise. The first one is, and
+        one that reaches the goal."""
+        mean, best, goal = evaluation.mean, self.best_evaluation, self.config.evaluation.stop_at
+        self.last_evaluation, self.evaluated_at = mean, self.steps
+        self.last_interval = list(interval_of(evaluation.returns))
+        is_best = best is None or is_better(evaluation.returns, self.best_returns, best)
+        if best is not None and goal is not None and best < goal <= mean:
+            is_best = True
+        if is_best:
+            self.best_evaluation, self.best_returns, self.best_at = mean, evaluation.returns, self.steps
+        return is_best
+
     # --- saving -------------------------------------------------------------------------------------------------
 
     def tree(self) -> Tree:
@@ -126,6 +143,8 @@ class TrainingState:
                 "episodes": self.episodes.state(),
                 "last_evaluation": self.last_evaluation,
                 "best_evaluation": self.best_evaluation,
+                "last_interval": self.last_interval,
+                "best_returns": self.best_returns,
                 "evaluated_at": self.evaluated_at,
                 "looked_at": list(self.checked_at),
                 "rollout_began_at": self.rollout_began_at,
@@ -142,6 +161,7 @@ class TrainingState:
         self.collector.steps, self.clock.seconds_before = loop["steps"], loop["seconds"]
         self.episodes.load(loop["episodes"])
         self.last_evaluation, self.best_evaluation = loop["last_evaluation"], loop["best_evaluation"]
+        self.last_interval, self.best_returns = loop.get("last_interval", []), loop.get("best_returns", [])
         self.evaluated_at, self.saved_at = loop["evaluated_at"], self.steps
         self.learner.load({**tree["learner"], "policy": tree["agent"]["policy"]})
         self.checked_at = RunCounts(*loop.get("looked_at", self.counts))

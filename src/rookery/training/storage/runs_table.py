@@ -44,8 +44,10 @@ def row(run: RunDir) -> dict[str, Any]:
     start = _last(metrics[:1], "start")
     progress = _last(metrics, "progress")
     last = metrics[-1] if metrics else summary
-    returns = [found for line in _lines(run.evaluations) if (found := _number(line.get("eval/return"))) is not None]
-    best = [_number(summary.get("eval/best_return")), *returns]
+    evaluations = [line for line in _lines(run.evaluations) if _number(line.get("eval/return")) is not None]
+    returns = [_number(line["eval/return"]) for line in evaluations]
+    best = [_number(line["eval/return"]) for line in evaluations if line.get("eval/best") is not False]
+    best.append(_number(summary.get("eval/best_return")))
     return {
         "name": run.name,
         "world": _name(_first(start.get("world"), config.get("world"))),
