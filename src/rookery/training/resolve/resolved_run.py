@@ -10,6 +10,7 @@ from gymnasium import Space
 
 from rookery.config import RunConfig, with_recipe
 from rookery.config.validation import check_phases
+from rookery.engine.autotune import Choice
 from rookery.engine.image_size import USUAL_SIZE, ImageSize, size_of
 from rookery.engine.machine import usable_cores
 from rookery.engine.probe import Probe
@@ -46,6 +47,7 @@ class ResolvedRun:
     env_world: World  # what the run's envs are: `world`, or its two-player form if an opponent is a policy
     num_envs: int  # to begin or resume with: an adaptive run changes it
     seat: Seat | None = None  # the learner's spaces; None until the engine's first env gives them
+    choice: Choice | None = None  # of the backend, if it was open and an env was measured
 
     @property
     def title(self) -> str:
@@ -107,7 +109,8 @@ def resolve_run(config: RunConfig, world_object: Any = None) -> ResolvedRun:
     choice = choose_engine(config, env_world, measured if measured and measured.step_seconds else None)
     if spaces is None and choice.description is not None:
         spaces = choice.description.observation_space, choice.description.action_space
-    run = ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs)
+    measured_choice = choice if config.backend == "auto" and choice.probe is not None else None
+    run = ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs, choice=measured_choice)
     return run if spaces is None else run.with_spaces(*spaces)
 
 

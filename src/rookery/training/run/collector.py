@@ -34,17 +34,22 @@ class Collector:
         share_done: Callable[[int], float],
     ) -> None:
         """`share_done` is the share of the run that is done after so many steps: schedules follow it."""
-        self.envs, self.learner, self.stopwatch = envs, learner, stopwatch
+        self.learner, self.stopwatch = learner, stopwatch
         self.steps, self._share_done = 0, share_done
         self.ended = 0  # episodes that ended since it was last set to 0; compiled rollouts do not count them
         self.metrics: dict[str, float] = {}  # of the latest update
         self.on_outcomes: Callable[[dict[str, list[float]]], None] = lambda outcomes: None  # of episodes that ended
         self.on_final_infos: Callable[[slice, dict[str, Any]], None] = lambda rows, infos: None  # of the same
+        self._parts: list[CollectorPart] = []
+        self.use(envs)
+
+    def use(self, envs: Engine | CurriculumVectorEnv) -> None:
+        """Step these envs; `begin` follows."""
+        self.envs = envs
         # Where envs are stepped on this very thread nothing can overlap, and a plain step costs less than its halves.
         self._step_at_once = envs.backend in IN_PROCESS and len(envs.groups) == 1
         self._stepping = "env" if envs.backend in IN_PROCESS else "waiting"
-        self._parts: list[CollectorPart] = []
-        self._fused = roller_for(envs, learner)
+        self._fused = roller_for(envs, self.learner)
 
     def begin(self, observations: Any, infos: dict[str, Any]) -> None:
         """Step from these observations of all envs."""

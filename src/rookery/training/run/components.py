@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
 from rookery.training.resolve.resolved_run import ResolvedRun, evaluation_seed
 from rookery.training.resolve.world_choice import check_learner, explain_option_errors
 from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
+from rookery.training.run.backend_review import BackendReview
 from rookery.training.run.callbacks import Callback
 from rookery.training.run.memory_check import announce_size, check_memory, enough_memory, has_images, learner_size
 from rookery.training.run.stop_request import StopRequest
@@ -63,6 +64,7 @@ class RunComponents:
     adaptive: AdaptiveNumEnvs | None = None
     episode_file: EpisodeFile | None = None
     system: SystemFigures | None = None
+    review: BackendReview | None = None
 
 
 @contextmanager
@@ -83,6 +85,7 @@ def open_components(
     if config.num_envs == "adaptive":
         adaptive = AdaptiveNumEnvs(MAX_ADAPTIVE_ENVS, folder.path / "num_envs.jsonl", resumed_at or -1)
     with (
+        ExitStack() as opened,
         open_sinks(folder, config) as sinks,
         open_episode_file(folder, config) as episodes,
         open_system_figures(config, learner) as system,
@@ -90,8 +93,25 @@ def open_components(
     ):
         envs = make_curriculum_env(run, engine, learner, folder.path) if config.has_curriculum else engine
         yield RunComponents(
-            envs, learner, evaluator, checkpoints, sinks, stop, folder.path, callbacks, adaptive, episodes, system
-        )
+            envs, learner, evaluator, checkpoints, sinks, stop, folder.path, callbacks, adaptive, episodes, system,
+            _make_review(run, folder, learner, opened),
+        )  # fmt: skip
+
+
+def _make_review(run: ResolvedRun, folder: RunDir, learner: Learner, opened: ExitStack) -> BackendReview | None:
+    """For a run whose backend was measured. An off-policy learner learns while envs step, so it needs none."""
+    if run.choice is None or not learner.on_policy or run.config.has_curriculum:
+        return None
+
+    def make_on(backend: str) -> Engine:
+        workers = 1 if backend == "serial" else min(usable_cores(), run.num_envs)
+        changed = run.with_config(backend=backend, workers=workers)
+        engine = make_engine(changed)
+        opened.callback(engine.close)
+        folder.write_config(changed.config.model_dump(mode="json"))
+        return engine
+
+    return BackendReview(run.choice, make_on)
 
 
 # --- the engine -------------------------------------------------------------------------------------------------------

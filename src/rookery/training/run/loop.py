@@ -7,13 +7,16 @@ import time
 from typing import Any
 
 from rookery.config import RunConfig
+from rookery.engine.engine import Engine
 from rookery.engine.seeding import ChildSeeds
 from rookery.errors import RunError
 from rookery.learners.learner import Tree
 from rookery.monitor.events import Event
 from rookery.training.curriculum.curriculum import Curriculum
+from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
+from rookery.training.run.backend_review import BackendReview
 from rookery.training.run.callbacks import Callbacks, RunControl
 from rookery.training.run.components import RunComponents
 from rookery.training.run.episode_records import EpisodeRecords
@@ -28,8 +31,8 @@ class Loop:
 
     def __init__(self, config: RunConfig, components: RunComponents) -> None:
         self.config, self.components = config, components
-        self.envs, self.learner, self.stop = components.envs, components.learner, components.stop
-        self.state = TrainingState(config, self.envs, self.learner)
+        self.learner, self.stop, self.review = components.learner, components.stop, components.review
+        self.state = TrainingState(config, components.envs, self.learner)
         self.collector, self.curriculum = self.state.collector, self.state.curriculum
         self.episodes, self.clock = self.state.episodes, self.state.clock
         control = RunControl(config, components.path, self.learner, lambda: self.state.counts)
@@ -59,6 +62,10 @@ class Loop:
             self._evaluate_save_and_log()
         self._finish(reason)
         return reason
+
+    @property
+    def envs(self) -> Engine | CurriculumVectorEnv:
+        return self.collector.envs
 
     @property
     def steps(self) -> int:
@@ -131,7 +138,11 @@ class Loop:
             due = [interval.steps_left(self.steps) for interval in (self._evaluations, self._checkpoints)]
             steps = min(self.config.steps - self.steps, self.curriculum.steps_left, *due)
             rounds = min(rounds, math.ceil(steps / self.envs.num_envs))
+        started, steps_before, policy_before = time.perf_counter(), self.steps, self.state.stopwatch.seconds["policy"]
         self.collector.collect(rounds, self._must_stop)
+        if self.review is not None:
+            policy = self.state.stopwatch.seconds["policy"] - policy_before
+            self.review.add(self.steps - steps_before, time.perf_counter() - started, policy)
         self.callbacks.call("on_rollout")
 
     def _must_stop(self) -> bool:
@@ -169,6 +180,8 @@ class Loop:
         self._keep_opponents(before.steps, checkpoint_due)
         if is_best or checkpoint_due:
             self._save()
+        if self.review is not None:
+            self._review_backend(self.review)
         if self.components.adaptive is not None:
             self._adapt(self.components.adaptive)
 
@@ -254,6 +267,19 @@ class Loop:
             self.curriculum.keep_opponents(before, self.steps, checkpoint_due, self.state.agent_tree)
         except RunError as error:
             self._event("note", text=f"{error}; the run continues")
+
+    def _review_backend(self, review: BackendReview) -> None:
+        """Step the envs on another backend if that is faster. No number depends on it."""
+        backend = review.wanted()
+        changed = None if backend is None else review.change(self.state.engine, backend)
+        if changed is not None:
+            engine, observations = changed
+            masks = self.collector.masks
+            self.collector.use(engine)
+            self.collector.begin(observations, {} if masks is None else {"action_mask": masks})
+        if review.note:
+            self._event("note", text=review.note)
+            review.note = ""
 
     def _adapt(self, adaptive: AdaptiveNumEnvs) -> None:
         """Change the number of envs to what is fastest."""

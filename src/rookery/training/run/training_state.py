@@ -27,7 +27,7 @@ class TrainingState:
     """The envs and the learner of a run, and what its loop has counted and measured so far."""
 
     def __init__(self, config: RunConfig, envs: Engine | CurriculumVectorEnv, learner: Learner) -> None:
-        self.config, self.envs, self.learner = config, envs, learner
+        self.config, self.learner = config, learner
         self.curriculum = Curriculum(config, envs) if isinstance(envs, CurriculumVectorEnv) else NoCurriculum()
         self.clock, self.stopwatch, self.episodes = RunClock(), Stopwatch(), RecentEpisodes()
         self.collector = Collector(envs, learner, self.stopwatch, self.share_done)
@@ -49,6 +49,10 @@ class TrainingState:
     @property
     def counts(self) -> RunCounts:
         return RunCounts(self.steps, self.episodes.count)
+
+    @property
+    def envs(self) -> Engine | CurriculumVectorEnv:
+        return self.collector.envs
 
     @property
     def engine(self) -> Engine:
