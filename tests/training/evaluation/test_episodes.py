@@ -184,3 +184,18 @@ def test_agents_of_one_env_play_together() -> None:
     results = played(world, agent, 4, numbers=range(3))
     assert all(abs(episode.total) < 1e-6 and 0 < episode.length <= 18 for episode in results)
     assert played(world, agent, 1, numbers=[2]) == results[2:]
+
+
+class Endless(Walk):
+    """A walk that no policy ends."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict]:
+        self.left = 12
+        return super().step(action)
+
+
+def test_an_episode_without_an_end_is_truncated(monkeypatch):
+    """An evaluation returns, whatever the policy does."""
+    monkeypatch.setattr("rookery.training.evaluation.episode_envs.LONGEST", 30)
+    world = world_of(Endless)
+    assert [episode.length for episode in played(world, agent_for(world), 2, numbers=range(3))] == [30, 30, 30]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
+from gymnasium.wrappers import TimeLimit
 
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import kernel_of
@@ -14,6 +16,7 @@ from rookery.training.resolve.world_choice import World, explain_option_errors
 
 KERNEL_ENVS = 64  # at most; their steps are cheap, so that the price of a call is most of it
 PYTHON_ENVS = 32  # at most, and no more than the run trains on: so many are known to fit into memory
+LONGEST = 20_000  # steps of an episode: a policy that walks against a wall may never end one by itself
 
 
 class EpisodeEnvs:
@@ -31,7 +34,7 @@ class EpisodeEnvs:
         with explain_option_errors(world):
             self.engine: Engine = make_vec(
                 world.factory, count, backend, parallel, batch_size=alone, autoreset_mode="Disabled", copy=False,
-                **options,
+                wrappers=None if world.kernel else partial(TimeLimit, max_episode_steps=LONGEST), **options,
             )  # fmt: skip
         self.count = count
         self.agents = self.engine.num_envs // count
