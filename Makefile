@@ -31,7 +31,7 @@ TRAIN_OUTPUT_DIR ?=
 TRAIN_ARGS ?=
 CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--steps $(TRAIN_STEPS)) \
 	$(if $(TRAIN_SEED),--seed $(TRAIN_SEED)) $(if $(TRAIN_UPDATE_EPOCHS),--set ppo.epochs=$(TRAIN_UPDATE_EPOCHS)) \
-	$(if $(TRAIN_BATCH_SIZE),--set ppo.batch_size=$(TRAIN_BATCH_SIZE)) \
+	$(if $(TRAIN_BATCH_SIZE),--batch-size $(TRAIN_BATCH_SIZE)) \
 	$(if $(TRAIN_OUTPUT_DIR),--runs-dir $(TRAIN_OUTPUT_DIR)) \
 	$(if $(TRAIN_EPISODE_LENGTH),--episode-length $(TRAIN_EPISODE_LENGTH)) $(TRAIN_ARGS)
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 
 CLEAR_LINE = "\r\x1b[K"
 _log = logging.getLogger("rookery")
+_silenced: list[bool] = []  # nothing is printed while it holds True
 _shown: list[str] = []  # what `meanwhile` shows on the last line of the terminal
 
 
@@ -30,6 +31,8 @@ def printable_lines(text: object) -> str:
 def say(line: str) -> None:
     """Report a choice or a fallback: to the handlers of `logging` if the program has any, else to standard error.
     `logging.getLogger("rookery").setLevel("WARNING")` silences it. The configuration of `logging` is never changed."""
+    if any(_silenced):
+        return
     _clear_line()
     text = printable_lines(line)
     if _log.hasHandlers():
@@ -38,6 +41,16 @@ def say(line: str) -> None:
         with suppress(OSError, ValueError):  # standard error is closed
             sys.stderr.write(f"rookery: {text}\n")
             sys.stderr.flush()
+
+
+@contextmanager
+def silent(wanted: bool = True) -> Iterator[None]:
+    """`say` and `meanwhile` print nothing within, if that is wanted."""
+    _silenced.append(wanted)
+    try:
+        yield
+    finally:
+        _silenced.pop()
 
 
 def confirmed(question: str) -> bool | None:
@@ -53,7 +66,7 @@ def confirmed(question: str) -> bool | None:
 @contextmanager
 def meanwhile(what: str) -> Iterator[None]:
     """Show on standard error what is being done, if that is a terminal, until it is done or `say` prints a line."""
-    if not sys.stderr.isatty():
+    if any(_silenced) or not sys.stderr.isatty():
         yield
         return
     _clear_line()

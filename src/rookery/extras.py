@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from rookery.errors import MissingExtra
+
+# Packages that are installed by another name than the one they are imported by.
+INSTALLED_AS = {
+    "Box2D": "'gymnasium[box2d]'", "PIL": "pillow", "ale_py": "ale-py", "bs4": "beautifulsoup4", "cv2": "opencv-python",
+    "mujoco": "'gymnasium[mujoco]'", "sklearn": "scikit-learn", "skimage": "scikit-image", "yaml": "pyyaml",
+    "gym": "gymnasium",
+}  # fmt: skip
+
+
+def missing_package(error: BaseException) -> str:
+    """What is missing and the command that installs it, if the error means that a package is not installed; else "".
+
+    >>> missing_package(ModuleNotFoundError("No module named 'no_such_package.part'"))
+    'the package no_such_package is not installed: pip install no_such_package'
+    """
+    commands = re.findall(r"`(pip install [^`]+)`", str(error))
+    if type(error).__name__ == "DependencyNotInstalled" and commands:  # of Gymnasium
+        return f"a package is not installed: {' && '.join(commands)}"
+    named = re.match(r"No module named '(\w+)", str(error)) if isinstance(error, ImportError) else None
+    if named is None or find_spec(named[1]) is not None:  # a part of an installed package is missing: a mistake
+        return ""
+    return f"the package {named[1]} is not installed: pip install {INSTALLED_AS.get(named[1], named[1])}"
 
 
 @cache

@@ -115,6 +115,35 @@ def test_every_flag_by_its_older_name(calls):
     }  # fmt: skip
 
 
+def test_more_flags_by_the_names_of_other_trainers(calls):
+    words = (
+        "a.py:A --total-timesteps 500 --batch-size 32 --run-name x --base-output-dir out --checkpoint-path old "
+        "--parallel-start-method default --device 1 --learner ppo --quiet"
+    )
+    found = given(calls, *words.replace("a.py:A", "CartPole-v1").split())
+    assert found == {
+        "world": "CartPole-v1", "steps": 500, "ppo": {"batch_size": 32}, "name": "x", "runs_dir": "out",
+        "init_from": "old", "start_method": None, "device": "cuda:1", "learner": "ppo", "monitor": {"verbose": False},
+    }  # fmt: skip
+
+
+def test_without_a_world_it_lists_what_could_be_trained(tmp_path, monkeypatch, capsys):
+    """With one command to begin with: an env of the user's, if there is one. Nothing is imported for it."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["train"]) == 2
+    shown = capsys.readouterr().out
+    assert "hockey" in shown and "CartPole-v1" in shown and shown.endswith("Try: rookery train CartPole-v1\n")
+    (tmp_path / "run.toml").write_text('world = "CartPole-v1"')
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"')
+    assert main(["train", "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert found["configs"] == ["run.toml"] and found["suggestion"] == "rookery train run.toml"
+    assert "CartPole-v1" in found["ids"] and "CartPole-v0" not in found["ids"] and found["worlds"]
+    (tmp_path / "mine.py").write_text("raise SystemExit\nclass Helper: pass\nclass Mine(gym.Env): pass\n")
+    assert main(["train"]) == 2
+    assert capsys.readouterr().out.endswith("Try: rookery train mine.py:Mine\n")
+
+
 def test_flags_beat_set_beats_file(calls, tmp_path):
     """From the general to the particular."""
     file = tmp_path / "a.toml"
@@ -155,7 +184,6 @@ def test_json_is_all_of_standard_output(calls, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "no world is given: name one"),
         (["CartPool"], "did you mean CartPole-v1?"),
         (["."], "'.' is a folder: name a config file, or a class in a file"),
         (["nowhere.py"], "rookery: 'nowhere.py': there is no file 'nowhere.py'"),

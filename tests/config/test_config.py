@@ -188,9 +188,19 @@ def test_old_words_about_evaluation():
     assert collect_config("a", run_name="mine", verbose=False) == {
         "world": "a",
         "name": "mine",
-        "monitor": {"panel": False},
+        "monitor": {"verbose": False},
     }
-    assert collect_config("a", verbose=True)["monitor"] == {"panel": "auto"}
+    assert collect_config("a", verbose=True)["monitor"] == {"verbose": True}
+    assert [collect_config("a", verbose=level)["monitor"]["verbose"] for level in (0, 1, 2)] == [False, True, True]
+    assert "`monitor.verbose`" in refusal(collect_config, "a", verbose="loud")
+
+
+def test_a_device_by_its_number_and_the_default_start_method():
+    """As in Python, in files and on the command line."""
+    assert [collect_config("a", device=device)["device"] for device in (1, "0", "cpu")] == ["cuda:1", "cuda:0", "cpu"]
+    assert "`device` should be" in refusal(collect_config, "a", device=-1)
+    assert resolve(collect_config("a", parallel_start_method="default")).start_method is None
+    assert resolve(collect_config({"world": "a", "start_method": "fork"}, start_method="default")).start_method is None
 
 
 def test_two_names_of_one_option_must_agree():

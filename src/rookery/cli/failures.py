@@ -8,6 +8,8 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+from rookery.extras import missing_package
+
 VERBS_THAT_STEP = ("train", "tune", "profile", "bench")  # those that step an env of the user's
 TRACEBACK_LINES = 9
 # Frames in these files say nothing about the user's own code.
@@ -33,6 +35,15 @@ def is_about_a_file(error: Exception) -> bool:
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     known = (PACKAGE, *LIBRARIES)
     return all(not Path(file).is_absolute() or any(part in file for part in known) for file in files)
+
+
+def missing_text(error: Exception) -> str:
+    """One line, if the user's code imports a package that is not installed; else ""."""
+    missing = missing_package(error)
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    users = [file for file in frames if Path(file).is_absolute() and not file.startswith(PACKAGE)]
+    own = [file for file in users if not any(part in file for part in LIBRARIES)]
+    return f"{Path(own[-1]).name}: {missing}" if missing and own else missing
 
 
 def failure_text(error: Exception) -> str:

@@ -20,7 +20,7 @@ from rookery.cli import (
     train_verb,
     watch_verb,
 )
-from rookery.cli.failures import failure_text, hint, is_about_a_file
+from rookery.cli.failures import failure_text, hint, is_about_a_file, missing_text
 from rookery.cli.parser import Parser, add_command
 from rookery.console import printable_lines
 from rookery.errors import BadValue, EnvError, RestartLimit, RookeryError, WorkerDied
@@ -59,6 +59,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - raised by the user's env: they need its traceback, not ours
         if is_about_a_file(error):
             print(f"rookery: {printable_lines(error)}", file=sys.stderr)
+            return USAGE
+        if text := missing_text(error):
+            print(f"rookery: {printable_lines(text)}", file=sys.stderr)
             return USAGE
         print(f"{printable_lines(failure_text(error))}{hint(options, error)}", file=sys.stderr)
         return BAD

@@ -12,7 +12,6 @@ from rookery.cli.arguments import no_panel_argument, set_argument
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.stored_run import LOADING, finish_run, stdout_to_stderr
 from rookery.console import meanwhile
-from rookery.errors import OptionError
 from rookery.learners.registry import specs
 from rookery.training import check_installed
 from rookery.worlds import registry
@@ -22,7 +21,7 @@ Flag = tuple[str, str, str]  # its names, the key that it sets, the metavar
 TEXTS = {"learner", "name", "device", "runs_dir", "backend", "start_method", "checkpoints.dir", "init_from"}
 FLAGS: dict[str, list[Flag]] = {
     "the run": [
-        ("--steps", "steps", "N"),
+        ("--steps --total-timesteps", "steps", "N"),
         ("--num-episodes --episodes", "episodes", "N"),
         ("--episode-length", "episode_length", "N"),
         ("--seed", "seed", "N"),
@@ -39,7 +38,7 @@ FLAGS: dict[str, list[Flag]] = {
         ("--learner", "learner", "|".join(("auto", *specs()))),
         ("--learning-rate", "learning_rate", "X"),
         ("--from --checkpoint-path", "init_from", "RUN|CHECKPOINT"),
-        ("--device", "device", "auto|cpu|cuda|cuda:N|mps"),
+        ("--device", "device", "auto|cpu|cuda|cuda:N|N|mps"),
     ],
     "evaluation": [
         ("--eval-every --eval-freq-steps", "evaluation.every", "N"),
@@ -47,12 +46,19 @@ FLAGS: dict[str, list[Flag]] = {
         ("--eval-opponents", "evaluation.opponents", "WHO,..."),
     ],
     "output": [
-        ("--name", "name", "NAME"),
-        ("--runs-dir", "runs_dir", "DIR"),
+        ("--name --run-name", "name", "NAME"),
+        ("--runs-dir --base-output-dir", "runs_dir", "DIR"),
         ("--checkpoint-dir", "checkpoints.dir", "DIR"),
     ],
 }
-SWITCHES = {"gpu", "monitor.video", "wrappers", "callbacks"}  # flags with a shape of their own
+SWITCHES = {
+    "gpu",
+    "batch_size",
+    "monitor.verbose",
+    "monitor.video",
+    "wrappers",
+    "callbacks",
+}  # flags with a shape of their own
 EXAMPLES = (
     "rookery train CartPole-v1",
     "rookery train my_file.py:MyEnv --num-envs 8 --steps 1e6",
@@ -98,7 +104,13 @@ def _add_flag(group: argparse._ArgumentGroup, names: str, key: str, metavar: str
 
 
 def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
+    from rookery.config import parse_value
+
     groups["the learner"].add_argument("--gpu", type=int, metavar="N", help="short for --device cuda:N")
+    groups["the learner"].add_argument(
+        "--batch-size", dest="batch_size", type=parse_value, metavar="N",
+        help="rows of a minibatch (PPO), or transitions in one update, of the chosen learner",
+    )  # fmt: skip
     for key, (kind, metavar, text) in _world_flags().items():
         groups["the world"].add_argument(f"--{key.partition('.')[2]}", dest=key, type=kind, metavar=metavar, help=text)
     for flag, key, title in (("--wrap", "wrappers", "the world"), ("--callback", "callbacks", "the run")):
@@ -110,6 +122,9 @@ def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
         "--video", dest="monitor.video", action="store_const", const=True, help="record a video when the run ends"
     )
     no_panel_argument(groups["output"])
+    groups["output"].add_argument(
+        "--quiet", dest="monitor.verbose", action="store_const", const=False, help="print nothing at all"
+    )
 
 
 def _world_flags() -> dict[str, tuple[Callable[[str], Any], str, str]]:
@@ -139,7 +154,9 @@ def _train(options: argparse.Namespace) -> int:
     if options.help_config:
         return _print_config()
     if options.world is None:
-        raise OptionError("no world is given: name one, such as CartPole-v1 or my_env.py:MyEnv, or a config file")
+        from rookery.cli.train_choices import print_choices
+
+        return print_choices(options.json)
     from rookery.config import build_config
 
     keys = {key for flags in FLAGS.values() for _, key, _ in flags} | SWITCHES | _world_flags().keys()

@@ -28,7 +28,7 @@ OLD_NAMES = {
     "eval_opponents": "evaluation.opponents",
     "eval_weak_opponent": "evaluation.opponents",
     "run_name": "name",
-    "verbose": "monitor.panel",
+    "verbose": "monitor.verbose",
 }
 PYTHONIC = {"True": "true", "False": "false"}
 MISSING = object()
@@ -84,6 +84,10 @@ def rename_old_keys(given: Mapping[str, Any]) -> dict[str, Any]:
         key = OLD_NAMES.get(name, name)
         if key == "num_envs" and value is None:
             value = "auto"
+        elif name == "device":
+            value = _device(value)
+        elif key == "start_method" and value in ("default", "auto"):
+            value = None
         if name not in OLD_NAMES:
             _update(renamed, nested(key, deepcopy(value)))
             continue
@@ -170,13 +174,20 @@ def _scripted(weak: Any) -> list[str]:
     return ["weak" if weak else "strong"]
 
 
-def _panel(verbose: Any) -> bool | str:
-    return "auto" if verbose else False
+def _device(value: Any) -> Any:
+    """The number of a GPU alone is enough."""
+    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    return f"cuda:{number}" if type(number) is int and number >= 0 else value
+
+
+def _verbose(level: Any) -> Any:
+    """Stable-Baselines3 has the levels 0, 1 and 2."""
+    return bool(level) if level in (0, 1, 2) else level
 
 
 # Older names whose values have another form.
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {
-    "gpu": _gpu, "eval_opponents": split_names, "eval_weak_opponent": _scripted, "verbose": _panel,
+    "gpu": _gpu, "eval_opponents": split_names, "eval_weak_opponent": _scripted, "verbose": _verbose,
 }  # fmt: skip
 
 

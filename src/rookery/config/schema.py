@@ -79,6 +79,7 @@ class CheckpointOptions(ConfigTable):
 class MonitorOptions(ConfigTable):
     """Output of a run: panel, metrics, plots, videos."""
 
+    verbose: bool = Field(True, description="Print progress and the summary; false prints nothing at all.")
     panel: bool | Literal["auto"] = Field(
         "auto", description="Show a live panel instead of plain lines; auto shows it on a terminal."
     )

@@ -19,7 +19,7 @@ class OlderNames(TypedDict, total=False):
     """What older trainers call some of the keys."""
 
     n_envs: int | Literal["auto", "adaptive"] | None
-    parallel_start_method: Literal["spawn", "forkserver", "fork"]
+    parallel_start_method: Literal["spawn", "forkserver", "fork", "default"]
     total_timesteps: int
     total_steps: int
     num_episodes: int
@@ -34,7 +34,7 @@ class OlderNames(TypedDict, total=False):
     eval_opponents: str | Sequence[str]
     eval_weak_opponent: bool
     run_name: str
-    verbose: bool
+    verbose: bool | int
 
 
 class ResumeOptions(OlderNames, total=False):
@@ -70,7 +70,7 @@ class TrainOptions(ResumeOptions, total=False):
     groups: Literal[1, 2] | None
     step_timeout: float | None
     learner: str
-    device: str
+    device: str | int
     init_from: str | PathLike[str] | None
     name: str | None
     runs_dir: str | PathLike[str]

@@ -38,7 +38,7 @@ class Translation:
         if dot and section in option_classes():
             self._put(found, section, {name: value})
         elif key in option_classes() and isinstance(value, Mapping):
-            _join(found, {key: self._section(key, value)}, key)
+            _join(found, {key: self._section(key, value)})
         elif key == "policy_kwargs" and isinstance(value, Mapping):
             for name, item in value.items():
                 self._put(found, str(name), item)
@@ -46,13 +46,13 @@ class Translation:
             found[key] = [self._phase(phase) for phase in value]
         elif key in RUN_KEYS:
             self.notes[key] = f"`{RUN_KEYS[key]}`"
-            _join(found, {RUN_KEYS[key]: value}, key)
+            _join(found, {RUN_KEYS[key]: value})
         elif key in ANSWERS:
             raise ConfigError(f"`{key}`: {ANSWERS[key]}")
         elif self._is_option(key, value):
-            _join(found, self._spread(key, value), key)
+            _join(found, self._spread(key, value))
         else:
-            _join(found, {key: value}, key)
+            _join(found, {key: value})
 
     def _is_option(self, name: str, value: Any) -> bool:
         if name == "learning_rate":
@@ -92,7 +92,7 @@ class Translation:
                 changes = converted(learner, name, option, value, place)
             if name not in known and changes and not shown and list(changes) != [name]:
                 self.notes[place] = _meaning(name, {learner: changes})
-            _join(found, changes, place)
+            _join(found, changes, f"{learner}.")
         return found
 
     def _phase(self, phase: Any) -> Any:
@@ -105,7 +105,7 @@ class Translation:
             meanings = [self._section(learner, {name: value}, str(name)) for learner in self._learners]
             known = [meaning for meaning in meanings if meaning]
             agreed = known and all(meaning == known[0] for meaning in known)
-            _join(found, known[0] if agreed else {name: value}, str(name))
+            _join(found, known[0] if agreed else {name: value})
         return {**phase, "learner": found}
 
     # --- names that depend on another key -------------------------------------------------------------------------
@@ -169,15 +169,13 @@ def _meaning(name: str, found: Mapping[str, Mapping[str, Any]]) -> str:
     return " and ".join(f"`{learner}.{text}" for learner, text in texts)
 
 
-def _join(found: dict[str, Any], changes: Mapping[str, Any], shown: str) -> None:
+def _join(found: dict[str, Any], changes: Mapping[str, Any], shown: str = "") -> None:
     """Add changes to a nested dict; two names of one option must agree."""
     for key, value in changes.items():
         there = found.get(key)
         if isinstance(value, Mapping) and isinstance(there, dict) and key in option_classes():
-            _join(there, value, shown)
+            _join(there, value, f"{key}.")
         elif key in found and there != value:
-            raise ConfigError(
-                f"`{shown}` and another name of `{key}` differ, {value!r} and {there!r}; give one of them"
-            )
+            raise ConfigError(f"two names of `{shown}{key}` differ: {value!r} and {there!r}; give one of them")
         else:
             found[key] = value

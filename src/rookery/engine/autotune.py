@@ -20,6 +20,7 @@ TARGET_ROUND = (
     400e-6  # seconds that a worker should step per round: long enough that starting and ending a round costs little
 )
 MAX_ENVS_PER_WORKER = 32
+MEASURABLE = 4096  # bytes: memory is measured in pages
 MEMORY_SHARE = 0.5  # of the free memory; the rest is for the learner
 
 
@@ -70,7 +71,7 @@ def choose(
     else:
         why = cost + ("" if probe.cpu_share > 0.5 else f", {1 - probe.cpu_share:.0%} of it waiting")
     expected = serial if backend == "serial" else process
-    memory_text = f", {size_text(probe.memory)} per env" if probe.memory else ""
+    memory_text = f", {size_text(probe.memory)} per env" if probe.memory >= MEASURABLE else ""
     reason = (
         f"backend={backend!r}, num_envs={count}, workers={chosen}: {why}; {cores} cores{memory_text}; "
         f"about {expected:,.0f} steps/s"

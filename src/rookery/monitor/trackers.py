@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +121,19 @@ def make_tracker(name: str, **options: Any) -> Tracker:
     return TRACKERS[name](**options)
 
 
+def check_trackers(names: Iterable[str]) -> None:
+    """Refuse trackers whose package is not installed, before anything is started."""
+    for name in names:
+        if find_spec(TRACKERS[name].package) is None:
+            raise _missing(name)
+
+
+def _missing(package: str) -> MissingExtra:
+    return MissingExtra(f"tracking with {package} needs its package: pip install {package}")
+
+
 def _imported(package: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError:
-        raise MissingExtra(f"tracking with {package} needs its package: pip install {package}") from None
+        raise _missing(package) from None

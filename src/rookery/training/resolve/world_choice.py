@@ -21,7 +21,8 @@ from rookery.console import printable
 from rookery.engine.env_factory import EnvFactory, kernel_of, resolve, with_wrappers
 from rookery.engine.image_size import ImageSize
 from rookery.engine.probe import probe
-from rookery.errors import OptionError, RookeryError, WorldError
+from rookery.errors import MissingExtra, OptionError, RookeryError, WorldError
+from rookery.extras import missing_package
 from rookery.kernel.world import KernelWorld
 from rookery.learners.registry import specs
 from rookery.training.resolve.seats import seat_of
@@ -182,6 +183,9 @@ def explain_option_errors(world: World) -> Iterator[None]:
     except RookeryError:
         raise
     except Exception as error:
+        missing = missing_package(error)
+        if missing and _is_library_error(world, error):
+            raise MissingExtra(f"{world.name} cannot be built: {missing}") from None
         what = str(error).partition(" was raised from the environment creator")[0]
         misfit = re.search(r"\(\) (got an unexpected keyword|missing \d+ required)", what)
         if not (isinstance(error, TypeError) and misfit) and not _is_library_error(world, error):

@@ -119,14 +119,12 @@ def _make_review(run: ResolvedRun, folder: RunDir, learner: Learner, opened: Exi
 
 @contextmanager
 def open_engine(run: ResolvedRun) -> Iterator[Engine]:
-    """The run's engine, closed in the end; the user is notified where its envs are more than arrays."""
+    """The run's engine, closed in the end."""
     engine = make_engine(run)
     try:
         yield engine
     finally:
         engine.close()
-        if engine.backend != "kernel":
-            say(f"closed {engine.num_envs} env{'s' if engine.num_envs > 1 else ''}")
 
 
 def make_engine(run: ResolvedRun) -> Engine:
@@ -217,6 +215,12 @@ def check_device(device: str) -> None:
     """Refuse a device that this machine does not have."""
     if device.startswith("cuda") and not torch.cuda.is_available():
         raise OptionError(f"device={device!r} was asked for, but torch finds no CUDA GPU here; device='cpu' works")
+    number = device.partition(":")[2]
+    if number and int(number) >= torch.cuda.device_count():
+        raise OptionError(
+            f"device={device!r} was asked for, but torch finds {torch.cuda.device_count()} CUDA GPUs here: they are "
+            "counted from cuda:0"
+        )
     if device == "mps" and not torch.backends.mps.is_available():
         raise OptionError("device='mps' was asked for, but torch finds none here; device='cpu' works")
 
@@ -283,7 +287,8 @@ def open_sinks(folder: RunDir, config: RunConfig) -> Sinks:
     """What receives the run's events: the terminal, files, and services that the config names."""
     options, sinks = config.monitor, Sinks()
     steps = config.steps if config.steps < NO_STEP_LIMIT else None
-    sinks.append(make_console_sink(steps, panel=options.panel is not False))
+    if options.verbose:
+        sinks.append(make_console_sink(steps, panel=options.panel is not False))
     sinks.append(JsonLines(folder.path))
     if options.tensorboard:
         sinks.append(TensorBoard(folder.tensorboard))

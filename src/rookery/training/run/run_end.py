@@ -18,7 +18,7 @@ def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, 
     try:
         reason = loop.run(observations, infos)
     except BaseException as error:
-        _write_summary(folder, loop, f"failed: {type(error).__name__}: {error}")
+        write_failure(folder, loop, error)
         raise
     _write_summary(folder, loop, reason, **_draw(run, folder, loop, reason))
     result = Result(
@@ -38,6 +38,11 @@ def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, 
     )
     loop.callbacks.call("on_end", result)
     return result
+
+
+def write_failure(folder: RunDir, loop: Loop, error: BaseException) -> None:
+    """Write the summary of a run that an error ends."""
+    _write_summary(folder, loop, f"failed: {type(error).__name__}: {error}")
 
 
 def _draw(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> dict[str, str]:

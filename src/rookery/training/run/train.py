@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
 from rookery.config import RunConfig, build_config, collect_changes, resumed_config
 from rookery.config.train_options import ResumeOptions, TrainOptions, with_keywords
-from rookery.console import printable, say
+from rookery.console import printable, say, silent
 from rookery.engine.engine import Engine
 from rookery.engine.machine import usable_cores
 from rookery.errors import CheckpointError, ConfigError, RookeryError, UsageError
@@ -18,6 +19,7 @@ from rookery.learners.cpu_threads import keep_memory
 from rookery.learners.learner import Learner
 from rookery.learners.registry import specs
 from rookery.monitor.events import Event, Sinks
+from rookery.monitor.trackers import check_trackers
 from rookery.training.curriculum.setup_curriculum import check_opponents
 from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
@@ -43,7 +45,7 @@ from rookery.training.run.initial_weights import (
 )
 from rookery.training.run.loop import Loop
 from rookery.training.run.result import Result
-from rookery.training.run.run_end import run_to_end
+from rookery.training.run.run_end import run_to_end, write_failure
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.checkpoint_files import MALFORMED, short_text
@@ -57,13 +59,17 @@ FEW_UPDATES = 10
 
 @with_keywords(TrainOptions)
 def train(
-    what: str | Path | Mapping[str, Any] | RunConfig | Callable[..., Any], **options: Unpack[TrainOptions]
+    what: str | Path | Mapping[str, Any] | RunConfig | Callable[..., Any] | None = None,
+    *,
+    config_path: str | Path | None = None,
+    **options: Unpack[TrainOptions],
 ) -> Result:
     """Train an agent; returns the result, with the agent.
 
     Args:
         what: A world (a Gymnasium id, "file.py:MyEnv", or a class or function at the top of a file), the path of a
             configuration, or one as a dict or `RunConfig`.
+        config_path: The path of a configuration, instead of `what`.
         options: Keys of the configuration (`rookery train --help-config` describes them), such as `num_envs=8`,
             `device="cuda"`, `steps=20_000` or `ppo={"clip": 0.1}`. Callbacks, wrappers, networks and schedules may be
             given as objects, classes and functions.
@@ -78,14 +84,28 @@ def train(
         (1,)
     """
     _refuse_while_imported("train")
+    what = _one_of(what, config_path)
     world_object = None if isinstance(what, (str, dict, Path, RunConfig)) else what
     given: dict[str, Any] = dict(options)
     callbacks = take_callbacks(given)
     name = name_of_object(what) if world_object is not None else what
-    config = build_config(name, **_code_by_name(given))
+    with silent(given.get("verbose") in (False, 0)):
+        config = build_config(name, **_code_by_name(given))
+    with silent(not config.monitor.verbose):
+        return _train(config, world_object, callbacks)
+
+
+def _one_of(what: Any, config_path: str | Path | None) -> Any:
+    if (what is None) == (config_path is None):
+        raise UsageError("rookery.train() takes a world, such as 'CartPole-v1', or `config_path`: give one of them")
+    return what if config_path is None else Path(config_path)
+
+
+def _train(config: RunConfig, world_object: Any, callbacks: list[Callback] | None) -> Result:
     weights = read_initial_weights(config.init_from, Path(config.runs_dir)) if config.init_from else None
     run = resolve_run(config if weights is None else with_nets_of(weights, config), world_object)
     permit(code_in(run.config))
+    check_trackers(name for name in ("wandb", "mlflow") if getattr(config.monitor, name))
     callbacks = [make_callback(name) for name in run.config.callbacks] if callbacks is None else callbacks
     check_opponents(run.config)
     if run.seat is not None:
@@ -100,8 +120,20 @@ def train(
             check_initial_weights(weights, run)
         checkpoint_dir = Path(config.checkpoints.dir) if config.checkpoints.dir else None
         folder = RunDir.create(Path(config.runs_dir), config.name or run.title, checkpoint_dir)
-        with folder.lock():
-            return _run_loop(run, folder, engine, stop, callbacks, weights=weights)
+        with _removed_unless_begun(folder) as begun, folder.lock():
+            return _run_loop(run, folder, engine, stop, callbacks, weights=weights, begun=begun)
+
+
+@contextmanager
+def _removed_unless_begun(folder: RunDir) -> Iterator[list[bool]]:
+    """Remove the folder of a new run if there is an error before the list that this gives holds a value."""
+    begun: list[bool] = []
+    try:
+        yield begun
+    except BaseException:
+        if not begun:
+            folder.discard()
+        raise
 
 
 @with_keywords(ResumeOptions)
@@ -126,6 +158,14 @@ def resume(
     given: dict[str, Any] = dict(options)
     callbacks = take_callbacks(given)
     changes = collect_changes(**given, steps=steps)
+    recorded = build_config(folder.read_config())
+    with silent(not resumed_config(recorded, changes)[0].monitor.verbose):
+        return _resume(folder, Path(runs_dir), changes, callbacks, trust)
+
+
+def _resume(
+    folder: RunDir, runs_dir: Path, changes: dict[str, Any], callbacks: list[Callback] | None, trust: bool
+) -> Result:
     folder.refuse_links()
     keep_memory()
     with folder.lock(), StopRequest() as stop:
@@ -140,7 +180,7 @@ def resume(
         saved = _load_latest(folder, config)
         weights = None
         if saved is None and config.init_from is not None:
-            weights = read_initial_weights(config.init_from, Path(runs_dir))
+            weights = read_initial_weights(config.init_from, runs_dir)
         if saved and config.num_envs == "adaptive":
             resolved = resolved.with_num_envs(saved["loop"]["num_envs"])
         with open_engine(resolved) as engine:
@@ -183,9 +223,11 @@ def _run_loop(
     saved: Any = None,
     changed: str = "",
     weights: InitialWeights | None = None,
+    begun: list[bool] | None = None,
 ) -> Result:
     """Make the run's components and run its loop, from the start or from a checkpoint (`saved`). `changed` says which
-    keys of the config are different since then. A new run may begin with the `weights` of another one."""
+    keys of the config are different since then. A new run may begin with the `weights` of another one. A value is
+    added to `begun` once the loop begins."""
     learner = make_learner(run)
     if weights is not None:
         load_initial_weights(weights, learner)
@@ -199,7 +241,14 @@ def _run_loop(
     with open_components(run, folder, engine, learner, stop, step, callbacks) as components:
         loop = Loop(run.config, components)
         _announce(components.sinks, run, folder, engine, learner, step, changed)
-        observations, infos = _load(loop, saved) if saved else loop.begin()
+        try:
+            observations, infos = _load(loop, saved) if saved else loop.begin()
+        except Exception as error:
+            if begun is None:  # a run that was there before
+                write_failure(folder, loop, error)
+            raise
+        if begun is not None:
+            begun.append(True)
         return run_to_end(run, folder, loop, observations, infos)
 
 

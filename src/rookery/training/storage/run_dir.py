@@ -6,9 +6,11 @@ import difflib
 import json
 import os
 import re
+import shutil
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,7 @@ class RunDir:
         self.tensorboard = self.path / "tensorboard"
         self.plots, self.videos = self.path / "plots", self.path / "videos"
         self._checkpoint_dir = None if checkpoint_dir is None else Path(checkpoint_dir).absolute()
+        self._made_base = False
 
     def __repr__(self) -> str:
         return f"RunDir({str(self.path)!r})"
@@ -62,6 +65,7 @@ class RunDir:
         if name == "latest":
             raise RunError("'latest' stands for the newest run, so that no run can have this name")
         base = Path(base)
+        made_base = not base.exists()
         for folder in filter(None, (base, checkpoint_dir)):
             _make_folder(folder)
         for number in count(1):
@@ -72,6 +76,7 @@ class RunDir:
                 continue
             except (OSError, ValueError) as error:
                 raise RunError(f"no run can be kept in {printable(base)} ({_why(error)})") from None
+            run._made_base = made_base
             run.remember(created=time.time(), id=uuid.uuid4().hex)
             return run
         raise AssertionError
@@ -97,6 +102,14 @@ class RunDir:
         base = Path(base)
         runs = [cls(path) for path in base.iterdir() if _is_run(path)] if base.is_dir() else []
         return sorted(runs, key=lambda run: (run.created, run.name))
+
+    def discard(self) -> None:
+        """Remove the folder of a run that was created and never began."""
+        outside = self.checkpoints
+        shutil.rmtree(self.path, ignore_errors=True)
+        for folder in (outside, self.path.parent if self._made_base else outside):
+            with suppress(OSError):  # others use it
+                folder.rmdir()
 
     @property
     def created(self) -> float:
