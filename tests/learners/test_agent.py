@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
-from rookery.errors import SpaceError
+from rookery.errors import SpaceError, UsageError
 from rookery.learners.agent import Agent
 from rookery.learners.policy import make_leaves
 from rookery.learners.ppo import ActorCritic
@@ -127,19 +129,68 @@ def test_act_batch_is_act() -> None:
     assert inspect.signature(Agent.act_batch) == inspect.signature(Agent.act)
 
 
-def test_a_single_observation_is_told_how_to_become_a_batch() -> None:
-    """A forgotten batch axis is an error that says what to write."""
-    with pytest.raises(
-        SpaceError, match=r"observation should be of shape \(batch, 3\), got \(3,\).*observation\[None\]"
-    ):
-        agent_for().act(ROWS[0])
-    with pytest.raises(SpaceError, match=r"of shape \(batch\), got \(\).*observation\[None\]"):
-        agent_for(spaces.Discrete(3)).act(torch.tensor(1))
+@pytest.mark.parametrize("seen", [PLAIN, spaces.Discrete(3), MIXED, spaces.Box(0, 255, (16, 16, 3), np.uint8)], ids=str)
+def test_a_single_observation_gives_a_single_action(seen: spaces.Space) -> None:
+    """Its number of dimensions says that it is one; the action is that of a batch of one, as the env takes it."""
+    for done in (spaces.Discrete(4), spaces.Box(-1, 1, (2,), np.float32)):
+        agent = agent_for(seen, done)
+        observation = seen.sample()
+        action = agent.act(observation, deterministic=True)
+        batch = _batch_of_one(observation)
+        assert done.contains(action) and np.array_equal(action, agent.act(batch, deterministic=True)[0])
+        assert done.contains(agent.act(observation))
+    assert isinstance(agent_for().act(torch.from_numpy(ROWS[0])), torch.Tensor)
+    assert agent_for().act(ROWS[0].tolist(), mask=[0, 0, 1, 0]) == 2
+
+
+def _batch_of_one(observation: Any) -> Any:
+    if isinstance(observation, dict):
+        return {name: _batch_of_one(part) for name, part in observation.items()}
+    if isinstance(observation, tuple):
+        return tuple(_batch_of_one(part) for part in observation)
+    return np.asarray(observation)[None]
+
+
+def test_predict_is_that_of_stable_baselines() -> None:
+    """The same parameters in the same order, and a state beside the actions."""
+    agent = agent_for()
+    names = list(inspect.signature(Agent.predict).parameters)
+    assert names[1:5] == ["observation", "state", "episode_start", "deterministic"]
+    actions, state = agent.predict(ROWS, deterministic=True)
+    assert actions.tolist() == agent.act(ROWS, deterministic=True).tolist() and state is None
+    action, _ = agent.predict(ROWS[0], deterministic=True)
+    assert action == actions[0] and action.shape == ()
+    agent.seed(3)
+    sampled, _ = agent.predict(ROWS)
+    agent.seed(3)
+    assert sampled.tolist() == agent.act(ROWS).tolist()
+
+
+def test_the_state_of_a_recurrent_agent_is_the_callers() -> None:
+    """Given back it continues, and without it a new episode begins; what `act` remembers stays apart."""
+    agent = recurrent()
+    first, state = agent.predict(ROWS, deterministic=True)
+    second, later = agent.predict(ROWS, state, np.zeros(6, bool), deterministic=True)
+    assert agent.act(ROWS, deterministic=True).tolist() == first.tolist()  # `predict` left no memory
+    assert agent.act(ROWS, deterministic=True).tolist() == second.tolist() != first.tolist()
+    assert state.shape == later.shape == (6, 8)
+    starts = np.array([True] + [False] * 5)
+    third, _ = agent.predict(ROWS, state, starts, deterministic=True)
+    assert third[0].tolist() == first[0].tolist() and third[1:].tolist() == second[1:].tolist()
+    one, kept = agent.predict(ROWS[0], deterministic=True)
+    assert one.tolist() == first[0].tolist()
+    one, _ = agent.predict(ROWS[0], kept, False, deterministic=True)
+    assert one.tolist() == second[0].tolist()
+
+
+def test_an_agent_of_no_run_says_that_it_cannot_be_saved(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"needs an agent of a run"):
+        agent_for().save(tmp_path / "agent")
 
 
 def test_a_wrong_shape_is_named() -> None:
     """The error names the part, what was wanted and what came; there is no hint where it would not help."""
-    with pytest.raises(SpaceError, match=r"\(batch, 3\), got \(6, 4\)$"):
+    with pytest.raises(SpaceError, match=r"\(batch, 3\), or \(3,\) for one observation, got \(6, 4\)$"):
         agent_for().act(np.zeros((6, 4)))
     batch = mixed(5)
     batch["pair"] = (batch["pair"][0], np.zeros((5, 9)))

@@ -15,7 +15,8 @@ from gymnasium import spaces
 import rookery
 from rookery.errors import OptionError, RunError
 from rookery.learners import heads, normalize, sac
-from rookery.standalone import _saved, from_agent, runtime, writer
+from rookery.learners.saved_agent import saved_agent
+from rookery.standalone import from_agent, runtime, writer
 from rookery.standalone.description import describe
 from rookery.training.export import standalone_file as exporting
 from rookery.training.export.standalone_file import export_standalone
@@ -242,7 +243,7 @@ def test_damaged_weights_are_told_of(tmp_path):
 
 
 def parts_of_an_agent(base: Path):
-    return describe(_saved(load_agent(make_run(base, hidden=[64]))), {"run": "finished"})
+    return describe(saved_agent(load_agent(make_run(base, hidden=[64]))), {"run": "finished"})
 
 
 def test_constants_are_those_of_the_learners():

@@ -136,6 +136,6 @@ def _at(observation: Any, path: tuple[str | int, ...]) -> Any:
 
 def _tensor(values: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     if not isinstance(values, torch.Tensor):
-        array = np.ascontiguousarray(values)
+        array = np.asarray(values, order="C")  # a single number keeps its shape ()
         values = torch.from_numpy(array if array.flags.writeable else array.copy())  # torch warns of read-only memory
     return values.to(device, dtype)

@@ -31,20 +31,6 @@ def from_agent(agent: TrainedAgent, about: dict[str, Any] | None = None, table: 
 
     Unlike torch's, it takes single observations too, and its actions are deterministic unless asked otherwise.
     """
-    return from_saved(_saved(agent), about, table)
+    from rookery.learners.saved_agent import saved_agent  # imports torch
 
-
-def _saved(agent: TrainedAgent) -> dict[str, Any]:
-    """What a checkpoint would hold of an agent."""
-    from rookery.learners.learner import module_state
-    from rookery.learners.registry import specs
-    from rookery.learners.space_json import to_tree
-
-    options = agent.policy.options
-    return {
-        "learner": next(name for name, spec in specs().items() if spec.options is type(options)),
-        "options": options.model_dump(),
-        "policy": module_state(agent.policy),
-        "observation_space": to_tree(agent.observation_space),
-        "action_space": to_tree(agent.action_space),
-    }
+    return from_saved(saved_agent(agent), about, table)

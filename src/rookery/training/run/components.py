@@ -43,6 +43,7 @@ from rookery.training.run.callbacks import Callback
 from rookery.training.run.memory_check import announce_size, check_memory, enough_memory, has_images, learner_size
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.run.system_setup import open_system_figures
+from rookery.training.storage.agent_folder import write_agent
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.run_dir import RunDir
 
@@ -233,7 +234,7 @@ def make_learner(run: ResolvedRun) -> Learner:
     _check_memory(run)
     with enough_memory(name):
         learner = registry.make_learner(name, *spaces, options, run.num_envs, config.seed, config.device)
-    learner.agent.deterministic = config.evaluation.deterministic
+    learner.agent.deterministic, learner.agent.writer = config.evaluation.deterministic, write_agent
     return learner
 
 

@@ -15,6 +15,7 @@ from rookery.learners.learner import load_module
 from rookery.learners.options import Options
 from rookery.learners.registry import make_policy, option_classes
 from rookery.learners.space_json import from_tree
+from rookery.training.storage.agent_folder import holds_agent, read_agent, write_agent
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.checkpoint_files import MALFORMED, short_text
 from rookery.training.storage.run_dir import RunDir
@@ -29,11 +30,14 @@ def load(
     device: str = "cpu",
     trust: bool = False,
 ) -> Agent:
-    """The agent of a run, by its name, its path or as "latest": of its last checkpoint, or of its best. If an agent has
-    a network of somebody's own, `trust` imports its code without asking.
+    """The agent of a run, by its name, its path or as "latest": of its last checkpoint, or of its best. Or the agent in
+    a folder that `agent.save(folder)` wrote, or in a checkpoint's folder. If an agent has a network of somebody's own,
+    `trust` imports its code without asking.
 
-    Its `act(observations, deterministic=True)` takes batches, and works with Gymnasium's own envs too.
+    Its `act(observations, deterministic=True)` works with Gymnasium's own envs too.
     """
+    if holds_agent(Path(run)):
+        return agent_from(read_agent(Path(run), trust), device)
     return load_agent(RunDir.find(run, Path(runs_dir)), best, device, trust)
 
 
@@ -63,7 +67,9 @@ def agent_from(saved: dict[str, Any], device: str = "cpu") -> Agent:
     observation_space, action_space, options = _described(saved)
     policy = make_policy(saved["learner"], observation_space, action_space, options)
     load_module(policy, saved["policy"])
-    return Agent(policy.to(device).eval(), observation_space, action_space, torch.device(device))
+    agent = Agent(policy.to(device).eval(), observation_space, action_space, torch.device(device))
+    agent.writer = write_agent
+    return agent
 
 
 def check_network(run: RunDir, saved: Any, trust: bool) -> None:

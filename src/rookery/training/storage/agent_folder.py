@@ -1,0 +1,48 @@
+"""Agents in folders of their own, in the form of a checkpoint that holds an agent only: what `Agent.save` writes."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from pathlib import Path
+from typing import Any
+
+from rookery.console import printable
+from rookery.errors import FileError
+from rookery.learners.agent import Agent
+from rookery.learners.saved_agent import saved_agent
+from rookery.training.storage.checkpoint import UNFINISHED, load, save
+from rookery.training.storage.checkpoint_files import MANIFEST
+from rookery.user_code import permit
+
+
+def write_agent(agent: Agent, folder: Path) -> Path:
+    """Write an agent to a folder; an agent that is there is replaced when the new one is complete."""
+    if not folder.name:
+        raise FileError(f"{printable(folder)} cannot hold an agent: name a folder, such as 'my_agent'")
+    tree = {"agent": saved_agent(agent)}
+    if not folder.is_symlink() and holds_agent(folder):
+        new, old = (folder.with_name(f"{UNFINISHED}{uuid.uuid4().hex}") for _ in range(2))
+        save(new, tree)
+        folder.rename(old)
+        new.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    elif folder.exists() or folder.is_symlink():
+        raise FileError(f"{printable(folder)} exists already, and is no agent: nothing is written; choose another name")
+    else:
+        save(folder, tree)
+    return folder
+
+
+def holds_agent(folder: Path) -> bool:
+    """Whether this is the folder of an agent or of a checkpoint."""
+    return (folder / MANIFEST).is_file()
+
+
+def read_agent(folder: Path, trust: bool = False) -> dict[str, Any]:
+    """The part "agent" of such a folder; `trust` lets the code of the agent's own network be imported."""
+    saved = load(folder, only=("agent",))["agent"]
+    network = (saved.get("options") or {}).get("network") if isinstance(saved, dict) else None
+    if trust and isinstance(network, str):
+        permit([network])
+    return saved
