@@ -39,8 +39,8 @@ class ActionTypeError(SpaceError, TypeError):
     """One action was given where each env needs its own."""
 
 
-class MaskError(OptionError, TypeError):
-    """`options["reset_mask"]` is not an array of bools."""
+class OptionTypeError(OptionError, TypeError):
+    """An option has a value of the wrong type, such as a `reset_mask` that is not of bools."""
 
 
 class BadValue(RookeryError, ValueError):

@@ -164,3 +164,61 @@ class Wrapped:
         return self.value == other
 
     __hash__ = None
+
+
+@pytest.mark.parametrize("given", ["float64", "float32", "int64", "list"])
+def test_actions_reach_an_env_as_they_were_given(make, given):
+    """SyncVectorEnv does not cast float64 actions to a float32 space, which would change the last bits of a result."""
+    theirs, mine = sync("Pendulum-v1", 3, AutoresetMode.NEXT_STEP), make("Pendulum-v1", 3)
+    assert same(mine.reset(seed=2), theirs.reset(seed=2))
+    drawn = np.random.default_rng(5).uniform(-2, 2, (40, 3, 1))
+    for t, actions in enumerate(drawn):
+        actions = actions.tolist() if given == "list" else actions.astype(given)
+        assert same(mine.step(actions), theirs.step(actions)), t
+
+
+def test_actions_of_both_widths_in_one_engine(make):
+    """Each send has its own: a step with float32 actions after one with float64, and parts of a space that differ."""
+    envs = make(Mixed, 4, groups=2)
+    envs.reset(seed=1)
+    first, second = envs.groups
+    wide, narrow = np.array([0.1, 0.2]), np.array([0.1, 0.2], np.float32)
+    first.send({"a": wide, "b": narrow})
+    second.send({"a": narrow, "b": narrow})
+    assert first.recv()[4]["types"].tolist() == ["float64 float32"] * 2
+    assert second.recv()[4]["types"].tolist() == ["float32 float32"] * 2
+    *_, infos = first.step({"a": narrow, "b": wide})
+    assert infos["types"].tolist() == ["float32 float64"] * 2
+    assert infos["sum"].tolist() == [float(np.float32(x)) + x for x in (0.1, 0.2)]
+
+
+class Mixed(gym.Env):
+    """Says which types its actions have."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Dict({name: gym.spaces.Box(-1, 1, (), np.float32) for name in "ab"})
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        types = " ".join(value.dtype.name for value in action.values())
+        return (
+            np.zeros(1, np.float32),
+            0.0,
+            False,
+            False,
+            {"types": types, "sum": float(action["a"]) + float(action["b"])},
+        )
+
+
+@pytest.mark.parametrize("world", ["FrozenLake-v1", "Blackjack-v1"])
+def test_last_observations_are_of_the_type_that_the_env_returned(make, world):
+    """A Python number is no NumPy scalar, and the other way round."""
+    mode = AutoresetMode.SAME_STEP
+    mine, theirs, seen = make(world, 3, autoreset_mode=mode), sync(world, 3, mode), 0
+    for one, other in zip(play(mine, mode, steps=30), play(theirs, mode, steps=30), strict=True):
+        if "final_obs" in other[-1]:
+            assert repr(one[-1]["final_obs"]) == repr(other[-1]["final_obs"])
+            seen += 1
+    assert seen > 3

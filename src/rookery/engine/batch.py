@@ -17,6 +17,7 @@ from rookery.errors import ActionTypeError, MemoryShortage, SpaceError
 
 ALL = slice(None)  # all envs; compared by identity on the hot path
 LISTED_BYTES = 200  # memory per env in the engine's own lists
+MOST_FLAGGED = 62  # leaves of a space that one word can flag
 INFO_SLOTS = 32  # numeric info keys that are sent in shared memory; further keys are pickled
 WORKER_WORDS = 8  # one cache line per worker
 
@@ -33,6 +34,12 @@ class BatchSpec:
     action_space: Space
     num_envs: int
     autoreset_mode: AutoresetMode
+    exact_actions: bool = True  # room for actions that are given in more bits than their space has
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether some observations or actions have no fixed size."""
+        return any(leaf.dtype is None for leaf in [*leaves(self.observation_space), *leaves(self.action_space)])
 
     def fields(self) -> tuple[list[Field], int]:
         n = self.num_envs
@@ -57,7 +64,28 @@ class BatchSpec:
             for k, leaf in enumerate(leaves(space)):
                 if leaf.dtype is not None:
                     wanted.append((f"{kind}/{k}", (n, *leaf.shape), leaf.dtype))
-        return place(wanted)
+        return place(wanted + self._extra_fields())
+
+    def _extra_fields(self) -> list[tuple[str, tuple[int, ...], Any]]:
+        """Columns that only some spaces need, each with a word that says which leaves use it: per segment, whose
+        actions are in an `exact` column; per env, which parts of the last observation were plain Python numbers."""
+        n, extra = self.num_envs, list[tuple[str, tuple[int, ...], Any]]()
+        if self.exact_actions:
+            narrow = [(k, leaf) for k, leaf in enumerate(leaves(self.action_space)[:MOST_FLAGGED]) if _is_narrow(leaf)]
+            extra += [(f"exact/{k}", (n, *leaf.shape), np.float64) for k, leaf in narrow]
+            extra += [("exact", (n,), np.int64)] if narrow else []
+        same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
+        if same_step and any(_is_number(leaf) for leaf in leaves(self.observation_space)):
+            extra.append(("plain_finals", (n,), np.int64))
+        return extra
+
+
+def _is_narrow(leaf: SpaceLeaf) -> bool:
+    return leaf.dtype is not None and leaf.dtype.kind == "f" and leaf.dtype.itemsize < 8
+
+
+def _is_number(leaf: SpaceLeaf) -> bool:
+    return leaf.dtype is not None and leaf.shape == ()
 
 
 def scalars(array: np.ndarray) -> Any:
@@ -105,6 +133,9 @@ class Columns:
         flat = len(self.leaves) == 1 and not self.leaves[0].path and not self.object_leaves
         self.flat_leaf = self.leaves[0] if flat else None  # the common case of a space that is one array
         self.only_array: Any = self.columns[0] if flat else None
+        self.exact = {k: arrays[f"exact/{k}"] for k in range(len(self.leaves)) if f"exact/{k}" in arrays}
+        # Per env: which leaves of a last observation were Python numbers, to be given out as such.
+        self.plain = scalars(arrays["plain_finals"]) if kind == "final" and "plain_finals" in arrays else None
 
     def take(self, rows: slice | np.ndarray, copy: bool = True) -> Any:
         """The batched value of some envs, nested as Gymnasium batches this space."""
@@ -121,11 +152,15 @@ class Columns:
 
     def row(self, r: int) -> Any:
         """One env's value, as a copy that nothing will overwrite."""
-        parts = (column[r] if isinstance(column, list) else column[r].copy() for column in self.columns)
-        return join(self.space, parts)
+        plain = 0 if self.plain is None else self.plain[r]
+        parts = [column[r] if isinstance(column, list) else column[r].copy() for column in self.columns]
+        if plain:
+            parts = [part.item() if plain >> k & 1 else part for k, part in enumerate(parts)]
+        return join(self.space, iter(parts))
 
-    def put(self, rows: slice | np.ndarray, value: Any, count: int) -> None:
-        """Store a batched value for some envs, checking shapes; used for actions."""
+    def put(self, rows: slice | np.ndarray, value: Any, count: int) -> int:
+        """Store a batched value for some envs, checking shapes; used for actions. Returns which leaves are in their
+        exact column, one bit each: float64 actions of a float32 space reach the env as they are."""
         flat = self.flat_leaf  # the common case, at a third of the cost of finding out why a value does not fit
         if (
             flat is not None
@@ -134,15 +169,18 @@ class Columns:
             and value.shape == (count, *flat.shape)
         ):
             self.only_array[rows] = value
-            return
-        parts = split(self.space, value)
-        for leaf, column, part in zip(self.leaves, self.columns, parts, strict=True):
+            return 0
+        flags = 0
+        for k, (leaf, column, part) in enumerate(zip(self.leaves, self.columns, split(self.space, value), strict=True)):
             if leaf.dtype is None:
                 self._put_objects(leaf, column, rows, part, count)
             else:
-                self._put_array(leaf, column, rows, part, count)
+                flags |= self._put_array(leaf, column, rows, part, count, self.exact.get(k)) << k
+        return flags
 
-    def _put_array(self, leaf: SpaceLeaf, column: np.ndarray, rows: slice | np.ndarray, part: Any, count: int) -> None:
+    def _put_array(
+        self, leaf: SpaceLeaf, column: np.ndarray, rows: slice | np.ndarray, part: Any, count: int, exact: Any
+    ) -> bool:
         try:
             array = np.asarray(part)
         except ValueError:  # a ragged list
@@ -156,7 +194,11 @@ class Columns:
         assert leaf.dtype is not None
         if array.dtype != leaf.dtype:
             array = _cast(leaf, leaf.dtype, array)
+            if exact is not None and not np.can_cast(array.dtype, leaf.dtype):
+                exact[rows] = array
+                return True
         column[rows] = array
+        return False
 
     def _put_objects(self, leaf: SpaceLeaf, column: list, rows: slice | np.ndarray, part: Any, count: int) -> None:
         items = list(part) if isinstance(part, Iterable) and not isinstance(part, str) else [part]
@@ -201,6 +243,7 @@ class Batch:
         self.finals = Columns(spec.observation_space, a, "final", n) if same_step else None
         self.parent_words, self.worker_words = scalars(a["parent"]), scalars(a["workers"].reshape(-1))
         self.go, self.done, self.status = (scalars(a[name]) for name in ("go", "done", "status"))
+        self.exact = scalars(a["exact"]) if "exact" in a else None
         (ends,) = (f for f in fields if f.name == "ends")
         self._ends_range = ends.offset, ends.offset + ends.nbytes
 

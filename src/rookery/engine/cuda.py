@@ -48,6 +48,8 @@ class CudaEngine(AsyncCalls):
         kernel = kernel_of(source, build=True)
         if kernel is None:
             raise OptionError(f"backend='cuda' needs a kernel world, and {source.name} is not one")
+        if not (isinstance(settings.observation_mode, str) and settings.observation_mode == "same"):
+            raise OptionError("the envs of a kernel world have one observation space: omit observation_mode")
         if settings.groups > 1 or settings.batch_size is not None:
             raise OptionError("backend='cuda' steps all envs at once: omit groups and batch_size")
         if "restart" in (settings.bad_values, settings.on_failure):

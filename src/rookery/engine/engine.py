@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector.utils import batch_differing_spaces, batch_space
 
 from rookery.engine import seeding
 from rookery.engine.async_calls import AsyncCalls, Deferred, Finish
@@ -24,12 +24,21 @@ from rookery.engine.env_state.snapshot import load_columns, load_options, save_c
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.groups import Group
 from rookery.engine.infos import SlotTable, add_final_observations, merge_report, positions_of
+from rookery.engine.layout import is_custom, leaves
 from rookery.engine.restarts import Restarts
 from rookery.engine.segments import Segment, complete_segments, divide, group_ranges, redivide, rows_by_worker, rows_of
 from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int, without_mask
 from rookery.engine.step_report import NOTHING, REPORT, StepReport
 from rookery.engine.worker_envs import EnvDescription
-from rookery.errors import CallPending, NoCallPending, OptionError, RestartLimit, StateError, UsageError
+from rookery.errors import (
+    CallPending,
+    CustomSpaceError,
+    NoCallPending,
+    OptionError,
+    RestartLimit,
+    StateError,
+    UsageError,
+)
 
 EPISODE = np.dtype([("env", "i8"), ("return", "f8"), ("length", "i8"), ("seconds", "f8")])
 EPISODES_KEPT = 10_000  # steps with finished episodes that are kept until `finished_episodes` is called
@@ -63,9 +72,21 @@ class Engine(AsyncCalls):
             _unforkable.add(self)
         self._set_segments(divide(self.num_envs, settings.workers, settings.groups, settings.per_env))
         description = self._build_first_env(rows_of(self.segments, 0))
+        self._check_custom_spaces(description)
         check_memory(description.observation_space, description.action_space, self.num_envs)
         self._set_description(description)
         self._start_workers(self._batch_spec(), description)
+        if settings.spaces_differ:
+            self.observation_space = batch_differing_spaces(list(self.get_attr("observation_space")))
+
+    def _check_custom_spaces(self, description: EnvDescription) -> None:
+        """With `shared_memory=True`, refuse spaces that shared memory cannot hold."""
+        found = [leaf for leaf in leaves(description.observation_space) if is_custom(leaf.space)]
+        if self.settings.shared_memory and found:
+            raise CustomSpaceError(
+                f"observation{found[0].name} of {self.source.name} is in {found[0].space}, a class of its own, which "
+                "shared memory cannot hold; shared_memory=False sends it through a pipe"
+            )
 
     def _set_segments(self, segments: list[Segment]) -> None:
         self.segments = segments
@@ -81,7 +102,10 @@ class Engine(AsyncCalls):
         self._set_batched_spaces()
 
     def _set_batched_spaces(self) -> None:
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        mode = self.settings.observation_mode
+        self.observation_space = (
+            mode[0] if isinstance(mode, tuple) else batch_space(self.single_observation_space, self.num_envs)
+        )
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         ranges = group_ranges(self.num_envs, self.settings.groups)
         me = weakref.proxy(self)  # a plain reference would be a cycle, and keep workers alive until a full collection
@@ -236,6 +260,8 @@ class Engine(AsyncCalls):
             raise OptionError(f"cannot grow to {num_envs} envs: the list holds {len(self.source.makers)} worlds")
         if self.settings.groups > 1:
             raise UsageError("an engine with groups cannot be resized; make a new one")
+        if isinstance(self.settings.observation_mode, tuple):
+            raise UsageError("an engine with a batched space in observation_mode cannot be resized; make a new one")
         if num_envs == self.num_envs:
             return
         check_memory(self.single_observation_space, self.single_action_space, num_envs)
@@ -250,6 +276,8 @@ class Engine(AsyncCalls):
         except BaseException as error:
             self._fail(error)  # some envs have moved to the new batch and others have not
             raise
+        if self.settings.spaces_differ:
+            self.observation_space = batch_differing_spaces(list(self.get_attr("observation_space")))
         for k in range(STEPS, min(len(old), len(self.batch.worker_words)), WORKER_WORDS):
             self.batch.worker_words[k] = old[k]
 
@@ -390,7 +418,10 @@ class Engine(AsyncCalls):
 
     def send_segments(self, segments: Sequence[Segment], actions: Any, rows: slice | np.ndarray, count: int) -> None:
         """Start stepping segments, which hold `count` envs: `rows` of the batch."""
-        self.batch.actions.put(rows, actions, count)
+        flags = self.batch.actions.put(rows, actions, count)
+        if self.batch.exact is not None:
+            for segment in segments:
+                self.batch.exact[segment.index] = flags
         self._start_step(segments)
         for segment in segments:  # only now: what failed to start is not in flight
             self._in_flight[segment.index] = segment

@@ -63,6 +63,8 @@ class KernelEngine(Engine):
         kernel = kernel_of(source, build=True)
         if kernel is None:
             raise OptionError(f"backend='kernel' needs a kernel world, and {source.name} is not one")
+        if not (isinstance(settings.observation_mode, str) and settings.observation_mode == "same"):
+            raise OptionError("the envs of a kernel world have one observation space: omit observation_mode")
         self.world, self.agents, self._kernel = kernel.world, kernel.world.num_agents, kernel
         self._threads, self._earlier_steps = settings.workers, 0
         if self.agents > 1:
@@ -85,6 +87,9 @@ class KernelEngine(Engine):
     def _build_first_env(self, rows: list[int]) -> EnvDescription:
         self._envs = KernelEnvs(self._kernel)
         return self._envs.description()
+
+    def _batch_spec(self) -> BatchSpec:
+        return replace(super()._batch_spec(), exact_actions=False)  # compiled code takes those of its space
 
     def _start_workers(self, spec: BatchSpec, description: EnvDescription) -> None:
         self.batch: Batch = private_batch(spec)

@@ -43,12 +43,17 @@ def leaves(space: Space, path: tuple[str | int, ...] = ()) -> list[SpaceLeaf]:
         # NumPy's own dtype object: unpickling makes copies, and comparing by identity is faster.
         dtype = np.dtype(np.dtype(space.dtype).str)
         if dtype.hasobject:
-            raise SpaceError(f"{space} cannot be laid out in memory: its dtype is {dtype}")
+            return [SpaceLeaf(path, space)]
         return [SpaceLeaf(path, space, tuple(space.shape or ()), dtype)]
     if isinstance(space, Space):
         return [SpaceLeaf(path, space)]
     where = "".join(f"[{key!r}]" for key in path)
     raise SpaceError(f"expected a gymnasium Space{' at ' + where if where else ''}, got {space!r}")
+
+
+def is_custom(space: Space) -> bool:
+    """Whether a space is of a class that is not Gymnasium's own."""
+    return not type(space).__module__.startswith("gymnasium.")
 
 
 def split(space: Space, value: Any) -> list[Any]:

@@ -29,10 +29,11 @@ class LocalEngine(Engine):
         self._worker_envs = [self._new_worker_envs()]
         self._reports: dict[int, StepReport] = {}
         with _RaiseOriginal():
-            return self._worker_envs[0].build(rows[:1])
+            return self._worker_envs[0].build(rows[:1], own_space=self.settings.own_space)
 
     def _new_worker_envs(self) -> WorkerEnvs:
-        envs = WorkerEnvs(self.source, self.settings.strictness, self.settings.isolate_random)
+        settings = self.settings
+        envs = WorkerEnvs(self.source, settings.strictness, settings.isolate_random, settings.observation_mode)
         envs.interruptible = True
         return envs
 

@@ -52,6 +52,8 @@ def make_vec(
     bounds: bool = False,
     env_kwargs: dict[str, Any] | None = None,
     wrappers: Any = None,
+    observation_mode: Any = "same",
+    shared_memory: bool | None = None,
     n_envs: int | None = None,
 ) -> Engine:
     """Many copies of `world` as one `gymnasium.vector.VectorEnv`.
@@ -88,6 +90,11 @@ def make_vec(
         env_kwargs: Keyword arguments for the world.
         wrappers: What every env is wrapped in, the first one innermost: Gymnasium wrapper classes, functions of an env,
             reward functions (see `rookery.engine.wrapping.RewardFunction`), or any of these as `"file.py:Name"`.
+        observation_mode: Gymnasium's: "same" (all envs have one observation space), "different" (the same shapes and
+            dtypes, other bounds), or spaces of your own: a tuple of the batched one and that of one env, or the latter
+            alone.
+        shared_memory: True refuses spaces of classes that are not Gymnasium's, which worker processes can only send
+            through a pipe. None accepts them and says so in one line; False accepts them silently.
 
     Example:
         >>> import rookery
@@ -122,6 +129,7 @@ def make_vec(
             autoreset_mode=mode, copy=copies, step_timeout=step_timeout, on_failure=on_failure,
             max_restarts=max_restarts, restart_window=restart_window, bad_values=bad_values,
             isolate_random=isolate_random, close_timeout=close_timeout, pin=pin, bounds=bounds,
+            observation_mode=observation_mode, shared_memory=shared_memory,
         )  # fmt: skip
 
     settings(num_envs or 10**9, workers or 1)  # refuse bad options before anything starts

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rookery.console import size_text
+from rookery.console import say, size_text
 from rookery.engine.async_calls import Finish, timed_out
 from rookery.engine.batch import ASLEEP, Batch, BatchSpec
 from rookery.engine.engine import Engine
@@ -86,14 +86,17 @@ class ProcessEngine(Engine):
     def _build_first_env(self, rows: list[int]) -> EnvDescription:
         """Start the first worker alone: bad input and lack of memory are found before there is a second one."""
         self._start_worker(0)
-        return self._first_response(0, "build", (rows[:1],))
+        return self._first_response(0, "build", (rows[:1], None, self.settings.own_space))
 
     def _start_worker(self, number: int) -> WorkerHandle:
         with DeferInterrupt():  # else a process could be started and never stopped
             handle = WorkerHandle(number, self._resources.launcher)
             self._handles[number : number + 1] = [handle]
         settings = self.settings
-        arguments = (self.source, settings.strictness, settings.isolate_random, self._cores(number), self._spin_seconds)
+        arguments = (
+            self.source, settings.strictness, settings.isolate_random, self._cores(number), self._spin_seconds,
+            settings.observation_mode,
+        )  # fmt: skip
         with contextlib.suppress(ChannelClosed, ChannelTimeout):  # found with the next request
             handle.request("start", arguments, timeout=self._start_timeout())
         return handle
@@ -124,6 +127,11 @@ class ProcessEngine(Engine):
             self._start_worker(len(self._handles))
         self._attach(range(len(self._handles)), built={0: {rows_of(self.segments, 0)[0]}})
         self._poll_exits()
+        if self.settings.shared_memory is None and spec.has_objects:
+            say(
+                f"{self.source.name} has observations or actions without a fixed size: every step sends them through a "
+                "pipe, which is slow (shared_memory=False turns this line off)"
+            )
 
     def _allocate(self, spec: BatchSpec) -> None:
         size = spec.fields()[1]

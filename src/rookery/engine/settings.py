@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gymnasium import Space
 from gymnasium.vector import AutoresetMode
 
-from rookery.errors import MaskError, OptionError
+from rookery.errors import OptionError, OptionTypeError
 
 START_METHODS = ("fork", "spawn", "forkserver")
 
@@ -33,6 +34,19 @@ class Settings:
     close_timeout: float = 5.0
     pin: bool | None = None
     bounds: bool = False
+    observation_mode: Any = "same"
+    shared_memory: bool | None = None
+
+    @property
+    def spaces_differ(self) -> bool:
+        """Whether the batched observation space is made from those of all envs."""
+        return isinstance(self.observation_mode, str) and self.observation_mode == "different"
+
+    @property
+    def own_space(self) -> Space | None:
+        """The space of one env's observations that the caller gave; None: that of the first env."""
+        mode = self.observation_mode
+        return mode if isinstance(mode, Space) else mode[1] if isinstance(mode, tuple) else None
 
     @property
     def strictness(self) -> bool | str:
@@ -55,6 +69,7 @@ class Settings:
                 raise OptionError(f"batch_size={self.batch_size} is more than num_envs={self.num_envs}")
             if self.groups > 1:
                 raise OptionError("give batch_size or groups, not both: each divides the envs in its own way")
+        _check_observation_mode(self.observation_mode)
         one_of("start_method", self.start_method, (None, *START_METHODS))
         one_of("on_failure", self.on_failure, ("raise", "restart"))
         one_of("bad_values", self.bad_values, ("raise", "restart", "finite", "allow"))
@@ -69,6 +84,19 @@ class Settings:
     def per_env(self) -> bool:
         """Whether every env must be able to finish on its own."""
         return self.batch_size is not None and self.batch_size < self.num_envs
+
+
+def _check_observation_mode(mode: Any) -> None:
+    if isinstance(mode, Space) or (isinstance(mode, str) and mode in ("same", "different")):
+        return
+    expected = (
+        f"observation_mode should be 'same', 'different', a space of one env's observations, or a tuple of the batched "
+        f"space and that of one env, got {mode!r:.200}"
+    )
+    if not isinstance(mode, tuple) or len(mode) != 2:
+        raise OptionError(expected)
+    if not all(isinstance(space, Space) for space in mode):
+        raise OptionTypeError(expected)
 
 
 def plain_int(value: Any) -> Any:
@@ -108,7 +136,7 @@ def masked_rows(mask: Any, num_envs: int) -> list[int]:
     """The rows that `options["reset_mask"]` selects."""
     array = np.asarray(mask)
     if array.dtype != np.bool_ or array.shape != (num_envs,):
-        wrong = MaskError if array.dtype != np.bool_ else OptionError
+        wrong = OptionTypeError if array.dtype != np.bool_ else OptionError
         raise wrong(
             f"options['reset_mask'] should be a bool array of shape ({num_envs},), "
             f"got {array.dtype} of shape {array.shape}"

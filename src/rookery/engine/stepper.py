@@ -42,6 +42,7 @@ class Stepper:
     # In the caller's own thread a KeyboardInterrupt comes from the user, not from the env. The thread backend steps in
     # other threads, but resets in the caller's.
     interruptible = reset_interruptible = False
+    same_spaces = True  # whether all envs have the batch's observation space
 
     def __init__(self, envs: list[gym.Env], low: int, strict: bool | str, isolation: list[GlobalRandom] | None) -> None:
         self.envs, self.low, self.strict, self.isolation = envs, low, strict, isolation
@@ -54,14 +55,18 @@ class Stepper:
 
     # --- setup --------------------------------------------------------------------------------------------------
 
-    def attach(self, batch: Batch, words: Any, row_word: int) -> None:
+    def attach(self, batch: Batch, words: Any, row_word: int, segment: int) -> None:
         """Use these arrays from now on; `words[row_word]` names the env that is being stepped."""
+        self._segment = segment
         low, high = self.low, self.low + len(self.envs)
         self._batch, self._words, self._row_word = batch, words, row_word
         self._count_word = row_word - ROW + STEPS
         self._mode = batch.spec.autoreset_mode
-        self._observer = ObservationWriter(batch.observations, low, high, self.strict)
-        self._final = ObservationWriter(batch.finals, low, high, self.strict) if batch.finals is not None else None
+        spaces = None if self.same_spaces else [env.observation_space for env in self.envs]
+        self._observer = ObservationWriter(batch.observations, low, high, self.strict, spaces)
+        self._final = None
+        if batch.finals is not None:
+            self._final = ObservationWriter(batch.finals, low, high, self.strict, spaces)
         self._rewards = scalars(batch.rewards[low:high])
         self._terminated = scalars(batch.terminated[low:high])
         self._truncated = scalars(batch.truncated[low:high])
@@ -181,11 +186,14 @@ class Stepper:
         return sum_of_rewards, left
 
     def _actions(self) -> Iterable[Any]:
-        """One action per env, in the form Gymnasium gives to a single env; arrays are own_random copies."""
-        if self._plain_actions is not None:
+        """One action per env, in the form Gymnasium gives to a single env; arrays are copies."""
+        exact = self._batch.exact
+        flags = 0 if exact is None else exact[self._segment]
+        if self._plain_actions is not None and not flags:
             return self._plain_actions.copy()
         columns, low, high = self._batch.actions, self.low, self.low + len(self.envs)
-        parts = [column[low:high].copy() for column in columns.columns]
+        used = [columns.exact[k] if flags >> k & 1 else column for k, column in enumerate(columns.columns)]
+        parts = [column[low:high].copy() for column in used]
         return [join(columns.space, iter(values)) for values in zip(*parts, strict=True)]
 
     def _end_episode(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.spaces.utils import is_space_dtype_shape_equiv
 
 from rookery.engine import seeding
 from rookery.engine.batch import Batch
@@ -42,8 +43,16 @@ class WorkerEnvs:
 
     interruptible = False  # in the caller's own thread a KeyboardInterrupt comes from the user, not from the env
 
-    def __init__(self, source: EnvFactory, strict: bool | str = True, isolate: bool | None = None) -> None:
+    def __init__(
+        self,
+        source: EnvFactory,
+        strict: bool | str = True,
+        isolate: bool | None = None,
+        observation_mode: Any = "same",
+    ) -> None:
+        """`observation_mode`: "same", or anything else where the observation spaces of envs may differ in bounds."""
         self._source, self._strict, self._isolate = source, strict, isolate
+        self._same_spaces = isinstance(observation_mode, str) and observation_mode == "same"
         self.envs: dict[int, gym.Env] = {}
         self.steppers: dict[int, Stepper] = {}
         self._batch: Batch | None = None
@@ -54,8 +63,14 @@ class WorkerEnvs:
 
     # --- building -----------------------------------------------------------------------------------------------
 
-    def build(self, rows: Sequence[int], expected: tuple[gym.Space, gym.Space] | None = None) -> EnvDescription:
-        """Build these envs; all must have the same spaces, and the `expected` ones if given."""
+    def build(
+        self,
+        rows: Sequence[int],
+        expected: tuple[gym.Space, gym.Space] | None = None,
+        own_space: gym.Space | None = None,
+    ) -> EnvDescription:
+        """Build these envs; all must have the same spaces, and the `expected` ones if given. `own_space` is the
+        observation space that the first env should be described with, instead of its own."""
         known = {id(env.unwrapped) for env in self.envs.values()}
         for row in rows:
             with self.attribute_to(row, "__init__"):
@@ -66,24 +81,24 @@ class WorkerEnvs:
                         leaves(env.observation_space),
                         leaves(env.action_space),
                     )  # raises a clear error now if they are not supported
-                    expected = env.observation_space, env.action_space
-                _check_spaces(env, *expected)
+                    expected = env.observation_space if own_space is None else own_space, env.action_space
+                self._check_spaces(env, *expected)
             self.envs[row] = env
             if self._description is None:
-                self._description = self._describe(env)
+                self._description = self._describe(env, expected[0])
             if self._own_random is not None:
                 python, numpy = self._description.global_random
                 self._own_random[row] = GlobalRandom(seeding.fresh_entropy(), python, numpy)
         assert self._description is not None
         return self._description
 
-    def _describe(self, env: gym.Env) -> EnvDescription:
+    def _describe(self, env: gym.Env, observation_space: gym.Space) -> EnvDescription:
         used = uses_global_random(env) if self._isolate is None else (self._isolate, self._isolate)
         if any(used):
             self._own_random = {}
         mode = getattr(env, "render_mode", None)
         full = env.env.observation_space if isinstance(env, ResizeImages) else None
-        return EnvDescription(env.observation_space, env.action_space, dict(env.metadata), mode, env.spec, used, full)
+        return EnvDescription(observation_space, env.action_space, dict(env.metadata), mode, env.spec, used, full)
 
     def attach(self, batch: Batch, row_word: int, segments: Sequence[Segment]) -> None:
         """Work on these arrays and segments from now on; envs outside them are closed."""
@@ -95,7 +110,8 @@ class WorkerEnvs:
             rows = range(segment.low, segment.high)
             own_random = None if self._own_random is None else [self._own_random[row] for row in rows]
             stepper = Stepper([self.envs[row] for row in rows], segment.low, self._strict, own_random)
-            stepper.attach(batch, batch.worker_words, row_word)
+            stepper.same_spaces = self._same_spaces
+            stepper.attach(batch, batch.worker_words, row_word, segment.index)
             stepper.add_slots(self._slots)
             stepper.reset_options = self._reset_options
             stepper.reset_interruptible = self.interruptible
@@ -251,6 +267,24 @@ class WorkerEnvs:
                     self._own_random[row].leave()
         return results
 
+    def _check_spaces(self, env: gym.Env, observation_space: gym.Space, action_space: gym.Space) -> None:
+        mine = env.observation_space
+        if self._same_spaces and mine != observation_space:
+            raise UnequalSpaces(
+                f"all envs of a batch need the same observation space: the first has {observation_space}, this one "
+                f"{mine}; if only their bounds differ, use observation_mode='different'"
+            )
+        if not self._same_spaces and not is_space_dtype_shape_equiv(mine, observation_space):
+            raise UnequalSpaces(
+                f"all envs of a batch need observations of one shape and dtype: expected those of {observation_space}, "
+                f"this env has {mine}"
+            )
+        if env.action_space != action_space:
+            raise UnequalSpaces(
+                f"all envs of a batch need the same action space: the first has {action_space}, this one "
+                f"{env.action_space}"
+            )
+
     @contextmanager
     def attribute_to(self, row: int, phase: str) -> Iterator[None]:
         """Turn an exception raised here into a Failure of one env."""
@@ -270,14 +304,3 @@ def _check_is_new(env: gym.Env, known: set[int]) -> None:
             "new one at every call, as in `lambda: MyEnv()`"
         )
     known.add(id(env.unwrapped))
-
-
-def _check_spaces(env: gym.Env, observation_space: gym.Space, action_space: gym.Space) -> None:
-    for kind, mine, first in (
-        ("observation", env.observation_space, observation_space),
-        ("action", env.action_space, action_space),
-    ):
-        if mine != first:
-            raise UnequalSpaces(
-                f"all envs of a batch need the same {kind} space: the first has {first}, this one {mine}"
-            )

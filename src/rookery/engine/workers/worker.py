@@ -139,11 +139,12 @@ class Worker:
         self._channel.send((kind, number, packed))
 
     def _do_start(
-        self, _: list[int], source: Any, strict: bool, isolate: bool | None, cores: Sequence[int], spin_seconds: float
-    ) -> int:
+        self, _: list[int], source: Any, strict: bool, isolate: bool | None, cores: Sequence[int], spin_seconds: float,
+        observation_mode: Any = "same",
+    ) -> int:  # fmt: skip
         _one_torch_thread()
         self._do_set_affinity([], cores, spin_seconds)
-        self._envs = WorkerEnvs(source, strict, isolate)
+        self._envs = WorkerEnvs(source, strict, isolate, observation_mode)
         return os.getpid()
 
     def _do_set_affinity(self, _: list[int], cores: Sequence[int], spin_seconds: float) -> None:

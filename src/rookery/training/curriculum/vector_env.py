@@ -107,7 +107,9 @@ class CurriculumVectorEnv:
             return actions
         assert self._views is not None
         theirs = self.opponents.act(self._views, self._opponent_numbers)
-        return np.concatenate([_columns(actions), _columns(theirs)], axis=1)
+        both, space = np.concatenate([_columns(actions), _columns(theirs)], axis=1), self.engine.single_action_space
+        # An env would receive the float64 of a player in the file of a user, which its float32 space does not contain.
+        return both.astype(space.dtype) if both.dtype.kind == "f" and getattr(space.dtype, "kind", "") == "f" else both
 
     def _process_step(self, step: tuple[Any, ...]) -> tuple[Any, ...]:
         observations, rewards, terminated, truncated, infos = step
