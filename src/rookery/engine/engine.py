@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector.utils import batch_differing_spaces, batch_space
 
+from rookery.console import say
 from rookery.engine import seeding
 from rookery.engine.async_calls import AsyncCalls, Deferred, Finish
 from rookery.engine.batch import ALL, STEPS, WORKER_WORDS, Batch, BatchSpec, check_count, check_memory
@@ -42,6 +43,7 @@ from rookery.errors import (
 
 EPISODE = np.dtype([("env", "i8"), ("return", "f8"), ("length", "i8"), ("seconds", "f8")])
 EPISODES_KEPT = 10_000  # steps with finished episodes that are kept until `finished_episodes` is called
+_SAID: set[tuple[str, str]] = set()  # names of worlds, and what was said about them on the terminal
 INHERITED = UsageError("the engine belongs to another process")
 
 
@@ -55,6 +57,7 @@ class Engine(AsyncCalls):
     backend = ""
     forkable = True  # whether a forked child can use its copy of the engine: workers and threads stay with the parent
     batch: Batch
+    on_note: Callable[[str], None] | None = None  # receives what the engine has to say about its envs while they run
 
     def __init__(self, source: EnvFactory, settings: Settings) -> None:
         self.source, self.settings = source, settings
@@ -67,6 +70,7 @@ class Engine(AsyncCalls):
         self._resent: set[int] = set()  # segments sent again, as their worker died while they were in flight
         self._broken: BaseException | None = None
         self._last_ids: np.ndarray | None = None
+        self._noted: set[str] = set()
         self._episodes: deque[tuple[np.ndarray, ...]] = deque(maxlen=EPISODES_KEPT)
         if not self.forkable:
             _unforkable.add(self)
@@ -489,8 +493,21 @@ class Engine(AsyncCalls):
     def _merge_report(self, report: StepReport, infos: dict[str, Any], position: dict[int, int] | None) -> None:
         if merge_report(report, infos, self._slot_table, self.batch, position):
             self._share_slots()
+        for about, text in report.notes:
+            self._note(about, text)
         for failure in report.failures:
             self._recover(failure, infos, position)
+
+    def _note(self, about: str, text: str) -> None:
+        """Say something about the envs once: to `on_note` or, once for all engines of this world, on the terminal."""
+        if about in self._noted:
+            return
+        self._noted.add(about)
+        if self.on_note is not None:
+            self.on_note(f"{self.source.name}: {text}")
+        elif (self.source.name, about) not in _SAID:
+            say(f"{self.source.name}: {text}")
+        _SAID.add((self.source.name, about))
 
     def _share_slots(self) -> None:
         self._notify_workers("set_slots", (list(self._slot_table.slots.values()),))

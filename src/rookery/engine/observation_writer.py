@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,8 @@ class ObservationWriter:
         self.flat_rows = self._rows[0] if flat else None
         self.flat_shape, self.flat_dtype = (self.leaves[0].shape, self.leaves[0].dtype) if flat else ((), None)
         self.objects: list[tuple[int, int, Any]] = []  # (leaf, row, value) written since last taken
+        self.notes: list[tuple[str, str]] = []  # what was accepted and should be said once, since last taken
+        self._noted_cast = False
         self._plain = columns.plain
 
     def _leaf_of_each(self) -> list[list[SpaceLeaf]]:
@@ -72,15 +74,25 @@ class ObservationWriter:
             raise SpaceError(f"observation{leaf.name} should be {_expected(leaf)}, got a ragged sequence") from None
         if array.shape != leaf.shape:
             raise SpaceError(f"observation{leaf.name} should be {_expected(leaf)}, got shape {array.shape}")
-        # Python numbers carry no dtype of their own, so they only have to be of the right kind.
+        if array.dtype != leaf.dtype:
+            self._check_cast(leaf, array, hasattr(value, "dtype"))
+        self._rows[k][i][...] = array  # type: ignore[index]
+
+    def _check_cast(self, leaf: SpaceLeaf, array: np.ndarray, typed: bool) -> None:
+        """Python numbers carry no dtype of their own, so they only have to be of the right kind. Floats are cast to
+        other floats, as Gymnasium does, and a note says so."""
         assert leaf.dtype is not None
-        rule: Any = "safe" if self.strict is True and hasattr(value, "dtype") else "same_kind"
-        if array.dtype != leaf.dtype and not np.can_cast(array.dtype, leaf.dtype, rule):
+        floats = array.dtype.kind == leaf.dtype.kind == "f"
+        rule: Any = "safe" if self.strict is True and typed and not floats else "same_kind"
+        if not np.can_cast(array.dtype, leaf.dtype, rule):
             raise SpaceError(
                 f"observation{leaf.name} should be {_expected(leaf)}, got dtype {array.dtype}: return "
                 f"observation.astype('{leaf.dtype}'), or accept casts with bad_values='allow'"
             )
-        self._rows[k][i][...] = array  # type: ignore[index]
+        if floats and typed and self.strict and not self._noted_cast and array.dtype.itemsize > leaf.dtype.itemsize:
+            self._noted_cast = True
+            text = f"observation{leaf.name} is {array.dtype}, its space {leaf.dtype}: it is cast in every step"
+            self.notes.append(("cast", text))
 
     def _put_object(self, k: int, i: int, leaf: SpaceLeaf, value: Any) -> None:
         space = leaf.space if self._own is None else self._own[i][k].space
@@ -97,18 +109,25 @@ class ObservationWriter:
                 return False
         return True
 
-    def problems(self) -> dict[int, RookeryError]:
-        """Envs (by position) whose observation is outside its space, with an error that says how."""
+    def problems(self, wanted: Collection[int]) -> dict[int, RookeryError]:
+        """Which of these envs (by position) have an observation outside its space, with an error that says how."""
         found: dict[int, RookeryError] = {}
         for bounds in self._bounds:
-            if bounds.broken():
-                for i, error in bounds.diagnose().items():
+            if not bounds.broken():
+                continue
+            errors = {i: error for i, error in bounds.diagnose().items() if i in wanted}
+            for i, error in errors.items():
+                if bounds.lenient and isinstance(error, SpaceError):
+                    self.notes.append(("bounds", f"env {self.low + i}: {error}"))
+                else:
                     found.setdefault(i, error)
+            if errors:
+                bounds.relax()
         return found
 
     def problem(self, i: int) -> RookeryError | None:
         """The same for a single env."""
-        return None if self.clean() else self.problems().get(i)
+        return None if self.clean() else self.problems({i}).get(i)
 
 
 class Bounds:
@@ -117,6 +136,18 @@ class Bounds:
 
     def __init__(self, each: Sequence[SpaceLeaf], rows: np.ndarray, finite: bool = False) -> None:
         self.leaf, self.rows = each[0], rows
+        # Whether finite numbers outside the space are accepted. The first ones are found, to be noted; later ones not.
+        self.lenient = finite and each[0].dtype is not None and each[0].dtype.kind == "f"
+        self._set_limits(each, finite=False)
+
+    def relax(self) -> None:
+        """After the first value outside the space, look for NaN and infinity only."""
+        if self.lenient:
+            self.lenient = False
+            self._set_limits([self.leaf], finite=True)
+
+    def _set_limits(self, each: Sequence[SpaceLeaf], finite: bool) -> None:
+        rows = self.rows
         self.low, self.high = _limits(each[0], finite)
         if len(each) > 1:
             self.low, self.high = (np.stack(limits) for limits in zip(*(_limits(x, finite) for x in each), strict=True))
@@ -155,7 +186,8 @@ class Bounds:
         if np.issubdtype(self.leaf.dtype, np.floating) and not np.isfinite(value):
             return BadValue(f"{where} is {value}")
         low, high = (np.broadcast_to(limit, self.rows.shape)[i][at] for limit in (self.low, self.high))
-        return SpaceError(f"{where} is {value}, outside its space [{low}, {high}]: {ADVICE}")
+        advice = "it is accepted, and no further ones are reported" if self.lenient else ADVICE
+        return SpaceError(f"{where} is {value}, outside its space [{low}, {high}]: {advice}")
 
 
 def _limits(leaf: SpaceLeaf, finite: bool = False) -> tuple[np.ndarray, np.ndarray]:

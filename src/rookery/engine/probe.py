@@ -78,8 +78,8 @@ def _measure(envs: WorkerEnvs, seconds: float) -> Probe:
     env = envs.envs[0]
     actions = _actions(env, 64)
     with envs.attribute_to(0, "reset"):
-        first_reset, _ = _timed(lambda: env.reset(seed=1))
-        second_reset, last = _timed(env.reset)
+        first_reset, _ = _timed(lambda: env.reset(seed=1, options=None))
+        second_reset, last = _timed(lambda: env.reset(seed=None, options=None))  # as the engine does
     masked = has_masks(env.action_space, last)
     wall, cpu, queued, steps, resets = 0.0, 0.0, 0.0, 0, 0.0
     while steps < MIN_STEPS or wall + resets < seconds:
@@ -97,7 +97,7 @@ def _measure(envs: WorkerEnvs, seconds: float) -> Probe:
         end_cpu, end_queued = _cpu_seconds()
         cpu, queued = cpu + end_cpu - start_cpu, queued + end_queued - start_queued
         if ended:
-            took, last = _timed(env.reset)
+            took, last = _timed(lambda: env.reset(seed=None, options=None))
             resets += took
     memory = _second_env_memory(envs) if build_seconds < 2.0 else process_memory
     own = max(wall - queued, cpu)

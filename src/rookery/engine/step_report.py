@@ -23,6 +23,7 @@ class StepReport:
     failures: list[Failure] = field(default_factory=list)
     objects: list[tuple[int, int, Any]] = field(default_factory=list)
     final_objects: list[tuple[int, int, Any]] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)  # for the user: what it is about, and a sentence
 
 
 @dataclass(frozen=True)

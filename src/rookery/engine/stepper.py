@@ -120,9 +120,9 @@ class Stepper:
         self._words[self._count_word] += len(self._steps)
         if self.strict and not (sum_of_rewards - sum_of_rewards == 0.0 and self._observer.clean()):
             report = self._report_bad_values(report)
-        if self._observer.objects:
+        if self._observer.objects or self._observer.notes:
             report = report or StepReport()
-            report.objects, self._observer.objects = self._observer.objects, []
+            self._move_to(report)
         return (REPORT if report else SLOTS if self._slots_used else NOTHING), report
 
     def _step_envs(self) -> list[Any]:
@@ -212,6 +212,9 @@ class Stepper:
             problem = self._final.problem(i)
             if problem is not None:
                 raise problem
+            if self._final.notes:
+                self._observer.notes += self._final.notes
+                self._final.notes = []
             if info and not hasattr(info, "items"):
                 raise _no_dict(info)
             if info or self._final.objects:  # copied before the reset: an env may return the same objects again
@@ -282,7 +285,7 @@ class Stepper:
     def _report_bad_values(self, report: StepReport | None) -> StepReport | None:
         """Some reward or observation is not finite or outside its space: report the envs that returned one."""
         failed = {f.row for f in report.failures} if report else set()
-        problems: dict[int, RookeryError] = self._observer.problems()
+        problems: dict[int, RookeryError] = self._observer.problems(range(len(self.envs)))
         for i, reward in enumerate(self._rewards.tolist()):
             if not math.isfinite(reward):
                 problems.setdefault(i, BadValue(f"reward is {reward}"))
@@ -316,11 +319,16 @@ class Stepper:
                     raise
                 self._fail(i, "reset", error, report)
         wanted, failed = set(positions), {f.row for f in report.failures}
-        for i, problem in self._observer.problems().items():
-            if i in wanted and self.low + i not in failed:
+        for i, problem in self._observer.problems(wanted).items():
+            if self.low + i not in failed:
                 self._fail(i, "reset", problem, report)
-        report.objects, self._observer.objects = self._observer.objects, []
+        self._move_to(report)
         return report
+
+    def _move_to(self, report: StepReport) -> None:
+        """Hand over what the observer has kept besides arrays."""
+        report.objects, self._observer.objects = self._observer.objects, []
+        report.notes, self._observer.notes = self._observer.notes, []
 
     def restart(self, i: int, seed: int) -> StepReport:
         """Start a new episode after a failure; the next step reports it (`truncated`, `info["restarted"]`)."""

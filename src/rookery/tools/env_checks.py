@@ -147,7 +147,7 @@ class EnvChecker:
     def _state(self, env: gym.Env) -> None:
         """Save the state in an episode, continue, and compare with the restored env."""
         try:
-            last = env.reset(seed=self._seed)
+            last = env.reset(seed=self._seed, options=None)
             saved = snapshot.save(env)
         except StateError as error:
             self._report.advice.append(f"the state cannot be saved, so a run cannot be resumed exactly: {error}")

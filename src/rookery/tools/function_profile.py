@@ -108,7 +108,7 @@ def profile_steps(source: EnvFactory, steps: int | None = None) -> StepProfile:
 def _step_env(env: gym.Env, step: Any, reset: Any, steps: int | None) -> None:
     actions = [env.action_space.sample() for _ in range(64)]
     deadline = math.inf if steps else time.perf_counter() + MOST_SECONDS
-    last = reset(env.reset, seed=0)
+    last = reset(env.reset, seed=0, options=None)
     masked = has_masks(env.action_space, last)
     for k in range(steps or DEFAULT_STEPS):
         action = actions[k % len(actions)]
@@ -117,7 +117,7 @@ def _step_env(env: gym.Env, step: Any, reset: Any, steps: int | None) -> None:
         if time.perf_counter() > deadline:
             return
         if terminated or truncated:
-            last = reset(env.reset)
+            last = reset(env.reset, seed=None, options=None)
 
 
 def _as_shares(entries: Iterable[Any], calls: int) -> list[FunctionTime]:

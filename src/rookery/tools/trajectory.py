@@ -40,7 +40,7 @@ def record_trajectory(
 
 def _frames(env: gym.Env, actions: list[Any], seed: int, report: ReportProblem) -> Iterator[Frame]:
     checker = ReturnChecker(env, report)
-    last = _attempt(report, "reset(seed=...)", lambda: env.reset(seed=seed))
+    last = _attempt(report, "reset(seed=...)", lambda: env.reset(seed=seed, options=None))
     yield checker.reset(last)
     for number, drawn in enumerate(actions):
         action = legal(env.action_space, drawn, last)
@@ -51,7 +51,7 @@ def _frames(env: gym.Env, actions: list[Any], seed: int, report: ReportProblem) 
             report("action", "step() changes the action that it gets, which belongs to the caller: copy it first")
         yield frame
         if frame[2] or frame[3]:
-            last = _attempt(report, "reset()", env.reset)
+            last = _attempt(report, "reset()", lambda: env.reset(seed=None, options=None))
             yield checker.reset(last)
 
 

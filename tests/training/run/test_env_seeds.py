@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -38,3 +39,20 @@ def test_a_run_gives_its_envs_children_of_its_seed(tmp_path: Path) -> None:
     config = small("ppo", tmp_path, num_envs=3, backend="serial", steps=48)
     rookery.train(SeedEcho, **{key: value for key, value in config.items() if key != "world"})
     assert [seed for seed in SEEN if seed is not None][:3] == [child_seed(5, i) for i in range(3)]
+
+
+class Leaver(SeedEcho):
+    """Leaves its observation space in every step."""
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
+        observation, *rest = super().step(action)
+        return observation + 2, *rest  # type: ignore[return-value]
+
+
+def test_a_run_says_once_that_observations_leave_their_space(tmp_path: Path) -> None:
+    """As a note among its events."""
+    config = small("ppo", tmp_path, num_envs=3, backend="serial", steps=48)
+    result = rookery.train(Leaver, **{key: value for key, value in config.items() if key != "world"})
+    events = [json.loads(line) for line in (result.path / "metrics.jsonl").read_text().splitlines()]
+    notes = [event for event in events if event["kind"] == "note" and "outside its space" in event.get("text", "")]
+    assert len(notes) == 1

@@ -73,7 +73,7 @@ def load(env: gym.Env, state: dict[str, Any]) -> gym.Env:
         return pickle.loads(state["bytes"])  # noqa: S301 - live memory of this run, never a file
     inner: Any = env.unwrapped
     if state["kind"] == "snapshot" or env is not inner:
-        env.reset(seed=0)  # an env or a wrapper may create its objects only now
+        env.reset(seed=0, options=None)  # an env or a wrapper may create its objects only now
     if state["kind"] == "snapshot":
         _load_layers(env, state)
         return env

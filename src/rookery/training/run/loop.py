@@ -40,6 +40,7 @@ class Loop:
         self.records = EpisodeRecords(
             components.episode_file, self.collector, lambda text: self._event("note", text=text)
         )
+        self.state.engine.on_note = lambda text: self._event("note", text=text)
         self._is_inexact = False
         self._episodes_in_rollout = 0
         in_steps = config.steps < NO_STEP_LIMIT and self.curriculum.episodes is None

@@ -30,7 +30,7 @@ class GridEnv:
     def __init__(self, rendered: RenderedEnv, begin: Callable[[int], int], limits: PlayLimits) -> None:
         """`begin` gives the seed of an episode, by how many the env has played before."""
         self._rendered, self._begin, self._limits = rendered, begin, limits
-        self.observation, self.info = rendered.env.reset(seed=begin(0))
+        self.observation, self.info = rendered.env.reset(seed=begin(0), options=None)
         self.done = False
         self.outcomes: list[str] = []
         self.returns: list[float] = []
@@ -71,7 +71,7 @@ class GridEnv:
         """Reset the env, unless the limits are reached."""
         self.done = len(self.outcomes) >= self._limits.episodes or seconds >= self._limits.enough_seconds
         if not self.done:
-            self.observation, self.info = self._rendered.env.reset(seed=self._begin(len(self.outcomes)))
+            self.observation, self.info = self._rendered.env.reset(seed=self._begin(len(self.outcomes)), options=None)
             self._return, self._frame = 0.0, None
 
 

@@ -184,7 +184,7 @@ def play(
 ) -> Iterator[np.ndarray | None]:
     """Play episodes, and yield the frame after every `every` steps and at the end of each episode."""
     shown = ShownAgent(agent, seed)
-    observation, info = rendered.env.reset(seed=shown.begin(0, 0))
+    observation, info = rendered.env.reset(seed=shown.begin(0, 0), options=None)
     total_steps = steps = episode = 0
     episode_return = 0.0
     while True:
@@ -201,7 +201,7 @@ def play(
             yield from _last_frames(rendered, info, every)
             if episode >= limits.episodes or seconds >= limits.enough_seconds:
                 return
-            observation, info = rendered.env.reset(seed=shown.begin(0, episode))
+            observation, info = rendered.env.reset(seed=shown.begin(0, episode), options=None)
             episode_return, steps = 0.0, 0
         elif seconds >= limits.max_seconds:
             cut = f"cut after {limits.max_seconds:.0f} seconds"
