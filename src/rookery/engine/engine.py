@@ -71,6 +71,7 @@ class Engine(AsyncCalls):
         self._broken: BaseException | None = None
         self._last_ids: np.ndarray | None = None
         self._noted: set[str] = set()
+        self._pending = None
         self._episodes: deque[tuple[np.ndarray, ...]] = deque(maxlen=EPISODES_KEPT)
         if not self.forkable:
             _unforkable.add(self)
@@ -422,10 +423,11 @@ class Engine(AsyncCalls):
 
     def send_segments(self, segments: Sequence[Segment], actions: Any, rows: slice | np.ndarray, count: int) -> None:
         """Start stepping segments, which hold `count` envs: `rows` of the batch."""
-        flags = self.batch.actions.put(rows, actions, count)
-        if self.batch.exact is not None:
+        batch = self.batch
+        flags = batch.actions.put(rows, actions, count)
+        if batch.exact is not None:
             for segment in segments:
-                self.batch.exact[segment.index] = flags
+                batch.exact[segment.index] = flags
         self._start_step(segments)
         for segment in segments:  # only now: what failed to start is not in flight
             self._in_flight[segment.index] = segment

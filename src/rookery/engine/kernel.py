@@ -142,7 +142,8 @@ class KernelEngine(Engine):
                 done[segment.index] = go[segment.index]
                 self._outcome(segment.low // self.agents, segment.high // self.agents)
             count += segment.high - segment.low
-        check_time("step", start, timeout)
+        if timeout is not None:
+            check_time("step", start, timeout)
 
     def _read_report(self, segment: Segment) -> StepReport:
         raise AssertionError("compiled code writes its results into arrays only")

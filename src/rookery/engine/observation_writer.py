@@ -44,9 +44,9 @@ class ObservationWriter:
         # The common case of a space that is one array, for the stepping loop to inline.
         self.flat_rows = self._rows[0] if flat else None
         self.flat_shape, self.flat_dtype = (self.leaves[0].shape, self.leaves[0].dtype) if flat else ((), None)
-        self.objects: list[tuple[int, int, Any]] = []  # (leaf, row, value) written since last taken
-        self.notes: list[tuple[str, str]] = []  # what was accepted and should be said once, since last taken
-        self._noted_cast = False
+        self._objects: list[tuple[int, int, Any]] = []  # (leaf, row, value) written since last taken
+        self._notes: list[tuple[str, str]] = []  # what was accepted and should be said once, since last taken
+        self.has_kept = self._noted_cast = False
         self._plain = columns.plain
 
     def _leaf_of_each(self) -> list[list[SpaceLeaf]]:
@@ -92,7 +92,7 @@ class ObservationWriter:
         if floats and typed and self.strict and not self._noted_cast and array.dtype.itemsize > leaf.dtype.itemsize:
             self._noted_cast = True
             text = f"observation{leaf.name} is {array.dtype}, its space {leaf.dtype}: it is cast in every step"
-            self.notes.append(("cast", text))
+            self.keep(notes=[("cast", text)])
 
     def _put_object(self, k: int, i: int, leaf: SpaceLeaf, value: Any) -> None:
         space = leaf.space if self._own is None else self._own[i][k].space
@@ -100,7 +100,19 @@ class ObservationWriter:
             raise SpaceError(f"observation{leaf.name} is not in {space}: got {value!r}")
         value = copy.deepcopy(value)  # an env may fill the same object again
         self.columns[k][self.low + i] = value
-        self.objects.append((k, self.low + i, value))
+        self.keep(objects=[(k, self.low + i, value)])
+
+    def keep(self, objects: Sequence[tuple[int, int, Any]] = (), notes: Sequence[tuple[str, str]] = ()) -> None:
+        """Keep what is no array, for the next report."""
+        self._objects += objects
+        self._notes += notes
+        self.has_kept = bool(self._objects or self._notes)
+
+    def take_kept(self) -> tuple[list[tuple[int, int, Any]], list[tuple[str, str]]]:
+        """The objects and notes since they were last taken."""
+        kept = self._objects, self._notes
+        self._objects, self._notes, self.has_kept = [], [], False
+        return kept
 
     def clean(self) -> bool:
         """Whether all observations are in their space."""
@@ -118,7 +130,7 @@ class ObservationWriter:
             errors = {i: error for i, error in bounds.diagnose().items() if i in wanted}
             for i, error in errors.items():
                 if bounds.lenient and isinstance(error, SpaceError):
-                    self.notes.append(("bounds", f"env {self.low + i}: {error}"))
+                    self.keep(notes=[("bounds", f"env {self.low + i}: {error}")])
                 else:
                     found.setdefault(i, error)
             if errors:

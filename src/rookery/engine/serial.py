@@ -36,7 +36,8 @@ class SerialEngine(LocalEngine):
                     done[index] = go[index]  # first: if Ctrl-C ends the step, it is over
                     self._step(segment)
                 count += segment.high - segment.low
-        check_time("step", start, timeout)
+        if timeout is not None:
+            check_time("step", start, timeout)
 
     def _step(self, segment: Segment) -> None:
         try:

@@ -57,7 +57,7 @@ class Stepper:
 
     def attach(self, batch: Batch, words: Any, row_word: int, segment: int) -> None:
         """Use these arrays from now on; `words[row_word]` names the env that is being stepped."""
-        self._segment = segment
+        self._exact = None if batch.exact is None else batch.exact[segment : segment + 1]  # see `Columns.put`
         low, high = self.low, self.low + len(self.envs)
         self._batch, self._words, self._row_word = batch, words, row_word
         self._count_word = row_word - ROW + STEPS
@@ -73,7 +73,8 @@ class Stepper:
         rows, actions = batch.observations.only_array, batch.actions.only_array
         self._plain_rows = None if rows is None else rows[low:high]
         self._plain_columns = self._rewards, self._terminated, self._truncated, self._returns, self._lengths
-        self._plain_actions = None if actions is None else actions[low:high]
+        # The common case of actions that are one array, without a call of a method of ours.
+        self._copy_actions = None if actions is None or batch.exact is not None else actions[low:high].copy
         self._masks = batch.info_masks[:, low:high]
         self._used_masks = self._masks[:0]
         self._slots_used = True  # perhaps, by a worker that had these rows before and died
@@ -120,7 +121,7 @@ class Stepper:
         self._words[self._count_word] += len(self._steps)
         if self.strict and not (sum_of_rewards - sum_of_rewards == 0.0 and self._observer.clean()):
             report = self._report_bad_values(report)
-        if self._observer.objects or self._observer.notes:
+        if self._observer.has_kept:
             report = report or StepReport()
             self._move_to(report)
         return (REPORT if report else SLOTS if self._slots_used else NOTHING), report
@@ -128,7 +129,8 @@ class Stepper:
     def _step_envs(self) -> list[Any]:
         """Only the envs' own steps. Between two of them the caches are cold: any other work here costs five times what
         it costs in `_store`, where it is done for all envs in a row (7 us per env with everything here)."""
-        return step_each(self._steps, self._actions(), self._phase, self._words, self._row_word, self.low, self._caught)
+        actions = self._actions() if self._copy_actions is None else self._copy_actions()
+        return step_each(self._steps, actions, self._phase, self._words, self._row_word, self.low, self._caught)
 
     def _caught(self, error: BaseException) -> StepError:
         if isinstance(error, KeyboardInterrupt) and self.interruptible:
@@ -187,11 +189,10 @@ class Stepper:
 
     def _actions(self) -> Iterable[Any]:
         """One action per env, in the form Gymnasium gives to a single env; arrays are copies."""
-        exact = self._batch.exact
-        flags = 0 if exact is None else exact[self._segment]
-        if self._plain_actions is not None and not flags:
-            return self._plain_actions.copy()
+        flags = 0 if self._exact is None else self._exact[0]
         columns, low, high = self._batch.actions, self.low, self.low + len(self.envs)
+        if columns.only_array is not None:
+            return (columns.exact[0] if flags else columns.only_array)[low:high].copy()
         used = [columns.exact[k] if flags >> k & 1 else column for k, column in enumerate(columns.columns)]
         parts = [column[low:high].copy() for column in used]
         return [join(columns.space, iter(values)) for values in zip(*parts, strict=True)]
@@ -209,19 +210,18 @@ class Stepper:
         else:
             assert self._final is not None
             self._final.put(i, observation)
-            problem = self._final.problem(i)
+            problem, final_objects = self._final.problem(i), list[tuple[int, int, Any]]()
             if problem is not None:
                 raise problem
-            if self._final.notes:
-                self._observer.notes += self._final.notes
-                self._final.notes = []
+            if self._final.has_kept:
+                final_objects, notes = self._final.take_kept()
+                self._observer.keep(notes=notes)
             if info and not hasattr(info, "items"):
                 raise _no_dict(info)
-            if info or self._final.objects:  # copied before the reset: an env may return the same objects again
+            if info or final_objects:  # copied before the reset: an env may return the same objects again
                 report = report or StepReport()
                 report.final_infos.append((row, _copied_info(info)))
-                report.final_objects += self._final.objects
-                self._final.objects = []
+                report.final_objects += final_objects
             observation, info = self._reset_env(i, None, None)
         return report, observation, info
 
@@ -327,8 +327,7 @@ class Stepper:
 
     def _move_to(self, report: StepReport) -> None:
         """Hand over what the observer has kept besides arrays."""
-        report.objects, self._observer.objects = self._observer.objects, []
-        report.notes, self._observer.notes = self._observer.notes, []
+        report.objects, report.notes = self._observer.take_kept()
 
     def restart(self, i: int, seed: int) -> StepReport:
         """Start a new episode after a failure; the next step reports it (`truncated`, `info["restarted"]`)."""

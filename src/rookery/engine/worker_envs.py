@@ -110,7 +110,8 @@ class WorkerEnvs:
             rows = range(segment.low, segment.high)
             own_random = None if self._own_random is None else [self._own_random[row] for row in rows]
             stepper = Stepper([self.envs[row] for row in rows], segment.low, self._strict, own_random)
-            stepper.same_spaces = self._same_spaces
+            if not self._same_spaces:  # else its default: an object with more than 30 attributes is slower to read
+                stepper.same_spaces = False
             stepper.attach(batch, batch.worker_words, row_word, segment.index)
             stepper.add_slots(self._slots)
             stepper.reset_options = self._reset_options
