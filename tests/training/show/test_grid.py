@@ -104,7 +104,7 @@ def test_envs_are_seeded_like_those_of_an_engine_and_alike_each_time(tmp_path, m
         seeds = []
         for one in envs:
             reset = one.env.reset
-            monkeypatch.setattr(one.env, "reset", lambda seed=None, r=reset: (seeds.append(seed), r(seed=seed))[1])
+            monkeypatch.setattr(one.env, "reset", lambda seed, options, r=reset: (seeds.append(seed), r(seed=seed))[1])
         next(grid.play_grid(envs, load_agent(run), 5, PlayLimits.for_episodes(1)))
     assert seeds == [child_seed(5, k) for k in range(3)]
     first, second = (shown(run, "Pendulum-v1", 2, PlayLimits(1, 0.5, 0.5)) for _ in range(2))
