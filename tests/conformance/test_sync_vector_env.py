@@ -5,6 +5,7 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import rookery
@@ -103,6 +104,45 @@ def test_spawned_processes_yield_its_trajectories():
 def test_the_kernel_backend_yields_the_trajectories_of_single_kernel_envs(world, mode):
     """Compiled for a batch, or one `KernelEnv` after another in Gymnasium's own loop: the same numbers and infos."""
     assert_same_as_sync(world, mode, steps=200, backend="kernel", workers=1)
+
+
+class OddInfos(gym.Env):
+    """Infos of every kind, keys that come and go, and a last info that is empty or not."""
+
+    observation_space, action_space = gym.spaces.Discrete(100), gym.spaces.Discrete(2)
+
+    def __init__(self, length, last_is_empty):
+        self.length, self.last_is_empty = length, last_is_empty
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return 0, {"begun": "now"} if self.length % 2 else {}
+
+    def step(self, action):
+        self.t += 1
+        ended = self.t == self.length
+        return self.t, 1.0, ended, False, {} if ended and self.last_is_empty else self._info()
+
+    def _info(self):
+        t = self.t
+        info = {"none": None, "text": "x" * t, "tuple": (1, t), "list": [t], "space": self.action_space, "complex": 1j}
+        info |= {"f16": np.float16(t), "i8": np.int8(t), "u64": np.uint64(2**63 + t), "scalar": np.array(t)}
+        info |= {"array": np.arange(3) + t, "objects": np.array([None, t], dtype=object), "empty": {}}
+        info["deep"] = {"er": {"still": t, "array": np.ones(2) * t}, "none": None}
+        return info | {"at_two": t, "deep": {"two": 1.5}} if t == 2 else info
+
+
+@pytest.mark.parametrize("backend", ["serial", "process"])
+@pytest.mark.parametrize("last_is_empty", [True, False], ids=["empty", "full"])
+@pytest.mark.parametrize("mode", **BY_NAME)
+def test_infos_of_every_kind(backend, last_is_empty, mode):
+    """By key, mask, value, type and shape; `final_info` is there, with its mask, also where an env's last is empty."""
+    makers = [lambda n=n: OddInfos(n, last_is_empty) for n in (3, 4, 5)]
+    mine = rookery.make_vec(makers, backend=backend, workers=1, start_method="fork", autoreset_mode=mode)
+    theirs = SyncVectorEnv(makers, autoreset_mode=mode)
+    for one, other in zip(play(mine, mode, steps=9), play(theirs, mode, steps=9), strict=True):
+        assert same(one, other) and data_equivalence(one[-1], other[-1])
+    mine.close()
 
 
 @pytest.mark.parametrize("seed", [0, np.int64(123), np.uint8(250)], ids=repr)

@@ -63,13 +63,13 @@ def _place(column: np.ndarray | None, value: Any, at: int, count: int) -> np.nda
 def _new_column(value: Any, count: int) -> np.ndarray:
     if isinstance(value, (*_NUMBERS, np.number, np.bool_)):
         return np.zeros(count, np.asarray(value).dtype)
-    if isinstance(value, np.ndarray) and value.dtype != object:
+    if isinstance(value, np.ndarray):
         return np.zeros((count, *value.shape), value.dtype)
     return np.full(count, None, dtype=object)
 
 
 def _fits(column: np.ndarray, value: Any) -> bool:
-    if column.dtype == object:
+    if column.dtype == object and column.ndim == 1:
         return True
     if isinstance(value, dict):
         return False

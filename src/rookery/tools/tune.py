@@ -93,7 +93,7 @@ def as_json(result: TuneResult) -> dict[str, Any]:
         "reset_seconds": cost.reset_seconds,
         "cpu_share": cost.cpu_share,
         "memory_per_env": cost.memory,
-        "auto": {key: value for key, value in asdict(result.auto).items() if key not in ("reason", "description")},
+        "auto": {key: value for key, value in asdict(result.auto).items() if key not in ("reason", "probe")},
         "tried": [asdict(trial) for trial in result.trials],
         "use": {**asdict(result.best), "code": result.code},
         "machine": result.machine,
