@@ -14,7 +14,7 @@ from rookery.engine.engine import Engine
 from rookery.engine.env_factory import resolve
 from rookery.engine.kernel import KernelEngine
 from rookery.engine.settings import Settings
-from rookery.errors import OptionError, UsageError
+from rookery.errors import CallPending, EngineClosed, NoCallPending, OptionError, UsageError
 
 INTERNAL = {"is_in_flight", "send_segments", "receive_segments", "require_usable", "forkable", "batch", "description"}
 
@@ -91,3 +91,22 @@ def test_statistics():
     envs.step(torch.zeros(4, 1))
     (worker,) = envs.stats()
     assert (worker["envs"], worker["steps"], envs.workers, envs.restarts) == (4, 2, 1, 0)
+
+
+def test_seeds_and_asynchronous_calls_are_those_of_every_engine():
+    """Env i gets seed + i, `np_random_seed` says so, and a step can be started and waited for."""
+    mine, other = on_cpu(Walker, 3), KernelEngine(resolve(Walker), Settings(3))
+    mine.reset_async(seed=7)
+    observations, _ = other.reset(seed=[7, 8, 9])
+    assert np.array_equal(mine.reset_wait()[0].numpy(), observations)
+    assert mine.np_random_seed == other.np_random_seed == (7, 8, 9)
+    actions = np.array([0, 1, 2])
+    mine.step_async(actions)
+    with pytest.raises(CallPending):
+        mine.reset_async()
+    assert np.array_equal(mine.step_wait()[0].numpy(), other.step(actions)[0])
+    with pytest.raises(NoCallPending):
+        mine.step_wait()
+    mine.close(terminate=True)
+    with pytest.raises(EngineClosed):
+        mine.step_async(actions)
