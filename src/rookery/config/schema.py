@@ -30,9 +30,9 @@ class EvaluationOptions(ConfigTable):
     episodes: int = Field(10, ge=1, description="Number of episodes per evaluation.")
     max_episodes: Count | None = Field(
         None,
-        description="Number of episodes up to which an evaluation goes on while the 95 % interval of its mean is wider "
-        "than +- 10 %. If omitted, 4 times `evaluation.episodes`; in worlds that are not compiled, further ones are "
-        "played only while they are few beside the steps of training.",
+        description="Largest number of episodes. An evaluation plays more than `evaluation.episodes` while the 95 % "
+        "interval of its mean is wider than +- 10 %. If omitted, 4 times `evaluation.episodes`; in worlds that are not "
+        "compiled, only while they are few beside the steps of training.",
     )
     seed: int | None = Field(
         None, ge=0, lt=SEEDS, description="Seed of the evaluations; if omitted, derived from the run's seed."

@@ -2,12 +2,14 @@
 
 Episodes come out the same, bit for bit, whether they are played alone or side by side. Perceptrons run in one compiled
 pass, on a CPU, row by row: a single row takes 10 us instead of 60. All others run in torch, whose products round
-differently in batches of another size, so they get batches of one size: tiles, the last one filled up.
+differently in batches of another size, so they get batches of one size: tiles, of which the last is filled up.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,9 +22,10 @@ from rookery.learners.normalize import CLIP
 from rookery.learners.observations import split
 from rookery.learners.policy import FrozenActor, Policy
 
-# Rows of a tile. A multiple of 32 leaves no rest for vector instructions, whose last elements are computed in another
-# way. Convolutions take long for every row, so their tiles are small; on a GPU the number hardly matters.
-TILE, IMAGE_TILE, CUDA_TILE = 32, 8, 256
+# Rows of a tile. With 32 rows on one thread, libraries treat all rows alike: with fewer rows, or rows divided among
+# threads, some are computed by other code than others. A row of images takes so long that filling up would be waste:
+# each is computed alone. On a GPU the number hardly matters.
+TILE, IMAGE_TILE, CUDA_TILE = 32, 1, 256
 
 
 class FrozenPolicy(Protocol):
@@ -105,7 +108,7 @@ class TiledPolicy:
 
     def __init__(self, policy: Policy) -> None:
         self._policy, self._device = policy, _device(policy)
-        has_images = getattr(getattr(policy, "encoder", None), "is_trained", False)
+        has_images = any(leaf.kind == "image" for leaf in policy.leaves)
         self.tile = CUDA_TILE if self._device.type != "cpu" else IMAGE_TILE if has_images else TILE
 
     def __call__(
@@ -125,13 +128,12 @@ class TiledPolicy:
         self, leaves: list[Tensor], noise: Tensor | None, memory: Tensor | None, mask: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         rows, tile = len(leaves[0]), self.tile
-        if rows == tile or not rows:
-            return self._policy.act(leaves, mask, noise, memory)
         results = []
-        for start in range(0, rows, tile):
-            cut = [_filled_tile(part, start, tile) for part in leaves]
-            some = (None if x is None else _filled_tile(x, start, tile) for x in (mask, noise, memory))
-            results.append(self._policy.act(cut, *some))
+        with _one_thread() if tile == TILE else nullcontext():
+            for start in range(0, max(rows, 1), tile):
+                cut = [_filled_tile(part, start, tile) for part in leaves]
+                some = (None if x is None else _filled_tile(x, start, tile) for x in (mask, noise, memory))
+                results.append(self._policy.act(cut, *some))
         actions = torch.cat([part for part, _ in results])[:rows]
         memories = [part for _, part in results if part is not None]
         return actions, torch.cat(memories)[:rows] if memories else None
@@ -141,7 +143,20 @@ def _filled_tile(values: Tensor, start: int, tile: int) -> Tensor:
     """The rows of a tile; copies of the last row fill it up, which is a possible observation, unlike zeros."""
     part = values[start : start + tile]
     missing = tile - len(part)
-    return torch.cat([part, part[-1:].expand(missing, *part.shape[1:])]) if missing else part
+    return torch.cat([part, part[-1:].expand(missing, *part.shape[1:])]) if missing and len(part) else part
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Torch computes on one thread meanwhile."""
+    threads = torch.get_num_threads()
+    if threads > 1:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if threads > 1:
+            torch.set_num_threads(threads)
 
 
 def _device(policy: Policy) -> torch.device:
