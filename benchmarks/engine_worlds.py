@@ -29,6 +29,23 @@ class Busy(gym.Env):
         return self.observation, 0.0, False, False, {}
 
 
+class Slow(Busy):
+    """The same, in episodes, for what trains on it."""
+
+    def __init__(self, seconds: float = 1e-3, episode_length: int = 100) -> None:
+        super().__init__(seconds)
+        self.episode_length, self.steps = episode_length, 0
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        observation, reward, terminated, _, info = super().step(action)
+        self.steps += 1
+        return observation, reward, terminated, self.steps >= self.episode_length, info
+
+
 class Waiting(Busy):
     """Waits instead, as an env does that talks to a device or a server."""
 

@@ -16,6 +16,7 @@ from rookery.cli import (
     league_verbs,
     play_verb,
     run_verbs,
+    selftest_verb,
     speed_verbs,
     train_verb,
     watch_verb,
@@ -32,7 +33,7 @@ GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
 ENV_FAILED = (BadValue, EnvError, RestartLimit, WorkerDied)
 VERBS = (  # in the order of --help
     train_verb, run_verbs, compare_verbs, eval_verb, watch_verb, export_verb, league_verbs, play_verb,
-    check_verbs, speed_verbs, convert_verb,
+    check_verbs, selftest_verb, speed_verbs, convert_verb,
 )  # fmt: skip
 
 

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 
 from rookery.config import build_config
 from rookery.errors import OptionError
 from rookery.monitor.statistics import bootstrap_interval
+from rookery.training.commands import start_command
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.seeds import processes
 from rookery.training.seeds.seed_list import seed_list
@@ -73,7 +75,7 @@ tell(kind="end", step=20, reason="finished")
 @pytest.fixture
 def config(tmp_path, monkeypatch):
     """A small configuration whose runs are stand-ins, and whose plots are quick."""
-    monkeypatch.setattr(processes, "CHILD", STAND_IN)
+    monkeypatch.setattr(processes, "start_command", partial(start_command, code=STAND_IN))
     monkeypatch.setattr("rookery.monitor.curves_plot.save_figure", lambda figure, out: out.write_text("a plot"))
     return build_config("CartPole-v1", runs_dir=str(tmp_path / "runs"), steps=1000, num_envs=2)
 

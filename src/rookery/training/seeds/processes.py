@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +12,10 @@ from types import FrameType
 from typing import Any
 
 from rookery.config import RunConfig
+from rookery.training.commands import start_command
 from rookery.training.seeds.seed_runs import FINISHED, RESUME, SeedRun
 from rookery.training.seeds.shares import Shares
 
-# A run that is left behind would train on without anybody to watch it: it ends when this process does.
-CHILD = (
-    "import sys; from rookery.engine.workers.child_process import die_with_parent; "
-    "die_with_parent(int(sys.argv.pop(1))); from rookery.cli.main import main; sys.exit(main())"
-)
 BAD_INPUT = 2  # exit status
 MOST_OUTPUT = 4000  # characters of an error
 
@@ -97,16 +91,10 @@ class SeedProcesses:
                 one.process.send_signal(number)
 
     def _start(self, one: SeedProcess) -> None:
-        words = [sys.executable, "-P", "-c", CHILD, str(os.getpid()), *self._arguments(one.seed_run)]
-        paths = os.pathsep.join(filter(None, sys.path))  # the same as here, however this process was started
-        environment = {**os.environ, "PYTHONPATH": paths}
-        if self._shares.jobs > 1:
-            environment["OMP_NUM_THREADS"] = "1"
+        variables = {"OMP_NUM_THREADS": "1"} if self._shares.jobs > 1 else {}
         with open(self._log(one), "wb") as log:
-            # A group of its own: a Ctrl-C on the terminal comes to this process, which passes it on once.
-            one.process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, env=environment, process_group=0
-            )
+            words = self._arguments(one.seed_run)
+            one.process = start_command(*words, variables=variables, stdout=subprocess.DEVNULL, stderr=log)
 
     def _arguments(self, seed_run: SeedRun) -> list[str]:
         if seed_run.state == RESUME:

@@ -1,0 +1,1 @@
+"""`rookery selftest`: trains, kills, resumes and compares, on the user's own machine."""
