@@ -40,9 +40,17 @@ def test_a_damaged_config_is_a_group_of_its_own(content, tmp_path):
 def test_a_row_has_the_interval_of_the_last_evaluation(tmp_path):
     (row,) = compare([RunGroup("one", [stored_run(tmp_path, "one", (10.0, 30.0, 20.0))])])
     assert (row["last_eval"], row["best_eval"], row["steps"]) == (20.0, 30.0, 3000)
-    half = 2.093 * 26.0 / 19**0.5  # Student's t
-    assert row["interval"] == pytest.approx([20 - half, 20 + half], rel=1e-3)
+    assert row["interval"] == [15.0, 25.0]
     assert row["seconds"] == pytest.approx(35.0)
+
+
+def test_the_interval_of_an_older_run_is_from_its_standard_deviation(tmp_path):
+    """It has not recorded the ends."""
+    run = stored_run(tmp_path, "old", (20.0,))
+    run.metrics.write_text(run.metrics.read_text().replace("eval/return_low", "eval/other"))
+    ((low, high),) = (row["interval"] for row in compare([RunGroup("old", [run])]))
+    half = 2.093 * 26.0 / 19**0.5  # Student's t, 20 episodes
+    assert (low, high) == (pytest.approx(20 - half, rel=1e-3), pytest.approx(20 + half, rel=1e-3))
 
 
 def test_seeds_are_one_row_with_a_bootstrap_interval(tmp_path):

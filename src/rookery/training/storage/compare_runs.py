@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,12 +51,19 @@ def _row(run: RunDir) -> dict[str, Any]:
     events = history(run.metrics) if run.metrics.is_file() else []
     seconds = seconds_of_training(events)
     last = next((event.values for event in reversed(events) if event.kind == "evaluation"), {})
-    spread, episodes = last.get("eval/return_std"), last.get("eval/episodes")
-    known = row["last_eval"] is not None and isinstance(spread, int | float) and isinstance(episodes, int | float)
-    return row | {
-        "seconds": float(seconds[-1]) if len(seconds) else None,
-        "interval": list(mean_interval(row["last_eval"], spread, int(episodes))) if known else None,  # type: ignore[arg-type]
-    }
+    return row | {"seconds": float(seconds[-1]) if len(seconds) else None, "interval": _interval(last)}
+
+
+def _interval(evaluation: Mapping[str, Any]) -> list[float] | None:
+    """The interval of an evaluation's mean return; of an older run, from the standard deviation."""
+    ends = [evaluation.get(f"eval/return_{side}") for side in ("low", "high")]
+    if all(isinstance(end, int | float) for end in ends):
+        return ends  # type: ignore[return-value]
+    names = ("eval/return", "eval/return_std", "eval/episodes")
+    mean, spread, episodes = (evaluation.get(name) for name in names)
+    if not all(isinstance(value, int | float) for value in (mean, spread, episodes)):
+        return None
+    return list(mean_interval(mean, spread, int(episodes)))  # type: ignore[arg-type]
 
 
 def _joined(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
