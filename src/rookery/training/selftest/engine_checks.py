@@ -62,7 +62,7 @@ def check_kernel() -> str:
         (one, *others), (two, *theirs) = (env.step(action) for env in (compiled, plain))
         if one.tobytes() != two.tobytes() or others[:3] != theirs[:3]:
             raise CheckFailed(f"they differ at step {step}: {one} and {two}")
-        over = others[1] or others[2]
+        over = bool(others[1] or others[2])
     return f"{STEPS} steps are the same, bit for bit"
 
 

@@ -71,8 +71,7 @@ class RunChecks:
             raise NotChecked("no run was killed")
         step = self._step("killed")
         self._wait(self._command("resume", str(self._run("killed").path)))
-        states = [self._state(name) for name in ("killed", "unbroken")]
-        different = differences(*states)
+        different = differences(self._state("killed"), self._state("unbroken"))
         if different:
             raise CheckFailed(f"different from the unbroken run: {', '.join(different[:5])}")
         return f"from step {step:,} to {STEPS:,}; networks, optimiser and random streams are those of an unbroken run"
