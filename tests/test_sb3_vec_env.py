@@ -78,6 +78,16 @@ def test_options_that_are_not_free():
         rookery.sb3.VecEnv([Counter], autoreset_mode="next_step")
 
 
+def test_nested_observations():
+    """SB3 knows no Dict within a Dict of observations: its own error says so."""
+
+    class Nested(Counter):
+        observation_space = spaces.Dict(a=spaces.Dict(b=spaces.Discrete(2)))
+
+    with pytest.raises(NotImplementedError, match=r"[Nn]ested"):
+        rookery.sb3.VecEnv([Nested], **SERIAL)
+
+
 def test_step_without_reset():
     """Envs that were never reset are reset first, with the seed that was given."""
     mine = rookery.sb3.VecEnv([Counter] * 2, **SERIAL)

@@ -33,6 +33,7 @@ from rookery.engine.make_vec import make_vec
 from rookery.errors import MissingExtra, OptionError, WorldError
 
 try:
+    from stable_baselines3.common.preprocessing import check_for_nested_spaces
     from stable_baselines3.common.vec_env import VecEnv as SB3VecEnv
 except ImportError as error:
     raise MissingExtra(f"rookery.sb3 needs Stable-Baselines3 ({error}): pip install 'rookery[sb3]'") from None
@@ -225,7 +226,13 @@ class VecEnv(EngineVecEnv):
             options = {"backend": "process", **options}
         defaults = {"start_method": start_method, "autoreset_mode": "same_step", "bad_values": "allow"}
         makers = [EnvFunction(function) if _builds(function) else function for function in env_fns]
-        super().__init__(make_vec(makers, **{**defaults, **options}), flatten_actions)
+        engine = make_vec(makers, **{**defaults, **options})
+        try:
+            check_for_nested_spaces(engine.single_observation_space)  # of which SB3 can make nothing
+            super().__init__(engine, flatten_actions)
+        except BaseException:
+            engine.close()
+            raise
 
 
 def _builds(function: Any) -> bool:

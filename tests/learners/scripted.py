@@ -69,6 +69,28 @@ def rows_of(batch: Any, rows: slice) -> Any:
     return None if batch is None else batch[rows]
 
 
+def joined(parts: list[Any]) -> Any:
+    """Batches of any structure, one after another."""
+    if isinstance(parts[0], dict):
+        return {key: joined([part[key] for part in parts]) for key in parts[0]}
+    if isinstance(parts[0], tuple):
+        return tuple(joined(list(some)) for some in zip(*parts, strict=True))
+    return np.concatenate(parts)
+
+
+def each_row(batch: Any, count: int) -> list[Any]:
+    """A batch of any structure, row by row."""
+    return [rows_of(batch, k) for k in range(count)]  # type: ignore[arg-type]
+
+
+def arrays_of(batch: Any) -> list[np.ndarray]:
+    """The arrays of any structure."""
+    if not isinstance(batch, (dict, tuple)):
+        return [batch]
+    parts = batch.values() if isinstance(batch, dict) else batch
+    return [array for part in parts for array in arrays_of(part)]
+
+
 def tell(learner: PPO, answer: Scene, rows: slice) -> None:
     """Record the part of an answer that concerns some rows."""
     terminated, truncated = answer.terminated[rows], answer.truncated[rows]
@@ -79,12 +101,12 @@ def tell(learner: PPO, answer: Scene, rows: slice) -> None:
     learner.record(rows, told)
 
 
-def play(learner: PPO, script: Script, steps: int, groups: list[slice] | None = None) -> list[np.ndarray]:
+def play(learner: PPO, script: Script, steps: int, groups: list[slice] | None = None) -> list[Any]:
     """Step all envs, group by group; returns the actions of all envs at each step."""
     groups, done = groups or [slice(0, script.num_envs)], []
     for _ in range(steps):
         seen, mask = script.observations, script.mask
-        done.append(np.concatenate([learner.explore(rows_of(seen, g), g, rows_of(mask, g)) for g in groups]))
+        done.append(joined([learner.explore(rows_of(seen, g), g, rows_of(mask, g)) for g in groups]))
         answer = script.step()
         for group in groups:
             tell(learner, answer, group)

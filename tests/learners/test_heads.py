@@ -11,7 +11,8 @@ from torch.distributions import Bernoulli, Independent, Normal
 from torch.distributions import Categorical as TorchCategorical
 
 from rookery.errors import OptionError
-from rookery.learners.heads import BernoulliHead, CategoricalHead, GaussianHead, Head, MultiCategoricalHead, head_for
+from rookery.learners.composite_head import head_for
+from rookery.learners.heads import BernoulliHead, CategoricalHead, GaussianHead, Head, MultiCategoricalHead
 
 ROWS = 40_000
 
@@ -211,7 +212,9 @@ def test_draws_do_not_depend_on_groups() -> None:
     assert torch.isfinite(first).all()
 
 
-@pytest.mark.parametrize("space", [spaces.Box(0, 9, (2,), np.int64), spaces.Text(3), spaces.Dict(a=spaces.Discrete(2))])
+@pytest.mark.parametrize(
+    "space", [spaces.Box(0, 9, (2,), np.int64), spaces.Text(3), spaces.Dict(a=spaces.Text(3)), spaces.Tuple(())]
+)
 def test_other_action_spaces_are_refused(space: spaces.Space) -> None:
     """The error says what PPO takes."""
     with pytest.raises(OptionError, match="it takes Discrete, MultiDiscrete, MultiBinary and Box of floats"):

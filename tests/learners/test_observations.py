@@ -10,7 +10,8 @@ import torch
 from gymnasium import spaces
 
 from rookery.errors import SpaceError
-from rookery.learners.observations import MASK_KEY, Leaf, leaves_of, mask_of, split, stack
+from rookery.learners.masks import mask_of
+from rookery.learners.observations import MASK_KEY, Leaf, leaves_of, split, stack
 
 CPU = torch.device("cpu")
 BYTE = {"low": 0, "high": 255, "dtype": np.uint8}

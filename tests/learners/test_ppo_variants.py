@@ -11,11 +11,17 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from learners.scripted import Script, play
+from learners.scripted import Script, arrays_of, each_row, play
 from rookery.learners.ppo import PPO
 from rookery.learners.registry import PPOOptions
 
 VECTOR = spaces.Box(-2, 2, (3,))
+BOTH = {"normalise_observations": True, "normalise_rewards": True}
+HYBRID = spaces.Dict(
+    arm=spaces.Discrete(3, start=1),
+    force=spaces.Box(-1, 1, (2, 1), np.float64),
+    more=spaces.Tuple((spaces.MultiBinary(2), spaces.MultiDiscrete([[2, 3]], start=[[0, 5]]))),
+)
 DICT = spaces.Dict(a=VECTOR, b=spaces.Tuple((spaces.Discrete(4), spaces.MultiBinary(2))), c=spaces.Box(0, 5, ()))
 
 
@@ -36,7 +42,6 @@ class Variant:
         return Script(copy.deepcopy(self.seen), num_envs, seed, self.masks)
 
 
-BOTH = {"normalise_observations": True, "normalise_rewards": True}
 VARIANTS = {
     "discrete": Variant(),
     "discrete from 5": Variant(done=spaces.Discrete(3, start=5)),
@@ -44,6 +49,10 @@ VARIANTS = {
     "multi-binary": Variant(done=spaces.MultiBinary([2, 2])),
     "continuous": Variant(done=spaces.Box(-1, 1, (2,), np.float32), options={"log_std": -0.5}),
     "continuous matrix": Variant(done=spaces.Box(-1, 1, (2, 2), np.float32)),
+    "hybrid": Variant(done=HYBRID),
+    "tuple": Variant(done=spaces.Tuple((spaces.Discrete(2), spaces.Box(0, 1, (1,), np.float32)))),
+    "masked hybrid": Variant(done=HYBRID, masks=(3, 2, 3)),
+    "recurrent hybrid": Variant(seen=DICT, done=HYBRID, masks=(3, 2, 3), options={"recurrent": 5, **BOTH}),
     "discrete observations": Variant(seen=spaces.Discrete(5, start=1)),
     "dict": Variant(seen=DICT),
     "bytes": Variant(seen=spaces.Box(0, 255, (8, 9, 3), np.uint8)),
@@ -103,7 +112,7 @@ def test_two_updates_leave_finite_weights(variant: Variant) -> None:
     for _ in range(2):
         before = weights(learner)
         for actions in play(learner, script, 6):
-            assert all(variant.done.contains(action) for action in actions)
+            assert all(variant.done.contains(action) for action in each_row(actions, 4))
         assert learner.ready()
         metrics = learner.update()
         assert set(metrics) == {"kl", "policy", "value", "entropy", "gradient"}
@@ -148,7 +157,8 @@ def test_two_groups_learn_what_one_learns(variant: Variant) -> None:
         one = play(whole, scripts[0], 6)
         two = play(divided, scripts[1], 6, [slice(0, 1), slice(1, 4)])
         for actions, others in zip(one, two, strict=True):
-            np.testing.assert_allclose(actions, others, rtol=1e-4, atol=1e-5)
+            for mine, other in zip(arrays_of(actions), arrays_of(others), strict=True):
+                np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-5)
         whole.update()
         divided.update()
     torch.testing.assert_close(weights(whole), weights(divided), rtol=1e-3, atol=1e-5)

@@ -19,19 +19,31 @@ def has_masks(space: gym.Space, last: Any) -> bool:
 def legal(space: gym.Space, action: Any, last: Any) -> Any:
     """`action` or, if a mask forbids it, a legal one: the same for the same action and mask."""
     mask = _mask(space, last)
-    return action if mask is None else np.int64(_allowed(space, mask, action))
+    return action if mask is None else _legal(space, action, mask)
+
+
+def _legal(space: gym.Space, action: Any, mask: Any) -> Any:
+    """Part by part, where Dict and Tuple actions have a dict or tuple of masks; other forms are for policies."""
+    if isinstance(space, gym.spaces.Dict) and isinstance(mask, dict):
+        return {key: _legal(part, action[key], mask.get(key)) for key, part in space.items()}
+    if isinstance(space, gym.spaces.Tuple) and isinstance(mask, tuple):
+        return tuple(_legal(*parts) for parts in zip(space.spaces, action, mask, strict=True))
+    if isinstance(space, gym.spaces.Discrete) and mask is not None:
+        return np.int64(_allowed(space, mask, action))
+    return action
 
 
 def legal_batch(space: gym.Space, actions: Any, last: Any) -> Any:
-    """The same for each env of a vector env, whose single action space is `space`."""
-    masks = _mask(space, last)
+    """The same for each env of a vector env, whose single action space is `space`, if that is a Discrete."""
+    masks = _mask(space, last) if isinstance(space, gym.spaces.Discrete) else None
     if masks is None:
         return actions
     return np.array([_allowed(space, *pair) for pair in zip(masks, actions, strict=True)], np.int64)
 
 
 def _mask(space: gym.Space, last: Any) -> Any:
-    if isinstance(space, gym.spaces.Discrete) and isinstance(last, tuple) and len(last) > 1:
+    masked = gym.spaces.Discrete, gym.spaces.Dict, gym.spaces.Tuple
+    if isinstance(space, masked) and isinstance(last, tuple) and len(last) > 1:
         for place in (last[-1], last[0]):
             if isinstance(place, dict) and place.get(MASK) is not None:
                 return place[MASK]

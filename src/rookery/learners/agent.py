@@ -13,8 +13,10 @@ from gymnasium import spaces
 from torch import Tensor
 
 from rookery.errors import SpaceError, UsageError
+from rookery.learners.action_tree import action_tree, row_of
 from rookery.learners.frozen_policy import forward_pass
-from rookery.learners.observations import choices_in, mask_of, split
+from rookery.learners.masks import flat_mask, mask_of
+from rookery.learners.observations import choices_in, split
 from rookery.learners.policy import Policy
 
 
@@ -34,7 +36,7 @@ class Agent:
     ) -> None:
         self.policy, self.device = policy, device
         self.observation_space, self.action_space = observation_space, action_space
-        self._choices = choices_in(action_space)
+        self._choices, self._tree = choices_in(action_space), action_tree(action_space)
         self._generator = torch.Generator(device).manual_seed(0)
         self._memory: Tensor | None = None
 
@@ -90,8 +92,9 @@ class Agent:
         leaves = [values.unsqueeze(0) for values in leaves] if single else leaves
         self._check(leaves)
         rows = len(leaves[0])
-        mask = mask_of(observations) if mask is None else mask
+        mask = mask_of(observations, action_space=self.action_space) if mask is None else mask
         if mask is not None:
+            mask = flat_mask(self.action_space, mask) if isinstance(mask, (dict, tuple)) else mask
             mask = torch.as_tensor(mask, device=self.device).bool()
             self.check_mask(mask, rows)
             mask = mask.reshape(rows, -1)
@@ -99,8 +102,8 @@ class Agent:
         memory = recall(rows) if self.policy.memory_size else None
         actions, memory = forward_pass(self.policy).on_tensors(leaves, noise, memory, mask)
         as_tensors = isinstance(next(_arrays(observations)), Tensor)
-        actions = actions if as_tensors else actions.cpu().numpy()
-        return actions[0] if single else actions, memory
+        actions = self.nested(actions) if as_tensors else self.as_arrays(actions)
+        return row_of(actions, 0) if single else actions, memory
 
     def save(self, path: str | Path) -> Path:
         """Write the agent to a folder, which `rookery.load(path)` reads: weights, normalisation and spaces, without
@@ -109,6 +112,14 @@ class Agent:
         if self.writer is None:
             raise UsageError("save() needs an agent of a run: from rookery.train, rookery.resume or rookery.load")
         return self.writer(self, Path(path))
+
+    def as_arrays(self, actions: Tensor) -> Any:
+        """The policy's actions as the env takes them: an array, or a Dict or Tuple of arrays."""
+        return self.nested(actions.cpu().numpy())
+
+    def nested(self, actions: Any) -> Any:
+        """The same for a policy's actions that are arrays, or stay tensors."""
+        return actions if self._tree is None else self._tree.nest(actions)
 
     def check_mask(self, mask: Any, rows: int) -> None:
         """Refuse a mask whose size does not fit the discrete actions of so many envs. A policy without discrete actions

@@ -23,8 +23,9 @@ from rookery.learners.fast.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.heads import FORBIDDEN
 from rookery.learners.learner import StepBatch, Tree, seeded
+from rookery.learners.masks import mask_of
 from rookery.learners.networks import with_params_from
-from rookery.learners.observations import mask_of, split
+from rookery.learners.observations import split
 from rookery.learners.offpolicy import Metrics, OffPolicyPolicy
 from rookery.learners.policy import FrozenActor, make_leaves
 from rookery.learners.prioritised import PrioritisedOffPolicy

@@ -7,7 +7,6 @@ operation and does not depend on how envs are grouped.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -225,47 +224,6 @@ class GaussianHead(Head):
         return to_actions
 
 
-class ActionBounds(nn.Module):
-    """The bounds of continuous actions, for learners whose own actions lie between -1 and 1."""
-
-    bias: Tensor
-    scale: Tensor
-
-    def __init__(self, space: spaces.Space, learner: str) -> None:
-        super().__init__()
-        if not isinstance(space, spaces.Box) or not np.issubdtype(space.dtype, np.floating):
-            takes = "it takes a Box of floats (DQN takes Discrete, PPO all of these)"
-            raise OptionError(f"{learner} cannot act in {space}; {takes}")
-        if not space.is_bounded():
-            raise OptionError(f"{learner} needs actions with bounds, and {space} has none; PPO can do without")
-        low, high = (torch.as_tensor(bound, dtype=torch.float32) for bound in (space.low, space.high))
-        self.shape, self.size = space.shape, low.numel()
-        self.register_buffer("bias", (high + low) / 2, persistent=False)
-        self.register_buffer("scale", (high - low) / 2, persistent=False)
-
-    def to_env(self, actions: Tensor) -> Tensor:
-        """From -1 to 1 into the bounds of the env."""
-        return actions.reshape(-1, *self.shape) * self.scale + self.bias
-
-    def numpy_to_env(self) -> Callable[[np.ndarray], np.ndarray]:
-        """`to_env` for arrays."""
-        bias, scale, shape = self.bias.cpu().numpy(), self.scale.cpu().numpy(), self.shape
-        return lambda actions: actions.reshape(-1, *shape) * scale + bias
-
-
 def _categorical_entropy(logits: Tensor) -> Tensor:
     log_probs = torch.log_softmax(logits, -1)
     return -(log_probs.exp() * log_probs).sum(-1).mean()
-
-
-def head_for(space: spaces.Space, log_std: float) -> Head:
-    """The head that fits an action space."""
-    if isinstance(space, spaces.Discrete):
-        return CategoricalHead(space)
-    if isinstance(space, spaces.MultiDiscrete):
-        return MultiCategoricalHead(space)
-    if isinstance(space, spaces.MultiBinary):
-        return BernoulliHead(space)
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        return GaussianHead(space, log_std)
-    raise OptionError(f"PPO cannot act in {space}; it takes Discrete, MultiDiscrete, MultiBinary and Box of floats")

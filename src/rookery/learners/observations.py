@@ -91,38 +91,15 @@ def stack(leaves: Sequence[Leaf], rows: Sequence[Any], device: torch.device) -> 
     return [_tensor(np.stack([np.asarray(_at(row, leaf.path)) for row in rows]), leaf.dtype, device) for leaf in leaves]
 
 
-def mask_of(observation: Any, infos: dict[str, Any] | None = None) -> np.ndarray | None:
-    """The allowed actions, from a Dict observation's "action_mask" or else from the infos'; an env that gives none
-    allows all."""
-    if isinstance(observation, dict) and MASK_KEY in observation:
-        mask = observation[MASK_KEY]
-        return np.asarray(mask.cpu() if isinstance(mask, torch.Tensor) else mask, np.bool_)
-    if not infos or MASK_KEY not in infos:
-        return None
-    mask, given = infos[MASK_KEY], infos.get(f"_{MASK_KEY}")
-    if mask.dtype == object:
-        mask = _stacked(mask)
-    mask = mask.astype(np.bool_)
-    if given is not None:
-        mask[~given] = True
-    return mask
-
-
-def _stacked(masks: np.ndarray) -> np.ndarray:
-    """One array of the masks of several envs, of which some may have none."""
-    given = [row for row in masks if row is not None]
-    shapes = sorted({np.shape(row) for row in given})
-    if len(shapes) > 1:
-        raise SpaceError(f"`action_mask` should be of the same shape in all envs, got {' and '.join(map(str, shapes))}")
-    return np.stack([np.ones_like(given[0]) if row is None else row for row in masks])
-
-
 def choices_in(space: spaces.Space) -> int | None:
-    """How many entries a mask of the actions has; None where actions are no choices.
+    """How many entries a mask of the actions has, over all parts of a Dict or Tuple; None where none are choices.
 
     >>> choices_in(spaces.MultiDiscrete([3, 2])), choices_in(spaces.Box(-1, 1, (2,)))
     (5, None)
     """
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        return sum(choices_in(part) or 0 for part in parts) or None
     if isinstance(space, spaces.Discrete):
         return int(space.n)
     return int(space.nvec.sum()) if isinstance(space, spaces.MultiDiscrete) else None

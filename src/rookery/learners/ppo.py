@@ -15,10 +15,10 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
+from rookery.learners.composite_head import head_for
 from rookery.learners.custom_network import make_actor_critic, make_encoder
 from rookery.learners.fast.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
-from rookery.learners.heads import head_for
 from rookery.learners.learner import StepBatch, seeded
 from rookery.learners.networks import MLP
 from rookery.learners.observations import split, stack
@@ -117,7 +117,7 @@ class PPO(OnPolicy):
         if self.policy.core is not None:
             self.memory[rows] = features
         rollout.store(t, rows, leaves, outputs, actions, features)
-        return self.head.to_env(actions).cpu().numpy()
+        return self.agent.as_arrays(self.head.to_env(actions))
 
     def record(self, rows: slice, step: StepBatch) -> None:
         finals = None

@@ -5,7 +5,7 @@ A learner is one file and one entry here. Installed packages add theirs by entry
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Literal, Self
 
@@ -65,15 +65,26 @@ def is_continuous(space: Any) -> bool:
 
 
 def is_bounded(space: Any) -> bool:
-    """A Box of floats with finite bounds."""
-    return is_continuous(space) and bool(space.is_bounded())
+    """A Box of floats with finite bounds, or a Dict or Tuple of these."""
+    return _all_parts(space, lambda part: is_continuous(part) and bool(part.is_bounded()))
 
 
 def is_any(space: Any) -> bool:
-    """Discrete actions of any kind, or a Box of floats."""
+    """Discrete actions of any kind, a Box of floats, or a Dict or Tuple of these."""
     from gymnasium import spaces
 
-    return isinstance(space, (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)) or is_continuous(space)
+    discrete = spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary
+    return _all_parts(space, lambda part: isinstance(part, discrete) or is_continuous(part))
+
+
+def _all_parts(space: Any, fits: Callable[[Any], bool]) -> bool:
+    """Whether a space fits or, if it is a Dict or Tuple, all parts of it do."""
+    from gymnasium import spaces
+
+    if not isinstance(space, (spaces.Dict, spaces.Tuple)):
+        return fits(space)
+    parts = list(space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces)
+    return bool(parts) and all(_all_parts(part, fits) for part in parts)
 
 
 # --- PPO --------------------------------------------------------------------------------------------------------------
@@ -117,7 +128,7 @@ PPO_SPEC = LearnerSpec(
     policy="rookery.learners.ppo:ActorCritic",
     options=PPOOptions,
     supports=is_any,
-    needs="ppo needs a Discrete, MultiDiscrete, MultiBinary or Box of floats",
+    needs="ppo needs a Discrete, MultiDiscrete, MultiBinary or Box of floats, or a Dict or Tuple of these",
     on_policy=True,
     kernel_envs=64,
     actor=ActorLayout("actor.layers."),
@@ -160,7 +171,7 @@ SAC_SPEC = LearnerSpec(
     policy="rookery.learners.sac:SACPolicy",
     options=SACOptions,
     supports=is_bounded,
-    needs="sac needs a Box of floats with finite bounds",
+    needs="sac needs a Box of floats with finite bounds, or a Dict or Tuple of these",
     sample_efficient=True,
     actor=ActorLayout("net.layers.", continuous="squashed"),
 )
@@ -262,6 +273,6 @@ TD3_SPEC = LearnerSpec(
     policy="rookery.learners.td3:TD3Policy",
     options=TD3Options,
     supports=is_bounded,
-    needs="td3 needs a Box of floats with finite bounds",
+    needs="td3 needs a Box of floats with finite bounds, or a Dict or Tuple of these",
     actor=ActorLayout("net.layers.", continuous="squashed", noise="exploration_noise"),
 )

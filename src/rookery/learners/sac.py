@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rookery.errors import OptionError
+from rookery.learners.action_bounds import ActionBounds
 from rookery.learners.custom_network import make_encoder
 from rookery.learners.flat_adam import FlatAdam
-from rookery.learners.heads import ActionBounds
 from rookery.learners.learner import Tree, seeded
 from rookery.learners.networks import MLP, Critics, with_params_from
 from rookery.learners.noise import Noise
@@ -159,7 +159,7 @@ class SAC(OffPolicy):
             mean, log_std = self.policy(self.policy.encoder(leaves))
             actions = (mean + log_std.exp() * noise).tanh()
         self.n_step_buffer.store(rows, leaves, actions)
-        return self.policy.bounds.to_env(actions).cpu().numpy()
+        return self.agent.as_arrays(self.policy.bounds.to_env(actions))
 
     # --- targets ----------------------------------------------------------------------------------------------------
 

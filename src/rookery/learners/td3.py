@@ -20,10 +20,10 @@ from gymnasium import spaces
 from torch import Tensor
 
 from rookery.errors import OptionError
+from rookery.learners.action_bounds import ActionBounds
 from rookery.learners.custom_network import make_encoder
 from rookery.learners.fast.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
-from rookery.learners.heads import ActionBounds
 from rookery.learners.learner import Tree, seeded
 from rookery.learners.networks import MLP, Critics, with_params_from
 from rookery.learners.noise import Noise
@@ -129,7 +129,7 @@ class TD3(PrioritisedOffPolicy):
         else:
             actions = self.policy(self.policy.encoder(leaves), noise)
         self.n_step_buffer.store(rows, leaves, actions)
-        return self.policy.bounds.to_env(actions).cpu().numpy()
+        return self.agent.as_arrays(self.policy.bounds.to_env(actions))
 
     # --- targets ----------------------------------------------------------------------------------------------------
 

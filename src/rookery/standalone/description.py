@@ -35,6 +35,11 @@ def describe(saved: dict[str, Any], about: dict[str, Any], table: np.ndarray | N
         raise OptionError(
             "an agent with a network of your own cannot be written for NumPy alone: --onnx writes it for onnxruntime"
         )
+    if saved["action_space"]["kind"] in ("Dict", "Tuple"):
+        raise OptionError(
+            f"an agent with {saved['action_space']['kind']} actions cannot be written as a file for NumPy alone: "
+            "--onnx writes one for onnxruntime"
+        )
     if any(name.startswith("encoder.images.") for name in policy):
         raise OptionError(
             "an agent that sees images cannot be written as a file for NumPy alone: --onnx writes one for onnxruntime"

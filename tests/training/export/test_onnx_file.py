@@ -101,6 +101,22 @@ def test_a_model_answers_raw_observations_as_the_agent_does(tmp_path, kind, capf
     assert all(action in done for action in theirs)
 
 
+@pytest.mark.slow
+def test_parts_of_actions_are_outputs_of_their_own(tmp_path):
+    """Dict and Tuple actions: one output for each part, with its dtype; masks are one flat input."""
+    done = spaces.Dict(arm=ARM, more=spaces.Tuple((spaces.Discrete(3), spaces.MultiDiscrete([2, 2], start=[1, 2]))))
+    run = make_run(tmp_path, observation_space=VECTOR, action_space=done, masks=np.ones((1, 7), bool))
+    session = session_of(export_onnx("finished", tmp_path))
+    observations = sample(spaces.Box(-3, 3, (3,), np.float32), rows=7)
+    given = inputs_for(session, observations, rows=7)
+    mine = load_agent(run).act(observations, deterministic=True, mask=given["action_mask"])
+    theirs = session.run(["action.arm", "action.more.0", "action.more.1"], given)
+    np.testing.assert_allclose(theirs[0], mine["arm"], rtol=0, atol=1e-4)
+    for actual, expected in zip(theirs[1:], mine["more"], strict=True):
+        assert actual.dtype == expected.dtype
+        np.testing.assert_array_equal(actual, expected)
+
+
 def check_facts(path, learner: str) -> None:
     """The file tells where it came from, and nothing about the machine."""
     facts = {prop.key: prop.value for prop in onnx.load(path).metadata_props}

@@ -162,8 +162,9 @@ def test_an_older_version_of_an_id_means_the_newest():
         ("dqn", UNIT, "dqn needs a Discrete; here it can be ppo or sac"),
         ("sac", gs.Discrete(3), "here it can be ppo or dqn"),
         ("dqn", gs.MultiDiscrete([2, 2]), "here it can be ppo"),
-        ("sac", gs.Box(-np.inf, 1, (2,)), "with finite bounds; here it can be ppo"),
-        ("ppo", gs.Dict(a=gs.Discrete(2)), "no learner can act in"),
+        ("sac", gs.Box(-np.inf, 1, (2,)), "with finite bounds, or a Dict or Tuple of these; here it can be ppo"),
+        ("ppo", gs.Dict(a=gs.Text(3)), "no learner can act in"),
+        ("sac", gs.Dict(a=gs.Discrete(2)), "or a Dict or Tuple of these; here it can be ppo"),
         ("ppo", gs.Box(0, 9, (2,), np.int32), "no learner can act in"),
     ],
 )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rookery.engine.seeding import child_seed
-from rookery.learners.observations import mask_of
+from rookery.learners.masks import mask_of
 from rookery.training.evaluation.episode_envs import EpisodeEnvs
 from rookery.training.evaluation.win_record import outcomes_of_row
 from rookery.training.players.agents import AgentPlayer
@@ -70,7 +70,7 @@ class Episodes:
             mask = None if self._masks is None else self._masks[self._rows]
             actions = self._player.act(self._observations, self._rows, mask)
             self._observations, ended, infos = self._envs.step(actions, self._rows)
-            self._keep_masks(self._rows, mask_of(self._observations, infos))
+            self._keep_masks(self._rows, mask_of(self._observations, infos, self._player.action_space))
             if b"\1" in ended.tobytes():  # a third of the price of ended.any(), at every step
                 self._end(ended, infos)
                 progress(len(self._results))
@@ -89,7 +89,7 @@ class Episodes:
             agents = range(self._envs.agents)
             self._player.begin(rows, [action_seed(self._seed, number, k) for number in numbers for k in agents])
             everyone = self._envs.observations(np.arange(self._envs.engine.num_envs))
-            masks = mask_of(everyone, infos)
+            masks = mask_of(everyone, infos, self._player.action_space)
             self._keep_masks(rows, None if masks is None else masks[rows])
         self._rows = self._envs.rows(np.flatnonzero(self._episode != IDLE))
         self._observations = self._envs.observations(self._rows)

@@ -46,7 +46,8 @@ def export_onnx(
         one per array of an observation: "observation", or its path in a Dict or Tuple, such as "camera.0";
         "action_mask" (bool), if the run's envs give action masks (`mask` overrides what the checkpoint says);
         "memory", if the policy is recurrent: zeros at the start of an episode, then the last "next_memory".
-    Outputs: "action", the deterministic one as `env.step` takes it, and "next_memory" of a recurrent policy.
+    Outputs: "action", the deterministic one as `env.step` takes it (for Dict and Tuple actions one per part, such as
+        "action.force"), and "next_memory" of a recurrent policy.
 
     The model's outputs for random observations are compared with the agent's before the file is written. Its metadata
     hold run, world, step, learner, version of rookery, and the size to which images are shrunk before the model sees

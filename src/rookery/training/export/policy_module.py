@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from rookery.console import confirmed, printable
 from rookery.errors import OptionError
+from rookery.learners.action_tree import action_tree
 from rookery.learners.agent import Agent
-from rookery.learners.observations import MASK_KEY, Leaf
+from rookery.learners.observations import MASK_KEY, Leaf, choices_in
 from rookery.training.evaluation.trained_run import TrainedRun
 
 TOLERANCE = 1e-5  # for continuous actions and memory, relative to the largest
@@ -32,7 +33,9 @@ class PolicyModule(nn.Module):
         names = [leaf.name for leaf in self.policy.leaves]
         extras = ["action_mask"] * has_mask + ["memory"] * bool(self.policy.memory_size)
         self.inputs = names + [_unused(name, names) for name in extras]
-        results = ["action"] + ["next_memory"] * bool(self.policy.memory_size)
+        self.action_parts = [] if (tree := action_tree(agent.action_space)) is None else tree.parts
+        actions = [f"action.{part.name}" for part in self.action_parts] or ["action"]
+        results = actions + ["next_memory"] * bool(self.policy.memory_size)
         self.outputs = [_unused(name, self.inputs) for name in results]
         self.eval()
 
@@ -43,7 +46,8 @@ class PolicyModule(nn.Module):
         mask = rest.pop(0) if self.has_mask else None
         memory = rest.pop(0) if self.policy.memory_size else None
         actions, memory = self.policy.act(leaves, mask, None, memory)
-        return (actions,) if memory is None else (actions, memory)
+        parts = tuple(part.of(actions) for part in self.action_parts) or (actions,)
+        return parts if memory is None else (*parts, memory)
 
     def example_inputs(self, rows: int, seed: int = 0) -> list[Tensor]:
         """Random inputs, a batch of `rows`."""
@@ -80,6 +84,9 @@ def _random_masks(rows: int, size: int, random: np.random.Generator) -> np.ndarr
 
 def _mask_sizes(space: spaces.Space) -> list[int]:
     """The number of values of each discrete action, which a mask allows or forbids."""
+    tree = action_tree(space)
+    if tree is not None and choices_in(space):
+        return [size for part in tree.parts if part.choices for size in _mask_sizes(part.space)]
     if isinstance(space, spaces.Discrete):
         return [int(space.n)]
     if isinstance(space, spaces.MultiDiscrete):

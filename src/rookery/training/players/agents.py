@@ -93,13 +93,18 @@ class AgentPlayer:
         self._begun += len(envs)
         self._seeds[envs], self._clock[envs], self._memory[envs] = seeds, 0, 0.0
 
-    def act(self, observations: Any, envs: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+    @property
+    def action_space(self) -> spaces.Space:
+        """Of the agent, before its actions are translated."""
+        return self._agent.action_space
+
+    def act(self, observations: Any, envs: np.ndarray, mask: np.ndarray | None = None) -> Any:
         noise = None if self.deterministic else self._noise_for(envs)
         memory = self._memory[envs] if self._memory.shape[1] else None
         actions, remembered = self._frozen(observations, noise, memory, mask)
         if remembered is not None:
             self._memory[envs] = remembered
-        return actions if self._actions is None else self._actions[actions]
+        return self._agent.nested(actions) if self._actions is None else self._actions[actions]
 
     def state(self) -> dict[str, Any]:
         """Everything that decides how its games continue, except the agent itself."""

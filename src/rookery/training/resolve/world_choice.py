@@ -282,7 +282,7 @@ def _able_or_refuse(action_space: gs.Space) -> list[str]:
     if not able:
         raise OptionError(
             f"no learner can act in {action_space}: it should be a Discrete, MultiDiscrete, MultiBinary or a Box of "
-            "floats; gymnasium.wrappers.TransformAction can make it one"
+            "floats, or a Dict or Tuple of these; gymnasium.wrappers.TransformAction can make it one"
         )
     return able
 

@@ -14,7 +14,7 @@ from rookery.engine.engine import Engine
 from rookery.engine.groups import Group
 from rookery.engine.seeding import ChildSeeds
 from rookery.learners.learner import Finals, Learner, StepBatch
-from rookery.learners.observations import mask_of
+from rookery.learners.masks import mask_of
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.evaluation.win_record import outcomes_of
 from rookery.training.run.fused_collector import roller_for
@@ -56,7 +56,7 @@ class Collector:
         self.learner.progress = self._share_done(self.steps)
         groups = self.envs.groups if len(self.envs.groups) > 1 else None
         self._parts = [
-            CollectorPart(rows, sender, _rows(observations, rows), _mask_rows(mask_of(observations, infos), rows))
+            CollectorPart(rows, sender, _rows(observations, rows), _mask_rows(self._mask_of(observations, infos), rows))
             for rows, sender in (
                 [(slice(0, self.envs.num_envs), self.envs)] if groups is None else [(g.rows, g) for g in groups]
             )
@@ -75,7 +75,7 @@ class Collector:
             fresh = np.arange(num_envs) >= kept
             seeds = ChildSeeds.of(seed, self.envs)
             observations, infos = self.envs.reset(seed=seeds, options={"reset_mask": fresh})
-        mask = mask_of(observations, infos)
+        mask = self._mask_of(observations, infos)
         if mask is not None and part.mask is not None:
             mask[rows] = part.mask[rows]  # the reset has returned no masks of those that stay
         self.begin(observations, infos if mask is None else {**infos, "action_mask": mask})
@@ -143,7 +143,7 @@ class Collector:
 
     def _record(self, part: CollectorPart, step: tuple[Any, ...]) -> None:
         observations, rewards, terminated, truncated, infos = step
-        part.observations, part.mask = observations, mask_of(observations, infos)
+        part.observations, part.mask = observations, self._mask_of(observations, infos)
         if "final_obs" in infos:
             self.ended += int(np.count_nonzero(infos["_final_obs"]))
         if "final_info" in infos:
@@ -153,6 +153,9 @@ class Collector:
             part.rows, StepBatch(observations, rewards, terminated, truncated, finals(infos), part.mask)
         )
         self._count(len(rewards))
+
+    def _mask_of(self, observations: Any, infos: dict[str, Any]) -> np.ndarray | None:
+        return mask_of(observations, infos, self.learner.agent.action_space)
 
     def _count(self, steps: int) -> None:
         self.steps += steps

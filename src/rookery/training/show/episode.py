@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from rookery.learners.action_tree import row_of
 from rookery.learners.agent import Agent
-from rookery.learners.observations import MASK_KEY, mask_of
+from rookery.learners.masks import mask_of
+from rookery.learners.observations import MASK_KEY
 from rookery.training.evaluation.episodes import action_seed, episode_seed
 from rookery.training.players.agents import AgentPlayer
 
@@ -49,9 +51,21 @@ class ShownAgent:
     def act(self, envs: Sequence[int], observations: Sequence[Any], infos: Sequence[Mapping[str, Any]]) -> list[Any]:
         """The action for each of several envs, as `env.step` takes it."""
         batch = _stacked(observations)
-        masks = {MASK_KEY: np.stack([info[MASK_KEY] for info in infos])} if MASK_KEY in infos[0] else None
-        actions = self._player.act(batch, np.asarray(envs), mask_of(batch, masks))
+        masks = {MASK_KEY: _mask_column([info[MASK_KEY] for info in infos])} if MASK_KEY in infos[0] else None
+        mask = mask_of(batch, masks, self._player.action_space)
+        actions = self._player.act(batch, np.asarray(envs), mask)
+        if isinstance(actions, (dict, tuple)):
+            return [row_of(actions, k) for k in range(len(envs))]
         return [np.asarray(a, self._dtype) if np.ndim(a) else a for a in actions]
+
+
+def _mask_column(masks: Sequence[Any]) -> np.ndarray:
+    """One mask for each env, as a vector env's infos have them: dicts and tuples stay objects."""
+    if not isinstance(masks[0], (dict, tuple)):
+        return np.stack(masks)
+    column = np.empty(len(masks), object)
+    column[:] = masks
+    return column
 
 
 def _stacked(observations: Sequence[Any]) -> Any:
