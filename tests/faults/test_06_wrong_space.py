@@ -23,7 +23,6 @@ WRONG_BOX = {
     "would broadcast": (np.zeros(1, np.float32), r"\(3,\).*got shape \(1,\)"),
     "scalar": (np.float32(0), r"\(3,\).*got shape \(\)"),
     "extra axis": (np.zeros((3, 1), np.float32), r"\(3,\).*got shape \(3, 1\)"),
-    "double": (np.zeros(3, np.float64), "float32.*got dtype float64"),
     "complex": (np.zeros(3, np.complex64), "float32.*got dtype complex64"),
     "text": (np.array(["a", "b", "c"]), "float32.*got dtype <U1"),
     "objects": (np.array([None, 1, 2]), "float32.*got dtype object"),

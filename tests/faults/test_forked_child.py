@@ -82,7 +82,7 @@ def test_a_child_forked_in_mid_step_takes_no_reply(make: Make, backend: str) -> 
     first.send(ACTIONS[:1])
     second.send(ACTIONS[:1])
     assert in_a_child(envs.recv).startswith("UsageError")
-    assert in_a_child(first.recv).startswith("UsageError")
+    assert in_a_child(first.recv).startswith(("UsageError", "NoCallPending"))
     assert in_a_child(lambda: first.step(ACTIONS[:1])).startswith("UsageError: send() was called in a forked process")
     assert first.recv()[0].shape == second.recv()[0].shape == (1, 3)
 
