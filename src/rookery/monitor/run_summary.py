@@ -42,7 +42,7 @@ def commands(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     >>> commands({"run": "CartPole-v1_ppo", "reason": "finished"})[0]
     ('evaluate it', 'rookery eval CartPole-v1_ppo')
     """
-    if not values.get("run"):
+    if not values.get("run") or values.get("session_world"):  # which a command would not find
         return []
     words = [("evaluate it", "eval"), ("watch it", "watch"), ("resume it", "resume")]
     if ended_early(values):

@@ -114,11 +114,14 @@ def resolve_run(config: RunConfig, world_object: Any = None) -> ResolvedRun:
     return run if spaces is None else run.with_spaces(*spaces)
 
 
-def resolve_recorded_run(config: RunConfig, *, resuming: bool = False) -> ResolvedRun:
+def resolve_recorded_run(config: RunConfig, *, resuming: bool = False, world_object: Any = None) -> ResolvedRun:
     """A run that is there already, from the config in its folder. Only one that is `resuming` needs its engine again;
-    what its config does not record about that is measured."""
+    what its config does not record about that is measured. `world_object` is its world, if only the user has it."""
     config = with_recorded_image_size(with_absolute_paths(config))
-    world = wrapped(config, find(config.world, config.takes_twin, config.learner, config.world_options))
+    if world_object is None:
+        world = wrapped(config, find(config.world, config.takes_twin, config.learner, config.world_options))
+    else:
+        world = wrapped(config, world_of_object(world_object, config.world, config.world_options))
     env_world = _env_world(config, world)
     if not resuming:
         return ResolvedRun(config, world, env_world, config.num_envs if isinstance(config.num_envs, int) else 1)

@@ -35,6 +35,8 @@ NOT_OPTIONS = (
     "additional_wrappers", "apply_api_compatibility", "autoreset", "disable_env_checker", "order_enforce", "kwargs",
 )  # fmt: skip
 SLOW_STEP = 0.05  # seconds of a step from which on steps are what a run should save
+SESSION_NOTE = "the world is an object of this Python session, so that the run cannot be resumed from the shell"
+OBJECT = "object:"  # begins the recorded name of a world that only a Python session has
 VERSION = re.compile(r"-v(\d+)$")
 
 
@@ -90,6 +92,12 @@ def find(world: str, twin: bool = True, learner: str | None = None, options: Map
         >>> find("CartPole-v1").source, find("CartPole-v1", twin=False).source
         ('rookery/CartPole-v1', 'CartPole-v1')
     """
+    if world.startswith(OBJECT):
+        raise WorldError(
+            f"the run was trained on an object of a Python session, {world.removeprefix(OBJECT)}, which cannot be "
+            "found again by name. In Python, rookery.resume(run, world=...) takes the object, and rookery.load(run) "
+            "the agent"
+        )
     kwargs = dict(options or {})
     if ".py" not in world:
         _refuse_keywords(world, kwargs)
@@ -157,9 +165,9 @@ def name_of_object(world: Any) -> str:
     name = getattr(world, "__qualname__", "")
     try:
         file = inspect.getsourcefile(world)
-    except TypeError:
+    except (TypeError, OSError):
         file = None
-    if not file or not name.isidentifier() or not Path(file).is_file():
+    if not file or not name.isidentifier() or not _is_written_in(Path(file), name):
         raise WorldError(
             f"{world!r} has no name that a run could record, and a resumed run must find its world again: "
             "give a class or function at the top of a file, 'file.py:MyEnv', or a registered id"
@@ -167,11 +175,22 @@ def name_of_object(world: Any) -> str:
     return f"{file}:{name}"
 
 
+def _is_written_in(file: Path, name: str) -> bool:
+    """Whether a file has a class or function of this name: a notebook's cells are in no file."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return re.search(rf"^\s*(class|(async )?def)\s+{name}\b", text, re.MULTILINE) is not None
+
+
 def world_of_object(world: Any, name: str, options: Mapping[str, Any]) -> World:
     """The world of a class or function that the user gave: it is not imported from its file, which may be the running
     script."""
     path, _, attribute = name.rpartition(":")
     kernel = kernel_of(resolve(world, kwargs=dict(options))) is not None
+    if name.startswith(OBJECT):
+        return World(printable(attribute), world, kernel, dict(options), SESSION_NOTE)
     return World(printable(f"{Path(path).stem}-{attribute}"), world, kernel, dict(options))
 
 

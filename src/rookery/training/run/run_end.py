@@ -8,6 +8,7 @@ from rookery.files import own_folder
 from rookery.monitor.events import Event
 from rookery.training.curriculum.curriculum import Curriculum
 from rookery.training.resolve.resolved_run import ResolvedRun
+from rookery.training.resolve.world_choice import OBJECT
 from rookery.training.run.loop import Loop
 from rookery.training.run.result import Result
 from rookery.training.storage.run_dir import RunDir
@@ -78,6 +79,7 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
         **dict(zip(("eval/return_low", "eval/return_high"), loop.state.last_interval, strict=False)),
         "eval/best_return": loop.state.best_evaluation,
         "reason": reason,
+        **({"session_world": True} if loop.config.world.startswith(OBJECT) else {}),
         **({"num_episodes": loop.config.episodes} if loop.config.episodes is not None else {}),
         **_curriculum_summary(loop),
         **pictures,

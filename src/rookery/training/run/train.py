@@ -9,6 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+import gymnasium as gym
+from gymnasium.vector import VectorEnv
+
 from rookery.config import RunConfig, build_config, collect_changes, resumed_config
 from rookery.config.train_options import ResumeOptions, TrainOptions, with_keywords
 from rookery.console import printable, say, silent
@@ -24,7 +27,8 @@ from rookery.training.curriculum.setup_curriculum import check_opponents
 from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
 from rookery.training.resolve.resolved_run import ResolvedRun, resolve_recorded_run, resolve_run
-from rookery.training.resolve.world_choice import name_of_object
+from rookery.training.resolve.session_world import session_world
+from rookery.training.resolve.world_choice import OBJECT, name_of_object
 from rookery.training.run.callbacks import Callback, make_callback, take_callbacks
 from rookery.training.run.components import (
     check_device,
@@ -59,7 +63,7 @@ FEW_UPDATES = 10
 
 @with_keywords(TrainOptions)
 def train(
-    what: str | Path | Mapping[str, Any] | RunConfig | Callable[..., Any] | None = None,
+    what: str | Path | Mapping[str, Any] | RunConfig | Callable[..., Any] | gym.Env | VectorEnv | None = None,
     *,
     config_path: str | Path | None = None,
     **options: Unpack[TrainOptions],
@@ -67,8 +71,8 @@ def train(
     """Train an agent; returns the result, with the agent.
 
     Args:
-        what: A world (a Gymnasium id, "file.py:MyEnv", or a class or function at the top of a file), the path of a
-            configuration, or one as a dict or `RunConfig`.
+        what: A world (a Gymnasium id, "file.py:MyEnv", a class, a function or lambda, an env or a vector env), the path
+            of a configuration, or one as a dict or `RunConfig`.
         config_path: The path of a configuration, instead of `what`.
         options: Keys of the configuration (`rookery train --help-config` describes them), such as `num_envs=8`,
             `device="cuda"`, `steps=20_000` or `ppo={"clip": 0.1}`. Callbacks, wrappers, networks and schedules may be
@@ -85,14 +89,25 @@ def train(
     """
     _refuse_while_imported("train")
     what = _one_of(what, config_path)
-    world_object = None if isinstance(what, (str, dict, Path, RunConfig)) else what
     given: dict[str, Any] = dict(options)
     callbacks = take_callbacks(given)
-    name = name_of_object(what) if world_object is not None else what
+    name, world_object = what, None
+    if not isinstance(what, (str, Mapping, Path, RunConfig)):
+        name, world_object = _of_session(what, given)
     with silent(given.get("verbose") in (False, 0)):
         config = build_config(name, **_code_by_name(given))
     with silent(not config.monitor.verbose):
         return _train(config, world_object, callbacks)
+
+
+def _of_session(world: Any, given: dict[str, Any]) -> tuple[str, Any]:
+    """The recorded name of a world that is an object, and what makes its envs; adds what the object says to `given`."""
+    found = session_world(world)
+    if found.num_envs is not None and not {"num_envs", "n_envs"} & given.keys():
+        given["num_envs"] = found.num_envs
+    if found.options:
+        given["world_options"] = {**found.options, **given.get("world_options", {})}
+    return found.name, found.source
 
 
 def _one_of(what: Any, config_path: str | Path | None) -> Any:
@@ -143,6 +158,7 @@ def resume(
     *,
     steps: int | None = None,
     trust: bool = False,
+    world: Any = None,
     **options: Unpack[ResumeOptions],
 ) -> Result:
     """Continue a run from its latest checkpoint, by its name, its path or as "latest"; to `steps` in all, if given.
@@ -152,6 +168,8 @@ def resume(
 
     A run that would run code, or write outside of its folder, and was not started here by this user is only continued
     after a question on the terminal, or with `trust`.
+
+    A run whose world was an object of a Python session, such as a lambda, needs it again as `world`.
     """
     _refuse_while_imported("resume")
     folder = RunDir.find(run, Path(runs_dir))
@@ -160,11 +178,26 @@ def resume(
     changes = collect_changes(**given, steps=steps)
     recorded = build_config(folder.read_config())
     with silent(not resumed_config(recorded, changes)[0].monitor.verbose):
-        return _resume(folder, Path(runs_dir), changes, callbacks, trust)
+        source = _world_again(recorded, world)
+        return _resume(folder, Path(runs_dir), changes, callbacks, trust, source)
+
+
+def _world_again(recorded: RunConfig, world: Any) -> Any:
+    """What makes the envs of a run whose world only the user has."""
+    if world is None:
+        return None
+    if not recorded.world.startswith(OBJECT):
+        raise UsageError(f"the run finds its world {recorded.world!r} itself: omit `world`")
+    return session_world(world).source
 
 
 def _resume(
-    folder: RunDir, runs_dir: Path, changes: dict[str, Any], callbacks: list[Callback] | None, trust: bool
+    folder: RunDir,
+    runs_dir: Path,
+    changes: dict[str, Any],
+    callbacks: list[Callback] | None,
+    trust: bool,
+    world_object: Any,
 ) -> Result:
     folder.refuse_links()
     keep_memory()
@@ -175,7 +208,7 @@ def _resume(
             raise ConfigError(f"{printable(folder.config)}: `learner` should be one of {', '.join(specs())}")
         check_device(config.device)
         check_run(folder, recorded, trust)  # `changes` are of the user who calls this
-        resolved = resolve_recorded_run(config, resuming=True)
+        resolved = resolve_recorded_run(config, resuming=True, world_object=world_object)
         callbacks = [make_callback(name) for name in config.callbacks] if callbacks is None else callbacks
         saved = _load_latest(folder, config)
         weights = None
