@@ -37,7 +37,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 
 .PHONY: help setup train train-20k train-parallel train-pure-rl test test-all $(PARTS) test-sanitize check
 .NOTPARALLEL:
-.PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling clean
+.PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-monitor clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -122,6 +122,9 @@ bench-curriculum: $(READY)  ## phases, opponents and the agent that comes with r
 
 bench-league: $(READY)  ## a league of twenty agents: its time, and whether ratings say who wins
 	$(BIN)/python benchmarks/league.py
+
+bench-monitor: $(READY)  ## what episode rows and system figures cost in steps/s
+	$(BIN)/python benchmarks/monitor_cost.py
 
 bench-transfer: $(READY)  ## the hockey agent in the original's game on Box2D
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
