@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 CLEAR_LINE = "\r\x1b[K"
+TICK_SECONDS = 1.0  # between two updates of what `waiting` shows on a terminal
+LONG_SECONDS = 5.0  # until `waiting` prints a line elsewhere; the next ones come after two, four, eight ... times that
 _log = logging.getLogger("rookery")
 _silenced: list[bool] = []  # nothing is printed while it holds True
 _shown: list[str] = []  # what `meanwhile` shows on the last line of the terminal
+_writing = threading.RLock()  # held while that line is written or removed
 
 
 def printable(text: object) -> str:
@@ -33,19 +39,20 @@ def say(line: str) -> None:
     `logging.getLogger("rookery").setLevel("WARNING")` silences it. The configuration of `logging` is never changed."""
     if any(_silenced):
         return
-    _clear_line()
     text = printable_lines(line)
-    if _log.hasHandlers():
-        _log.info(text)
-    elif sys.stderr is not None and (_log.level == logging.NOTSET or _log.isEnabledFor(logging.INFO)):
-        with suppress(OSError, ValueError):  # standard error is closed
-            sys.stderr.write(f"rookery: {text}\n")
-            sys.stderr.flush()
+    with _writing:
+        _clear_line()
+        if _log.hasHandlers():
+            _log.info(text)
+        elif sys.stderr is not None and (_log.level == logging.NOTSET or _log.isEnabledFor(logging.INFO)):
+            with suppress(OSError, ValueError):  # standard error is closed
+                sys.stderr.write(f"rookery: {text}\n")
+                sys.stderr.flush()
 
 
 @contextmanager
 def silent(wanted: bool = True) -> Iterator[None]:
-    """`say` and `meanwhile` print nothing within, if that is wanted."""
+    """`say`, `meanwhile` and `waiting` print nothing within, if that is wanted."""
     _silenced.append(wanted)
     try:
         yield
@@ -69,21 +76,71 @@ def meanwhile(what: str) -> Iterator[None]:
     if any(_silenced) or not sys.stderr.isatty():
         yield
         return
-    _clear_line()
-    _shown.append(what)
-    sys.stderr.write(f"{printable(what)} ...")
-    sys.stderr.flush()
+    _show(what, "...")
     try:
         yield
     finally:
         _clear_line()
 
 
-def _clear_line() -> None:
-    if _shown:
-        _shown.clear()
-        sys.stderr.write(CLEAR_LINE)
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """The same for what may take minutes: a terminal also shows the seconds, and elsewhere a line is printed now and
+    then. A thread does this, so that it is not for code that forks."""
+    if any(_silenced):
+        yield
+        return
+    over = threading.Event()
+    tell = _count_seconds if sys.stderr.isatty() else _say_seconds
+    thread = threading.Thread(target=tell, args=(what, over), name="rookery waiting", daemon=True)
+    with meanwhile(what):
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+def _count_seconds(what: str, over: threading.Event) -> None:
+    began = time.monotonic()
+    while not over.wait(TICK_SECONDS):
+        with _writing, suppress(OSError, ValueError):
+            _show(what, f"... {time.monotonic() - began:.0f} s")
+
+
+def _say_seconds(what: str, over: threading.Event) -> None:
+    began, pause = time.monotonic(), LONG_SECONDS
+    while not over.wait(pause):
+        say(f"{what} ... {time.monotonic() - began:.0f} s so far")
+        pause *= 2
+
+
+def _show(what: str, more: str) -> None:
+    with _writing:
+        _clear_line()
+        _shown.append(what)
+        sys.stderr.write(f"{printable(what)} {more}")
         sys.stderr.flush()
+
+
+def _clear_line() -> None:
+    with _writing:
+        if _shown:
+            _shown.clear()
+            sys.stderr.write(CLEAR_LINE)
+            sys.stderr.flush()
+
+
+def _forget_in_child() -> None:
+    """In a forked child: the line is the parent's, and the lock may be held by a thread that is not there."""
+    global _writing
+    _writing = threading.RLock()
+    _shown.clear()
+
+
+if hasattr(os, "register_at_fork"):  # only where processes can fork
+    os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def size_text(count: float) -> str:

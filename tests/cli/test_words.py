@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rookery import console
 from rookery.cli.main import main
-from rookery.console import meanwhile, say
+from rookery.console import meanwhile, say, waiting
 
 ENV = """
 import gymnasium as gym
@@ -59,6 +63,56 @@ def test_it_makes_way_for_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
         say("found")
         assert stream.getvalue().startswith("measuring ...\r\x1b[K")
     assert stream.getvalue().count("\x1b[K") == 1
+
+
+def test_what_takes_long_counts_its_seconds_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes back after a line was said, and nothing is left of it in the end."""
+    monkeypatch.setattr(console, "TICK_SECONDS", 0.01)
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    with waiting("starting 8 envs"):
+        wait_for(lambda: "starting 8 envs ... 0 s" in stream.getvalue())
+        say("found")
+        length = len(stream.getvalue())
+        wait_for(lambda: "starting 8 envs ..." in stream.getvalue()[length:])
+    assert stream.getvalue().endswith("\r\x1b[K")
+    assert not any(thread.name == "rookery waiting" for thread in threading.enumerate())
+
+
+def test_what_takes_long_prints_a_line_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines become rarer; what is over soon prints none."""
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    lines: list[str] = []
+    monkeypatch.setattr(console, "say", lines.append)
+    with waiting("starting 8 envs"):
+        pass
+    assert not lines
+    monkeypatch.setattr(console, "LONG_SECONDS", 0.01)
+    with waiting("starting 8 envs"):
+        wait_for(lambda: len(lines) == 2)
+    assert lines[0] == "starting 8 envs ... 0 s so far"
+
+
+def test_a_silent_run_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "TICK_SECONDS", 0.001)
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    with console.silent(), waiting("starting 8 envs"):
+        time.sleep(0.02)
+    assert not stream.getvalue()
+
+
+def test_an_error_ends_the_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    with pytest.raises(ValueError, match="broken"), waiting("starting 8 envs"):
+        raise ValueError("broken")
+    assert stream.getvalue() == "starting 8 envs ...\r\x1b[K"
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not come")
 
 
 def test_a_slow_check_says_that_it_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,13 @@ def test_the_panel_shows_what_matters(width: int) -> None:
     assert "█" in text and "▁" in text
 
 
+def test_the_settings_fit_a_usual_terminal() -> None:
+    """With workers, start method and groups they are closer together."""
+    start = telling.start(backend="process", workers=2, start_method="forkserver", groups=2)
+    line = "ppo · 8 envs · process backend · 2 workers (forkserver) · 2 groups · cpu"
+    assert line in rendered([start], 80)[1] and line.replace(" · ", "  ·  ") in rendered([start], 120)[1]
+
+
 @pytest.mark.parametrize("events", [[], [telling.start()], telling.whole_run(), [*telling.whole_run(), telling.end()]])
 @pytest.mark.parametrize("size", [(80, 24), (120, 24), (60, 16), (40, 10), (24, 8), (200, 60), (10, 4)])
 def test_the_panel_fits(events: list[Event], size: tuple[int, int]) -> None:

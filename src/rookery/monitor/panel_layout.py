@@ -81,7 +81,7 @@ def fit_parts(parts: list[PanelPart], rows: int) -> list[Line]:
 
 def _parts(state: RunState, width: int) -> Iterator[PanelPart]:
     """From top to bottom, each with its rank. Progress has rank 0 and is never removed."""
-    yield PanelPart(3, [_join("  ·  ", settings_text(state.facts))])
+    yield PanelPart(3, [_settings(state, width)])
     yield PanelPart(10, [Line()])
     yield PanelPart(0, _progress(state, width))
     yield PanelPart(9, [Line()])
@@ -233,7 +233,8 @@ def _advice(state: RunState, width: int) -> list[Line]:
     return [Line(" " * LABEL + row, "italic") for row in textwrap.wrap(sentence, max(LABEL, width - LABEL))[:2]]
 
 
-def _join(between: str, words: list[str]) -> Line:
-    """The words on one line, the first of them bold."""
-    first, *others = words or [""]
+def _settings(state: RunState, width: int) -> Line:
+    """Further apart where there is room; the first word is bold."""
+    first, *others = words = settings_text(state.facts) or [""]
+    between = "  ·  " if len("  ·  ".join(words)) <= width else " · "
     return Line.assemble((first, "bold"), *(part for word in others for part in ((between, "dim"), word)))

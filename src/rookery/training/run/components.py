@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from rookery.config import RunConfig
-from rookery.console import say
+from rookery.console import meanwhile, say, waiting
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import kernel_of
 from rookery.engine.image_size import USUAL_SIZE
@@ -121,11 +121,20 @@ def _make_review(run: ResolvedRun, folder: RunDir, learner: Learner, opened: Exi
 @contextmanager
 def open_engine(run: ResolvedRun) -> Iterator[Engine]:
     """The run's engine, closed in the end."""
-    engine = make_engine(run)
+    with _while_starting(run):
+        engine = make_engine(run)
     try:
         yield engine
     finally:
         engine.close()
+
+
+def _while_starting(run: ResolvedRun) -> AbstractContextManager[None]:
+    """Tell that envs are being made, which may take minutes. With "fork", this process forks: without a thread."""
+    if run.config.backend == "kernel":
+        return nullcontext()
+    what = f"starting {run.num_envs} env{'s' if run.num_envs > 1 else ''}"
+    return meanwhile(what) if run.config.start_method == "fork" else waiting(what)
 
 
 def make_engine(run: ResolvedRun) -> Engine:
