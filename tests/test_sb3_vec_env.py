@@ -1,5 +1,7 @@
 """`rookery.sb3.VecEnv` in the place of SB3's `SubprocVecEnv` and `DummyVecEnv`, and actions of any space."""
 
+import threading
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -70,6 +72,19 @@ def test_not_a_list_of_functions(env_fns):
     """Anything but a list of functions is refused."""
     with pytest.raises(WorldError):
         rookery.sb3.VecEnv(env_fns)
+
+
+def test_functions_that_cannot_be_sent_to_processes(caplog):
+    """With "auto" the envs stay here, as in `DummyVecEnv`; with "process" the error says what to do."""
+    lock = threading.Lock()
+    env_fns = [lambda: Counter(limit=4 if lock else 5)] * 2
+    with caplog.at_level("INFO", "rookery"):
+        mine = rookery.sb3.VecEnv(env_fns)
+    assert mine.engine.backend == "serial"
+    assert "cannot be sent to worker processes" in caplog.text
+    mine.close()
+    with pytest.raises(WorldError, match="backend='serial'"):
+        rookery.sb3.VecEnv(env_fns, start_method="fork")
 
 
 def test_options_that_are_not_free():

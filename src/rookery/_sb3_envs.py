@@ -7,7 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import cloudpickle
 import gymnasium as gym
+
+from rookery.console import say
+from rookery.errors import WorldError
 
 
 @dataclass(frozen=True)
@@ -19,6 +23,23 @@ class EnvFunction:
     def __call__(self) -> gym.Env:
         env = self.function()
         return env if not isinstance(env, gym.Env) or _takes_options(env) else ResetWithoutOptions(env)
+
+
+def backend_for(makers: list[Any], backend: str) -> str:
+    """The backend for functions that build envs. What cannot be sent to processes stays in this one with "auto", as in
+    `DummyVecEnv`, and is refused with "process"."""
+    if backend not in ("auto", "process"):
+        return backend
+    try:
+        cloudpickle.dumps(makers)
+    except Exception as error:  # pickling fails in many ways
+        why = f"the functions that build envs cannot be sent to worker processes ({error})"
+        if backend == "process":
+            advice = "make what they use inside of them, or give backend='serial'"
+            raise WorldError(f"{why}: {advice}") from error
+        say(f"backend='serial': {why}")
+        return "serial"
+    return backend
 
 
 class ResetWithoutOptions(gym.Wrapper):

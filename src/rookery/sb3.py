@@ -25,7 +25,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rookery._sb3_actions import ActionBatch, FlatActions, fits_sb3
-from rookery._sb3_envs import EnvFunction
+from rookery._sb3_envs import EnvFunction, backend_for
 from rookery.engine.engine import Engine
 from rookery.engine.groups import Group
 from rookery.engine.local import LocalEngine
@@ -87,7 +87,7 @@ class EngineVecEnv(SB3VecEnv):
         """Reset all envs; their infos are in `reset_infos`."""
         if self._stepping:  # SB3: a step under way is abandoned
             self.step_wait()
-        seeds = None if self._seeds == [None] * self.num_envs else list(self._seeds)
+        seeds = self._given_seeds()
         if self._options_differ:
             observations = self._reset_one_by_one(seeds)
         else:
@@ -98,7 +98,13 @@ class EngineVecEnv(SB3VecEnv):
         self._reset_options()
         return observations
 
-    def _reset_one_by_one(self, seeds: list[int | None] | None) -> Any:
+    def _given_seeds(self) -> int | list[int | None] | None:
+        """What `seed` gave; as one integer, of which the engine gives `seed + i`, also to envs that are restarted."""
+        seeds = list(self._seeds)
+        first = seeds[0]
+        return first if seeds == [None if first is None else first + i for i in range(len(seeds))] else seeds
+
+    def _reset_one_by_one(self, seeds: int | list[int | None] | None) -> Any:
         """The engine gives all envs of a reset the same options."""
         observations = None
         for row, options in enumerate(self._options):
@@ -226,6 +232,7 @@ class VecEnv(EngineVecEnv):
             options = {"backend": "process", **options}
         defaults = {"start_method": start_method, "autoreset_mode": "same_step", "bad_values": "allow"}
         makers = [EnvFunction(function) if _builds(function) else function for function in env_fns]
+        options["backend"] = backend_for(makers, options.get("backend", "auto"))
         engine = make_vec(makers, **{**defaults, **options})
         try:
             check_for_nested_spaces(engine.single_observation_space)  # of which SB3 can make nothing
