@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rookery.engine.engine import Engine
+from rookery.engine.machine import usable_cores
 from rookery.engine.make_vec import make_vec
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError
@@ -21,7 +22,7 @@ class GameEnvs:
         that train: envs that need a process there need one here. `failure_options` are those of `make_vec`."""
         positive_int("batch", batch)
         backend = "kernel" if duel.kernel else "process" if backend == "process" else "serial"
-        workers = None if duel.kernel else 1
+        workers = None if duel.kernel else min(batch, usable_cores()) if backend == "process" else 1
         self.duel = duel
         with explain_option_errors(duel):
             self.envs: Engine = make_vec(
