@@ -48,7 +48,7 @@ def train_with_seeds(config: RunConfig, options: argparse.Namespace) -> int:
         result = train_seeds(config, seeds, options.jobs)
     if options.json:
         printing.emit_json(result.as_json())
-    else:
+    elif config.monitor.verbose:
         print_result(result, _command())
     return result.exit_code
 

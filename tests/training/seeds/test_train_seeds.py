@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -19,7 +20,8 @@ from rookery.training.commands import start_command
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.seeds import processes
 from rookery.training.seeds.seed_list import seed_list
-from rookery.training.seeds.seed_runs import FINISHED, NEW, RESUME, seed_runs, with_known_engine
+from rookery.training.seeds.seed_runs import FINISHED, NEW, RESUME, SeedRun, seed_runs, with_known_engine
+from rookery.training.seeds.seed_screen import SeedScreen
 from rookery.training.seeds.shares import Shares, divide
 from rookery.training.seeds.train_seeds import train_seeds
 from training.storage.stored import stored_run
@@ -204,3 +206,40 @@ def test_the_command_trains_real_runs(tmp_path):
         assert said in done.stderr and "interquartile mean" in done.stdout
     assert len(list((tmp_path / "runs").glob("*-s*"))) == 3
     assert next((tmp_path / "runs" / "plots").iterdir()).read_bytes().startswith(b"\x89PNG")
+
+
+def test_nothing_is_printed_if_that_is_wanted(config, capsys, caplog):
+    quiet = config.model_copy(update={"monitor": config.monitor.model_copy(update={"verbose": False})})
+    assert train_seeds(quiet, [1]).exit_code == 0
+    printed = capsys.readouterr()
+    assert printed.out == printed.err == caplog.text == ""
+
+
+def test_the_weights_to_begin_with_are_found_once(config, monkeypatch, tmp_path):
+    """ "latest" would be another run for the second seed."""
+    place = str(tmp_path / "checkpoint")
+    monkeypatch.setattr("rookery.training.run.initial_weights.read_initial_weights", lambda *_: place)
+    monkeypatch.setattr(
+        "rookery.training.run.initial_weights.with_nets_of",
+        lambda weights, config: config.model_copy(update={"init_from": weights}),
+    )
+    train_seeds(config.model_copy(update={"init_from": "latest"}), [1, 2])
+    files = (tmp_path / "runs").glob("*/config.json")
+    assert [json.loads(file.read_text())["init_from"] for file in files] == [place, place]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("panel", "drawn"), [(True, True), (False, False)])
+def test_a_terminal_shows_a_table_unless_lines_are_wanted(panel, drawn, tmp_path):
+    run = stored_run(tmp_path, "some-run", (1.0, 250.0))
+    one = processes.SeedProcess(SeedRun(7, run, NEW), status=0)
+    with SeedScreen(4000, panel, stream=(stream := Terminal())) as screen:
+        screen.update([one])
+        screen.update([one], last=True)
+    shown = stream.getvalue()
+    assert "some-run" in shown and "50 %" in shown and "250" in shown and "finished" in shown
+    assert ("best eval" in shown) == drawn and ("seed 7 (some-run): finished, 2,000 steps" in shown) == (not drawn)

@@ -18,7 +18,15 @@ def test_runs_that_differ_in_the_seed_are_one_group(tmp_path):
     """Threads, workers, names and options of other learners do not matter; the learner's own options do."""
     runs = [
         stored_run(tmp_path, "a-s0_vec8"),
-        stored_run(tmp_path, "a-s1_vec8", seed=1, workers=2, ppo={"clip": 0.2, "threads": 2}, sac={"tau": 0.1}),
+        stored_run(
+            tmp_path,
+            "a-s1_vec8",
+            seed=1,
+            workers=2,
+            backend="process",
+            ppo={"clip": 0.2, "threads": 2},
+            sac={"tau": 0.1},
+        ),
         stored_run(tmp_path, "b", seed=2, ppo={"clip": 0.3}),
         stored_run(tmp_path, "a-s0_vec8"),
     ]

@@ -19,15 +19,17 @@ COLUMNS = ("seed>", "run", "steps>", "", "steps/s>", "last eval>", "best eval>",
 class SeedScreen:
     """Shows what the runs do, for people. `update` may be called as often as one likes."""
 
-    def __init__(self, steps: int, stream: TextIO | None = None) -> None:
+    def __init__(self, steps: int, panel: bool = True, verbose: bool = True, stream: TextIO | None = None) -> None:
+        """With `panel`, on a terminal, the table; without `verbose`, nothing is shown."""
         self._steps = steps if steps < NO_STEP_LIMIT else None
+        self._panel, self._verbose = panel, verbose
         self._stream = stream or sys.stdout
         self._live: Any = None
         self._due = 0.0
         self._said: dict[int, tuple[str, Any]] = {}
 
     def __enter__(self) -> SeedScreen:
-        if self._stream.isatty():
+        if self._panel and self._verbose and self._stream.isatty():
             from rich.console import Console
             from rich.live import Live
 
@@ -42,6 +44,8 @@ class SeedScreen:
 
     def update(self, processes: Sequence[SeedProcess], last: bool = False) -> None:
         """Show the present state, if it is time for it; a line also whenever a run starts or ends."""
+        if not self._verbose:
+            return
         due = last or time.monotonic() >= self._due
         changed = [one for one in processes if self._said.get(one.seed_run.seed, ("",))[0] != one.state]
         if not due and not changed:

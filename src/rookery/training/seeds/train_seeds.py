@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.config import RunConfig
-from rookery.console import say
+from rookery.console import say, silent
 from rookery.engine.machine import available_memory, usable_cores
 from rookery.errors import MissingExtra
 from rookery.files import own_folder
@@ -51,6 +51,11 @@ class SeedsResult:
 def train_seeds(config: RunConfig, seeds: Sequence[int], jobs: int | None = None) -> SeedsResult:
     """Train each seed as a run of its own, several at a time where that is faster. A seed whose run has finished is not
     trained again, and one whose run has not is resumed."""
+    with silent(not config.monitor.verbose):
+        return _train_seeds(_with_initial_weights(config), seeds, jobs)
+
+
+def _train_seeds(config: RunConfig, seeds: Sequence[int], jobs: int | None) -> SeedsResult:
     resolved = resolve_run(config)
     known = with_known_engine(config, resolved)
     if known:
@@ -64,7 +69,7 @@ def train_seeds(config: RunConfig, seeds: Sequence[int], jobs: int | None = None
         tempfile.TemporaryDirectory(prefix="rookery-seeds-") as scratch,
         SeedProcesses(final, runs, shares, Path(scratch)) as processes,
     ):
-        with SeedScreen(final.steps) as screen:
+        with SeedScreen(final.steps, final.monitor.panel is not False, final.monitor.verbose) as screen:
             while processes.advance():
                 screen.update(processes.all)
                 time.sleep(POLL_SECONDS)
@@ -96,6 +101,15 @@ def _mean_text(found: dict[str, float]) -> str:
 
     text = f"interquartile mean {number(found['iqm'])} over {found['seeds']:.0f} seeds"
     return text if found["seeds"] < 2 else f"{text}, 95 % interval {number(found['low'])} to {number(found['high'])}"
+
+
+def _with_initial_weights(config: RunConfig) -> RunConfig:
+    """With the place of the weights that `init_from` names: "latest" would be another run for the second seed."""
+    if config.init_from is None:
+        return config
+    from rookery.training.run.initial_weights import read_initial_weights, with_nets_of
+
+    return with_nets_of(read_initial_weights(config.init_from, Path(config.runs_dir)), config)
 
 
 def _jobs(resolved: ResolvedRun, jobs: int | None) -> int | None:
