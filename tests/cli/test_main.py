@@ -178,7 +178,7 @@ def test_failing_env_shows_its_own_traceback(world, capsys):
 
 
 @pytest.mark.parametrize("command", ["train", "check", "tune"])
-@pytest.mark.parametrize("line", ["class MyEnv(gym.Env)", "import nothing_of_this_name", "1 / 0"])
+@pytest.mark.parametrize("line", ["class MyEnv(gym.Env)", "from gymnasium import nothing_of_this_name", "1 / 0"])
 def test_a_file_that_cannot_be_imported_is_shown_without_our_own_lines(command, line, tmp_path, capsys):
     """The traceback holds the user's file and neither rookery's nor the importer's."""
     path = tmp_path / "my_env.py"
@@ -187,6 +187,16 @@ def test_a_file_that_cannot_be_imported_is_shown_without_our_own_lines(command, 
     err = capsys.readouterr().err
     assert f'File "{path}", line 2' in err and line in err
     assert "rookery/engine" not in err and "importlib" not in err
+
+
+@pytest.mark.parametrize("command", ["train", "check", "tune"])
+def test_a_missing_package_is_one_line_with_one_command(command, tmp_path, capsys):
+    """By the name that it is installed by, and without a traceback."""
+    path = tmp_path / "my_env.py"
+    path.write_text("import gymnasium as gym\nimport nothing_of_this_name.part\n")
+    assert main([command, f"{path}:MyEnv"]) == 2
+    told = "rookery: my_env.py: the package nothing_of_this_name is not installed: pip install nothing_of_this_name\n"
+    assert capsys.readouterr().err == told
 
 
 def test_a_fault_of_our_own_is_shown_whole(monkeypatch, capsys):

@@ -62,6 +62,8 @@ SWITCHES = {
 EXAMPLES = (
     "rookery train CartPole-v1",
     "rookery train my_file.py:MyEnv --num-envs 8 --steps 1e6",
+    "rookery train CartPole-v1 --num-episodes 500 --learning-rate 1e-3",
+    "rookery train CartPole-v1 --from latest --steps 50_000",
     *(example for spec in registry.BUILT_IN for example in spec.examples),
     "rookery train configs/curriculum_base.json --num-envs 8 --name third",
 )
@@ -91,7 +93,11 @@ def add_commands(commands: Commands) -> None:
     _add_switches(groups)
     seeds.add_arguments(groups["the run"])
     more = parser.add_argument_group("everything else")
-    set_argument(more, "any that --help-config lists, such as ppo.clip=0.1")
+    set_argument(
+        more,
+        "any that --help-config lists, such as ppo.clip=0.1; option names of Stable-Baselines3 and CleanRL, such as "
+        "n_steps or ent_coef, are understood too",
+    )
     more.add_argument("--help-config", action="store_true", help="print a config file with every key, and exit")
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import rookery
-from rookery.cli.main import main
 from rookery.errors import CheckpointError, MissingExtra, OptionError, UsageError
 from rookery.training.storage.runs_table import table
 from training.runs import small
@@ -70,14 +69,6 @@ def test_a_run_whose_env_broke_has_failed(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError):
             rookery.resume(row["path"], trust=True)
     assert table(tmp_path / "runs")[0]["state"] == "failed"
-
-
-def test_a_missing_package_is_one_line_with_one_command(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    file = tmp_path / "needy.py"
-    file.write_text("import no_such_package.part\n")
-    assert main(["train", f"{file}:Env"]) == 2
-    told = "rookery: needy.py: the package no_such_package is not installed: pip install no_such_package\n"
-    assert capsys.readouterr().err == told
 
 
 def test_verbose_false_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture, caplog) -> None:
