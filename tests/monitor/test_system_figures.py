@@ -98,6 +98,15 @@ def test_growing_memory_is_told_once(machine: Machine) -> None:
     assert len(told) == 2 and told[0] == "from the start" and "memory of the workers grows" in told[1]
 
 
+def test_more_envs_are_no_leak(machine: Machine) -> None:
+    """Their number is changed all the time, as in an adaptive run."""
+    figures = SystemFigures(clock=machine.clock)
+    for k in range(100):
+        machine.now += 6.0
+        figures.sample([{**worker(11, 0.0, 1e9 + 1e8 * k), "envs": 8 + k // 4}])
+    assert not figures.take_notes()
+
+
 def test_the_gpu_is_read_with_the_rest(machine: Machine) -> None:
     class Gpu:
         closed = False

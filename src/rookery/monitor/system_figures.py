@@ -42,7 +42,7 @@ class SystemFigures:
         self._cpu_seconds: dict[int, float] = {}
         self._sampled_at, self._interval = clock(), 0.0
         self._started = self._sampled_at
-        self._workers = 0
+        self._envs: tuple[int, ...] = (0, 0)  # the number of worker processes, and of envs
         self._growth = MemoryGrowth("main process", expected_memory), MemoryGrowth("workers")
         self._notes = list(notes)
 
@@ -62,7 +62,8 @@ class SystemFigures:
         if others:
             figures["system/memory_main"] = main["memory"]
             figures |= {f"system/memory_worker_{k}": usage["memory"] for k, usage in others.items()}
-        self._watch_memory(began, main["memory"], theirs, len(others))
+        self._restart_if_changed(len(others), sum(usage.get("envs", 0) for usage in workers))
+        self._watch_memory(began, main["memory"], theirs)
         if self._gpu is not None:
             figures |= self._gpu.read()
         self._sampled_at = began
@@ -86,11 +87,14 @@ class SystemFigures:
         used = sum(max(0.0, now - before.get(pid, 0.0)) for pid, now in self._cpu_seconds.items())
         return {"system/cpu": min(1.0, used / (seconds * self._cores))}
 
-    def _watch_memory(self, now: float, main: float, theirs: float, workers: int) -> None:
-        if workers != self._workers:
-            self._workers = workers
+    def _restart_if_changed(self, *envs: int) -> None:
+        """More envs take more memory."""
+        if envs != self._envs:
+            self._envs = envs
             for growth in self._growth:
                 growth.restart()
+
+    def _watch_memory(self, now: float, main: float, theirs: float) -> None:
         free = available_memory()
         for growth, used in zip(self._growth, (main, theirs), strict=True):
             if sentence := growth.add(now - self._started, used, free):
