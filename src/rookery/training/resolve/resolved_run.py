@@ -31,7 +31,9 @@ from rookery.training.resolve.world_choice import (
     find,
     not_for_two_players,
     recorded_options,
+    training_options,
     two_player_form,
+    without_training_options,
     world_of_object,
 )
 
@@ -109,8 +111,12 @@ def resolve_run(config: RunConfig, world_object: Any = None) -> ResolvedRun:
     choice = choose_engine(config, env_world, measured if measured and measured.step_seconds else None)
     if spaces is None and choice.description is not None:
         spaces = choice.description.observation_space, choice.description.action_space
+<<<<<<< HEAD
     measured_choice = choice if config.backend == "auto" and choice.probe is not None else None
     run = ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs, choice=measured_choice)
+=======
+    run = _with_training_options(ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs))
+>>>>>>> 8ca9b74 (Let a guide give hints to agents of Game Boy worlds, from a file or a language model)
     return run if spaces is None else run.with_spaces(*spaces)
 
 
@@ -126,7 +132,7 @@ def resolve_recorded_run(config: RunConfig, *, resuming: bool = False, world_obj
     if not resuming:
         return ResolvedRun(config, world, env_world, config.num_envs if isinstance(config.num_envs, int) else 1)
     choice = choose_engine(config, env_world)
-    return ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs)
+    return _with_training_options(ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs))
 
 
 def evaluation_seed(config: RunConfig) -> int:
@@ -172,7 +178,16 @@ def wrapped(config: RunConfig, world: World) -> World:
     if size == "auto" and world.kernel:
         size = "full"  # nothing is worth leaving compiled code without being asked
     kernel = world.kernel and not config.wrappers and size == "full"
-    return replace(world, wrappers=tuple(config.wrappers), image_size=size, kernel=kernel)
+    return replace(without_training_options(world), wrappers=tuple(config.wrappers), image_size=size, kernel=kernel)
+
+
+def _with_training_options(run: ResolvedRun) -> ResolvedRun:
+    """With the options that only envs which train get: those that are measured or evaluate do not have them."""
+    options = training_options(run.env_world, run.config.world_options, run.config.steps, run.num_envs)
+    if not options:
+        return run
+    env_world = replace(run.env_world, env_kwargs={**run.env_world.env_kwargs, **options})
+    return replace(run.with_config(world_options={**run.config.world_options, **options}), env_world=env_world)
 
 
 def _env_world(config: RunConfig, world: World) -> World:

@@ -141,8 +141,26 @@ def recorded_options(world: World, options: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _absolute_path(value: Any) -> Any:
+    if isinstance(value, str) and ".py:" in value:
+        file, _, name = value.rpartition(":")
+        return f"{Path(file).expanduser().resolve()}:{name}"
     path = Path(str(value)).expanduser()
     return str(path.resolve()) if path.suffix and os.path.isfile(path) else value  # else it is a profile's name
+
+
+def without_training_options(world: World) -> World:
+    """The world as envs that evaluate and show an agent have it."""
+    spec = registry.by_source(world.source)
+    if spec is None or spec.training_options is None:
+        return world
+    own = spec.training_options(world.env_kwargs, 1, 1)
+    return replace(world, env_kwargs={name: value for name, value in world.env_kwargs.items() if name not in own})
+
+
+def training_options(world: World, options: Mapping[str, Any], steps: int, num_envs: int) -> dict[str, Any]:
+    """Those options that only envs which train get."""
+    spec = registry.by_source(world.source)
+    return {} if spec is None or spec.training_options is None else spec.training_options(options, steps, num_envs)
 
 
 def episode_option(world: World) -> str:

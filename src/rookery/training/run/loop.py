@@ -20,6 +20,7 @@ from rookery.training.run.backend_review import BackendReview
 from rookery.training.run.callbacks import Callbacks, RunControl
 from rookery.training.run.components import RunComponents
 from rookery.training.run.episode_records import EpisodeRecords
+from rookery.training.run.hint_records import HintRecords
 from rookery.training.run.timing import Interval, RunCounts
 from rookery.training.run.training_state import TrainingState
 
@@ -40,6 +41,7 @@ class Loop:
         self.records = EpisodeRecords(
             components.episode_file, self.collector, lambda text: self._event("note", text=text)
         )
+        HintRecords(components.path / "hints.jsonl", self.collector, lambda text: self._event("note", text=text))
         self.state.engine.on_note = lambda text: self._event("note", text=text)
         self._is_inexact = False
         self._episodes_in_rollout = 0

@@ -367,7 +367,7 @@ def _announce(
     sinks.write(Event("start", step or 0, facts))
     over = step is not None and step >= config.steps
     notes = [run.world.note if step is None else "", changed, "" if over else _few_updates(config, learner)]
-    notes.append(_two_lengths(config))
+    notes += [_two_lengths(config), _guide_note(config)]
     for text in filter(None, notes):
         sinks.write(Event("note", step or 0, {"text": text}))
 
@@ -376,6 +376,17 @@ def _two_lengths(config: RunConfig) -> str:
     if config.episodes is None or config.steps >= NO_STEP_LIMIT:
         return ""
     return f"the run ends after {config.episodes:,} episodes or {config.steps:,} steps, whichever comes first"
+
+
+def _guide_note(config: RunConfig) -> str:
+    """A note for a run whose numbers depend on when a guide answers."""
+    guide = config.world_options.get("guide")
+    if not isinstance(guide, str) or guide.endswith(".jsonl"):
+        return ""
+    return (
+        "hints count from when the guide answers, so the same seed gives other numbers: hints.jsonl in the run's "
+        "folder, given as --guide, repeats this run exactly"
+    )
 
 
 def _few_updates(config: RunConfig, learner: Learner) -> str:

@@ -26,8 +26,8 @@ LARGEST = 16 << 20  # bytes of a file that is read at once
 LARGEST_METRICS = 1 << 30
 LONGEST_LINE = 1 << 20  # bytes of a line of metrics
 ADDED_TO = (
-    "run.lock", "metrics.jsonl", "evaluations.jsonl", "episodes.jsonl", "num_envs.jsonl", "checkpoints", "tensorboard",
-    "plots", "videos", "league",
+    "run.lock", "metrics.jsonl", "evaluations.jsonl", "episodes.jsonl", "hints.jsonl", "num_envs.jsonl", "checkpoints",
+    "tensorboard", "plots", "videos", "league",
 )  # fmt: skip
 ID = re.compile(r"[0-9a-f]{32}")
 
@@ -43,7 +43,7 @@ class RunDir:
         self.name = printable(self._folder_name)  # whatever somebody has called it
         self.config, self.summary = self.path / "config.json", self.path / "summary.json"
         self.metrics, self.evaluations = self.path / "metrics.jsonl", self.path / "evaluations.jsonl"
-        self.episodes = self.path / "episodes.jsonl"
+        self.episodes, self.hints = self.path / "episodes.jsonl", self.path / "hints.jsonl"
         self.tensorboard = self.path / "tensorboard"
         self.plots, self.videos = self.path / "plots", self.path / "videos"
         self._checkpoint_dir = None if checkpoint_dir is None else Path(checkpoint_dir).absolute()
@@ -187,9 +187,9 @@ class RunDir:
         return Lock(self.path / "run.lock")
 
     def truncate_after(self, step: int) -> None:
-        """Remove metrics, evaluations and episodes later than `step`, and incomplete lines. To be called on resuming,
-        before these files are opened: they are replaced."""
-        for path in (self.metrics, self.evaluations, self.episodes):
+        """Remove metrics, evaluations, episodes and hints later than `step`, and incomplete lines. To be called on
+        resuming, before these files are opened: they are replaced."""
+        for path in (self.metrics, self.evaluations, self.episodes, self.hints):
             if path.exists() and path.stat().st_size > LARGEST_METRICS:
                 raise RunError(f"{printable(path)} is larger than {LARGEST_METRICS >> 30} GiB, which no run writes")
             if path.exists() and any(not _is_kept(line, step) for line in _lines(path)):

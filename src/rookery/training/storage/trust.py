@@ -40,7 +40,8 @@ def learner_code(config: RunConfig) -> list[str]:
 def code_in(config: RunConfig) -> list[str]:
     """All code that a config names: "file.py:Name"."""
     opponents = [opponent.who for phase in config.all_phases for opponent in phase.opponents]
-    code = (config.world, *learner_code(config), *config.callbacks, *config.wrappers)
+    options = [value for value in config.world_options.values() if isinstance(value, str)]  # such as a guide
+    code = (config.world, *learner_code(config), *config.callbacks, *config.wrappers, *options)
     named = (*code, *opponents, *config.evaluation.opponents, *config.league.baselines)
     return [name for name in dict.fromkeys(named) if ".py:" in name]
 
@@ -52,6 +53,8 @@ def remember(run: RunDir, config: RunConfig) -> None:
     notes = dict(files)
     if run.keeps_checkpoints_outside:
         notes[_outside(run)] = str(run.id)
+    if (endpoint := _remote_guide(config)) is not None:
+        notes[endpoint] = str(run.id)
     for path, fact in notes.items():
         _write_note(path, fact)
 
@@ -70,6 +73,9 @@ def check_run(run: RunDir, config: RunConfig, trust: bool) -> bool:
     doubts = list(_doubts(run, names))
     if run.keeps_checkpoints_outside and run.id not in _notes(_outside(run)):
         doubts.append(f"it keeps checkpoints in {_outside(run)}, outside of its own folder, and was not started here")
+    endpoint = _remote_guide(config)
+    if endpoint is not None and run.id not in _notes(endpoint):
+        doubts.append(f"it would send values of the game, and your key, to {endpoint}, and was not started here")
     asked = _ask_about(run, doubts, trust)
     permit(names)
     return asked
@@ -119,6 +125,12 @@ def _ask_about(run: RunDir, doubts: list[str], trust: bool) -> bool:
 def _file_of(name: str) -> Path:
     """The file of "file.py:Name"."""
     return Path(name.rpartition(":")[0]).resolve()
+
+
+def _remote_guide(config: RunConfig) -> str | None:
+    """The endpoint of a guide on another machine."""
+    options = config.world_options
+    return f"guide_url {options.get('guide_url')!r:.200}" if options.get("guide_remote") else None
 
 
 def _outside(run: RunDir) -> str:

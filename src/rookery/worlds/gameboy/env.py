@@ -15,6 +15,8 @@ from rookery.errors import OptionError, StateError, WorldError
 from rookery.worlds.gameboy import states
 from rookery.worlds.gameboy.conditions import any_of
 from rookery.worlds.gameboy.emulator import Emulator
+from rookery.worlds.gameboy.guide.guidance import Guidance
+from rookery.worlds.gameboy.guide.settings import GuideSettings, guide_settings
 from rookery.worlds.gameboy.joypad import Joypad
 from rookery.worlds.gameboy.memory_reader import MemoryReader, Values
 from rookery.worlds.gameboy.observe import MemoryObservation, PixelObservation
@@ -36,6 +38,8 @@ class GameBoyEnv(gym.Env):
             the profile's kind.
         episode_length: Steps after which an episode is truncated; if omitted, the profile's length.
         render_mode: "rgb_array" for `render()`; every step then draws the screen, which costs a third of the speed.
+        guide: What is asked for hints that add to the reward: "my_file.py:Guide", "openai", or a run's hints.jsonl.
+        guide_options: Options of the guide, such as `guide_every=200` (see `guide.settings.GuideSettings`).
 
     `reset(options={"start": k})` starts from the profile's state number k instead of a random one.
 
@@ -56,7 +60,10 @@ class GameBoyEnv(gym.Env):
         observation: str | None = None,
         episode_length: int | None = None,
         render_mode: str | None = None,
+        guide: str | None = None,
+        **guide_options: Any,
     ) -> None:
+        settings = _guide_settings(guide, guide_options)
         found = find(profile)
         self.profile, self._profile_path = found.profile, found.path
         if not self.profile.reward:
@@ -75,9 +82,10 @@ class GameBoyEnv(gym.Env):
         self._starts = states.start_states(found, checked)
         self._emulator = Emulator(checked)
         self._set_up_reading(kind)
-        draw = self._pixels is not None or render_mode is not None
-        self._pad = Joypad(self.profile.actions, self._emulator, draw)
+        self._draws = self._pixels is not None or render_mode is not None
+        self._pad = Joypad(self.profile.actions, self._emulator, self._draws)
         self.action_space = self._pad.space
+        self._guidance = None if settings is None else Guidance(settings, self.profile, self._index)
 
     def _check(self, observation: str | None, length: int | None, render_mode: str | None) -> None:
         if observation is not None and observation not in KINDS:
@@ -90,7 +98,8 @@ class GameBoyEnv(gym.Env):
     def _set_up_reading(self, kind: str) -> None:
         profile, emulator = self.profile, self._emulator
         reader = MemoryReader(emulator.memory, profile.memory)
-        self._read, where = reader.read, reader.index
+        self._read, self._index = reader.read, reader.index
+        where = self._index
         self._rewards = Rewards(profile.reward, where)
         self._info_values = [(name, where[name]) for name in profile.info.values]
         self._ends = any_of(profile.episode.end, where)
@@ -119,6 +128,8 @@ class GameBoyEnv(gym.Env):
         self._pad.held, self._steps, self._succeeded = self._pad.nothing, 0, False
         self._values = self._read()
         self._rewards.begin(self._values)
+        if self._guidance is not None:
+            self._guidance.begin(seed, self._values)
         if self._ends(self._values):
             _warn_over_at_once(self._profile_path)
         if self._pixels is not None:
@@ -136,7 +147,9 @@ class GameBoyEnv(gym.Env):
         return int(chosen)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        before = self._values
+        before, guidance = self._values, self._guidance
+        if guidance is not None:
+            self._pad.draw = self._draws or guidance.asks_next
         self._pad.act(action)
         values = self._values = self._read()
         self._steps += 1
@@ -149,7 +162,14 @@ class GameBoyEnv(gym.Env):
         info = {name: values[k] for name, k in self._info_values}
         if (terminated or truncated) and self._has_success:
             info["is_success"] = self._succeeded
-        return self._observation(values), self._rewards.give(before, values), terminated, truncated, info
+        if guidance is None:
+            reward = self._rewards.give(before, values)
+        else:
+            gains = self._rewards.give_each(before, values)
+            reward = sum(gains, 0.0) + guidance.give(values, gains, lambda: self.screen)
+            if not (terminated or truncated) and (records := guidance.take_records()) is not None:
+                info["hints"] = records
+        return self._observation(values), reward, terminated, truncated, info
 
     def render(self) -> np.ndarray | None:
         """The screen, (144, 160, 3)."""
@@ -159,6 +179,8 @@ class GameBoyEnv(gym.Env):
         return self.screen
 
     def close(self) -> None:
+        if self._guidance is not None:
+            self._guidance.close()
         self._emulator.close()
 
     # --- values, screen, state ----------------------------------------------------------------------------------
@@ -185,6 +207,7 @@ class GameBoyEnv(gym.Env):
             "succeeded": bool(self._succeeded),
             "rewards": self._rewards.get_state(),
             "frames": None if self._pixels is None else self._pixels.frames.copy(),
+            **({} if self._guidance is None else {"guide": self._guidance.get_state()}),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -199,6 +222,8 @@ class GameBoyEnv(gym.Env):
             raise StateError(str(error)) from None
         self._pad.held, self._steps, self._succeeded = state["held"], state["steps"], state["succeeded"]
         self._rewards.set_state(state["rewards"])
+        if self._guidance is not None:
+            self._guidance.set_state(state.get("guide", {}))
         self._values = self._read()
         if mine is not None:
             mine[...] = frames
@@ -208,6 +233,15 @@ class GameBoyEnv(gym.Env):
             return self._memory.see(values)
         pixels = self._pixels.frames.copy()
         return {"memory": self._memory.see(values), "pixels": pixels} if self._both else pixels
+
+
+def _guide_settings(guide: str | None, options: dict[str, Any]) -> GuideSettings | None:
+    for name in options:
+        if not name.startswith("guide_"):
+            raise TypeError(f"GameBoyEnv.__init__() got an unexpected keyword argument {name!r}")
+    if guide is None and options:
+        raise OptionError(f"{', '.join(options)}: there is no guide; name one, such as guide='my_file.py:Guide'")
+    return None if guide is None else guide_settings(guide, options)
 
 
 @cache

@@ -24,7 +24,8 @@ class Joypad:
         self.space = spaces.Discrete(len(actions.buttons))
         self.nothing = len(actions.buttons)  # the value of `held` when no button is held
         self.held = self.nothing
-        self._emulator, self._draw = emulator, draw
+        self._emulator = emulator
+        self.draw = draw  # whether the last frame of a step is drawn
         self._send = [[changes(held, wanted) for wanted in actions.buttons] for held in [*actions.buttons, ()]]
         self._let_go = [changes(held, ()) for held in actions.buttons]
         self._held_frames, self._free_frames = actions.held, actions.frame_skip - actions.held
@@ -42,12 +43,12 @@ class Joypad:
             emulator.send(event)
         if not self._free_frames:
             self.held = choice
-            emulator.tick(self._held_frames, self._draw, False)
+            emulator.tick(self._held_frames, self.draw, False)
             return
         emulator.tick(self._held_frames, False, False)
         for event in self._let_go[choice]:
             emulator.send(event)
-        emulator.tick(self._free_frames, self._draw, False)
+        emulator.tick(self._free_frames, self.draw, False)
 
 
 def changes(before: Iterable[str], now: Iterable[str]) -> tuple[int, ...]:

@@ -113,6 +113,10 @@ class Rewards:
             total += give(before, now)
         return total
 
+    def give_each(self, before: Values, now: Values) -> list[float]:
+        """The reward of each term, in the profile's order."""
+        return [give(before, now) for give in self._give]
+
     def get_state(self) -> dict[str, Any]:
         """The state of the terms, as arrays."""
         return {term.name: np.array(sorted(term.memory), np.int64) for term in self.terms if term.memory}
