@@ -111,12 +111,9 @@ def resolve_run(config: RunConfig, world_object: Any = None) -> ResolvedRun:
     choice = choose_engine(config, env_world, measured if measured and measured.step_seconds else None)
     if spaces is None and choice.description is not None:
         spaces = choice.description.observation_space, choice.description.action_space
-<<<<<<< HEAD
     measured_choice = choice if config.backend == "auto" and choice.probe is not None else None
     run = ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs, choice=measured_choice)
-=======
-    run = _with_training_options(ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs))
->>>>>>> 8ca9b74 (Let a guide give hints to agents of Game Boy worlds, from a file or a language model)
+    run = _with_training_options(run)
     return run if spaces is None else run.with_spaces(*spaces)
 
 

@@ -39,7 +39,7 @@ class GameBoyEnv(gym.Env):
         episode_length: Steps after which an episode is truncated; if omitted, the profile's length.
         render_mode: "rgb_array" for `render()`; every step then draws the screen, which costs a third of the speed.
         guide: What is asked for hints that add to the reward: "my_file.py:Guide", "openai", or a run's hints.jsonl.
-        guide_options: Options of the guide, such as `guide_every=200` (see `guide.settings.GuideSettings`).
+        guide_options: Options of the guide, such as `guide_every=200`.
 
     `reset(options={"start": k})` starts from the profile's state number k instead of a random one.
 
@@ -159,7 +159,7 @@ class GameBoyEnv(gym.Env):
             self._succeeded = self._success(values)
         if self._pixels is not None:
             self._pixels.advance()
-        info = {name: values[k] for name, k in self._info_values}
+        info: dict[str, Any] = {name: values[k] for name, k in self._info_values}
         if (terminated or truncated) and self._has_success:
             info["is_success"] = self._succeeded
         if guidance is None:

@@ -108,7 +108,7 @@ class GuideClient:
         self._failures += 1
         if self._failures >= MOST_FAILURES and self.users:
             self._is_over = True
-            say(f"the guide {self._settings.guide} is not asked any more: {why}; training goes on without it")
+            say(f"the guide {self._settings.guide} is not asked any more: {why}; training continues without it")
         return {"error": why}
 
     def _start_process(self) -> socket.socket:
