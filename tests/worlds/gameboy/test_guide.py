@@ -448,8 +448,8 @@ def test_training_goes_on_whatever_a_model_says(kind: str, server: Stub, tmp_pat
         sys.executable, "-m", "rookery", "train", "gameboy", "--guide", "openai", "--steps", "1200", "--num-envs", "2",
         "--backend", "process", "--workers", "2", "--set", f"world_options.guide_url={server.url}",
         "--set", "world_options.guide_model=small", "--set", "world_options.guide_every=10",
-        "--set", "ppo.rollout_length=50", "--set", "evaluation.episodes=1", "--set", "evaluation.every=100000", "--no-panel",
-        "--episode-length", "100", "--set", "checkpoints.every=100000", "--set", "ppo.threads=1",
+        "--set", "ppo.rollout_length=50", "--set", "evaluation.episodes=1", "--set", "evaluation.every=100000",
+        "--no-panel", "--episode-length", "100", "--set", "checkpoints.every=100000", "--set", "ppo.threads=1",
         "--runs-dir", str(tmp_path), "--name", "run",
     ]  # fmt: skip
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
