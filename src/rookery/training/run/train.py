@@ -13,6 +13,7 @@ import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
 from rookery.config import RunConfig, build_config, collect_changes, resumed_config
+from rookery.config.layers import MISSING, look_up
 from rookery.config.train_options import ResumeOptions, TrainOptions, with_keywords
 from rookery.console import printable, say, silent
 from rookery.engine.engine import Engine
@@ -176,10 +177,14 @@ def resume(
     given: dict[str, Any] = dict(options)
     callbacks = take_callbacks(given)
     changes = collect_changes(**given, steps=steps)
-    recorded = build_config(folder.read_config())
-    with silent(not resumed_config(recorded, changes)[0].monitor.verbose):
-        source = _world_again(recorded, world)
-        return _resume(folder, Path(runs_dir), changes, callbacks, trust, source)
+    with silent(_is_silent(changes, folder.read_config())):
+        return _resume(folder, Path(runs_dir), changes, callbacks, trust, world)
+
+
+def _is_silent(*configs: Mapping[str, Any]) -> bool:
+    """Whether the first of these that says anything about it wants nothing printed. They may not be valid yet."""
+    found = [look_up(config, "monitor.verbose") for config in configs]
+    return next((value for value in found if value is not MISSING), True) is False
 
 
 def _world_again(recorded: RunConfig, world: Any) -> Any:
@@ -197,7 +202,7 @@ def _resume(
     changes: dict[str, Any],
     callbacks: list[Callback] | None,
     trust: bool,
-    world_object: Any,
+    world: Any,
 ) -> Result:
     folder.refuse_links()
     keep_memory()
@@ -208,7 +213,7 @@ def _resume(
             raise ConfigError(f"{printable(folder.config)}: `learner` should be one of {', '.join(specs())}")
         check_device(config.device)
         check_run(folder, recorded, trust)  # `changes` are of the user who calls this
-        resolved = resolve_recorded_run(config, resuming=True, world_object=world_object)
+        resolved = resolve_recorded_run(config, resuming=True, world_object=_world_again(recorded, world))
         callbacks = [make_callback(name) for name in config.callbacks] if callbacks is None else callbacks
         saved = _load_latest(folder, config)
         weights = None
