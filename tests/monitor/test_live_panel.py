@@ -123,6 +123,14 @@ def test_where_episodes_end_the_run_its_steps_are_not_set_against_their_limit() 
     assert "60 %" in text and "5,000 steps" in text and "100,000" not in text
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_run_of_episodes_fits_a_usual_terminal(width: int) -> None:
+    """Its steps are left out where there is no room for them; the time that is left is not cut."""
+    events = [telling.start(steps=None, episodes=1000), telling.progress(5000, 1001.0, share=0.6, episodes=600)]
+    text = "\n".join(rendered(events, width))
+    assert "episode 600 / 1,000 " in text and "1 min 20 s left" in text and ("5,000 steps" in text) == (width == 120)
+
+
 def test_the_time_of_a_resumed_run_is_that_of_all_its_parts() -> None:
     """As its summary has it."""
     text = "\n".join(rendered([telling.start(), telling.progress(500, 1010.0, seconds=7500.0)]))

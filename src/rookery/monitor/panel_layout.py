@@ -117,12 +117,13 @@ def _subtitle(state: RunState) -> Text:
 def _progress(state: RunState, width: int) -> list[Line]:
     values = state.values
     where = count(state.step) + (f" / {count(state.total)}" if state.ends_by_steps else " steps")
-    if state.facts.get("episodes"):
-        where = f"episode {count(values.get('episodes', 0))} / {count(state.facts['episodes'])}   {where}"
     speed = Line.assemble((rate(values.get("steps_per_second")), "bold"), " steps/s")
     speed.append(f"   {duration(state.seconds)} elapsed", "dim")
     if state.end is None and values.get("eta_seconds") is not None:
         speed.append(f"   {duration(values['eta_seconds'])} left", "dim")
+    if state.facts.get("episodes"):
+        episode = f"episode {count(values.get('episodes', 0))} / {count(state.facts['episodes'])}"
+        where = f"{episode}   {where}" if len(episode) + len(where) + len(speed) + 6 <= width else episode
     done = state.done
     if done is None:
         return [Line.assemble((where, "bold"), "   ", speed)]
