@@ -29,7 +29,8 @@ def raising(error):
     return check
 
 
-def test_each_check_has_a_line_and_failures_an_exit_status(monkeypatch, capsys):
+def test_each_check_has_a_line_and_failures_an_exit_status(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     good, bad = (lambda: "as it should be"), raising(CheckFailed("not the same"))
     given(
         monkeypatch, one=good, two=bad, three=raising(NotChecked("no GPU")), four=raising(MissingExtra("pip install x"))
@@ -38,7 +39,7 @@ def test_each_check_has_a_line_and_failures_an_exit_status(monkeypatch, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[:4]] == [OK, FAILED, SKIPPED, FAILED]
     assert lines[1].endswith("two: not the same") and lines[3].endswith("four: pip install x")
-    assert lines[4].startswith("selftest FAILED: 4 checks in") and "kept in" in lines[5]
+    assert lines[4].startswith("selftest FAILED: 4 checks in") and f"kept in {tmp_path}" in lines[5]
 
 
 def test_what_cannot_be_checked_is_no_failure(monkeypatch, capsys):
