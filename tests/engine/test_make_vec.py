@@ -236,7 +236,7 @@ def test_auto_measures_and_says_in_one_line_what_it_chose(caplog):
     assert "a step takes" in caplog.text
     slow.close()
     caplog.clear()
-    quick = rookery.make_vec("CartPole-v1", num_envs=2)
+    quick = rookery.make_vec(Counter, num_envs=2)
     assert quick.backend == "serial"
     assert "too short for several workers" in caplog.text
     quick.close()
