@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import nn
 
 from rookery.learners import cpu_threads
 from rookery.learners.cpu_threads import choose_threads, keep_memory
@@ -126,3 +128,16 @@ def test_keeping_memory_can_be_asked_for_twice() -> None:
     keep_memory()
     keep_memory()
     assert torch.ones(1 << 18).sum().item() == 1 << 18
+
+
+@pytest.mark.parametrize(
+    ("machine", "rows", "plain"), [("aarch64", 256, True), ("aarch64", 4096, False), ("x86_64", 256, False)]
+)
+def test_small_products_on_arm_do_without_onednn(monkeypatch, machine, rows, plain):
+    """Only there, only while they are small, and only within the block."""
+    learner = SimpleNamespace(policy=nn.Linear(64, 64), update_rows=rows)
+    monkeypatch.setattr(cpu_threads.platform, "machine", lambda: machine)
+    before = torch.backends.mkldnn.enabled
+    with cpu_threads.small_products(learner):
+        assert torch.backends.mkldnn.enabled == (before and not plain)
+    assert torch.backends.mkldnn.enabled == before

@@ -19,7 +19,7 @@ from rookery.console import printable, say, silent
 from rookery.engine.engine import Engine
 from rookery.engine.machine import usable_cores
 from rookery.errors import CheckpointError, ConfigError, RookeryError, UsageError
-from rookery.learners.cpu_threads import keep_memory
+from rookery.learners.cpu_threads import keep_memory, small_products
 from rookery.learners.learner import Learner
 from rookery.learners.registry import specs
 from rookery.monitor.events import Event, Sinks
@@ -276,7 +276,8 @@ def _run_loop(
         folder.remember(id=uuid.uuid4().hex)
     remember(folder, run.config)
     step = saved["loop"]["steps"] if saved else None
-    with open_components(run, folder, engine, learner, stop, step, callbacks) as components:
+    opened = open_components(run, folder, engine, learner, stop, step, callbacks)
+    with small_products(learner), opened as components:
         loop = Loop(run.config, components)
         _announce(components.sinks, run, folder, engine, learner, step, changed)
         try:
