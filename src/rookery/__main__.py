@@ -1,6 +1,6 @@
 """`python -m rookery`: the same as the command `rookery`."""
 
-from rookery.cli.main import main
+from rookery.cli.main import run
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run()
