@@ -11,10 +11,10 @@ CARTPOLE: dict[str, Recipe] = {
         "ppo": {
             "rollout_length": 64,
             "minibatches": 4,
-            "epochs": 8,
+            "epochs": 4,
             "gamma": 0.98,
             "gae_lambda": 0.95,
-            "learning_rate": 1e-3,
+            "learning_rate": 2e-3,
         },
     },
     "dqn": {
