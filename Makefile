@@ -114,7 +114,8 @@ bench-kernels: $(READY)  ## the kernel worlds' table of figures, against EnvPool
 bench-learners: $(READY)  ## the learners' speed, against Stable-Baselines3, on this machine
 	$(BIN)/python benchmarks/learners.py
 
-bench-learning: $(READY)  ## what the learners reach, over three seeds (most of an hour)
+bench-learning: $(READY)  ## what the learners reach, over three seeds (two hours)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/learning.py
 
 bench-curriculum: $(READY)  ## phases, opponents and the agent that comes with rookery, on this machine

@@ -99,5 +99,6 @@ class BackendReview:
             return None
         changed.reset(seed=[0] * changed.num_envs)  # an env must be reset once, whatever state it gets then
         observations = changed.load_state_dict(state)
+        changed.on_note = engine.on_note
         engine.close()
         return changed, observations
