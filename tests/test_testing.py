@@ -129,7 +129,7 @@ def test_it_is_part_of_the_package():
 
 class WrongDtype(Sound):
     def observe(self) -> Any:
-        return self.at.astype(np.float64)
+        return self.at.astype(np.int64)
 
 
 class WrongShape(Sound):

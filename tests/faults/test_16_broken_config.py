@@ -24,14 +24,18 @@ BROKEN = {
     "misspelt option": ("toml", 'world = "a"\nlerning_rate = 1e-3', ["`lerning_rate`", "`ppo.learning_rate`"]),
     "misspelt in its section": ("toml", 'world = "a"\n[ppo]\nclp = 0.1', ["`ppo.clp`", "`ppo.clip`"]),
     "misspelt section": ("json", '{"world": "a", "evaluaton": {"every": 5}}', ["`evaluaton`", "`evaluation`"]),
-    "in no section": ("toml", 'world = "a"\ngae_lambda = 0.9', ["`gae_lambda`", "`ppo.gae_lambda`"]),
+    "in no section": ("toml", 'world = "a"\nclip_values = 0.9', ["`clip_values`", "`ppo.clip_values`"]),
     "in another's section": (
         "yaml",
         "world: a\nppo: {n_step: 3}",
         ["`ppo.n_step`", "`sac.n_step`, `dqn.n_step` or `td3.n_step`"],
     ),
     "with a hyphen": ("toml", 'world = "a"\nnum-envs = 8', ["`num-envs`", "did you mean `num_envs`?"]),
-    "like nothing": ("toml", 'world = "a"\n[monitor]\nxyzzy = 1', ["`monitor.xyzzy`", "panel, tensorboard"]),
+    "like nothing": (
+        "toml",
+        'world = "a"\n[monitor]\nxyzzy = 1',
+        ["`monitor.xyzzy`", "panel, episodes, system, tensorboard"],
+    ),
     "no world": ("toml", "steps = 5", ["`world` is missing", "CartPole-v1"]),
     # values
     "no envs": ("toml", 'world = "a"\nnum_envs = 0', ["`num_envs`", 'an integer >= 1, "auto" or "adaptive"']),

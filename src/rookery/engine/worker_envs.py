@@ -71,7 +71,7 @@ class WorkerEnvs:
     ) -> EnvDescription:
         """Build these envs; all must have the same spaces, and the `expected` ones if given. `own_space` is the
         observation space that the first env should be described with, instead of its own."""
-        known = {id(env.unwrapped) for env in self.envs.values()}
+        known = {id(_innermost(env)) for env in self.envs.values()}
         for row in rows:
             with self.attribute_to(row, "__init__"):
                 env = self._source.make(row)
@@ -299,9 +299,15 @@ class WorkerEnvs:
 
 def _check_is_new(env: gym.Env, known: set[int]) -> None:
     """Refuse an env that another row has already: two rows would step the same episode."""
-    if id(env.unwrapped) in known:
+    inner = _innermost(env)
+    if id(inner) in known:
         raise WorldError(
-            f"the function that builds envs returned the same {type(env.unwrapped).__name__} twice: it should build a "
-            "new one at every call, as in `lambda: MyEnv()`"
+            f"the function that builds envs returned the same {type(inner).__name__} twice: it should build a new one "
+            "at every call, as in `lambda: MyEnv()`"
         )
-    known.add(id(env.unwrapped))
+    known.add(id(inner))
+
+
+def _innermost(env: gym.Env) -> Any:
+    """The env without its wrappers; one that is not derived from Gymnasium's class may not have that attribute."""
+    return getattr(env, "unwrapped", env)

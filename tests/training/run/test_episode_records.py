@@ -72,7 +72,7 @@ class Failing(rookery.Callback):
     fails = True
 
     def on_update(self, run: rookery.RunControl, metrics: Any) -> None:
-        if run.step > 700 and self.fails:
+        if run.step > 850 and self.fails:
             raise RuntimeError("in the middle")
 
 

@@ -41,7 +41,7 @@ def test_steps_do_not_end_it_unless_they_are_given():
 @pytest.mark.parametrize("learner", ["ppo", "dqn"])
 def test_it_has_as_many_episodes_as_were_asked_for(learner: str, tmp_path: Path) -> None:
     """With ten evaluations and checkpoints by default, and shares and schedules by episodes."""
-    section = {"learning_rate_schedule": "linear"}
+    section = {"learning_rate": 3e-4, "learning_rate_schedule": "linear"}
     evaluation, checkpoints = {"episodes": 1}, {"keep": 20}
     options = {learner: section, "evaluation": evaluation, "checkpoints": checkpoints, "num_envs": 1}
     result = rookery.train(by_episodes(learner, tmp_path, 10, **options))
