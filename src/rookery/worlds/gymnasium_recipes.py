@@ -21,7 +21,7 @@ def ppo(num_envs: int, steps: int, episode_length: int | None = None, **options:
 
 FROZEN_LAKE = ppo(8, 200_000, rollout_length=128, learning_rate=1e-3, entropy=0.01)
 FROZEN_LAKE_8X8 = ppo(8, 500_000, rollout_length=128, learning_rate=1e-3, entropy=0.01, gamma=0.995)
-BLACKJACK = ppo(8, 200_000, rollout_length=128, learning_rate=1e-3, entropy=0.01)
+BLACKJACK = ppo(16, 400_000, rollout_length=128, learning_rate=1e-3, entropy=0.01)
 TAXI = ppo(
     16, 800_000, rollout_length=128, minibatches=8, learning_rate=1e-3, entropy=0.03, normalise_rewards=True
 )  # fmt: skip
