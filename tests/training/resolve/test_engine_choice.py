@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from gymnasium import spaces as gs
 
@@ -64,6 +66,13 @@ def test_the_same_command_makes_the_same_run(monkeypatch):
     assert seen[0] == seen[1]
 
 
+def test_more_workers_than_remembered_envs_get_an_env_each():
+    """The second run as well as the first."""
+    remember_useful_envs(find(WORLD), 2)
+    run = resolve_run(build_config(WORLD, learner="dqn", workers=3, backend="process"))
+    assert (run.config.num_envs, run.config.workers) == (3, 3)
+
+
 def test_what_is_remembered_is_of_this_world_on_this_machine(tmp_path, monkeypatch):
     """Other options, another file or other cores are measured anew; a damaged file is no error."""
     file = tmp_path / "env.py"
@@ -100,6 +109,11 @@ def test_continuous_control_is_normalised_unless_the_user_says_no():
     vector = gs.Box(-1, 1, (3,))
     assert usual_options(vector, vector)["ppo"] == {"normalise_observations": True, "normalise_rewards": True}
     assert usual_options(vector, gs.Discrete(2)) == usual_options(gs.Box(0, 1, (8, 8, 3)), vector) == {}
-    run = resolve_run(build_config("Pendulum-v1", twin=False, learner="ppo", num_envs=1, backend="serial"))
+    known = resolve_run(build_config("Pendulum-v1", twin=False, learner="ppo", num_envs=1, backend="serial"))
+    assert known.with_spaces(vector, vector).config.ppo.normalise_rewards is False  # its recipe has none
+    run = resolve_run(build_config("Pendulum-v1", twin=False, learner="td3", num_envs=1, backend="serial"))
+    run = run.with_config(learner="ppo", ppo=PPOOptions())
+    run = replace(run, world=replace(run.world, name="mine"))
+    assert run.with_spaces(vector, vector).config.ppo.normalise_rewards is True
     other = run.with_config(ppo=PPOOptions(normalise_rewards=False)).with_spaces(vector, vector)
     assert (other.config.ppo.normalise_observations, other.config.ppo.normalise_rewards) == (True, False)

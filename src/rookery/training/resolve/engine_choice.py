@@ -42,7 +42,7 @@ def choose_engine(config: RunConfig, world: World, measured: Probe | None = None
     at_most = most_envs(config)
     remembered = recall_useful_envs(world) if num_envs is None and not world.kernel else None
     if remembered is not None:
-        num_envs = min(remembered, at_most or remembered)
+        num_envs = max(min(remembered, at_most or remembered), config.workers or 1)
     backend = "process" if config.step_timeout is not None and not world.kernel else config.backend
     workers = config.workers
     if backend == "process" and num_envs is not None and workers is None:
@@ -80,7 +80,9 @@ def most_envs(config: RunConfig) -> int | None:
     if config.learner not in specs() or not specs()[config.learner].on_policy:
         return None
     options = getattr(config, config.learner)
-    length = options.rollout_length
+    length = getattr(options, "rollout_length", None)  # an installed learner may have none
+    if length is None:
+        return None
     if "rollout_length" not in options.model_fields_set:
         length = min(length, max(SHORTEST_ROLLOUT, min(USUAL_ROLLOUT, _rows(config) // usable_cores())))
     return max(1, _power_of_two(_rows(config) // length))
@@ -99,7 +101,8 @@ def with_engine(config: RunConfig, choice: Choice) -> RunConfig:
 def _rollout(config: RunConfig, choice: Choice) -> dict[str, object]:
     """Shorter rollouts, if the number of envs was chosen and the length of a rollout is open as well."""
     options = getattr(config, config.learner)
-    if not specs()[config.learner].on_policy or "rollout_length" in options.model_fields_set:
+    is_open = hasattr(options, "rollout_length") and "rollout_length" not in options.model_fields_set
+    if not specs()[config.learner].on_policy or not is_open:
         return {}
     length = max(SHORTEST_ROLLOUT, _power_of_two(_rows(config) // choice.num_envs))
     if length >= options.rollout_length:

@@ -80,7 +80,8 @@ class ResolvedRun:
     def with_spaces(self, observation_space: Space, action_space: Space) -> ResolvedRun:
         """The same run with the learner's seat, from the spaces of one env."""
         seat = _seat(self.config, self.env_world, observation_space, action_space)
-        recipe = {} if self.world.kernel else usual_options(seat.observation_space, seat.action_space)
+        has_own = bool(recipe_for(self.world.name, self.config.learner, self.world.kernel))
+        recipe = {} if has_own else usual_options(seat.observation_space, seat.action_space)
         return replace(self, seat=seat, config=with_recipe(self.config, recipe) if recipe else self.config)
 
 
