@@ -115,6 +115,10 @@ class CheckpointError(RookeryError, ValueError):
     """A checkpoint is damaged, incomplete or of another kind of run; the message says which file and why."""
 
 
+class DataError(RookeryError, ValueError):
+    """Bars of a market cannot be read or used; the message names the file, the symbol, the row and the remedy."""
+
+
 class FileError(RookeryError, OSError):
     """A file or folder is unsafe to use: a link, a pipe, or too large; the message names it."""
 
