@@ -202,11 +202,19 @@ class KernelEngine(Engine):
 
     @property
     def plain(self) -> bool:
-        """Whether a step is only arrays: one vector of floats per row, one discrete action, no infos and no masks."""
+        """Whether a step is only arrays: one vector of floats per row, one discrete action, no masks. Infos may
+        be read where episodes end."""
         observed, acted = self.batch.observations.only_array, self.batch.actions.only_array
         vectors = observed.ndim == 2 and observed.dtype == np.float32 and acted.ndim == 1
         watched = self.settings.bounds or self.settings.step_timeout is not None or self._runner.is_plain
-        return vectors and self._silent and self._same_step and self.agents == 1 and not self._copy and not watched
+        return (
+            vectors
+            and self.world.action_mask is None
+            and self._same_step
+            and self.agents == 1
+            and not self._copy
+            and not watched
+        )
 
     def plain_arrays(self) -> tuple[np.ndarray, ...]:
         """Observations, actions, rewards and flags of all envs, as compiled code reads and writes them."""

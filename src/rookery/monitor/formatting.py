@@ -151,7 +151,7 @@ def opponents_met(names: Iterable[str]) -> list[str]:
     >>> opponents_met(["eval/return", "eval/weak/won", "eval/weak/lost", "eval/runs/one/won"])
     ['weak', 'runs/one']
     """
-    found = (re.fullmatch("eval/(.+)/won", name) for name in names)
+    found = (re.fullmatch("eval/(?!info/)(.+)/won", name) for name in names)  # eval/info/won is an info of the world
     return list(dict.fromkeys(match[1] for match in found if match))
 
 

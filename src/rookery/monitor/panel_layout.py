@@ -192,6 +192,7 @@ def _losses(state: RunState, width: int) -> list[Line]:
         for name, value in values.items()
         if name.startswith("episode/") and name not in ("episode/return", "episode/length")
     }
+    shown |= {name.removeprefix("info/"): value for name, value in values.items() if name.startswith("info/")}
     columns = max(1, (width - LABEL) // LOSS)
     cell = max(0, width - LABEL) // columns
     cells = [_cell(name.replace("_", " "), value, cell) for name, value in shown.items()][: LOSS_ROWS * columns]

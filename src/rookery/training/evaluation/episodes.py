@@ -16,6 +16,7 @@ import numpy as np
 from rookery.engine.seeding import child_seed
 from rookery.learners.masks import mask_of
 from rookery.training.evaluation.episode_envs import EpisodeEnvs
+from rookery.training.evaluation.final_numbers import final_numbers_of_row
 from rookery.training.evaluation.win_record import outcomes_of_row
 from rookery.training.players.agents import AgentPlayer
 
@@ -30,7 +31,7 @@ class PlayedEpisode:
 
     total: float
     length: int
-    outcomes: dict[str, float]  # such as win_rate
+    outcomes: dict[str, float]  # such as win_rate and info/equity
 
 
 def episode_seed(seed: int, number: int, tries: int = 0) -> int:
@@ -116,6 +117,7 @@ class Episodes:
                 self._tries[number] = self._tries.get(number, 0) + 1
                 continue
             outcomes = outcomes_of_row(infos, place, engine.metadata)
+            outcomes |= final_numbers_of_row(infos, place, engine.metadata)
             self._results[number] = PlayedEpisode(float(records["return"].mean()), int(records["length"][-1]), outcomes)
             self._episode[env] = IDLE
         self._begin(envs)

@@ -40,6 +40,7 @@ class Collector:
         self.metrics: dict[str, float] = {}  # of the latest update
         self.on_outcomes: Callable[[dict[str, list[float]]], None] = lambda outcomes: None  # of episodes that ended
         self.on_final_infos: Callable[[slice, dict[str, Any]], None] = lambda rows, infos: None  # of the same
+        self.on_final_numbers: Callable[[dict[str, Any], dict[str, Any]], None] = lambda infos, metadata: None
         self.on_hints: Callable[[int, slice, dict[str, Any]], None] = lambda step, rows, infos: None  # of guides
         self._parts: list[CollectorPart] = []
         self.use(envs)
@@ -149,6 +150,7 @@ class Collector:
             self.ended += int(np.count_nonzero(infos["_final_obs"]))
         if "final_info" in infos:
             self.on_outcomes(outcomes_of(infos, self.envs.metadata))
+            self.on_final_numbers(infos, self.envs.metadata)
             self.on_final_infos(part.rows, infos)
         if "hints" in infos:
             self.on_hints(self.steps + len(rewards), part.rows, infos)

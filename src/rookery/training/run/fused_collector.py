@@ -2,7 +2,7 @@
 
 For 8 envs of CartPole a step through Python takes 45 us, of which policy and world need 10. The loop does what
 `Collector` does with `PPO.explore` and `PPO.record`, to the bit. It leaves to them the last step of a rollout,
-truncated episodes and faults.
+truncated episodes and faults; and, of worlds with infos, every step in which an episode ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,16 @@ from rookery.learners.onpolicy import OnPolicy
 
 @cached_njit(nogil=True, error_model="numpy")
 def _roll(
-    entry: int, plan: np.ndarray, plan_address: int, first: int, until: int, world: Any, net: Any, kept: Any, start: int
+    entry: int,
+    plan: np.ndarray,
+    plan_address: int,
+    first: int,
+    until: int,
+    world: Any,
+    net: Any,
+    kept: Any,
+    start: int,
+    informs: bool,
 ) -> tuple[int, int]:
     """Steps `first` to `until` of a rollout; returns how many were recorded, and what came of one more that was made
     and is still to be recorded (or -1)."""
@@ -45,7 +54,7 @@ def _roll(
             env_actions[i] = best + start
         plan[BATCH_STEP] += 1
         outcome = call_entry(entry, plan_address, STEP, 0, envs, 0)
-        if outcome & FAULT or (outcome & ENDED and truncated.any()):
+        if outcome & FAULT or (outcome & ENDED and (informs or truncated.any())):
             return t - first, outcome
         kept_rewards[t] = env_rewards
         if outcome & ENDED:
@@ -70,7 +79,7 @@ class FusedCollector:
             return 0, -1
         made, outcome = _roll(
             *envs.compiled_step(), first, until, envs.plain_arrays(), learner.accelerator.actor_arrays(),
-            learner.rollout.arrays(), learner.head.start,
+            learner.rollout.arrays(), learner.head.start, bool(envs.world.info),
         )  # fmt: skip
         learner.rollout.advance(slice(0, envs.num_envs), made)
         return made, outcome

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rookery.training.run.info_means import InfoMeans
+
 WINDOW = 100
 
 
@@ -18,6 +20,7 @@ class RecentEpisodes:
         self.returns: deque[float] = deque(maxlen=WINDOW)
         self.lengths: deque[int] = deque(maxlen=WINDOW)
         self.outcomes: dict[str, deque[float]] = {}  # such as win_rate
+        self.infos = InfoMeans()
 
     def add(self, finished: np.ndarray) -> None:
         """Add what an engine's `finished_episodes()` returns."""
@@ -44,6 +47,7 @@ class RecentEpisodes:
             "episode/return": self.mean_return(),
             "episode/length": float(np.mean(self.lengths)),
             **{f"episode/{name}": float(np.mean(values)) for name, values in self.outcomes.items()},
+            **self.infos.metrics(),
         }
 
     def latest(self) -> dict[str, float]:
@@ -63,6 +67,7 @@ class RecentEpisodes:
             "returns": list(self.returns),
             "lengths": list(self.lengths),
             "outcomes": outcomes,
+            "infos": self.infos.state(),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -70,3 +75,4 @@ class RecentEpisodes:
         self.returns.extend(map(float, state["returns"]))
         self.lengths.extend(map(int, state["lengths"]))
         self.add_outcomes({name: [*map(float, values)] for name, values in state.get("outcomes", {}).items()})
+        self.infos.load(state.get("infos", {}))  # runs of earlier versions have none

@@ -32,6 +32,7 @@ class TrainingState:
         self.clock, self.stopwatch, self.episodes = RunClock(), Stopwatch(), RecentEpisodes()
         self.collector = Collector(envs, learner, self.stopwatch, self.share_done)
         self.collector.on_outcomes = self.episodes.add_outcomes
+        self.collector.on_final_numbers = self.episodes.infos.add
         self.last_evaluation: float | None = None
         self.best_evaluation: float | None = None
         self.last_interval: list[float] = []  # of the last evaluation's mean
