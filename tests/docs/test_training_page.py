@@ -23,7 +23,9 @@ def test_the_tour_in_python(tmp_path, monkeypatch):
     """Train, resume, load and play, then a world of one's own, as the page continues."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    first, second, world, own, callbacks, called, networks, trained, notebook = blocks("docs/training.md", "python")
+    first, second, world, own, callbacks, called, networks, trained, notebook, built = blocks(
+        "docs/training.md", "python"
+    )
     for text in (world, callbacks, networks):
         Path(text.split("\n")[0].removeprefix("# ")).write_text(text)
     scope = {}
@@ -39,6 +41,8 @@ def test_the_tour_in_python(tmp_path, monkeypatch):
     assert "encoder.net.layers.0.weight" in scope["result"].agent.policy.state_dict()
     exec(shortened(notebook).replace("num_envs=4", 'num_envs=4, backend="serial"'), scope)
     assert scope["again"].path == scope["result"].path and scope["again"].total_steps == 512
+    exec(shortened(built), scope)
+    assert scope["result"].num_envs == 64
 
 
 @pytest.mark.parametrize("code", blocks("docs/learners.md", "python"))

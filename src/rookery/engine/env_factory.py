@@ -34,12 +34,12 @@ class EnvFactory:
 
     makers: tuple[Callable[[], Any], ...]
     name: str
-    endless: bool  # one maker builds any number of envs; otherwise there is one maker per env
+    endless: bool  # the makers, in turns, build any number of envs; otherwise there is one maker per env
     wrappers: tuple[EnvWrapper, ...] = ()  # applied to each env, the first one innermost
     image_size: ImageSize = "full"  # of observations, after all wrappers
 
     def make(self, index: int) -> gym.Env:
-        env = self.makers[0 if self.endless else index]()
+        env = self.makers[index % len(self.makers) if self.endless else index]()
         if isinstance(env, KernelWorld):
             env = KernelEnv(env)
         if not isinstance(env, gym.Env):
@@ -52,6 +52,13 @@ class EnvFactory:
         for wrapper in self.wrappers:
             env = wrapper(env)
         return with_image_size(env, self.image_size)
+
+    def with_kwargs(self, kwargs: dict[str, Any]) -> EnvFactory:
+        """The same with more keyword arguments, for makers that take any."""
+        if not kwargs:
+            return self
+        known = [replace(m, kwargs={**m.kwargs, **kwargs}) if hasattr(m, "kwargs") else m for m in self.makers]  # type: ignore[type-var]
+        return replace(self, makers=tuple(known))
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,8 @@ def kernel_of(source: EnvFactory, build: bool = False) -> KernelSource | None:
     """The kernel world that a factory builds, None if it builds ordinary envs. Any function may return a kernel world:
     `build` calls it to find out."""
     maker = source.makers[0]
-    if not source.endless or source.wrappers or isinstance(source.image_size, tuple):  # Python code, env by env
+    several = len(source.makers) > 1
+    if several or not source.endless or source.wrappers or isinstance(source.image_size, tuple):  # env by env
         return None
     if isinstance(maker, RegisteredEnv):
         if maker.spec.entry_point not in KERNEL_ENVS or maker.spec.additional_wrappers:
@@ -153,7 +161,7 @@ def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | No
         raise OptionError(f"env_kwargs should be a dict of keyword arguments, got {kwargs!r}")
     kwargs = dict(kwargs or {})
     if isinstance(world, EnvFactory):
-        return world
+        return world.with_kwargs(kwargs)
     if isinstance(world, (str, gym.envs.registration.EnvSpec)):
         return _named(world, kwargs)
     if isinstance(world, gym.Env):

@@ -10,16 +10,24 @@ import copy
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
-from rookery.engine.engine import Engine
-from rookery.engine.env_factory import EnvFactory, RegisteredEnv, resolve
+from rookery.engine.env_factory import EnvFactory, EnvFromCallable, EnvFromFile, RegisteredEnv, resolve
 from rookery.errors import WorldError
+from rookery.training.resolve.built_envs import (
+    changed_parameters,
+    engine_in,
+    recordable,
+    settings_of,
+    with_parameters,
+    world_with,
+)
 from rookery.training.resolve.world_choice import OBJECT, name_of_object
+from rookery.worlds import registry
 
 # What says how an env was made and shown, and is no option of the world.
 OF_THE_CALL = ("num_envs", "render_mode", "vector_kwargs", "vectorization_mode", "wrappers")
@@ -33,6 +41,7 @@ class SessionWorld:
     source: Any = None  # what the engine takes; None if the name is all it takes
     num_envs: int | None = None  # of a vector env
     options: dict[str, Any] | None = None  # of the world
+    settings: dict[str, Any] = field(default_factory=dict)  # how an engine steps its envs, as keys of a configuration
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,10 @@ class EnvCopies:
 
 
 def session_world(world: Any) -> SessionWorld:
-    """The world of an env, a vector env, an EnvSpec, a class or a function."""
+    """The world of an env, a vector env (also of Stable-Baselines3), an EnvSpec, a class or a function."""
+    world = engine_in(world)
+    if isinstance(world, list):
+        return _of_envs(world)
     if isinstance(world, gym.vector.VectorEnv):
         return _of_vector_env(world)
     if isinstance(world, gym.Env):
@@ -76,42 +88,91 @@ def _of_env(env: gym.Env) -> SessionWorld:
     return SessionWorld(f"{OBJECT}{title}", EnvFactory((EnvCopies(env),), title, endless=True))
 
 
+def _of_envs(envs: list[gym.Env]) -> SessionWorld:
+    """Copies of several envs, in turns; of one if they were made alike."""
+    found = [_of_env(env) for env in envs]
+    if found[0].source is None and all(other == found[0] for other in found):
+        return replace(found[0], num_envs=len(envs))
+    title = _title(type(envs[0].unwrapped))
+    source = EnvFactory(tuple(map(EnvCopies, envs)), title, endless=True)
+    return SessionWorld(f"{OBJECT}{title}", source, len(envs))
+
+
 def _of_spec(spec: EnvSpec, kwargs: Mapping[str, Any] | None = None) -> SessionWorld:
     """By its id, with the options that differ from the registered ones, if that is all it takes."""
     known = gym.registry.get(spec.id)
     if known is None or known.entry_point != spec.entry_point or spec.additional_wrappers:
         return SessionWorld(f"{OBJECT}{_plain(spec.id)}-wrapped", spec)
     own = {**spec.kwargs, **(kwargs or {}), "max_episode_steps": spec.max_episode_steps}
+    own = {key: value for key, value in own.items() if key not in OF_THE_CALL}
+    options = recordable({key: value for key, value in own.items() if key != "world"})
+    if options is None:  # such as an array, which a configuration cannot hold
+        return SessionWorld(f"{OBJECT}{_plain(spec.id)}", EnvFactory((RegisteredEnv(spec, own),), spec.id, True))
     usual = {**known.kwargs, "max_episode_steps": known.max_episode_steps}
-    changed = {key: value for key, value in own.items() if key not in OF_THE_CALL and usual.get(key) != value}
-    return SessionWorld(spec.id, options=changed)
+    return SessionWorld(_short(spec.id), options={k: v for k, v in options.items() if usual.get(k) != v})
+
+
+def _short(gym_id: str) -> str:
+    """The name that rookery's registry has for an id: recipes belong to names."""
+    spec = registry.by_source(gym_id)
+    return spec.name if spec is not None and spec.original is None and spec.source == gym_id else gym_id
 
 
 def _of_vector_env(envs: gym.vector.VectorEnv) -> SessionWorld:
-    """As many envs, made as the first one is."""
+    """As many envs, made in the same way."""
     inner: Any = envs.unwrapped
     spec = getattr(inner, "spec", None)
-    if isinstance(inner, Engine):
-        found = _of_factory(inner.source)
+    if isinstance(getattr(inner, "source", None), EnvFactory):
+        found = _of_engine(inner)
     elif isinstance(spec, EnvSpec) and not spec.kwargs.get("wrappers"):  # made by gymnasium.make_vec
         found = _of_spec(spec)
     elif getattr(inner, "env_fns", None):
-        found = session_world(next(iter(inner.env_fns)))
+        found = _of_functions(list(inner.env_fns))
     else:
         raise WorldError(
             f"{envs} does not say how its envs are made: give the class of the env, or a function that makes one"
         )
-    return SessionWorld(found.name, found.source, int(envs.num_envs), found.options)
+    return replace(found, num_envs=int(getattr(inner, "num_worlds", inner.num_envs)))
+
+
+def _of_functions(functions: list[Any]) -> SessionWorld:
+    """One function for all envs, or several in turns, such as one for each symbol of a market."""
+    if all(function is functions[0] for function in functions):
+        return session_world(functions[0])
+    makers = tuple(EnvFromCallable(function, {}) for function in functions)
+    return SessionWorld(f"{OBJECT}{_title(functions[0])}", EnvFactory(makers, _title(functions[0]), endless=True))
+
+
+def _of_engine(engine: Any) -> SessionWorld:
+    """Of an engine that rookery has made, with the parameters that were set on it."""
+    source, changed = engine.source, changed_parameters(engine)
+    maker = source.makers[0]
+    if changed:
+        options = with_parameters(source, maker.kwargs, changed) if hasattr(maker, "kwargs") else None
+        maker = world_with(engine.world, changed) if options is None else replace(maker, kwargs=options)
+        source = replace(source, makers=(maker,))
+    return replace(_of_factory(source), settings=settings_of(engine))
 
 
 def _of_factory(source: EnvFactory) -> SessionWorld:
-    """Of an engine that rookery has made."""
+    """By a name that another process can find, if there is one and a run can record the options."""
     maker = source.makers[0]
-    if isinstance(maker, RegisteredEnv) and not source.wrappers:
+    title = f"{OBJECT}{_plain(source.name)}"
+    if len(source.makers) > 1:
+        same = all(other == maker for other in source.makers)
+        return SessionWorld(title, replace(source, makers=(maker,) if same else source.makers, endless=True))
+    if source.wrappers:
+        return SessionWorld(title, source)
+    if isinstance(maker, RegisteredEnv):
         return _of_spec(maker.spec, maker.kwargs)
-    if source.endless:
-        return SessionWorld(f"{OBJECT}{_plain(source.name)}", source)
-    return SessionWorld(f"{OBJECT}{_plain(source.name)}", replace(source, makers=(maker,), endless=True))
+    options = recordable(getattr(maker, "kwargs", {}))
+    if options is None:
+        return SessionWorld(title, source)
+    if isinstance(maker, EnvFromFile):
+        return SessionWorld(f"{maker.path}:{maker.attribute}", options=options)
+    if isinstance(maker, EnvFromCallable):
+        return replace(session_world(maker.function), options=options)
+    return SessionWorld(title, source)
 
 
 def _title(world: Any) -> str:

@@ -206,6 +206,8 @@ def world_of_object(world: Any, name: str, options: Mapping[str, Any]) -> World:
     """The world of a class or function that the user gave: it is not imported from its file, which may be the running
     script."""
     path, _, attribute = name.rpartition(":")
+    if options and isinstance(world, EnvFactory) and not any(hasattr(maker, "kwargs") for maker in world.makers):
+        raise OptionError(f"{attribute} is made already: give its options when it is made, not as world_options")
     kernel = kernel_of(resolve(world, kwargs=dict(options))) is not None
     if name.startswith(OBJECT):
         return World(printable(attribute), world, kernel, dict(options), SESSION_NOTE)

@@ -29,7 +29,7 @@ from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
 from rookery.training.resolve.resolved_run import ResolvedRun, resolve_recorded_run, resolve_run
 from rookery.training.resolve.session_world import session_world
-from rookery.training.resolve.world_choice import OBJECT, name_of_object
+from rookery.training.resolve.world_choice import OBJECT, find, name_of_object
 from rookery.training.run.callbacks import Callback, make_callback, take_callbacks
 from rookery.training.run.components import (
     check_device,
@@ -106,6 +106,8 @@ def _of_session(world: Any, given: dict[str, Any]) -> tuple[str, Any]:
     found = session_world(world)
     if found.num_envs is not None and not {"num_envs", "n_envs"} & given.keys():
         given["num_envs"] = found.num_envs
+        if not {"backend", "wrappers", "image_size"} & given.keys():  # with one of these it may not be possible
+            given |= {key: value for key, value in found.settings.items() if key not in given}
     if found.options:
         given["world_options"] = {**found.options, **given.get("world_options", {})}
     return found.name, found.source
@@ -193,7 +195,8 @@ def _world_again(recorded: RunConfig, world: Any) -> Any:
         return None
     if not recorded.world.startswith(OBJECT):
         raise UsageError(f"the run finds its world {recorded.world!r} itself: omit `world`")
-    return session_world(world).source
+    found = session_world(world)
+    return find(found.name, options=found.options).factory if found.source is None else found.source
 
 
 def _resume(
