@@ -56,3 +56,15 @@ def load_pillow() -> Any:
             f"picture files are written with Pillow, which cannot be imported ({error}): pip install 'rookery[render]'"
         ) from None
     return Image
+
+
+def load_polars() -> Any:
+    """Import polars, which reads and writes Parquet and CSV files."""
+    try:
+        import polars
+    except ImportError as error:
+        raise MissingExtra(
+            f"files of bars are read and written by polars, which cannot be imported ({error}): "
+            "pip install 'rookery[data]'"
+        ) from None
+    return polars

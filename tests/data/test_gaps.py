@@ -1,0 +1,62 @@
+"""Gaps, and closures that are none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rookery.data.gaps import segments
+from rookery.errors import DataError
+
+
+def hours(*spans: tuple[str, str]) -> np.ndarray:
+    """Times at which hourly bars of these spans of bar starts are complete."""
+    return np.concatenate([np.arange(np.datetime64(a, "h"), np.datetime64(b, "h")) for a, b in spans]).astype(
+        "datetime64[s]"
+    ).astype(np.int64) + 3600  # fmt: skip
+
+
+def parts(times: np.ndarray, calendar: str) -> int:
+    return len(segments(times, 3600, calendar))
+
+
+def test_no_bars_have_no_segments() -> None:
+    assert segments(np.empty(0, np.int64), 60).shape == (0, 2)
+
+
+def test_every_missing_bar_is_a_gap_in_a_market_that_never_closes() -> None:
+    times = hours(("2024-03-01T00", "2024-03-02T00"), ("2024-03-02T01", "2024-03-03T00"))
+    assert segments(times, 3600).tolist() == [[0, 23], [24, 46]]
+
+
+@pytest.mark.parametrize(
+    ("last", "first", "count"),
+    [("2024-03-01T22", "2024-03-03T22", 1), ("2024-07-05T21", "2024-07-07T21", 1),
+     ("2024-03-01T20", "2024-03-03T23", 1), ("2024-03-01T19", "2024-03-03T22", 2),
+     ("2024-03-01T22", "2024-03-04T00", 2), ("2024-03-05T10", "2024-03-05T11", 2),
+     ("2024-12-24T22", "2024-12-26T00", 1), ("2023-12-29T22", "2024-01-02T00", 1),
+     ("2024-12-24T12", "2024-12-26T00", 2)],
+)  # fmt: skip
+def test_forex_is_closed_at_weekends_christmas_and_new_year(last: str, first: str, count: int) -> None:
+    later = str(np.datetime64(first, "h") + 30)
+    earlier = str(np.datetime64(last, "h") - 30)
+    assert parts(hours((earlier, last), (first, later)), "forex") == count
+
+
+def test_an_exchange_is_closed_at_night_at_weekends_and_on_holidays() -> None:
+    """3 July 2024 closed early, 4 July was a holiday."""
+    days = (("2024-07-02T13", "2024-07-02T20"), ("2024-07-03T13", "2024-07-03T17"), ("2024-07-05T13", "2024-07-05T20"),
+            ("2024-07-08T13", "2024-07-08T20"))  # fmt: skip
+    assert parts(hours(*days), "XNYS") == 1
+    assert parts(hours(*days[:2], days[3]), "XNYS") == 2  # the session of 5 July is missing
+
+
+def test_a_break_at_noon_is_no_gap() -> None:
+    assert parts(hours(("2024-07-02T00", "2024-07-02T02"), ("2024-07-02T03", "2024-07-02T06")), "XTKS") == 2
+    noon = hours(("2024-07-02T01", "2024-07-02T04"), ("2024-07-02T05", "2024-07-02T08"))
+    assert parts(noon, "XHKG") == 1
+
+
+def test_an_unknown_calendar_is_refused() -> None:
+    with pytest.raises(DataError, match="there is no calendar 'NYSE2'"):
+        parts(hours(("2024-07-02T13", "2024-07-02T14"), ("2024-07-02T15", "2024-07-02T16")), "NYSE2")
