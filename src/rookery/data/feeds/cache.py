@@ -1,0 +1,114 @@
+"""Finished parts of downloads, kept in the user's cache folder, so that an interrupted download continues.
+
+A file holds the bars of one series that start in a period, with a checksum: a line of JSON, then float64 numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from rookery.console import say
+from rookery.data.feeds.pages import COLUMNS, Series
+from rookery.user_dirs import cache_folder, read_own, write_own
+
+FORMAT = 1
+FOLDER = "feeds"
+SETTLED_SECONDS = 86_400  # younger bars may still be corrected by the feed: they are not kept
+ADJUSTED_SECONDS = 43_200  # adjusted prices of the past change with every split and dividend
+NAME = re.compile(r"(-?\d{1,12})-to-(-?\d{1,12})\.bars")
+
+
+class ChunkCache:
+    """The finished parts of one series.
+
+    Args:
+        folder: Where the parts of all series are; None: the user's cache folder.
+        ignore_stored: Whether stored parts are downloaded again.
+    """
+
+    def __init__(self, series: Series, folder: Path | None = None, ignore_stored: bool = False) -> None:
+        self._key = asdict(series)
+        base = folder if folder is not None else cache_folder("bars")
+        self._folder = None if base is None else base / FOLDER / _folder_name(series)
+        self._adjusted = series.adjustment != "raw"
+        self._periods: set[tuple[int, int]] = set()
+        if self._folder is not None and not ignore_stored:
+            self._periods = {(int(m[1]), int(m[2])) for m in map(NAME.fullmatch, _names(self._folder)) if m}
+
+    def find(self, start: int) -> tuple[np.ndarray, int] | None:
+        """The stored bars from `start` on and the time up to which they reach; None if there are none."""
+        while fitting := [period for period in self._periods if period[0] <= start < period[1]]:
+            period = max(fitting, key=lambda fit: fit[1])
+            rows = self._read(period)
+            if rows is not None:
+                return rows[rows[:, 0] >= start], period[1]
+            self._periods.discard(period)
+        return None
+
+    def store(self, start: int, upto: int, rows: np.ndarray, now: float) -> None:
+        """Keep the bars that start in [start, upto), as far as they are old enough. A period without bars is not kept:
+        the feed may have been unable to answer."""
+        upto = min(upto, int(now) - SETTLED_SECONDS)
+        rows = rows[(rows[:, 0] >= start) & (rows[:, 0] < upto)]
+        if self._folder is None or upto <= start or not len(rows):
+            return
+        data = np.ascontiguousarray(rows, "<f8").tobytes()
+        about = {"format": FORMAT, "series": self._key, "period": [start, upto], "rows": len(rows)}
+        about |= {"saved": int(time.time())}
+        head = json.dumps(about | {"sha256": _checksum(about, data)}).encode()
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_own(self._folder / f"{start}-to-{upto}.bars", head + b"\n" + data)
+        except OSError as error:
+            say(f"{self._folder} cannot be written ({error.strerror}): this download cannot be continued later")
+            self._folder = None
+            return
+        self._periods.add((start, upto))
+
+    def _read(self, period: tuple[int, int]) -> np.ndarray | None:
+        """The rows of a stored part; None if it is damaged, outdated, or of something else."""
+        if self._folder is None:
+            return None
+        path = self._folder / f"{period[0]}-to-{period[1]}.bars"
+        try:
+            head, _, data = read_own(path).partition(b"\n")
+            about = json.loads(head)
+            checksum = about.pop("sha256")
+            same = [about[name] for name in ("format", "series", "period")] == [FORMAT, self._key, list(period)]
+            good = same and checksum == _checksum(about, data)
+            fresh = not self._adjusted or time.time() - about["saved"] < ADJUSTED_SECONDS
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            good = fresh = False
+        if good and fresh:
+            return np.frombuffer(data, "<f8").reshape(about["rows"], COLUMNS)
+        if not good:
+            say(f"{path} is damaged: its bars are downloaded again")
+        with suppress(OSError):
+            path.unlink()
+        return None
+
+
+def _checksum(about: dict[str, object], data: bytes) -> str:
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode() + data).hexdigest()
+
+
+def _folder_name(series: Series) -> str:
+    """A readable name, with a hash: two symbols may differ only in letters that a file name cannot hold."""
+    key = json.dumps(asdict(series), sort_keys=True)
+    readable = re.sub(r"[^A-Za-z0-9]+", "-", f"{series.source}-{series.symbol}-{series.timeframe}")[:60]
+    return f"{readable}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir()]
+    except OSError:
+        return []
