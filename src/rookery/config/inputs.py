@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from os import PathLike, fspath
 from typing import Any
 
-from rookery.config.curriculum_json import from_json, is_curriculum
 from rookery.config.layers import merge, parse_override, rename_old_keys
-from rookery.config.reading import is_config, read_config
+from rookery.config.reading import is_config, read_config, translated
 from rookery.config.schema import RunConfig
 from rookery.config.size_limits import check_size
 from rookery.config.translation import Translation
@@ -91,7 +90,7 @@ def _checked(part: Mapping[str, Any], where: str, translate: Translation) -> dic
 def _base(source: Any) -> tuple[dict[str, Any], str]:
     if isinstance(source, Mapping):
         check_size(source, "the configuration")
-        return from_json(source) if is_curriculum(source) else dict(source), ""
+        return translated(source), ""
     if isinstance(source, (str, PathLike)):
         text = fspath(source)
         return (read_config(text), text) if is_config(text) else ({"world": text}, "")

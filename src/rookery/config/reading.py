@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from rookery import toml_reader
 from rookery.config.curriculum_json import from_json, is_curriculum
 from rookery.config.size_limits import DEEPEST, LONGEST_KEY, MOST_VALUES, check_size
+from rookery.config.trading_config import from_trading, is_trading
 from rookery.console import printable, printable_lines
 from rookery.errors import ConfigError, MissingExtra
 from rookery.files import read_plain
@@ -29,13 +30,20 @@ def is_config(source: str) -> bool:
 
 
 def read_config(path: str | PathLike[str]) -> dict[str, Any]:
-    """The content of a config file, unchecked; the curriculum file of an older trainer is translated. An error about
-    the syntax names the file and the line."""
+    """The content of a config file, unchecked; the file of an older trainer is translated. An error about the syntax
+    names the file and the line."""
     content = read_file(path)
     try:
-        return from_json(content) if is_curriculum(content) else content
+        return translated(content)
     except ConfigError as error:
         raise ConfigError(f"{printable(path)}: {error}") from None
+
+
+def translated(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration with rookery's sections; that of an older trainer, for hockey or for trading, is translated."""
+    if is_curriculum(content):
+        return from_json(content)
+    return from_trading(content) if is_trading(content) else dict(content)
 
 
 def read_file(path: str | PathLike[str]) -> dict[str, Any]:
