@@ -30,7 +30,7 @@ from rookery.kernel.cuda_bodies import (
 from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.env_loop import COLUMNS, Columns
 from rookery.kernel.numba_support import load_native
-from rookery.kernel.plain import PlainRows
+from rookery.kernel.plain_values import PlainRows
 from rookery.kernel.world import KernelWorld
 
 BLOCK = 128

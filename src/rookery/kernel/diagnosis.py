@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import dis
 import os
 import random
 import re
-import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,8 +20,11 @@ from rookery.errors import RookeryError, WorldError
 from rookery.kernel.batch_loop import RESET, STEP
 from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.env_loop import COLUMNS, SAME_STEP, Columns, functions_of
-from rookery.kernel.plain import READ_ONLY, PlainRows, entry_point
+from rookery.kernel.plain import entry_point
+from rookery.kernel.plain_values import READ_ONLY, PlainRows
+from rookery.kernel.step_values import truncates
 from rookery.kernel.translate import line_of
+from rookery.kernel.trial_limit import DryRunTimeout, time_limit
 from rookery.kernel.world import KernelWorld
 from rookery.kernel.world_calls import build_easy_step
 
@@ -37,6 +38,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _NEEDS_MEMORY = "something in it allocates memory (a list, a string, a new array); use fields of `scratch` instead"
 
 _ONE_BY_ONE = "arrays are written one number at a time, as in out[0] = ..."
+_ENDED = {"terminated": "terminated", "truncated": "was truncated"}
 OURS = ("rookery.kernel.random", "rookery.kernel.translate")
 _GENERATORS = (random.Random, np.random.RandomState)
 
@@ -81,7 +83,7 @@ def _try_easy(world: KernelWorld, env_arrays: EnvArrays) -> None:
     columns: Any = Columns(*(PlainRows(env_arrays.arrays[name].copy()) for name in COLUMNS))
     tables = env_arrays.tables_type(*map(PlainRows, env_arrays.tables.values()))
     columns.params.array.flags.writeable = False
-    kind, _ = build_easy_step(world)(columns, tables, 0, columns.states[0], columns.params[0])
+    kind, *_ = build_easy_step(world)(columns, tables, 0, columns.states[0], columns.params[0])
     before, after = env_arrays.states, columns.states.array
     same = all(np.array_equal(before[name], after[name], equal_nan=True) for name in before.dtype.names or ())
     if kind != 0 and not same:  # compared field by field: the padding between fields is undefined
@@ -96,9 +98,10 @@ def _with_checked_step(world: KernelWorld) -> KernelWorld:
     @wraps(world.step)
     def step(*arguments: Any) -> Any:
         returned = world.step(*arguments)
-        _, terminated = returned if world.num_agents == 1 else (None, returned)
-        if not isinstance(terminated, (bool, int, np.bool_, np.integer)):
-            raise TypeError(f"{terminated!r} is not a bool for whether the episode terminated")
+        values = ["reward"] * (world.num_agents == 1) + ["terminated"] + ["truncated"] * truncates(world)
+        for name, value in zip(values, returned if len(values) > 1 else (returned,), strict=True):
+            if name != "reward" and not isinstance(value, (bool, int, np.bool_, np.integer)):
+                raise TypeError(f"{value!r} is not a bool for whether the episode {_ENDED[name]}")
         return returned
 
     checked.step = step
@@ -182,6 +185,7 @@ def _line_raised(world: KernelWorld, error: Exception) -> str:
     if frames:
         return line_of(files[frames[-1].filename], frames[-1].lineno)
     values = f"{'the reward and ' if world.num_agents == 1 else ''}whether the episode terminated"
+    values += ", and whether it was truncated" if truncates(world) else ""
     return f" (step should return {values}{'; easy, an integer before that' if world.easy else ''})"
 
 
@@ -189,35 +193,3 @@ def _functions(world: KernelWorld) -> list[FunctionType]:
     """The world's functions and all that they call, except those of rookery."""
     found = {function for function in functions_of(world) if function.__module__ not in OURS}
     return sorted(found, key=lambda f: (f.__code__.co_filename, f.__code__.co_firstlineno))
-
-
-class DryRunTimeout(Exception):
-    """Raised in a dry run that takes too long."""
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise DryRunTimeout in the block if it takes longer. (It does not interrupt a call of compiled code.)
-
-    >>> with time_limit(0.05):
-    ...     while True:
-    ...         pass
-    Traceback (most recent call last):
-    rookery.kernel.diagnosis.DryRunTimeout
-    """
-    thread, lock, done = threading.get_ident(), threading.Lock(), False
-
-    def interrupt() -> None:
-        with lock:
-            if not done:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(DryRunTimeout))
-
-    timer = threading.Timer(seconds, interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        with lock:  # an exception raised after this point would hit unrelated code
-            done = True
-        timer.cancel()

@@ -178,26 +178,30 @@ def build(world: KernelWorld) -> EnvFunctions:
 
     def step_running_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
         state, params = columns.states[i], columns.params[i * per_env]
-        terminated = world_step(columns, tables, i, slot, state, params)
-        return finish_step(columns, tables, i, slot, per_env, mode, strict, terminated)
+        ends = world_step(columns, tables, i, slot, state, params)
+        return finish_step(columns, tables, i, slot, per_env, mode, strict, ends)
 
     def step_env_if_easy(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
         if columns.states[i].stage != RUNNING:
             return step_idle_env(columns, tables, i, slot, per_env, strict)
-        kind, terminated = world_easy_step(columns, tables, i, columns.states[i], columns.params[i * per_env])
+        kind, terminated, truncated = world_easy_step(
+            columns, tables, i, columns.states[i], columns.params[i * per_env]
+        )
         if kind != 0:
             return HARD + min(max(kind, 1), kinds) - 1
-        return finish_step(columns, tables, i, slot, per_env, mode, strict, terminated)
+        return finish_step(columns, tables, i, slot, per_env, mode, strict, (terminated, truncated))
 
     def finish_step(
-        columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int, terminated: bool
+        columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int, ends: tuple[Any, Any]
     ) -> int:
         """Everything after the world's own step."""
+        terminated, truncated_by_world = ends
         state, params = columns.states[i], columns.params[i * per_env]
         state.steps += 1
         if informs:
             columns.info_mask[i] = True
-        truncated = params.time_limit > 0 and state.steps >= params.time_limit
+        out_of_time = params.time_limit > 0 and state.steps >= params.time_limit
+        truncated = True if truncated_by_world else out_of_time
         observe_agents(columns, tables, i, state, params)
         set_ends(columns, i, terminated, truncated)
         outcome = check_values(columns, i, strict, NOTHING)

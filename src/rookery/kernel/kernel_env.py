@@ -15,7 +15,7 @@ from gymnasium.utils import seeding
 from rookery.errors import SpaceError, StateError, WorldError
 from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.env_loop import DISABLED, FAULT
-from rookery.kernel.plain import PlainRecord
+from rookery.kernel.plain_values import PlainRecord
 from rookery.kernel.runner import Runner, seed_key
 from rookery.kernel.world import KernelWorld
 

@@ -12,7 +12,7 @@ from numba.core.errors import TypingError
 from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic
 
-from rookery.kernel.plain import READ_ONLY
+from rookery.kernel.plain_values import READ_ONLY
 
 WRITES = (ir.SetAttr, ir.SetItem, ir.StaticSetItem, ir.DelItem)
 

@@ -43,7 +43,8 @@ class KernelWorld:
     """Subclass it, declare what follows, and write `reset`, `step` and `observe` as static methods for ONE env.
 
     - `reset(state)` starts an episode; every field of `state` is 0 when it is called.
-    - `step(state, action)` returns the reward and whether the episode terminated.
+    - `step(state, action)` returns the reward and whether the episode terminated; or also, as a third value, whether it
+      was truncated for another reason than `time_limit`.
     - `observe(state, out)` writes the observation into `out`.
     - `action_mask(state, out)`, optional, writes 1 for each action that is allowed now, and 0 for the others.
     - `easy(state, action)`, optional, for worlds whose steps are sometimes short and sometimes long. For a short (easy)
@@ -56,7 +57,8 @@ class KernelWorld:
     whose attributes are the env's info columns; if `reset` takes it too, a reset returns infos.
 
     With `num_agents` above 1, `step` receives one action per agent, writes `rewards[agent]`, and returns only whether
-    the episode terminated; `info` holds one record per agent, and `observe` takes the number of the `agent`.
+    the episode terminated (or that, and whether it was truncated); `info` holds one record per agent, and `observe`
+    takes the number of the `agent`.
     """
 
     observation_space: Space

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from rookery.kernel.step_values import truncates
 from rookery.kernel.translate import Function
-from rookery.kernel.world import RESERVED, KernelWorld, adapt
+from rookery.kernel.world import ARGUMENTS, RESERVED, KernelWorld, adapt
 
 
 def build_reset(world: KernelWorld) -> Function:
@@ -34,66 +35,84 @@ def build_reset(world: KernelWorld) -> Function:
 
 
 def build_step(world: KernelWorld) -> Function:
-    """Calls the world's step and stores its rewards."""
-    agents, step = world.num_agents, adapt(world.step, "step")
+    """Calls the world's step and stores its rewards; returns `terminated` and the world's own `truncated`."""
+    agents, step = world.num_agents, with_truncated(world, "step")
     clear_info = build_clear(world.info_dtype)
 
-    def step_single(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> bool:
+    def step_single(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> tuple[bool, bool]:
         clear_info(columns.infos[i])
-        reward, terminated = step(
+        reward, terminated, truncated = step(
             state, columns.actions[i], params, tables, columns.scratch[slot], columns.infos[i], columns.rewards
         )
         columns.rewards[i] = reward
         state.returns[0] += reward
-        return terminated
+        return terminated, truncated
 
-    def step_multi(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> bool:
+    def step_multi(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> tuple[bool, bool]:
         first = i * agents
         for row in range(first, first + agents):
             clear_info(columns.infos[row])
             columns.rewards[row] = 0.0
         rewards, infos = columns.rewards[first : first + agents], columns.infos[first : first + agents]
-        terminated = step(state, columns.actions[i], params, tables, columns.scratch[slot], infos, rewards)
+        scratch = columns.scratch[slot]
+        terminated, truncated = step(state, columns.actions[i], params, tables, scratch, infos, rewards)
         for agent in range(agents):
             state.returns[agent] += rewards[agent]
-        return terminated
+        return terminated, truncated
 
     return step_single if agents == 1 else step_multi
 
 
 def build_easy_step(world: KernelWorld) -> Function:
-    """Calls the world's easy: returns (0, terminated), or (kind of hard step, anything)."""
+    """Calls the world's easy: returns (0, terminated, truncated), or (kind of hard step, anything, anything)."""
     if world.easy is None:
         return no_easy_step
-    agents, easy = world.num_agents, adapt(world.easy, "easy")
+    agents, easy = world.num_agents, with_truncated(world, "easy")
     clear_info = build_clear(world.info_dtype)
 
-    def step_single(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool]:
+    def step_single(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool, bool]:
         clear_info(columns.infos[i])
-        kind, reward, terminated = easy(state, columns.actions[i], params, tables, columns.infos[i], columns.rewards)
+        kind, reward, terminated, truncated = easy(
+            state, columns.actions[i], params, tables, columns.infos[i], columns.rewards
+        )
         if kind == 0:
             columns.rewards[i] = reward
             state.returns[0] += reward
-        return kind, terminated
+        return kind, terminated, truncated
 
-    def step_multi(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool]:
+    def step_multi(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool, bool]:
         first = i * agents
         rewards, infos = columns.rewards[first : first + agents], columns.infos[first : first + agents]
         for row in range(first, first + agents):
             clear_info(columns.infos[row])
             columns.rewards[row] = 0.0
-        kind, terminated = easy(state, columns.actions[i], params, tables, infos, rewards)
+        kind, terminated, truncated = easy(state, columns.actions[i], params, tables, infos, rewards)
         if kind == 0:
             for agent in range(agents):
                 state.returns[agent] += rewards[agent]
-        return kind, terminated
+        return kind, terminated, truncated
 
     return step_single if agents == 1 else step_multi
 
 
-def no_easy_step(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool]:
+def no_easy_step(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool, bool]:
     """For a world without `easy`."""
-    return 1, False
+    return 1, False, False
+
+
+def with_truncated(world: KernelWorld, role: str) -> Function:
+    """The world's `step` or `easy`, with all arguments of the role. It returns `truncated` last: False, if the world's
+    own function does not return it."""
+    function, arguments = adapt(getattr(world, role), role), ", ".join(ARGUMENTS[role])
+    if truncates(world):
+        return function
+    values = ["kind"] * (role == "easy") + ["reward"] * (world.num_agents == 1) + ["terminated"]
+    returned = ", ".join(values)
+    scope: dict[str, Any] = {"function": function, "__name__": __name__}
+    exec(  # noqa: S102 - made of names in this package
+        f"def call({arguments}):\n    {returned} = function({arguments})\n    return {returned}, False", scope
+    )
+    return scope["call"]
 
 
 def build_masks(world: KernelWorld) -> Function:

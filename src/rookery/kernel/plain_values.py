@@ -1,0 +1,123 @@
+"""Arrays and records for plain Python: every number that is read from them is a Python number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+READ_ONLY = "tables and parameters are read-only"
+
+
+class PlainRecord:
+    """A NumPy record whose fields are attributes."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: np.void) -> None:
+        object.__setattr__(self, "_fields", fields)
+
+    def __reduce__(self) -> Any:
+        return PlainRecord, (self._fields.copy(),)  # a pickled record no longer shares the env's memory
+
+    def __getattr__(self, name: str) -> Any:
+        return _python(self._fields[self._known(name)])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        _store(self._fields, self._known(name), value)
+
+    def _known(self, name: str) -> str:
+        if name not in (self._fields.dtype.names or ()):
+            raise AttributeError(f"there is no field {name!r}; the fields are {', '.join(self._fields.dtype.names)}")
+        return name
+
+    def __repr__(self) -> str:
+        return f"PlainRecord({', '.join(f'{name}={self._fields[name]}' for name in self._fields.dtype.names)})"
+
+
+class PlainRows:
+    """An array whose elements are read as Python numbers, records, or rows to be indexed further."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.array.shape
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, at: Any) -> Any:
+        part = self.array[at]
+        if isinstance(part, np.void):
+            return PlainRecord(part)
+        return PlainRows(part) if isinstance(at, slice) else _python(part)
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        _store(self.array, at, value._fields if isinstance(value, PlainRecord) else value)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "array"), name)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.array, dtype) if copy else np.asarray(self.array, dtype)
+
+
+def _python(value: Any) -> Any:
+    """A number as a Python number; an array as one that returns Python numbers."""
+    if not isinstance(value, np.ndarray) or not value.shape:
+        return value.item()
+    if value.ndim == 1 and value.dtype.char in "?fd":  # other types: a memoryview accepts less than compiled code does
+        return PlainVector(value)
+    return PlainRows(value)
+
+
+class PlainVector:
+    """A one-dimensional array behind a memoryview, which is twice as fast and returns Python numbers."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._numbers = memoryview(array)  # type: ignore[arg-type]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._numbers.shape or ()
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, at: Any) -> Any:
+        try:
+            return self._numbers[at]
+        except IndexError:
+            raise self._out_of_bounds(at) from None
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        try:
+            self._numbers[at] = value
+        except IndexError:
+            raise self._out_of_bounds(at) from None
+        except TypeError:
+            if not self._numbers.readonly:
+                raise
+            raise TypeError(READ_ONLY) from None
+
+    def _out_of_bounds(self, at: Any) -> IndexError:
+        return IndexError(f"index {at} is out of bounds for an array of {len(self)}")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self._numbers, dtype) if copy else np.asarray(self._numbers, dtype)
+
+
+def _store(into: Any, at: Any, value: Any) -> None:
+    """Store a number. One that does not fit its type raises here; compiled code would silently wrap it."""
+    try:
+        into[at] = value
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
+    except ValueError:
+        if into.flags.writeable:
+            raise
+        raise TypeError(READ_ONLY) from None
