@@ -223,7 +223,7 @@ def test_an_env_that_fails_for_good_is_no_bad_input(failure, world, monkeypatch,
 def test_short_names_of_worlds_are_known_to_the_tools(monkeypatch):
     """What `rookery train` calls hockey is hockey to `rookery tune` too."""
     asked: list[str] = []
-    monkeypatch.setattr(tune, "tune", lambda world, seconds: asked.append(world))
+    monkeypatch.setattr(tune, "tune", lambda world, *_: asked.append(world))
     monkeypatch.setattr(tune, "print_table", lambda result: None)
     assert main(["tune", "hockey"]) == main(["tune", "CartPole-v1"]) == 0
     assert asked == ["rookery/HockeyOne-v0", "CartPole-v1"]
@@ -302,3 +302,18 @@ def test_doctor_fails_where_no_worker_starts(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "_start_problem", lambda method: "OSError: not permitted")
     assert main(["doctor"]) == 1
     assert "backend='serial' is what remains" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["check", "bench", "profile"])
+def test_options_of_the_world(verb, capsys):
+    """Verbs that look at an env take its options by --set, and no other keys."""
+    short = {
+        "check": ["--steps", "20"],
+        "bench": ["--seconds", "0.1", "--against", "none"],
+        "profile": ["--steps", "9"],
+    }
+    given = ["--set", "world_options.gravty=3"]
+    assert main([verb, "rookery/CartPole-v1", *short[verb], *given]) in (1, 2)  # a check reports it as a problem
+    assert "no parameter 'gravty'; did you mean 'gravity'" in "".join(capsys.readouterr())
+    assert main([verb, "rookery/CartPole-v1", "--set", "steps=3"]) == 2
+    assert "takes options of the world only" in capsys.readouterr().err

@@ -61,6 +61,31 @@ def set_argument(parser: argparse.ArgumentParser | argparse._ArgumentGroup, whic
     )  # fmt: skip
 
 
+def env_arguments(parser: argparse.ArgumentParser) -> None:
+    """An env, and options of its world."""
+    parser.add_argument("env", metavar="ENV", help=WORLD_HELP)
+    set_argument(parser, "an option of the world, such as world_options.lookback=5")
+
+
+def env_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of the world that `--set` gives."""
+    changes = changes_from(options)
+    others = [key for key in changes if key != "world_options"]
+    if others:
+        raise OptionError(
+            f"--set {others[0]}: this command takes options of the world only, as world_options.NAME=VALUE"
+        )
+    return changes.get("world_options", {})
+
+
+def named_env(options: argparse.Namespace) -> Any:
+    """The world that was named with its options, as the engine takes it."""
+    from rookery.engine.env_factory import resolve
+
+    name, given = world_name(options.env), env_options(options)
+    return resolve(name, kwargs=given) if given else name
+
+
 def changes_from(options: argparse.Namespace, **flags: Any) -> dict[str, Any]:
     """The keys that `--set` and flags give, nested and checked. A flag overrides `--set`; None is not given.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rookery.cli.arguments import WORLD_HELP, check_seed, world_name
+from rookery.cli.arguments import check_seed, env_arguments, named_env
 from rookery.cli.parser import Commands, add_command
 from rookery.console import meanwhile
 
@@ -23,7 +23,7 @@ def _add_check(commands: Commands) -> None:
         "is 1 if there are problems. In Python: rookery.testing.check_world.",
         "rookery check my_env.py:MyEnv --steps 1000",
     )  # fmt: skip
-    parser.add_argument("env", metavar="ENV", help=WORLD_HELP)
+    env_arguments(parser)
     parser.add_argument("--steps", type=int, default=200, metavar="N", help="number of steps (200)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the env and of the actions (0)")
 
@@ -34,7 +34,7 @@ def _check(options: argparse.Namespace) -> int:
 
     check_seed(options.seed)
     with meanwhile(f"checking {options.env}: {options.steps:,} steps, several times"):
-        report = check_world(world_name(options.env), steps=options.steps, seed=options.seed)
+        report = check_world(named_env(options), steps=options.steps, seed=options.seed)
     if options.json:
         printing.emit_json(report.as_dict())
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rookery.cli.arguments import WORLD_HELP, check_file, world_name
+from rookery.cli.arguments import check_file, env_arguments, env_options, named_env, world_name
 from rookery.cli.parser import Commands, add_command
 
 
@@ -25,7 +25,7 @@ def _add_bench(commands: Commands) -> None:
         "noise on the machine affects them equally. The ratios are medians over the rounds.",
         "rookery bench CartPole-v1 --num-envs 8 --against gymnasium,sb3 --seconds 3",
     )  # fmt: skip
-    parser.add_argument("env", metavar="ENV", help=WORLD_HELP)
+    env_arguments(parser)
     parser.add_argument(
         "--num-envs", "--n-envs", type=int, default=8, metavar="N", help="number of envs of each library (8)"
     )
@@ -56,7 +56,7 @@ def _bench(options: argparse.Namespace) -> int:
     from rookery.tools import bench
 
     result = bench.bench(
-        world_name(options.env), options.num_envs, options.against, options.seconds, options.backend, options.workers
+        named_env(options), options.num_envs, options.against, options.seconds, options.backend, options.workers
     )
     if options.json:
         printing.emit_json(bench.as_json(result))
@@ -74,7 +74,7 @@ def _add_tune(commands: Commands) -> None:
         "the one with the fewest envs within 5 % of the best rate.",
         "rookery tune my_env.py:MyEnv",
     )  # fmt: skip
-    parser.add_argument("env", metavar="ENV", help=WORLD_HELP)
+    env_arguments(parser)
     parser.add_argument(
         "--seconds", type=float, default=1.0, metavar="S", help="seconds of measurement for each combination (1)"
     )
@@ -84,7 +84,7 @@ def _tune(options: argparse.Namespace) -> int:
     from rookery import printing
     from rookery.tools import tune
 
-    result = tune.tune(world_name(options.env), options.seconds)
+    result = tune.tune(world_name(options.env), options.seconds, env_options(options))
     if options.json:
         printing.emit_json(tune.as_json(result))
     else:
@@ -99,7 +99,7 @@ def _add_profile(commands: Commands) -> None:
         "change first.",
         "rookery profile my_env.py:MyEnv",
     )  # fmt: skip
-    parser.add_argument("env", metavar="ENV", help=WORLD_HELP)
+    env_arguments(parser)
     parser.add_argument(
         "--steps", type=int, metavar="N", help="number of steps to profile (2,000, or what 2 seconds allow)"
     )
@@ -109,7 +109,7 @@ def _profile(options: argparse.Namespace) -> int:
     from rookery import printing
     from rookery.tools import profile
 
-    result = profile.profile(world_name(options.env), options.steps)
+    result = profile.profile(named_env(options), options.steps)
     if options.json:
         printing.emit_json(profile.as_json(result))
     else:

@@ -118,7 +118,9 @@ def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
         help="rows of a minibatch (PPO), or transitions in one update, of the chosen learner",
     )  # fmt: skip
     for key, (kind, metavar, text) in _world_flags().items():
-        groups["the world"].add_argument(f"--{key.partition('.')[2]}", dest=key, type=kind, metavar=metavar, help=text)
+        name = key.partition(".")[2]
+        names = dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}"))  # with underscores too, as in a file
+        groups["the world"].add_argument(*names, dest=key, type=kind, metavar=metavar, help=text)
     for flag, key, title in (("--wrap", "wrappers", "the world"), ("--callback", "callbacks", "the run")):
         groups[title].add_argument(
             flag, dest=key, action="append", metavar="FILE:NAME", help=f"{_help_of(key)}; can be repeated"
@@ -140,7 +142,7 @@ def _world_flags() -> dict[str, tuple[Callable[[str], Any], str, str]]:
     flags: dict[str, tuple[Callable[[str], Any], str, str]] = {}
     for spec in registry.specs():
         for option in spec.options:
-            kind = str if option.is_file else parse_value
+            kind = str if option.is_file or option.is_folder else parse_value
             kind, metavar, others = flags.get(key := f"world_options.{option.name}", (kind, option.metavar, ""))
             flags[key] = kind, metavar, f"{others}; for {spec.name}: {option.help}".removeprefix("; ")
     return flags

@@ -40,7 +40,7 @@ def read_config(path: str | PathLike[str]) -> dict[str, Any]:
 
 
 def translated(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration with rookery's sections; that of an older trainer, for hockey or for trading, is translated."""
+    """A configuration with rookery's sections; that of an older trainer is translated."""
     if is_curriculum(content):
         return from_json(content)
     return from_trading(content) if is_trading(content) else dict(content)

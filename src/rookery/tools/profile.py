@@ -38,7 +38,7 @@ class ProfileResult:
     machine: dict[str, Any]
 
 
-def profile(world: str, steps: int | None = None) -> ProfileResult:
+def profile(world: Any, steps: int | None = None) -> ProfileResult:
     """Profile one env for `steps` steps (by default about two seconds), then run many."""
     if steps is not None:
         positive_int("steps", steps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rookery import printing
@@ -31,6 +31,7 @@ class TuneResult:
     auto: Choice
     trials: list[Trial]
     machine: dict[str, Any]
+    env_kwargs: dict[str, Any] = field(default_factory=dict)
 
     @property
     def best(self) -> Trial:
@@ -44,13 +45,14 @@ class TuneResult:
         """The call to copy."""
         best = self.best
         workers = f", workers={best.workers}" if best.backend != "serial" else ""
-        return f'rookery.make_vec("{self.world}", num_envs={best.num_envs}, backend="{best.backend}"{workers})'
+        given = f", env_kwargs={self.env_kwargs!r}" if self.env_kwargs else ""
+        return f'rookery.make_vec("{self.world}", num_envs={best.num_envs}, backend="{best.backend}"{workers}{given})'
 
 
-def tune(world: str, seconds: float = 1.0) -> TuneResult:
+def tune(world: str, seconds: float = 1.0, env_kwargs: dict[str, Any] | None = None) -> TuneResult:
     """Measure serial and worker processes with several numbers of envs, `seconds` each."""
     positive_seconds(seconds)
-    source, machine = resolve(world), machine_facts()
+    source, machine = resolve(world, kwargs=env_kwargs), machine_facts()
     with meanwhile(f"measuring the cost of {source.name}"):
         cost = probe(source)
     auto = choose(cost)
@@ -60,7 +62,7 @@ def tune(world: str, seconds: float = 1.0) -> TuneResult:
         for backend, num_envs, workers in plans:
             advance(f"{backend}, {num_envs} envs" + (f" on {workers} workers" if backend == "process" else ""))
             trials.append(measure_trial(source, cost, backend, num_envs, workers, seconds))
-    return TuneResult(source.name, world, seconds, cost, auto, trials, machine)
+    return TuneResult(source.name, world, seconds, cost, auto, trials, machine, env_kwargs or {})
 
 
 def candidates(cost: Probe, auto: Choice, seconds: float) -> list[tuple[str, int, int]]:

@@ -53,10 +53,11 @@ class Viewer(Protocol):
 class WorldOption:
     """An option of a world that has a flag of its own in `rookery train`."""
 
-    name: str  # as the env takes it; the flag is --name
+    name: str  # as the env takes it; the flag is --name, with dashes for underscores
     metavar: str
     help: str
     is_file: bool = False  # a run stores an existing file by its absolute path
+    is_folder: bool = False  # the same for an existing folder, or a file without a suffix
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecMoni
 
 import rookery
 import rookery.sb3
-from rookery.errors import CheckpointError, OptionError, RookeryError, StateError, WorldError
+from rookery.errors import CheckpointError, ConfigError, OptionError, RookeryError, StateError, WorldError
 from rookery.training.resolve.session_world import session_world
 from training.runs import QUIET
 
@@ -118,6 +119,34 @@ def test_a_kernel_engine_with_tables(tmp_path: Path) -> None:
     with pytest.raises((StateError, CheckpointError), match="table 'prices'"):
         rookery.resume(result.path, steps=256, world=other)
     assert rookery.resume(result.path, steps=256, world=engine).total_steps == 256
+
+
+def walk(prices: Any, fee: float = 0.0) -> Walk:
+    return Walk(prices=prices, fee=fee)
+
+
+@pytest.fixture
+def walk_id() -> Iterator[str]:
+    """A registered kernel world that takes an array as an option."""
+    gym.register(
+        "tests/Walk-v0", entry_point="rookery.kernel.kernel_env:KernelEnv", kwargs={"world": f"{__name__}:walk"}
+    )
+    yield "tests/Walk-v0"
+    del gym.registry["tests/Walk-v0"]
+
+
+def test_an_id_with_an_array_as_option(walk_id: str, tmp_path: Path) -> None:
+    """What a configuration can hold of the options is recorded; the run needs the rest again."""
+    options = {"prices": PRICES, "fee": 0.5}
+    engine = rookery.make_vec(walk_id, 4, env_kwargs=options)
+    result = train(engine, tmp_path)
+    again = train(walk_id, tmp_path, world_options=options, num_envs=4, name="again")
+    for run in (result, again):
+        assert (recorded(run)["world"], recorded(run)["world_options"]) == ("object:tests-Walk-v0", {"fee": 0.5})
+    assert result.mean_reward == again.mean_reward
+    assert rookery.resume(result.path, steps=256, world=engine).total_steps == 256
+    with pytest.raises(ConfigError, match=r"`world_options.prices` is a ndarray, .*rookery.make_vec"):
+        train({"world": walk_id, "world_options": options}, tmp_path)
 
 
 def test_options_that_are_made_in_again() -> None:

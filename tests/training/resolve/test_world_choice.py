@@ -12,6 +12,7 @@ from gymnasium import spaces as gs
 from rookery.errors import OptionError, WorldError
 from rookery.training.resolve import world_choice
 from rookery.training.resolve.world_choice import check_learner, choose_learner, find, name_of_object
+from rookery.worlds.world_spec import WorldOption, WorldSpec
 
 ENV_FILE = """
 import gymnasium as gym
@@ -180,3 +181,21 @@ def test_observations_that_no_learner_takes():
     check_learner("ppo", gs.Discrete(2), gs.Dict(a=UNIT, b=gs.Tuple([gs.Discrete(3), gs.MultiBinary(2)])))
     with pytest.raises(OptionError, match="no learner can take observations in Text"):
         check_learner("ppo", gs.Discrete(2), gs.Dict(a=gs.Text(5)))
+
+
+def test_folders_are_recorded_by_absolute_paths(tmp_path, monkeypatch):
+    """A run is resumed from any folder. What is no path, such as a name or an object, stays."""
+    folder = WorldOption("data", "PATH", "bars", is_folder=True)
+    file = WorldOption("profile", "NAME", "a game", is_file=True)
+    spec = WorldSpec("bars", "tests/Bars-v0", options=(folder, file))
+    monkeypatch.setattr(world_choice.registry, "by_source", lambda source: spec)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "5m").mkdir()
+    (tmp_path / "own.toml").touch()
+    world = world_choice.World("bars", "tests/Bars-v0", kernel=True)
+    given = {"data": Path("5m"), "profile": "own.toml", "symbols": "5m"}
+    assert world_choice.recorded_options(world, given) == {
+        "data": str(tmp_path / "5m"), "profile": str(tmp_path / "own.toml"), "symbols": "5m",
+    }  # fmt: skip
+    kept = {"data": {"price_array": 1}, "profile": "5m"}
+    assert world_choice.recorded_options(world, kept) == kept

@@ -62,12 +62,19 @@ def settings_of(engine: Any) -> dict[str, Any]:
     return found
 
 
-def recordable(options: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Options of a world as a run can record them: paths as text; None if one is an object, such as an array."""
-    try:
-        return {str(name): _plain(value) for name, value in options.items()}
-    except TypeError:
-        return None
+def recordable(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options of a world as a run can record them, paths as text; and those that are objects, such as arrays.
+
+    >>> recordable({"data": Path("/bars"), "symbols": ("A", "B"), "fee": np.float64(0.1), "prices": np.zeros(3)})
+    ({'data': '/bars', 'symbols': ['A', 'B'], 'fee': 0.1}, {'prices': array([0., 0., 0.])})
+    """
+    plain, objects = {}, {}
+    for name, value in options.items():
+        try:
+            plain[str(name)] = _plain(value)
+        except TypeError:
+            objects[str(name)] = value
+    return plain, objects
 
 
 def _plain(value: Any) -> Any:

@@ -26,7 +26,7 @@ from rookery.training.resolve.built_envs import (
     with_parameters,
     world_with,
 )
-from rookery.training.resolve.world_choice import OBJECT, name_of_object
+from rookery.training.resolve.world_choice import OBJECT, find, name_of_object
 from rookery.worlds import registry
 
 # What says how an env was made and shown, and is no option of the world.
@@ -79,6 +79,17 @@ def session_world(world: Any) -> SessionWorld:
         return SessionWorld(f"{OBJECT}{_title(world)}", world)
 
 
+def with_objects(world: str, options: Mapping[str, Any]) -> SessionWorld | None:
+    """The world of an id or a short name with options that no configuration can hold, such as arrays; None if there are
+    none."""
+    if not recordable(options)[1]:
+        return None
+    found = find(world, options=options)
+    if not isinstance(found.source, str) or found.source not in gym.registry:
+        return None
+    return _of_spec(gym.spec(found.source), found.env_kwargs)
+
+
 def _of_env(env: gym.Env) -> SessionWorld:
     """An env that Gymnasium can make again is made again; of others there are copies."""
     spec = env.spec
@@ -105,11 +116,13 @@ def _of_spec(spec: EnvSpec, kwargs: Mapping[str, Any] | None = None) -> SessionW
         return SessionWorld(f"{OBJECT}{_plain(spec.id)}-wrapped", spec)
     own = {**spec.kwargs, **(kwargs or {}), "max_episode_steps": spec.max_episode_steps}
     own = {key: value for key, value in own.items() if key not in OF_THE_CALL}
-    options = recordable({key: value for key, value in own.items() if key != "world"})
-    if options is None:  # such as an array, which a configuration cannot hold
-        return SessionWorld(f"{OBJECT}{_plain(spec.id)}", EnvFactory((RegisteredEnv(spec, own),), spec.id, True))
+    options, objects = recordable({key: value for key, value in own.items() if key != "world"})
     usual = {**known.kwargs, "max_episode_steps": known.max_episode_steps}
-    return SessionWorld(_short(spec.id), options={k: v for k, v in options.items() if usual.get(k) != v})
+    changed = {key: value for key, value in options.items() if usual.get(key) != value}
+    if objects:  # such as an array, which a configuration cannot hold
+        source = EnvFactory((RegisteredEnv(spec, objects),), spec.id, endless=True)
+        return SessionWorld(f"{OBJECT}{_plain(_short(spec.id))}", source, options=changed)
+    return SessionWorld(_short(spec.id), options=changed)
 
 
 def _short(gym_id: str) -> str:
@@ -165,8 +178,8 @@ def _of_factory(source: EnvFactory) -> SessionWorld:
         return SessionWorld(title, source)
     if isinstance(maker, RegisteredEnv):
         return _of_spec(maker.spec, maker.kwargs)
-    options = recordable(getattr(maker, "kwargs", {}))
-    if options is None:
+    options, objects = recordable(getattr(maker, "kwargs", {}))
+    if objects:
         return SessionWorld(title, source)
     if isinstance(maker, EnvFromFile):
         return SessionWorld(f"{maker.path}:{maker.attribute}", options=options)

@@ -18,7 +18,7 @@ import gymnasium as gym
 from gymnasium import spaces as gs
 
 from rookery.console import printable
-from rookery.engine.env_factory import EnvFactory, kernel_of, resolve, with_wrappers
+from rookery.engine.env_factory import EnvFactory, RegisteredEnv, kernel_of, resolve, with_wrappers
 from rookery.engine.image_size import ImageSize
 from rookery.engine.probe import probe
 from rookery.errors import MissingExtra, OptionError, RookeryError, WorldError
@@ -27,7 +27,7 @@ from rookery.kernel.world import KernelWorld
 from rookery.learners.registry import specs
 from rookery.training.resolve.seats import seat_of
 from rookery.worlds import registry
-from rookery.worlds.world_spec import WorldSpec
+from rookery.worlds.world_spec import WorldOption, WorldSpec
 
 # Keywords of Gymnasium's and of rookery's own for how an env is made: options are the env's, and never among them.
 NOT_OPTIONS = (
@@ -133,19 +133,22 @@ def _refuse_keywords(world: str, options: Mapping[str, Any]) -> None:
 
 
 def recorded_options(world: World, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of a world as a run stores them: files by their absolute paths, so that it can be resumed from any
-    folder."""
+    """Options of a world as a run stores them: files and folders by their absolute paths, so that it can be resumed
+    from any folder."""
     spec = registry.by_source(world.source)
-    files = {option.name for option in spec.options if option.is_file} if spec else set()
-    return {key: _absolute_path(value) if key in files else value for key, value in options.items()}
+    files = {option.name: option for option in spec.options if option.is_file or option.is_folder} if spec else {}
+    return {key: _absolute_path(value, files[key]) if key in files else value for key, value in options.items()}
 
 
-def _absolute_path(value: Any) -> Any:
-    if isinstance(value, str) and ".py:" in value:
-        file, _, name = value.rpartition(":")
+def _absolute_path(value: Any, option: WorldOption) -> Any:
+    if not isinstance(value, (str, Path)):
+        return value
+    if ".py:" in str(value):
+        file, _, name = str(value).rpartition(":")
         return f"{Path(file).expanduser().resolve()}:{name}"
-    path = Path(str(value)).expanduser()
-    return str(path.resolve()) if path.suffix and os.path.isfile(path) else value  # else it is a profile's name
+    path = Path(value).expanduser()
+    named = bool(path.suffix) and os.path.isfile(path)  # what has no suffix is a profile's name
+    return str(path.resolve()) if named or (option.is_folder and os.path.exists(path)) else value
 
 
 def without_training_options(world: World) -> World:
@@ -208,7 +211,12 @@ def world_of_object(world: Any, name: str, options: Mapping[str, Any]) -> World:
     path, _, attribute = name.rpartition(":")
     if options and isinstance(world, EnvFactory) and not any(hasattr(maker, "kwargs") for maker in world.makers):
         raise OptionError(f"{attribute} is made already: give its options when it is made, not as world_options")
-    kernel = kernel_of(resolve(world, kwargs=dict(options))) is not None
+    source = resolve(world, kwargs=dict(options))
+    kernel = kernel_of(source) is not None
+    maker = source.makers[0]
+    alone = isinstance(world, EnvFactory) and len(source.makers) == 1 and not source.wrappers
+    if alone and isinstance(maker, RegisteredEnv) and maker.spec.id in gym.registry:  # the id leads to its WorldSpec
+        return World(printable(attribute), maker.spec.id, kernel, dict(maker.kwargs), SESSION_NOTE)
     if name.startswith(OBJECT):
         return World(printable(attribute), world, kernel, dict(options), SESSION_NOTE)
     return World(printable(f"{Path(path).stem}-{attribute}"), world, kernel, dict(options))

@@ -12,7 +12,7 @@ from typing import Any, Unpack
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
-from rookery.config import RunConfig, build_config, collect_changes, resumed_config
+from rookery.config import RunConfig, build_config, collect_changes, is_config, resumed_config
 from rookery.config.layers import MISSING, look_up
 from rookery.config.train_options import ResumeOptions, TrainOptions, with_keywords
 from rookery.console import printable, say, silent
@@ -25,10 +25,11 @@ from rookery.learners.registry import specs
 from rookery.monitor.events import Event, Sinks
 from rookery.monitor.trackers import check_trackers
 from rookery.training.curriculum.setup_curriculum import check_opponents
+from rookery.training.resolve.built_envs import recordable
 from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
 from rookery.training.resolve.resolved_run import ResolvedRun, resolve_recorded_run, resolve_run
-from rookery.training.resolve.session_world import session_world
+from rookery.training.resolve.session_world import SessionWorld, session_world, with_objects
 from rookery.training.resolve.world_choice import OBJECT, find, name_of_object
 from rookery.training.run.callbacks import Callback, make_callback, take_callbacks
 from rookery.training.run.components import (
@@ -94,16 +95,19 @@ def train(
     callbacks = take_callbacks(given)
     name, world_object = what, None
     if not isinstance(what, (str, Mapping, Path, RunConfig)):
-        name, world_object = _of_session(what, given)
+        name, world_object = _of_session(session_world(what), given)
+    elif isinstance(what, str) and isinstance(given.get("world_options"), Mapping) and not is_config(what):
+        found = with_objects(what, given["world_options"])
+        if found is not None:
+            name, world_object, given["world_options"] = found.name, found.source, found.options
     with silent(given.get("verbose") in (False, 0)):
         config = build_config(name, **_code_by_name(given))
     with silent(not config.monitor.verbose):
         return _train(config, world_object, callbacks)
 
 
-def _of_session(world: Any, given: dict[str, Any]) -> tuple[str, Any]:
+def _of_session(found: SessionWorld, given: dict[str, Any]) -> tuple[str, Any]:
     """The recorded name of a world that is an object, and what makes its envs; adds what the object says to `given`."""
-    found = session_world(world)
     if found.num_envs is not None and not {"num_envs", "n_envs"} & given.keys():
         given["num_envs"] = found.num_envs
         if not {"backend", "wrappers", "image_size"} & given.keys():  # with one of these it may not be possible
@@ -120,6 +124,7 @@ def _one_of(what: Any, config_path: str | Path | None) -> Any:
 
 
 def _train(config: RunConfig, world_object: Any, callbacks: list[Callback] | None) -> Result:
+    _refuse_objects(config)
     weights = read_initial_weights(config.init_from, Path(config.runs_dir)) if config.init_from else None
     run = resolve_run(config if weights is None else with_nets_of(weights, config), world_object)
     permit(code_in(run.config))
@@ -140,6 +145,15 @@ def _train(config: RunConfig, world_object: Any, callbacks: list[Callback] | Non
         folder = RunDir.create(Path(config.runs_dir), config.name or run.title, checkpoint_dir)
         with _removed_unless_begun(folder) as begun, folder.lock():
             return _run_loop(run, folder, engine, stop, callbacks, weights=weights, begun=begun)
+
+
+def _refuse_objects(config: RunConfig) -> None:
+    """Options of the world that no run can record."""
+    for name, value in recordable(config.world_options)[1].items():
+        raise ConfigError(
+            f"`world_options.{name}` is a {type(value).__name__}, which a configuration cannot hold: give a path or "
+            "numbers, or envs that are made with it, as rookery.train(rookery.make_vec(world, env_kwargs=...))"
+        )
 
 
 @contextmanager
