@@ -62,7 +62,7 @@ def test_mistakes_are_shown_at_their_line(world, words):
         (broken.NoSpace, "NoSpace.observation_space should be one of Box"),
         (broken.NoKinds, "NoKinds.hard_kinds should be an integer >= 1, got 0"),
         (broken.FloatAgents, "FloatAgents.num_agents should be an integer >= 1, got 1.5"),
-        (broken.NamedParameter, "NamedParameter.parameters: 'speed' should be a number, got 'fast'"),
+        (broken.NamedParameter, "'speed' should be a number, an array of numbers, .*got 'fast'"),
         (broken.NoLimit, "NoLimit.time_limit should be a number of steps, or 0 for no limit"),
         (broken.KeywordField, "KeywordField.state: 'for' cannot be the name"),
         (broken.HiddenTable, "HiddenTable.tables: '_prices' cannot be the name"),

@@ -15,7 +15,7 @@ from rookery.engine import seeding
 from rookery.engine.async_calls import AsyncCalls
 from rookery.engine.env_factory import EnvFactory, kernel_of
 from rookery.engine.kernel import MODES
-from rookery.engine.kernel_envs import encode_many, env_numbers
+from rookery.engine.kernel_envs import encode_many, env_numbers, is_per_env, per_env_parameters
 from rookery.engine.machine import process_usage
 from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int, without_mask
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
@@ -191,15 +191,14 @@ class CudaEngine(AsyncCalls):
     @property
     def parameters(self) -> dict[str, np.ndarray]:
         """The world's parameters as they are now, one value per env."""
-        params = self.arena.host("params")
-        return {name: np.broadcast_to(params[name], (self.num_worlds,)).copy() for name in self.world.values}
+        return per_env_parameters(self.arena.host("params"), self.num_worlds)
 
     def set_parameters(self, envs: Any = None, **values: Any) -> None:
         """Change parameters from the next step on: of all envs or of some, with one value or one per env. A CUDA graph
         that was captured before must be captured again if this is the first time that envs differ."""
         envs = env_numbers(envs, self.num_worlds)
         params = encode_many(self.world, values, len(envs))
-        differ = len(envs) < self.num_worlds or any(np.ndim(value) for value in params.values())
+        differ = len(envs) < self.num_worlds or any(is_per_env(self.world, *item) for item in params.items())
         if differ and len(self.arena.tensors["params"]) < self.num_worlds:
             self.arena.spread_params()
             self._launcher.refresh()

@@ -18,7 +18,7 @@ from rookery.engine.engine import EPISODE, Engine
 from rookery.engine.env_factory import EnvFactory, kernel_of
 from rookery.engine.failure import Failure
 from rookery.engine.infos import positions_of
-from rookery.engine.kernel_envs import KernelEnvs, env_numbers
+from rookery.engine.kernel_envs import KernelEnvs, env_numbers, per_env_parameters
 from rookery.engine.machine import process_usage
 from rookery.engine.segments import Segment
 from rookery.engine.settings import Settings, masked_rows, positive_int, without_mask
@@ -351,7 +351,7 @@ class KernelEngine(Engine):
     @property
     def parameters(self) -> dict[str, np.ndarray]:
         """The world's parameters as they are now, one value per env."""
-        return {name: np.broadcast_to(self.arena.params[name], (self.num_worlds,)).copy() for name in self.world.values}
+        return per_env_parameters(self.arena.params, self.num_worlds)
 
     def set_parameters(self, envs: Any = None, **values: Any) -> None:
         """Change parameters from the next step on: of all envs or of some, with one value or one per env."""

@@ -104,8 +104,8 @@ class KernelEnvs:
     def set_next_parameters(self, options: Mapping[int, dict[str, Any]]) -> None:
         """Keep parameters for the next episodes of some envs."""
         for env, values in options.items():
-            self.world.encode(values)  # raises now if a value is wrong
-            if self._applied.get(env) == values:
+            encoded = self.world.encode(values)  # raises now if a value is wrong
+            if self._applied.get(env) == encoded:
                 self._waiting.pop(env, None)
             else:
                 self._waiting[env] = dict(values)
@@ -118,7 +118,7 @@ class KernelEnvs:
         for env in due:
             values = self._waiting.pop(env)
             self.set_parameters(np.array([env]), values)
-            self._applied[env] = values
+            self._applied[env] = self.world.encode(values)
 
     def forget_applied(self, envs: np.ndarray | None = None) -> None:
         """Forget which parameters were applied, as they were set in another way."""
@@ -130,7 +130,7 @@ class KernelEnvs:
         if self._applied:
             self.forget_applied(envs)
         for name, encoded in encode_many(self.world, values, len(envs)).items():
-            if np.ndim(encoded) or len(envs) < arena.num_envs:
+            if is_per_env(self.world, name, encoded) or len(envs) < arena.num_envs:
                 self.spread_params()
             arena.params[name][envs if len(arena.params) > 1 else 0] = encoded
 
@@ -172,19 +172,39 @@ class KernelEnvs:
 
 
 def encode_many(world: KernelWorld, values: dict[str, Any], count: int) -> dict[str, Any]:
-    """Parameters as numbers, or as arrays of `count` numbers where one was given per env. A named parameter takes
-    precedence over one that another parameter implies, as a mode implies a time limit."""
-    shared = {name: value for name, value in values.items() if isinstance(value, str) or np.ndim(value) == 0}
+    """Parameters as `KernelWorld.encode` returns them, or as arrays of `count` of these where one was given per env. A
+    named parameter takes precedence over one that another parameter implies, as a mode implies a time limit."""
+    shared = {name: value for name, value in values.items() if not is_per_env(world, name, value)}
     encoded: dict[str, Any] = dict(world.encode(shared))
     for name in values.keys() - shared.keys():
         if len(values[name]) != count:
-            raise OptionError(f"{name!r} needs one value, or one for each of {count} envs, got {len(values[name])}")
+            own_shape = world.parameter_shape(name)
+            shape = f", of the shape {(count, *own_shape)}" if own_shape else ""
+            raise OptionError(
+                f"{name!r} needs one value, or one for each of {count} envs{shape}, got {len(values[name])}"
+            )
         each = [world.encode({name: item}) for item in values[name]]
         own = world.aliases.get(name, name)
         for key in each[0]:
             if key == own or key not in shared:
                 encoded[key] = np.array([numbers[key] for numbers in each])
     return encoded
+
+
+def is_per_env(world: KernelWorld, name: str, value: Any) -> bool:
+    """Whether a value of a parameter has one dimension more than the parameter: one value for each env."""
+    try:
+        return not isinstance(value, str) and np.ndim(value) > len(world.parameter_shape(name))
+    except ValueError:
+        return False  # a ragged list, which `encode` refuses
+
+
+def per_env_parameters(params: np.ndarray, count: int) -> dict[str, np.ndarray]:
+    """The parameters of `count` envs by name, from one record for all of them or one for each."""
+    return {
+        name: np.broadcast_to(params[name], (count, *params[name].shape[1:])).copy()
+        for name in params.dtype.names or ()
+    }
 
 
 def env_numbers(envs: Any, count: int) -> np.ndarray:

@@ -132,7 +132,11 @@ class KernelEnv(gym.Env):
     @property
     def parameters(self) -> dict[str, Any]:
         """The world's current parameters."""
-        return {name: self._env_arrays.params[name][0].item() for name in self.world.values}
+        params = self._env_arrays.params
+        return {
+            name: params[name][0].copy() if self.world.parameter_shape(name) else params[name][0].item()
+            for name in self.world.values
+        }
 
     def set_parameters(self, **values: Any) -> None:
         """Change parameters. The next step uses them."""

@@ -65,7 +65,7 @@ def returned_values(function: FunctionType) -> list[tuple[int | None, int]]:
 
     >>> from rookery.worlds.classic.cartpole import CartPole
     >>> [count for count, _ in returned_values(CartPole.step)]
-    [2]
+    [2, 2]
     """
     return _returned_values(function, frozenset())
 

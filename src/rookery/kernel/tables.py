@@ -61,7 +61,8 @@ def fill(world: str, declared: Any, tables: Any, given: dict[str, Any]) -> Any:
     if not isinstance(declared, Mapping) or not isinstance(tables, Mapping):
         return tables  # not a mapping, which is refused later
     filled = dict(tables)
-    for name, table in declared.items():
+    for name, table in {**declared, **tables}.items():
+        table = declared[name] if isinstance(declared.get(name), Table) else table
         if isinstance(table, Table):
             numbers = tables.get(name, table)
             if isinstance(numbers, Table):

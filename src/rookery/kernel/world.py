@@ -18,6 +18,7 @@ import numpy as np
 from gymnasium import Space, spaces
 
 from rookery.errors import OptionError, WorldError
+from rookery.kernel.parameters import checked, declared
 from rookery.kernel.tables import Table, describe, fill
 
 # The engine's fields in every env's record, before the world's own fields. `seed`, `episode` and `draws` are the key of
@@ -35,7 +36,6 @@ ARGUMENTS = {
     "observe": ("state", "out", "agent", "params", "tables"),
     "action_mask": ("state", "out", "agent", "params", "tables"),
 }
-NUMBER = (bool, int, float, np.integer, np.floating, np.bool_)
 SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
@@ -66,7 +66,7 @@ class KernelWorld:
     state: ClassVar[Mapping[str, Any]] = {}  # field -> dtype, or (dtype, shape)
     scratch: ClassVar[Mapping[str, Any]] = {}
     info: ClassVar[Mapping[str, Any]] = {}
-    parameters: ClassVar[Mapping[str, float | int | bool]] = {}  # name -> default
+    parameters: ClassVar[Mapping[str, Any]] = {}  # name -> default: a number, an array, or (dtype, shape) for zeros
     aliases: ClassVar[Mapping[str, str]] = {}  # other names for parameters
     tables: Mapping[str, np.ndarray | Table] = {}  # an array, or a Table whose array is given when the world is made
     time_limit: int = 0  # steps after which an episode is truncated; 0 means never
@@ -85,8 +85,12 @@ class KernelWorld:
         """Takes values of parameters, and the arrays of tables that are only declared."""
         self.tables = fill(self.name, type(self).tables, self.tables, parameters)
         _check(self)
-        self.values: dict[str, Any] = {"time_limit": self.time_limit, **self.parameters}
-        self._types = {name: _number_type(value) for name, value in self.values.items()}
+        forms = {
+            name: declared(self.name, name, default)
+            for name, default in {"time_limit": self.time_limit, **self.parameters}.items()
+        }
+        self._forms = {name: form for name, (form, _) in forms.items()}
+        self.values: dict[str, Any] = {name: default for name, (_, default) in forms.items()}
         self.values.update(self.encode(parameters))
 
     @property
@@ -110,7 +114,7 @@ class KernelWorld:
 
     @property
     def params_dtype(self) -> np.dtype:
-        return np.dtype(list(self._types.items()), align=True)
+        return np.dtype([form.field(name) for name, form in self._forms.items()], align=True)
 
     def params_record(self) -> np.ndarray:
         """The parameters as an array of one record."""
@@ -129,16 +133,17 @@ class KernelWorld:
         """Whether `reset` writes info columns."""
         return bool(self.info) and "info" in inspect.signature(self.reset).parameters
 
-    def encode(self, values: Mapping[str, Any]) -> dict[str, float | int | bool]:
-        """Parameters as numbers. A world that accepts other values, such as names, overrides this to translate them."""
+    def parameter_shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a parameter or of an alias; () for a number, and for a name that is neither."""
+        form = self._forms.get(self.aliases.get(name, name))
+        return () if form is None else form.shape
+
+    def encode(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Parameters as numbers, and as nested lists of numbers for arrays. A world that accepts other values,
+        such as names, overrides this to translate them."""
         values = {self.aliases.get(name, name): value for name, value in values.items()}
         check_names(self.name, values, self.values)
-        for name, value in values.items():
-            if not isinstance(value, NUMBER):
-                raise OptionError(f"{self.name}: the parameter {name!r} should be a number, got {value!r}")
-            if self._types[name] == "i8" and not _is_whole(value):
-                raise OptionError(f"{self.name}: the parameter {name!r} should be an integer, got {value!r}")
-        return dict(values)
+        return {name: checked(self.name, name, value, self._forms[name]) for name, value in values.items()}
 
     def render(self, state: Any, params: Any, mode: str) -> Any:
         """A picture of one env: an array (height, width, 3) of bytes for mode "rgb_array"."""
@@ -175,14 +180,6 @@ def _fields(declared: Mapping[str, Any]) -> list[tuple]:
     return [(name, *kind) if isinstance(kind, tuple) else (name, kind) for name, kind in declared.items()]
 
 
-def _number_type(value: Any) -> str:
-    return "i8" if isinstance(value, (bool, int, np.integer, np.bool_)) else "f8"
-
-
-def _is_whole(value: Any) -> bool:
-    return -(2**63) <= value < 2**63 and value == int(value)  # neither for NaN nor for infinity
-
-
 def _check(world: KernelWorld) -> None:
     """Refuse a world with an invalid declaration."""
     _check_spaces(world)
@@ -192,7 +189,7 @@ def _check(world: KernelWorld) -> None:
         if not isinstance(number, int) or number < 1:
             raise WorldError(f"{world.name}.{kind} should be an integer >= 1, got {number!r}")
     _check_names(world)
-    _check_parameters(world)
+    _check_time_limit(world)
     for kind in ("state", "scratch", "info"):
         _check_fields(world, kind)
     _check_tables(world)
@@ -251,14 +248,11 @@ def _check_names(world: KernelWorld) -> None:
         raise WorldError(f"{world.name}.aliases: {unknown[0]!r} is for a parameter that does not exist")
 
 
-def _check_parameters(world: KernelWorld) -> None:
+def _check_time_limit(world: KernelWorld) -> None:
     if not isinstance(world.time_limit, (int, np.integer)):
         raise WorldError(
             f"{world.name}.time_limit should be a number of steps, or 0 for no limit, got {world.time_limit!r}"
         )
-    for name, value in world.parameters.items():
-        if not isinstance(value, NUMBER):
-            raise WorldError(f"{world.name}.parameters: {name!r} should be a number, got {value!r}")
 
 
 def _is_attribute(name: Any) -> bool:
