@@ -1,0 +1,143 @@
+"""Reads tables from text files: CSV with any common delimiter."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from rookery.console import printable
+from rookery.data.importing.column_names import find_columns
+from rookery.data.importing.source_table import SourceTable
+from rookery.errors import DataError
+from rookery.extras import load_polars
+
+DELIMITERS = (",", ";", "\t", "|")
+PREAMBLE = 10  # lines that may precede the header
+EXAMPLE = "time,open,high,low,close,volume"
+
+
+def read_text(path: Path, symbol: str) -> SourceTable:
+    """The table of a text file; all values are texts."""
+    text = _decoded(path)
+    lines = text.split("\n", PREAMBLE + 1)
+    header, delimiter = _header(path, lines)
+    frame = _parsed(path, text, header, delimiter)
+    numbers = np.arange(len(frame)) + header + 2
+    blank = frame.select(load_polars().all_horizontal(load_polars().all().is_null())).to_series().to_numpy()
+    table = SourceTable(str(path), symbol, frame.filter(~blank), numbers[~blank], "line")
+    if len(table.frame) == 0:
+        raise DataError(f"{printable(path)}: {printable(symbol)}: there is a header, but no bar below it")
+    _refuse_second_header(table)
+    return table
+
+
+def _decoded(path: Path) -> str:
+    content = path.read_bytes()
+    encoding = "utf-8-sig"
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-16"
+    elif b"\x00" in content[:4096]:
+        raise DataError(f"{printable(path)}: the file is no text: its first bytes are {content[:8]!r}")
+    try:
+        return content.decode(encoding).replace("\r\n", "\n").replace("\r", "\n").lstrip("\n")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise DataError(f"{printable(path)}: line {line:,} is no text in UTF-8: save the file as UTF-8") from None
+
+
+def _header(path: Path, lines: list[str]) -> tuple[int, str]:
+    """The number of lines before the header, and the delimiter."""
+    for number, line in enumerate(lines[:PREAMBLE]):
+        for delimiter in DELIMITERS:
+            found = find_columns(_fields(line, delimiter))
+            if "close" in found and len(_fields(line, delimiter)) > 1:
+                return number, delimiter
+    first = lines[0]
+    delimiter = max(DELIMITERS, key=first.count)
+    fields = _fields(first, delimiter)
+    name = printable(path)
+    if first.count(delimiter) == 0:
+        raise DataError(
+            f"{name}: line 1 has no comma, semicolon or tab between columns: {printable(first)[:60]!r}; write {EXAMPLE}"
+        )
+    if sum(map(_is_number, fields)) >= 2:
+        raise DataError(f"{name}: line 1 holds values, but should name the columns: add a first line such as {EXAMPLE}")
+    shown = printable(", ".join(fields[:12]))
+    raise DataError(f"{name}: no column of prices: name it close; the columns are {shown}")
+
+
+def _fields(line: str, delimiter: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:
+        return []
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _parsed(path: Path, text: str, header: int, delimiter: str) -> Any:
+    """All columns as texts. Names of columns may occur twice here."""
+    polars = load_polars()
+    start = 0
+    for _ in range(header + 1):
+        start = text.find("\n", start) + 1 or len(text)
+    names = _fields(text.split("\n", header + 1)[header], delimiter)
+    if start >= len(text):
+        return polars.DataFrame(
+            {f"column_{i}": [] for i in range(len(names))}, dict.fromkeys(_unique(names), polars.String)
+        )
+    try:
+        frame = polars.read_csv(
+            io.BytesIO(text[start:].encode()), separator=delimiter, has_header=False, infer_schema=False,
+            new_columns=_unique(names), schema={name: polars.String for name in _unique(names)},
+        )  # fmt: skip
+    except Exception as error:  # noqa: BLE001 - polars raises errors of many kinds
+        _refuse_ragged(path, text, header, delimiter, len(names), error)
+    return frame
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Names of columns for polars, which refuses two of one name: a second one gets a space, which is left out of
+    account where names are compared."""
+    made: list[str] = []
+    for name in names:
+        while name in made:
+            name += " "
+        made.append(name)
+    return made
+
+
+def _refuse_ragged(path: Path, text: str, header: int, delimiter: str, count: int, error: Exception) -> NoReturn:
+    """Name the first line that has too many fields."""
+    name = printable(path)
+    try:
+        for row in (reader := csv.reader(io.StringIO(text), delimiter=delimiter)):
+            if reader.line_num > header and len(row) > count:
+                raise DataError(
+                    f"{name}: line {reader.line_num:,} has {len(row)} columns, but the header has {count}: is a comma "
+                    "used for decimals, or is the line damaged?"
+                )
+    except csv.Error as problem:
+        error = problem
+    raise DataError(f"{name}: cannot be read as CSV: {printable(str(error).splitlines()[0])}") from None
+
+
+def _refuse_second_header(table: SourceTable) -> None:
+    """Files that were joined hold the header again."""
+    found = find_columns(table.frame.columns)
+    column = found["close"]
+    again = (table.frame[column].str.strip_chars() == column.strip()).fill_null(False).to_numpy()
+    if again.any():
+        raise table.refusal(
+            "the header occurs again: remove this line, and sort the bars", int(np.flatnonzero(again)[0])
+        )
