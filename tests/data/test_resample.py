@@ -76,8 +76,10 @@ def test_the_future_changes_nothing_that_was_known(holes: set[int], cut: int, fa
     known = full.rows(full.times <= known_at)
     other = resample(replace(data, bars=(Bars("A", bars.times, changed),)), 60 * factor).bars[0]
     assert_same(known, other.rows(other.times <= known_at))
-    if len(known):
-        assert_same(known, resample(replace(data, bars=(bars.rows(~later),)), 60 * factor).bars[0])
+    if len(known) > 1:  # of data that end earlier, the last bar is dropped if its last minute is missing
+        shorter = resample(replace(data, bars=(bars.rows(~later),)), 60 * factor).bars[0]
+        assert len(known) - len(shorter) in (0, 1)
+        assert_same(known.rows(slice(0, len(shorter))), shorter)
 
 
 def assert_same(first: Bars, second: Bars) -> None:
