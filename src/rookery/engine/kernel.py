@@ -15,7 +15,7 @@ from rookery.engine import seeding
 from rookery.engine.async_calls import AsyncCalls, Finish, check_time
 from rookery.engine.batch import ALL, STEPS, Batch, BatchSpec, private_batch
 from rookery.engine.engine import EPISODE, Engine
-from rookery.engine.env_factory import EnvFactory, EnvFromWorld, kernel_of
+from rookery.engine.env_factory import EnvFactory, kernel_of
 from rookery.engine.failure import Failure
 from rookery.engine.infos import positions_of
 from rookery.engine.kernel_envs import KernelEnvs, env_numbers, per_env_parameters
@@ -100,7 +100,11 @@ class KernelEngine(Engine):
         threads = 1 if self.settings.bounds or self._runner.is_plain else self._threads
         self._thread_choice = ThreadChoice(self._runner, threads)
         self._silent = not self.world.info and self.world.action_mask is None
-        self._info_columns = [(name, f"_{name}", self.arena.infos[name]) for name in self.world.info]
+        self._info_keys = [(name, f"_{name}") for name in self.world.info]
+        everywhere = np.ones(self.num_envs, np.bool_)
+        everywhere.flags.writeable = False
+        views = {name: self.arena.infos[name] for name in self.world.info}
+        self._info_views = {**views, **{f"_{name}": everywhere for name in views}}  # for `copy=False`
         self._observed = self.batch.observations.only_array
         self._same_step = spec.autoreset_mode is AutoresetMode.SAME_STEP
 
@@ -255,15 +259,28 @@ class KernelEngine(Engine):
     # --- infos, faults, episodes --------------------------------------------------------------------------------
 
     def _read_infos(self, infos: dict[str, Any], rows: slice | np.ndarray) -> None:
-        info_mask = self.arena.info_mask if self.agents == 1 else np.repeat(self.arena.info_mask, self.agents)
-        if rows is ALL and b"\0" not in info_mask.tobytes():  # the common case, at a third of the cost
-            for name, key, column in self._info_columns:
-                infos[name], infos[key] = column.copy(), info_mask.copy()
-        elif (info_mask := info_mask[rows]).any():
-            _columns(infos, self.arena.infos, self.world.info, rows, info_mask)
+        info_mask = self.arena.info_mask
+        if rows is ALL and not self._copy and b"\0" not in info_mask.tobytes():
+            infos.update(self._info_views)  # as observations, until the next step: 1 us instead of 12 for 15 columns
+        else:
+            every_row = info_mask if self.agents == 1 else np.repeat(info_mask, self.agents)
+            self._add_columns(infos, self.arena.infos, rows, every_row[rows])
         if self.world.action_mask is not None:
             infos["action_mask"] = self.arena.masks[rows].copy()
             infos["_action_mask"] = np.ones(len(infos["action_mask"]), np.bool_)
+
+    def _add_columns(self, infos: dict[str, Any], records: np.ndarray, rows: Any, mask: np.ndarray) -> None:
+        """Infos as columns with their mask: views of one copy of all records, at a tenth of the cost of a copy each.
+        As bytes, because NumPy copies records field by field, which takes 20 us for 256 envs and 15 columns."""
+        count = np.count_nonzero(mask)
+        if not count:
+            return
+        raw, mask = bytearray(records.data if rows is ALL else _as_bytes(records)[rows].data), mask.copy()
+        copied = np.ndarray(len(mask), records.dtype, raw)
+        if count < len(mask):
+            _as_bytes(copied)[~mask] = 0
+        for name, key in self._info_keys:
+            infos[name], infos[key] = copied[name], mask
 
     def _read_finals(self, infos: dict[str, Any], rows: slice | np.ndarray) -> None:
         """The last observations and infos of episodes that ended in this step."""
@@ -273,7 +290,7 @@ class KernelEngine(Engine):
         ids = np.arange(self.num_envs)[rows]
         infos["final_obs"] = np.full(len(ids), None, dtype=object)
         infos["final_info"] = infos.get("final_info", {})
-        _columns(infos["final_info"], self.arena.final_infos, self.world.info, rows, ended)
+        self._add_columns(infos["final_info"], self.arena.final_infos, rows, ended)
         if self.world.action_mask is not None:
             masks = np.where(ended[:, None], self.arena.final_masks[rows], np.int8(0))
             infos["final_info"]["action_mask"], infos["final_info"]["_action_mask"] = masks, ended.copy()
@@ -358,14 +375,6 @@ class KernelEngine(Engine):
         self._require_idle("set_parameters")
         self._envs.set_parameters(env_numbers(envs, self.num_worlds), values)
 
-    def set_tables(self, **tables: Any) -> None:
-        """Replace arrays of the world's tables, without compiling again. A contiguous array of the declared dtype is
-        not copied, nor is such a slice of one. If a table becomes shorter, call `reset` before the next step."""
-        self._require_idle("set_tables")
-        self.world = self.world.with_tables(**tables)
-        self._envs.replace_tables(self.world)
-        self.source = replace(self.source, makers=(EnvFromWorld(self.world),))
-
     def state_dict(self, portable: bool = True) -> dict[str, Any]:
         """Everything needed to continue exactly from here; always arrays and plain values. See `load_state_dict`."""
         self._require_idle("state_dict")
@@ -417,11 +426,9 @@ class KernelEngine(Engine):
             sharing.close()
 
 
-def _columns(infos: dict[str, Any], records: np.ndarray, names: Any, rows: Any, info_mask: np.ndarray) -> None:
-    for name in names:
-        column = records[name][rows].copy()
-        column[~info_mask] = 0
-        infos[name], infos[f"_{name}"] = column, info_mask.copy()
+def _as_bytes(records: np.ndarray) -> np.ndarray:
+    """The memory of records, one row each."""
+    return records.view(np.uint8).reshape(len(records), records.dtype.itemsize)
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

@@ -35,6 +35,16 @@ def can_leave(space: Any) -> bool:
     return bool((low > most.min).any() or (high < most.max).any())
 
 
+def has_no_bounds(space: Any) -> bool:
+    """Whether every finite number is in the space.
+
+    >>> has_no_bounds(spaces.Box(-np.inf, np.inf, (2,))), has_no_bounds(spaces.Box(0, np.inf, (2,)))
+    (True, False)
+    """
+    unbounded = isinstance(space, spaces.Box) and np.dtype(space.dtype).kind == "f"
+    return bool(unbounded and np.isneginf(space.low).all() and np.isposinf(space.high).all())
+
+
 def _bounds(space: Any) -> tuple[Any, Any]:
     if isinstance(space, spaces.Box):
         return space.low, space.high
