@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
-from copy import copy
 from functools import cached_property
 from keyword import iskeyword
 from types import FunctionType
@@ -20,7 +19,7 @@ from gymnasium import Space, spaces
 
 from rookery.errors import OptionError, WorldError
 from rookery.kernel.parameters import checked, declared
-from rookery.kernel.tables import Table, declarations, describe, fill, replaced
+from rookery.kernel.tables import Table, describe, fill
 
 # The engine's fields in every env's record, before the world's own fields. `seed`, `episode` and `draws` are the key of
 # the next random number; `steps` counts since the reset; `returns` sums rewards, one per agent.
@@ -64,10 +63,10 @@ class KernelWorld:
 
     observation_space: Space
     action_space: Space
-    state: ClassVar[Mapping[str, Any]] = {}  # field -> dtype, or (dtype, shape)
-    scratch: ClassVar[Mapping[str, Any]] = {}
-    info: ClassVar[Mapping[str, Any]] = {}
-    parameters: ClassVar[Mapping[str, Any]] = {}  # name -> default: a number, an array, or (dtype, shape) for zeros
+    state: Mapping[str, Any] = {}  # field -> dtype, or (dtype, shape)
+    scratch: Mapping[str, Any] = {}
+    info: Mapping[str, Any] = {}
+    parameters: Mapping[str, Any] = {}  # name -> default: a number, an array, or (dtype, shape) for zeros
     aliases: ClassVar[Mapping[str, str]] = {}  # other names for parameters
     tables: Mapping[str, np.ndarray | Table] = {}  # an array, or a Table whose array is given when the world is made
     time_limit: int = 0  # steps after which an episode is truncated; 0 means never
@@ -86,7 +85,6 @@ class KernelWorld:
         """Takes values of parameters, and the arrays of tables that are only declared."""
         self.tables = fill(self.name, type(self).tables, self.tables, parameters)
         _check(self)
-        self._table_forms = declarations(type(self).tables, self.tables)
         forms = {
             name: declared(self.name, name, default)
             for name, default in {"time_limit": self.time_limit, **self.parameters}.items()
@@ -127,16 +125,8 @@ class KernelWorld:
 
     @cached_property
     def table_facts(self) -> dict[str, Any]:
-        """Shape, dtype and hash of each table; computed at the first use, and once, because tables do not change."""
+        """Shape, dtype and hash of each table; computed once, because tables do not change."""
         return describe(self.tables)
-
-    def with_tables(self, **tables: Any) -> KernelWorld:
-        """The same world with other arrays of some tables. They are not copied if they are contiguous and of the
-        declared dtype."""
-        other = copy(self)
-        other.tables = replaced(self.name, self.tables, self._table_forms, tables)
-        other.__dict__.pop("table_facts", None)
-        return other
 
     @property
     def informs_at_reset(self) -> bool:

@@ -15,6 +15,7 @@ from rookery.console import say
 from rookery.worlds.classic.spec import CLASSIC
 from rookery.worlds.gameboy.spec import GAME_BOY
 from rookery.worlds.hockey.spec import HOCKEY
+from rookery.worlds.market.spec import CRYPTO, FOREX
 from rookery.worlds.world_spec import WorldSpec, load_object
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     from gymnasium import spaces
 
-BUILT_IN: tuple[WorldSpec, ...] = (*CLASSIC, HOCKEY, GAME_BOY)
+BUILT_IN: tuple[WorldSpec, ...] = (*CLASSIC, HOCKEY, GAME_BOY, CRYPTO, FOREX)
 GROUP = "rookery.worlds"
 
 

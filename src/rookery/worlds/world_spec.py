@@ -126,6 +126,8 @@ class WorldSpec:
     discrete_options: Mapping[str, Any] = field(default_factory=dict)  # for learners that need discrete actions
     # Function (options, steps of the run, number of envs) -> those options that only envs which train get, complete.
     training_options: Callable[[Mapping[str, Any], int, int], dict[str, Any]] | None = None
+    # Function (options) -> options that only envs which evaluate get, such as a part of the data that nobody trains on.
+    evaluation_options: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
     episode_length_option: str | None = None  # if omitted, Gymnasium's max_episode_steps
     run_name: Callable[[Mapping[str, Any]], str] | None = None  # by the options; if omitted, `name`
     kernel_class: str | None = None  # the class that all its kernel worlds derive from, for the viewer

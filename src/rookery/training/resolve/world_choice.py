@@ -157,7 +157,9 @@ def without_training_options(world: World) -> World:
     if spec is None or spec.training_options is None:
         return world
     own = spec.training_options(world.env_kwargs, 1, 1)
-    return replace(world, env_kwargs={name: value for name, value in world.env_kwargs.items() if name not in own})
+    added = {} if spec.evaluation_options is None else spec.evaluation_options(world.env_kwargs)
+    rest = {name: value for name, value in world.env_kwargs.items() if name not in own}
+    return replace(world, env_kwargs={**rest, **added})
 
 
 def training_options(world: World, options: Mapping[str, Any], steps: int, num_envs: int) -> dict[str, Any]:

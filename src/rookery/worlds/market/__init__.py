@@ -1,0 +1,1 @@
+"""Markets as kernel worlds: a crypto portfolio and intraday forex."""

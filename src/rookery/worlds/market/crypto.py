@@ -1,0 +1,158 @@
+"""A crypto portfolio as a kernel world: several assets, cash, and orders to buy and sell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial, reduce
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from rookery.data.dataset import BAR_COLUMNS, Bars, Dataset
+from rookery.data.features import CRYPTO_FEATURES
+from rookery.errors import DataError, OptionError
+from rookery.kernel.world import KernelWorld
+from rookery.worlds.market.conversion import currencies
+from rookery.worlds.market.costs import Costs, find_costs
+from rookery.worlds.market.crypto_rules import (
+    CLOSE,
+    FUNDING,
+    OPEN,
+    SPREAD,
+    observe,
+    order_parts,
+    order_weights,
+    reset,
+    run_bar,
+)
+from rookery.worlds.market.market import ObservedColumns, find_stretches, load_market, need_column
+from rookery.worlds.market.options import names, with_own_names
+from rookery.worlds.market.scaling import scaled
+from rookery.worlds.market.windows import find_windows
+
+COST_KINDS = ("half_spread", "slippage", "impact", "funding")  # and the fee, which is per asset
+PARAMETERS: dict[str, Any] = {
+    "initial_balance": 100_000.0, "max_order": 0.25, "min_change": 0.02, "half_spread": 0.0, "slippage": 0.0,
+    "impact": 0.0, "funding": 0.0, "hold_limit": 48, "forced_sale": 0.05, "stop_below": 0.1, "reward_scale": 100.0,
+    "benchmark_weight": 1.0, "absolute_reward": 0.0, "cash_reward": 0.0, "concentration_penalty": 0.0,
+    "concentration_limit": 0.4, "few_positions_penalty": 0.0, "min_positions": 3, "position_weight": 0.01, "window": -1,
+}  # fmt: skip
+
+
+class Crypto(KernelWorld):
+    """Hold several coins. Each action, from -1 to 1, sells or buys a part of the portfolio's value, at most
+    `max_order`. docs/markets.md describes the options."""
+
+    aliases = {"episode_length": "time_limit", "capital": "initial_balance", "balance": "initial_balance"}
+    time_limit = 288  # a day of 5-minute bars
+    clips_actions = True
+    reset: Any = staticmethod(reset)
+    observe: Any = staticmethod(observe)
+
+    def __init__(
+        self, data: Any = None, symbols: Any = None, timeframe: str | int | None = None, columns: Any = None,
+        lookback: int = 5, costs: str | Mapping[str, Any] | Costs = "alpaca-crypto", split: Any = "all",
+        scaling: str = "relative", **parameters: Any,
+    ) -> None:  # fmt: skip
+        chosen = ObservedColumns(names("columns", columns), BAR_COLUMNS, CRYPTO_FEATURES)
+        self.costs = find_costs(costs)
+        layout = partial(crypto_tables, costs=self.costs, scaling=scaling)
+        self.market = load_market(
+            "crypto", data, names("symbols", symbols), timeframe, chosen, layout, f"{scaling} {self.costs.columns}"
+        )
+        length = parameters.get("episode_length", parameters.get("time_limit", self.time_limit))
+        found = find_windows(self.market, lookback, length, split)
+        self.windows = found.windows
+        assets, width = len(self.market.symbols), self.market.features.shape[1]
+        self.state = {
+            "row": "i8", "last": "i8", "cash": "f8", "equity": "f8", "equal_weight": "f8", "peak": "f8",
+            "holdings": ("f8", (assets,)), "first_units": ("f8", (assets,)), "age": ("i8", (assets,)),
+        }  # fmt: skip
+        self.scratch = {"orders": ("f8", (assets,))}
+        self.info = {
+            "equity": "f8", "cash": "f8", "exposure": "f8", "equal_weight": "f8", "turnover": "f8", "trades": "f8",
+            "fees": "f8", "spread_cost": "f8", "impact_cost": "f8", "funding_cost": "f8", "drawdown": "f8",
+            "row": "i8", "positions": ("f8", (assets,)),
+        }  # fmt: skip
+        self.tables = {
+            "bars": self.market.bars, "features": self.market.features.reshape(-1), "width": np.array([width]),
+            "windows": found.windows, "starts": found.starts,
+        }  # fmt: skip
+        self.observation_space = spaces.Box(-np.inf, np.inf, (1 + assets + lookback * width,), np.float32)
+        self.action_space = spaces.Box(-1.0, 1.0, (assets,), np.float32)
+        self.parameters = {
+            **PARAMETERS, **{kind: self.costs.number(kind) for kind in COST_KINDS},
+            "fee": fees(self.costs, assets), "min_order": np.full(assets, 10.0),
+        }  # fmt: skip
+        super().__init__(**parameters)
+
+    @staticmethod
+    def step(state: Any, action: Any, params: Any, tables: Any, scratch: Any, info: Any) -> Any:
+        order_parts(state, action, params, tables, scratch)
+        return run_bar(state, params, tables, scratch, info)
+
+
+class CryptoWeights(Crypto):
+    """The actions are the wanted weights of the assets: -1 is nothing, 1 as much as the others leave."""
+
+    @staticmethod
+    def step(state: Any, action: Any, params: Any, tables: Any, scratch: Any, info: Any) -> Any:
+        order_weights(state, action, params, tables, scratch)
+        return run_bar(state, params, tables, scratch, info)
+
+
+def crypto(action_type: str = "orders", **options: Any) -> Crypto:
+    """The world behind "rookery/Crypto-v0"."""
+    kinds = {"orders": Crypto, "continuous": Crypto, "weights": CryptoWeights}
+    if action_type not in kinds:
+        raise OptionError(f"action_type should be orders or weights, got {action_type!r}")
+    return kinds[action_type](**with_own_names(options))
+
+
+def fees(costs: Costs, assets: int) -> np.ndarray:
+    """The fee of each asset."""
+    if np.ndim(costs.fee) and len(costs.fee) != assets:  # type: ignore[arg-type]
+        raise OptionError(f"costs: fee has {len(costs.fee)} numbers for {assets} assets")  # type: ignore[arg-type]
+    return np.broadcast_to(np.asarray(costs.fee, np.float64), (assets,)).copy()
+
+
+def crypto_tables(dataset: Dataset, columns: Sequence[str], costs: Costs, scaling: str) -> dict[str, np.ndarray]:
+    """All symbols side by side, at the times at which every one has a bar."""
+    one_currency(dataset)
+    times = reduce(np.intersect1d, [bars.times for bars in dataset.bars])
+    if len(times) < 2:
+        raise DataError(f"{dataset.place}: the symbols {', '.join(dataset.symbols)} have no two times in common")
+    table = np.zeros((len(times), len(dataset.bars), 4))
+    features = []
+    for i, bars in enumerate(dataset.bars):
+        rows = np.searchsorted(bars.times, times)
+        table[:, i, OPEN], table[:, i, CLOSE] = bars["open"][rows], bars["close"][rows]
+        for column, name in ((SPREAD, "spread"), (FUNDING, "funding")):
+            if name in costs.columns:
+                table[:, i, column] = need_column(bars, name)[rows]
+        features.append(observed(bars, columns, scaling)[rows])
+    wide = np.concatenate(features, axis=1)
+    usable = np.isfinite(wide).all(axis=1) & np.isfinite(table).all(axis=(1, 2))
+    return {
+        "times": times, "blocks": np.array([[0, len(times) - 1]]), "bars": table, "features": np.nan_to_num(wide),
+        "stretches": find_stretches(times, usable, dataset, 0),
+    }  # fmt: skip
+
+
+def observed(bars: Bars, columns: Sequence[str], scaling: str) -> np.ndarray:
+    """The scaled columns of an asset."""
+    return np.stack([scaled(name, bars[name], bars["close"], scaling) for name in columns], axis=1)
+
+
+def one_currency(dataset: Dataset) -> None:
+    """Refuse assets that are priced in different currencies: their values could not be added."""
+    quotes = {}
+    for symbol in dataset.symbols:
+        if any(mark in symbol for mark in "/_-"):
+            quotes[currencies(symbol)[1]] = symbol
+    if len(quotes) > 1:
+        raise DataError(
+            f"{dataset.place}: {' and '.join(quotes.values())} are priced in different currencies: a portfolio needs "
+            "one currency"
+        )

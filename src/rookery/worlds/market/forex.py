@@ -1,0 +1,164 @@
+"""Intraday forex as a kernel world: one symbol an env, short, flat or long."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from rookery.data.dataset import Bars, Dataset
+from rookery.data.features import FOREX_FEATURES
+from rookery.errors import OptionError
+from rookery.kernel.world import KernelWorld
+from rookery.worlds.market.conversion import rates_to_account
+from rookery.worlds.market.costs import Costs, find_costs
+from rookery.worlds.market.forex_rules import (
+    CLOSE,
+    DAY,
+    DAYS_A_YEAR,
+    FUNDING,
+    HOUR,
+    OPEN,
+    RATE_CLOSE,
+    RATE_OPEN,
+    SPREAD,
+    observe,
+    reset,
+    step,
+)
+from rookery.worlds.market.market import Market, ObservedColumns, find_stretches, load_market, need_column
+from rookery.worlds.market.options import names, with_own_names
+from rookery.worlds.market.scaling import scaled
+from rookery.worlds.market.windows import find_windows
+
+DAY_BEGINS = 22  # o'clock UTC, when positions are rolled over: 17:00 in New York
+
+PARAMETERS: dict[str, Any] = {
+    "initial_balance": 100_000.0, "leverage": 1.0, "fee": 0.0, "half_spread": 0.0, "slippage": 0.0, "impact": 0.0,
+    "swap_long": 0.0, "swap_short": 0.0, "funding": 0.0, "borrow": 0.0, "margin_call": 0.0, "bar_years": 0.0,
+    "daily_drawdown": 0.02, "end_on_drawdown": False, "turnover_cap": 5.0, "cooldown": 5, "min_change": 0.05,
+    "reward_scale": 100.0, "change_penalty": 0.0, "window": -1, "symbol": -1,
+}  # fmt: skip
+
+
+class Forex(KernelWorld):
+    """Trade one currency pair: action 0 is short, 1 is flat, 2 is long. docs/markets.md describes the options."""
+
+    action_space: spaces.Space = spaces.Discrete(3)
+    parameters = PARAMETERS
+    aliases = {"episode_length": "time_limit", "capital": "initial_balance", "balance": "initial_balance"}
+    info = {
+        "equity": "f8", "cash": "f8", "exposure": "f8", "turnover": "f8", "trades": "f8", "fees": "f8",
+        "spread_cost": "f8", "impact_cost": "f8", "funding_cost": "f8", "drawdown": "f8", "max_drawdown": "f8",
+        "sharpe_ratio": "f8", "position": "f8", "row": "i8", "symbol": "i8",
+    }  # fmt: skip
+    time_limit = 500
+    reset: Any = staticmethod(reset)
+    observe: Any = staticmethod(observe)
+
+    def __init__(
+        self, data: Any = None, symbols: Any = None, timeframe: str | int | None = None, columns: Any = None,
+        lookback: int = 10, costs: str | Mapping[str, Any] | Costs = "ecn-forex", account: str = "USD",
+        split: Any = "all", scaling: str = "relative", **parameters: Any,
+    ) -> None:  # fmt: skip
+        chosen = ObservedColumns(names("columns", columns), (), FOREX_FEATURES)
+        self.costs = find_costs(costs)
+        layout = partial(forex_tables, account=account, costs=self.costs, scaling=scaling)
+        self.market = load_market(
+            "forex",
+            data,
+            names("symbols", symbols),
+            timeframe,
+            chosen,
+            layout,
+            f"{account} {scaling} {self.costs.columns}",
+        )
+        length = parameters.get("episode_length", parameters.get("time_limit", self.time_limit))
+        found = find_windows(self.market, lookback, length, split)
+        self.windows = found.windows
+        self.state = {
+            "row": "i8", "last": "i8", "equity": "f8", "units": "f8", "position": "f8", "peak": "f8",
+            "max_drawdown": "f8", "day": "f8", "day_equity": "f8", "hour": "f8", "hour_turnover": "f8", "rest": "i8",
+            "paused": "i8", "must_close": "i8", "gains": "f8", "squares": "f8", "held": ("f4", (lookback,)),
+        }  # fmt: skip
+        self.tables = {
+            "bars": self.market.bars, "features": self.market.features.reshape(-1),
+            "symbol_of": symbol_of_rows(self.market), "windows": found.windows, "starts": found.starts,
+            "groups": found.groups,
+        }  # fmt: skip
+        self.observation_space = spaces.Box(-np.inf, np.inf, (lookback * self.market.features.shape[1],), np.float32)
+        self.parameters = {**PARAMETERS, **cost_parameters(self.costs, self.market.timeframe)}
+        super().__init__(**parameters)
+
+    @staticmethod
+    def step(state: Any, action: Any, params: Any, tables: Any, info: Any) -> Any:
+        return step(state, action - 1.0, params, tables, info)
+
+
+class ForexContinuous(Forex):
+    """The action is the wanted position, from -1 (short) to 1 (long)."""
+
+    action_space: spaces.Space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    @staticmethod
+    def step(state: Any, action: Any, params: Any, tables: Any, info: Any) -> Any:
+        return step(state, action[0], params, tables, info)
+
+
+def forex(action_type: str = "discrete", **options: Any) -> Forex:
+    """The world behind "rookery/Forex-v0"."""
+    kinds = {"discrete": Forex, "continuous": ForexContinuous}
+    if action_type not in kinds:
+        raise OptionError(f"action_type should be discrete or continuous, got {action_type!r}")
+    return kinds[action_type](**with_own_names(options))
+
+
+def cost_parameters(costs: Costs, timeframe: int) -> dict[str, float]:
+    """Costs as parameters of the world."""
+    if isinstance(costs.fee, Sequence):
+        raise OptionError("costs: forex has one fee for all symbols, got one per asset")
+    kinds = ("fee", "half_spread", "slippage", "impact", "swap_long", "swap_short", "funding", "borrow", "margin_call")
+    return {kind: costs.number(kind) for kind in kinds} | {"bar_years": timeframe / (DAYS_A_YEAR * 86_400)}
+
+
+def symbol_of_rows(market: Market) -> np.ndarray:
+    """The number of the symbol of each row."""
+    return np.repeat(np.arange(len(market.blocks)), market.blocks[:, 1] - market.blocks[:, 0] + 1).astype(np.int16)
+
+
+def forex_tables(
+    dataset: Dataset, columns: Sequence[str], account: str, costs: Costs, scaling: str
+) -> dict[str, np.ndarray]:
+    """The symbols one after another."""
+    times, blocks, stretches, all_bars, all_features = [], [], [], [], []
+    row = 0
+    for bars in dataset.bars:
+        table = np.zeros((len(bars), 8))
+        table[:, OPEN], table[:, CLOSE] = bars["open"], bars["close"]
+        table[:, RATE_OPEN], table[:, RATE_CLOSE] = rates_to_account(bars, dataset, account)
+        for column, name in ((SPREAD, "spread"), (FUNDING, "funding")):
+            if name in costs.columns:
+                table[:, column] = need_column(bars, name)
+        table[:, DAY] = (bars.times - DAY_BEGINS * 3600 - 1) // 86_400  # a bar that is complete at 22:00 ends the day
+        table[:, HOUR] = (bars.times - 1) // 3600
+        features = observed(bars, columns, scaling)
+        usable = np.isfinite(features).all(axis=1) & np.isfinite(table).all(axis=1)
+        times.append(bars.times)
+        blocks.append((row, row + len(bars) - 1))
+        stretches.append(find_stretches(bars.times, usable, dataset, row))
+        all_bars.append(table)
+        all_features.append(features)
+        row += len(bars)
+    return {
+        "times": np.concatenate(times), "blocks": np.array(blocks), "stretches": np.concatenate(stretches),
+        "bars": np.concatenate(all_bars), "features": np.nan_to_num(np.concatenate(all_features)),
+    }  # fmt: skip
+
+
+def observed(bars: Bars, columns: Sequence[str], scaling: str) -> np.ndarray:
+    """The scaled columns of a symbol, and a column of zeros in which an env writes its position."""
+    parts = [scaled(name, bars[name], bars["close"], scaling) for name in columns]
+    return np.stack([*parts, np.zeros(len(bars), np.float32)], axis=1)

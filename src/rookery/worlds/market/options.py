@@ -1,0 +1,53 @@
+"""Options of market worlds: other names for them, and lists of names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rookery.errors import OptionError
+
+OTHER_NAMES = {
+    "data_dir": "data", "observation_feature_cols": "columns", "feature_columns": "columns", "window_size": "lookback",
+    "lookback_window": "lookback", "transaction_cost": "fee", "trading_fee": "fee",
+    "max_daily_drawdown": "daily_drawdown",
+}  # fmt: skip
+OF_RUNS = ("evaluation_split",)  # options that only runs read: see `spec.py`
+
+
+def with_own_names(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by the names that the worlds use.
+
+    >>> with_own_names({"data_dir": "bars", "lookback": 3})
+    {'data': 'bars', 'lookback': 3}
+    """
+    own: dict[str, Any] = {}
+    for name, value in options.items():
+        meant = OTHER_NAMES.get(name, name)
+        if meant in own and value is not None and own[meant] != value:
+            raise OptionError(f"{meant!r} is given twice, by two names: {own[meant]!r} and {value!r}")
+        if name not in OF_RUNS and (value is not None or meant not in own):
+            own[meant] = value
+    return own
+
+
+def names(option: str, value: Any) -> tuple[str, ...] | None:
+    """A list of names, also from a text with commas; None stays None.
+
+    >>> names("symbols", "EURUSD, GBPUSD")
+    ('EURUSD', 'GBPUSD')
+    """
+    if value is None:
+        return None
+    found = value.split(",") if isinstance(value, str) else value
+    if (
+        not isinstance(found, Sequence)
+        or not found
+        or not all(isinstance(name, str) and name.strip() for name in found)
+    ):
+        raise OptionError(f"{option} should be a list of names, or a text such as A,B, got {value!r}")
+    cleaned = tuple(name.strip() for name in found)
+    twice = [name for name in cleaned if cleaned.count(name) > 1]
+    if twice:
+        raise OptionError(f"{option}: {twice[0]!r} is named twice")
+    return cleaned

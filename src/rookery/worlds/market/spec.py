@@ -1,0 +1,63 @@
+"""The market worlds, as rookery knows them by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rookery.worlds.world_spec import WorldOption, WorldSpec
+
+
+def training_options(options: Mapping[str, Any], steps: int, num_envs: int) -> dict[str, Any]:
+    """A run trains on the split "train", unless another is given."""
+    return {"split": options.get("split", "train")}
+
+
+def evaluation_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Evaluations, which choose the best checkpoint, are on bars that nobody trains on.
+
+    The split "test" is for the report, and for nothing before it.
+
+    >>> evaluation_options({}), evaluation_options({"split": "all"})
+    ({'split': 'validation'}, {'split': 'all'})
+    """
+    split = options.get("split", "train")
+    usual = "validation" if isinstance(split, str) and split == "train" else split
+    return {"split": options.get("evaluation_split") or usual}
+
+
+OPTIONS = (
+    WorldOption("data", "PATH", "bars: a Parquet file or a folder (a synthetic set)", is_file=True),
+    WorldOption("data_dir", "FOLDER", "the same as --data", is_file=True),
+    WorldOption("symbols", "A,B", "which symbols of the data (all)"),
+    WorldOption("timeframe", "5m", "the length of a bar; shorter ones are joined (as the data are)"),
+    WorldOption("costs", "NAME", "what trading costs: alpaca-crypto, ecn-forex, flat-fee-forex or none"),
+    WorldOption("lookback", "N", "the number of bars in an observation"),
+)
+CRYPTO = WorldSpec(
+    name="crypto",
+    source="rookery/Crypto-v0",
+    kernels={"rookery/Crypto-v0": "rookery.worlds.market.crypto:crypto"},
+    is_kernel=True,
+    extra="kernel,data",
+    recipes="rookery.worlds.market.recipes:RECIPES",
+    options=OPTIONS,
+    training_options=training_options,
+    evaluation_options=evaluation_options,
+    episode_length_option="episode_length",
+    examples=("rookery train crypto --data-dir data/5m --timeframe 5m --n-envs 12",),
+)
+FOREX = WorldSpec(
+    name="forex",
+    source="rookery/Forex-v0",
+    kernels={"rookery/Forex-v0": "rookery.worlds.market.forex:forex"},
+    is_kernel=True,
+    extra="kernel,data",
+    recipes="rookery.worlds.market.recipes:RECIPES",
+    options=OPTIONS,
+    training_options=training_options,
+    evaluation_options=evaluation_options,
+    episode_length_option="episode_length",
+    discrete_options={"action_type": "discrete"},
+    examples=("rookery train forex --data-dir data/forex --symbols EURUSD,GBPUSD",),
+)

@@ -1,0 +1,245 @@
+"""The forex world against a ledger that is written out here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rookery.errors import DataError, OptionError
+from rookery.kernel.kernel_env import KernelEnv
+from rookery.worlds.market.forex import DAY_BEGINS, forex
+from worlds.market.market_bars import random_bars
+
+COSTS = {
+    "fee": 0.0003, "half_spread": 0.0002, "slippage": 0.0001, "impact": 0.002, "swap_long": 0.03, "swap_short": 0.05,
+    "funding": 0.00001, "borrow": 0.04, "margin_call": 0.3,
+}  # fmt: skip
+
+
+def make(data: Any = None, **options: Any) -> KernelEnv:
+    """One env in plain Python that begins at the first bar."""
+    options = {"costs": COSTS, "columns": "noise", "lookback": 3, "window": 0, "time_limit": 0, **options}
+    return KernelEnv(forex(data=data if data is not None else random_bars(), **options), plain=True)
+
+
+def play(env: KernelEnv, actions: Any) -> list[dict[str, Any]]:
+    env.reset(seed=1)
+    infos = []
+    for action in actions:
+        _, reward, terminated, truncated, info = env.step(action)
+        infos.append({**info, "reward": reward, "terminated": terminated, "truncated": truncated})
+        if terminated or truncated:
+            break
+    return infos
+
+
+def test_the_account_is_what_a_ledger_of_cash_and_units_says() -> None:
+    data = random_bars()
+    bars = data["EURUSD"]
+    env = make(data, cooldown=0, turnover_cap=1e9, daily_drawdown=1.0, leverage=2.0)
+    infos = play(env, np.random.default_rng(3).integers(0, 3, 300).tolist())
+    assert len(infos) == 300
+    cash, units, trades = 100_000.0, 0.0, 0
+    for info in infos:
+        t = info["row"]
+        day, day_before = ((bars.times[k] - 1) // 3600 * 3600 - DAY_BEGINS * 3600 for k in (t, t - 1))
+        nights = day // 86_400 - day_before // 86_400
+        carry = abs(units) * bars["close"][t - 1] * (0.03 if units > 0 else 0.05) * nights / 365
+        cash -= carry
+        traded = info["position"] - units
+        value = abs(traded) * bars["open"][t]
+        price = bars["open"][t]
+        cash -= traded * price + value * (0.0003 + 0.0002 + 0.0001 + 0.002 * value / 1e6)
+        units, trades = info["position"], trades + (traded != 0)
+        end = units * bars["close"][t]
+        paid = end * 0.00001 + max(-end, 0.0) * 0.04 / 365 / 24
+        cash -= paid
+        assert info["equity"] == pytest.approx(cash + end, rel=1e-12)
+        assert info["cash"] == pytest.approx(cash, rel=1e-9, abs=1e-6)
+        assert info["fees"] == pytest.approx(value * 0.0003)
+        assert info["funding_cost"] == pytest.approx(carry + paid)
+    assert trades > 100
+
+
+def test_an_order_fills_at_the_open_of_the_next_bar_and_its_size_is_decided_before() -> None:
+    data = random_bars()
+    bars = data["EURUSD"]
+    env = make(data, costs="none")
+    (first,) = play(env, [2])
+    t = first["row"]
+    assert first["position"] == pytest.approx(100_000 / bars["close"][t - 1])
+    gain = first["position"] * (bars["close"][t] - bars["open"][t])  # nothing of the jump before the open
+    assert first["equity"] == pytest.approx(100_000 + gain)
+    assert first["reward"] == pytest.approx(gain / 100_000 * 100)
+
+
+def test_yen_are_converted_to_dollars_and_a_cross_needs_its_rate() -> None:
+    data = random_bars(("USDJPY", "EURGBP", "GBPUSD"))
+    yen = data["USDJPY"]
+    (info,) = play(make(data, symbols=["USDJPY"], costs="none"), [2])
+    t = info["row"]
+    assert info["equity"] == pytest.approx(100_000 * (1 + (yen["close"][t] - yen["open"][t]) / yen["close"][t]))
+    (cross,) = play(make(data, costs="none", window=1), [2])  # EURGBP earns pounds
+    pounds, rate = data["EURGBP"], data["GBPUSD"]["close"]
+    t = cross["row"] - 400
+    units = 100_000 / (pounds["close"][t - 1] * rate[t - 1])
+    assert cross["equity"] == pytest.approx(100_000 + units * (pounds["close"][t] - pounds["open"][t]) * rate[t])
+    with pytest.raises(DataError, match=r"EURGBP earns GBP, and the account is in USD: add GBPUSD or USDGBP"):
+        make(data.select(["EURGBP"]))
+
+
+def test_after_a_change_there_is_a_cooldown() -> None:
+    env = make(costs="none", cooldown=5)
+    infos = play(env, [2, 0, 0, 0, 0, 0, 0, 0])
+    assert [np.sign(info["position"]) for info in infos] == [1, 1, 1, 1, 1, 1, -1, -1]
+    assert [info["trades"] for info in infos] == [1, 0, 0, 0, 0, 0, 1, 0]
+
+
+def test_the_daily_drawdown_limit_closes_the_position_until_the_next_day() -> None:
+    data = random_bars(move=0.0)
+    bars = data["EURUSD"]
+    fall = np.where(np.arange(400) >= 6, 0.97, 1.0)
+    fallen = bars.with_columns({name: bars[name] * fall for name in ("open", "high", "low", "close")})
+    data = type(data)((fallen,), data.timeframe, data.calendar)
+    infos = play(make(data, costs="none", cooldown=0, leverage=2.0), [2] * 60)
+    hit = next(k for k, info in enumerate(infos) if info["drawdown"] > 0.02)
+    assert infos[hit + 1]["position"] == 0
+    days = [(fallen.times[info["row"]] - DAY_BEGINS * 3600 - 1) // 86_400 for info in infos]
+    back = next(k for k in range(hit + 1, 60) if infos[k]["position"] > 0)
+    assert days[back - 1] == days[hit] + 1  # decided on the first bar of the next day
+    ended = play(make(data, costs="none", cooldown=0, leverage=2.0, end_on_drawdown=True), [2] * 60)
+    assert ended[-1]["terminated"]
+    assert len(ended) == hit + 1
+
+
+def test_more_turnover_than_the_cap_within_an_hour_is_refused() -> None:
+    data = random_bars(timeframe=300, move=0.0)
+    infos = play(make(data, costs="none", cooldown=0, turnover_cap=3.5), [2, 0, 2, 0] * 6)
+    per_hour: dict[int, float] = {}
+    for info in infos:
+        hour = int((data["EURUSD"].times[info["row"]] - 1) // 3600)
+        per_hour[hour] = per_hour.get(hour, 0.0) + info["turnover"]
+    assert max(per_hour.values()) <= 3.5 + 1e-9
+    assert sum(info["trades"] for info in infos) >= 3
+
+
+def test_a_margin_call_closes_the_position_and_ruin_ends_the_episode() -> None:
+    data = random_bars(move=0.0)
+    bars = data["EURUSD"]
+    price = np.where(np.arange(400) >= 6, 0.94, 1.0) * bars["close"]
+    columns = {name: price for name in ("open", "high", "low", "close")}
+    fallen = type(data)((bars.with_columns(columns),), data.timeframe, data.calendar)
+    infos = play(
+        make(fallen, leverage=10.0, turnover_cap=1e9, daily_drawdown=1.0, cooldown=0, margin_call=0.05), [2] * 8
+    )
+    fell = next(k for k, info in enumerate(infos) if info["equity"] < 60_000)
+    assert infos[fell]["position"] > 0
+    assert infos[fell + 1]["position"] == 0
+    columns = {name: np.where(np.arange(400) >= 6, 0.85, 1.0) * bars["close"] for name in columns}
+    ruined = type(data)((bars.with_columns(columns),), data.timeframe, data.calendar)
+    assert play(make(ruined, leverage=10.0, turnover_cap=1e9, daily_drawdown=1.0, margin_call=0.0), [2] * 8)[-1][
+        "terminated"
+    ]
+
+
+def test_the_observation_holds_the_last_bars_with_the_position_held_at_each() -> None:
+    data = random_bars()
+    env = make(data, costs="none", scaling="power", cooldown=0)
+    env.reset(seed=1)
+    noise = data["EURUSD"]["noise"]
+    power = 2.0 ** -np.round(np.log2(abs(noise[0])))
+    for action in (2, 2, 0, 1):
+        observation, _, _, _, info = env.step(action)
+    rows = observation.reshape(3, 2)
+    t = info["row"]
+    assert rows[:, 0] == pytest.approx(noise[t - 2 : t + 1] * power, rel=1e-6)
+    assert rows[:, 1].tolist() == [1, -1, 0]
+
+
+def test_an_episode_never_crosses_a_gap_but_a_weekend_is_none() -> None:
+    data = random_bars(calendar="forex", count=24 * 14)
+    bars = data["EURUSD"]
+    weekday = (bars.times // 86_400 + 3) % 7
+    open_ = bars.rows(weekday < 5)
+    holed = open_.rows(np.delete(np.arange(len(open_)), np.arange(60, 70)))  # ten hours of a Monday
+    data = type(data)((holed,), 3600, "forex")
+    world = forex(data=data, columns="noise", lookback=3, costs="none")
+    assert world.windows.tolist() == [[2, 59], [62, len(holed) - 1]]
+    assert np.diff(holed.times[:60]).max() > 3600  # the first window has a weekend in it
+    env = KernelEnv(forex(data=data, columns="noise", lookback=3, costs="none", time_limit=20), plain=True)
+    for seed in range(20):
+        env.reset(seed=seed)
+        rows = []
+        while True:
+            _, _, _, truncated, info = env.step(2)
+            rows.append(info["row"])
+            if truncated:
+                break
+        assert 59 not in rows[:-1]
+        assert len(rows) <= 20
+
+
+def test_splits_share_no_bar_and_keep_an_embargo() -> None:
+    data = random_bars(count=1000)
+    spans = [
+        forex(data=data, columns="noise", lookback=4, split=split).windows for split in ("train", "validation", "test")
+    ]
+    (train,), (validation,), (test,) = spans
+    assert train[1] + 4 <= validation[0]
+    assert validation[1] + 4 <= test[0]
+    assert test[1] == 999
+    ranges = forex(data=data, columns="noise", lookback=4, split=[[100, 200], [300, 400]]).windows
+    assert ranges.tolist() == [[100, 199], [300, 399]]
+    with pytest.raises(OptionError, match="split should be one of all, train, validation, test"):
+        forex(data=data, split="tests")
+
+
+def test_symbols_follow_each_other_and_an_env_can_be_held_to_one() -> None:
+    data = random_bars(("EURUSD", "GBPUSD", "USDJPY"), count=100)
+    env = KernelEnv(forex(data=data, columns="noise", lookback=3, time_limit=5), plain=True)
+    seen = []
+    env.reset(seed=5)
+    for _ in range(6):
+        env.reset()
+        seen.append(env.step(0)[4]["symbol"])
+    assert seen[:3] == seen[3:]
+    assert sorted(seen[:3]) == [0, 1, 2]
+    env.set_parameters(symbol=1)
+    for _ in range(4):
+        env.reset()
+        assert env.step(0)[4]["symbol"] == 1
+
+
+def test_the_continuous_form_rebalances_beyond_a_small_change() -> None:
+    env = make(costs="none", action_type="continuous", cooldown=0, min_change=0.1)
+    infos = play(env, [np.array([wanted], np.float32) for wanted in (0.5, 0.55, -0.5, 0.0)])
+    assert [info["trades"] for info in infos] == [1, 0, 1, 1]
+    assert infos[-1]["position"] == 0
+
+
+@pytest.mark.parametrize(
+    ("costs", "message"),
+    [
+        ({"fee": 0.001}, "half_spread, slippage, .* not given; a cost is never taken as zero in silence"),
+        ("ecn", r"there is no preset 'ecn'"),
+        ({"preset": "none", "fees": 0.1}, "there is no kind 'fees'; did you mean 'fee'"),
+        ({"preset": "none", "fee": 25}, "fee should be a part of the value"),
+        ({"preset": "none", "fee": [0.1, 0.2]}, "forex has one fee for all symbols"),
+        (3, "costs should be one of"),
+    ],
+)
+def test_costs_that_are_not_complete_are_refused(costs: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        make(costs=costs)
+
+
+def test_costs_from_the_data_need_their_column() -> None:
+    with pytest.raises(DataError, match="EURUSD: the costs take 'funding' from the data, which have no such column"):
+        make(costs={"preset": "none", "funding": "data"})
+    data = random_bars(funding=0.001, spread=0.002)
+    (info,) = play(make(data, costs={"preset": "none", "funding": "data", "half_spread": "data"}), [2])
+    close, open_ = (data["EURUSD"][name][info["row"]] for name in ("close", "open"))
+    assert info["funding_cost"] == pytest.approx(info["position"] * close * 0.001)
+    assert info["spread_cost"] == pytest.approx(info["position"] * open_ * 0.002)
