@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rookery.learners.ppo import PPO
     from rookery.learners.sac import SAC
     from rookery.learners.td3 import TD3
+    from rookery.training.backtest.backtest import backtest
     from rookery.training.run.callbacks import Callback
     from rookery.training.run.result import Result
     from rookery.training.run.train import resume, train
@@ -45,6 +46,7 @@ __all__ = [
     "Result",
     "RunConfig",
     "Table",
+    "backtest",
     "errors",
     "get_recommended_n_envs",
     "load",
@@ -71,6 +73,7 @@ _HOMES = {
     "SAC": "rookery.learners.sac",
     "TD3": "rookery.learners.td3",
     "Table": "rookery.kernel.tables",
+    "backtest": "rookery.training.backtest.backtest",
     "get_recommended_n_envs": "rookery.engine.make_vec",
     "load": "rookery.training.storage.load_agent",
     "make_vec": "rookery.engine.make_vec",

@@ -22,9 +22,12 @@ from rookery.cli.stored_run import LOADING, check_run_world, find_run_or_shipped
 from rookery.console import meanwhile
 from rookery.errors import OptionError
 from rookery.training import check_installed
+from rookery.worlds import registry
+from rookery.worlds.world_spec import load_object
 
 if TYPE_CHECKING:
     from rookery.training.storage.run_dir import RunDir
+    from rookery.worlds.world_spec import WorldReport
 
 EPISODES = 100
 SETTABLE = ("episodes", "seed", "deterministic", "opponents")  # in the section `evaluation`
@@ -122,12 +125,40 @@ def _eval_episodes(options: argparse.Namespace, found: RunDir, keywords: dict[st
 
     with stdout_to_stderr(options.json), counting(keywords["episodes"], "episodes") as progress:
         metrics = evaluate_run(str(found.path), options.runs_dir, progress=progress, **keywords)
+    with stdout_to_stderr(options.json):
+        report = _report(found, keywords)
     if options.json:
-        printing.emit_json(metrics)
-    else:
-        for name, value in metrics.items():
-            print(f"{name.removeprefix('eval/'):<12} {f'{value:,.4g}' if isinstance(value, float) else value}")
+        printing.emit_json(metrics | ({} if report is None else {"report": report.summary}))
+        return 0
+    for name, value in metrics.items():
+        print(f"{name.removeprefix('eval/'):<12} {f'{value:,.4g}' if isinstance(value, float) else value}")
+    if report is not None:
+        print()
+        report.print()
+        print(f"\nreport: {report.write(found.report)}")
     return 0
+
+
+def _report(found: RunDir, keywords: Mapping[str, Any]) -> WorldReport | None:
+    """The report of a run's world, if it has one and no other world was asked for."""
+    from rookery.config import build_config
+    from rookery.training.resolve import world_choice
+
+    config = build_config(found.read_config())
+    if "world" in keywords or config.world.startswith(world_choice.OBJECT):
+        return None
+    spec = registry.by_source(
+        world_choice.find(config.world, config.takes_twin, config.learner, config.world_options).source
+    )
+    if spec is None or spec.report is None:
+        return None
+    return load_object(spec.report)(
+        found.path,
+        checkpoint="best" if keywords["best"] else "latest",
+        deterministic=keywords.get("deterministic", True),
+        world_options=keywords.get("world_options"),
+        trust=True,  # it was asked for with the evaluation
+    )
 
 
 def _eval_games(options: argparse.Namespace, opponents: list[str], keywords: dict[str, Any]) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from rookery.cli import (
+    backtest_verb,
     check_verbs,
     compare_verbs,
     convert_verb,
@@ -34,7 +35,7 @@ from rookery.worlds.world_spec import load_object
 GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
 ENV_FAILED = (BadValue, EnvError, RestartLimit, WorkerDied)
 VERBS = (  # in the order of --help
-    train_verb, run_verbs, compare_verbs, eval_verb, watch_verb, export_verb, league_verbs, play_verb,
+    train_verb, run_verbs, compare_verbs, eval_verb, backtest_verb, watch_verb, export_verb, league_verbs, play_verb,
     check_verbs, selftest_verb, speed_verbs, convert_verb,
 )  # fmt: skip
 

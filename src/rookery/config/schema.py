@@ -77,7 +77,7 @@ class CheckpointOptions(ConfigTable):
 
 
 class MonitorOptions(ConfigTable):
-    """Output of a run: panel, metrics, plots, videos."""
+    """Output of a run: panel, metrics, plots, reports, videos."""
 
     verbose: bool = Field(True, description="Print progress and the summary; false prints nothing at all.")
     panel: bool | Literal["auto"] = Field(
@@ -89,6 +89,9 @@ class MonitorOptions(ConfigTable):
     wandb: bool = Field(False, description="Send metrics to Weights & Biases.")
     mlflow: bool = Field(False, description="Send metrics to MLflow.")
     plot: bool = Field(True, description="Draw plots/learning.png when the run ends.")
+    report: bool = Field(
+        True, description="Write report/report.html when the run ends, in worlds that have a report, such as crypto."
+    )
     video: bool = Field(False, description="Record a video of the agent when the run ends.")
 
 

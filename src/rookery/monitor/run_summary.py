@@ -31,6 +31,8 @@ def rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("steps/s", "steps_per_second", rate),
         ("run", "path", str),
         ("plot", "plot", str),
+        ("report", "report", str),
+        ("result", "report_verdict", str),
         ("video", "video", str),
     ]
     return [(name, text(values[key])) for name, key, text in shown if values.get(key) is not None]

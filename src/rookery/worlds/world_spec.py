@@ -49,6 +49,20 @@ class Viewer(Protocol):
         """Close the window, if there is one."""
 
 
+class WorldReport(Protocol):
+    """What a world's `report` function returns about an agent, such as the backtest of a market world."""
+
+    @property
+    def summary(self) -> Mapping[str, Any]:
+        """All of it, as plain data; "verdict" is the result in a sentence."""
+
+    def print(self) -> None:
+        """Print it on standard output."""
+
+    def write(self, folder: Path) -> Path:
+        """Write it as files. Returns the one to open first."""
+
+
 @dataclass(frozen=True)
 class WorldOption:
     """An option of a world that has a flag of its own in `rookery train`."""
@@ -135,6 +149,9 @@ class WorldSpec:
     two_player: TwoPlayerForm | None = None
     agent: ShippedAgent | None = None
     game: PlayableGame | None = None
+    # A function (run's folder, *, checkpoint="best", deterministic=True, world_options=None, trust=False) ->
+    # `WorldReport`, called when a run ends and by `rookery eval`.
+    report: str | None = None
     commands: str | None = None  # a module with `add_commands(commands, command)`: CLI verbs of its own
     examples: tuple[str, ...] = ()  # of `rookery train`
     has_curriculum_json: bool = False  # whether older trainers' curriculum JSON files are about this world

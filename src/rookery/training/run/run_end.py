@@ -1,9 +1,10 @@
-"""The end of a run, however it comes: a summary, a plot, a video, and the result."""
+"""The end of a run, however it comes: a summary, a plot, a report, a video, and the result."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from rookery.console import say
 from rookery.files import own_folder
 from rookery.monitor.events import Event
 from rookery.training.curriculum.curriculum import Curriculum
@@ -12,6 +13,8 @@ from rookery.training.resolve.world_choice import OBJECT
 from rookery.training.run.loop import Loop
 from rookery.training.run.result import Result
 from rookery.training.storage.run_dir import RunDir
+from rookery.worlds import registry
+from rookery.worlds.world_spec import WorldReport, load_object
 
 
 def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, infos: dict[str, Any]) -> Result:
@@ -47,12 +50,15 @@ def write_failure(folder: RunDir, loop: Loop, error: BaseException) -> None:
 
 
 def _draw(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> dict[str, str]:
-    """The plot and the video, if the config wants them and they can be made."""
-    options, made = run.config.monitor, {}
+    """The plot, the report and the video, if the config wants them and they can be made."""
+    options = run.config.monitor
+    made: dict[str, Any] = {}
     if options.plot:
         from rookery.monitor.run_plot import plot_run
 
         made["plot"] = plot_run(folder.path)
+    if options.report and reason != "interrupted":
+        made |= _report(run, folder, loop)
     if options.video and reason != "interrupted":
         from rookery.training.show.watch import record
 
@@ -61,6 +67,20 @@ def _draw(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> dict[str
         file = own_folder(folder.videos) / "agent.mp4"
         made["video"] = record(run.world, loop.learner.agent, file, components.evaluator.seed)
     return {name: str(path) for name, path in made.items() if path is not None}
+
+
+def _report(run: ResolvedRun, folder: RunDir, loop: Loop) -> dict[str, Any]:
+    """The report of a world that has one, about the best checkpoint; if that fails, the reason is printed."""
+    spec = registry.by_source(run.world.source)
+    if spec is None or spec.report is None:
+        return {}
+    loop.components.sinks.write(Event("doing", loop.steps, {"text": "writing the report"}))
+    try:
+        report: WorldReport = load_object(spec.report)(folder.path, trust=True)
+        return {"report": report.write(folder.report), "report_verdict": report.summary["verdict"]}
+    except Exception as error:  # noqa: BLE001 - a report must never end a run
+        say(f"the report was not written: {error or type(error).__name__}")
+        return {}
 
 
 def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> None:

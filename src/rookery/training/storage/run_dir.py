@@ -27,13 +27,13 @@ LARGEST_METRICS = 1 << 30
 LONGEST_LINE = 1 << 20  # bytes of a line of metrics
 ADDED_TO = (
     "run.lock", "metrics.jsonl", "evaluations.jsonl", "episodes.jsonl", "hints.jsonl", "num_envs.jsonl", "checkpoints",
-    "tensorboard", "plots", "videos", "league",
+    "tensorboard", "plots", "report", "videos", "league",
 )  # fmt: skip
 ID = re.compile(r"[0-9a-f]{32}")
 
 
 class RunDir:
-    """`runs/NAME/`: resolved config, metrics, evaluations, checkpoints, plots, videos and the summary of one run."""
+    """`runs/NAME/`: resolved config, metrics, evaluations, checkpoints, plots, report, videos and the summary."""
 
     def __init__(self, path: Path, checkpoint_dir: Path | None = None) -> None:
         """The run in `path`. With a `checkpoint_dir` its checkpoints are in a folder of the run's name in there, which
@@ -46,6 +46,7 @@ class RunDir:
         self.episodes, self.hints = self.path / "episodes.jsonl", self.path / "hints.jsonl"
         self.tensorboard = self.path / "tensorboard"
         self.plots, self.videos = self.path / "plots", self.path / "videos"
+        self.report = self.path / "report"
         self._checkpoint_dir = None if checkpoint_dir is None else Path(checkpoint_dir).absolute()
         self._made_base = False
 

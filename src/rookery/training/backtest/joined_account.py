@@ -1,0 +1,183 @@
+"""Several windows as one account: windows of the same symbols follow each other, accounts of other symbols are added.
+
+A window begins with what the one before it ended with, so that amounts of later windows are scaled by that. Between
+windows nothing is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from rookery.errors import DataError
+from rookery.training.backtest.benchmark_accounts import equal_weight, hold
+from rookery.training.backtest.records import COSTS, WindowRecord
+
+STRATEGIES = ("agent", "hold", "equal_weight")
+CURVES: Mapping[str, Callable[[WindowRecord], np.ndarray]] = {
+    "agent": lambda record: record.equity,
+    "hold": hold,
+    "equal_weight": equal_weight,
+}
+
+
+@dataclass(frozen=True)
+class JoinedAccount:
+    """An account over N steps. Arrays have N + 1 values where they begin before the first step, else N.
+
+    Attributes:
+        times: N + 1 values, UTC seconds.
+        equity: By strategy (agent, hold, equal_weight), N + 1 values each.
+        traded: The value that the agent traded in each step.
+        trades: Its fills in each step.
+        costs: The amounts that it paid in each step, by kind.
+        exposed: The absolute value of its positions after each step.
+        weights: Symbol -> value of its position as a part of the equity, N values.
+        accounts: How many accounts were added, one for each group of symbols.
+    """
+
+    times: np.ndarray
+    equity: Mapping[str, np.ndarray]
+    traded: np.ndarray
+    trades: np.ndarray
+    costs: Mapping[str, np.ndarray]
+    exposed: np.ndarray
+    weights: Mapping[str, np.ndarray]
+    accounts: int = 1
+
+    def __len__(self) -> int:
+        """The number of steps."""
+        return len(self.times) - 1
+
+    def returns(self, strategy: str = "agent") -> np.ndarray:
+        """The return of each step; 0 once everything is lost."""
+        before, after = self.equity[strategy][:-1], self.equity[strategy][1:]
+        return np.where(before > 0, after / np.where(before > 0, before, 1.0) - 1, 0.0)
+
+    @property
+    def turnover(self) -> np.ndarray:
+        """The traded value of each step as a part of the equity before it."""
+        before = self.equity["agent"][:-1]
+        return np.where(before > 0, self.traded / np.where(before > 0, before, 1.0), 0.0)
+
+    @property
+    def exposure(self) -> np.ndarray:
+        """The value of all positions, long or short, as a part of the equity, after each step."""
+        after = self.equity["agent"][1:]
+        return np.where(after > 0, self.exposed / np.where(after > 0, after, 1.0), 0.0)
+
+
+def join(records: Sequence[WindowRecord]) -> JoinedAccount:
+    """The account of these windows."""
+    groups: dict[tuple[str, ...], list[WindowRecord]] = {}
+    for record in sorted(records, key=lambda record: int(record.times[0])):
+        groups.setdefault(record.symbols, []).append(record)
+    if not groups or not any(map(len, records)):
+        raise DataError("the split has no window of at least two bars, so that there is nothing to report")
+    return _add([_chain(windows) for windows in groups.values()])
+
+
+def window_scales(records: Sequence[WindowRecord]) -> list[float]:
+    """For each window the factor by which its amounts are counted."""
+    scales = dict.fromkeys(range(len(records)), 1.0)
+    for symbols in {record.symbols for record in records}:
+        places = [k for k, record in enumerate(records) if record.symbols == symbols]
+        places.sort(key=lambda k: int(records[k].times[0]))
+        scales |= zip(places, _scales([records[k].equity for k in places]), strict=True)
+    return list(scales.values())
+
+
+def _chain(windows: Sequence[WindowRecord]) -> JoinedAccount:
+    """Windows of the same symbols, one after another."""
+    first = windows[0]
+    for before, after in pairwise(windows):
+        if after.times[0] < before.times[-1]:
+            raise DataError(
+                f"windows of {', '.join(first.symbols)} overlap, so that their accounts cannot be joined to one"
+            )
+    equity = {name: _chained([CURVES[name](window) for window in windows]) for name in STRATEGIES}
+    scales = _scales([window.equity for window in windows])
+    scaled = list(zip(windows, scales, strict=True))
+    return JoinedAccount(
+        times=np.concatenate([first.times[:1], *(window.times[1:] for window in windows)]),
+        equity=equity,
+        traded=np.concatenate([scale * window.turnover * window.equity[:-1] for window, scale in scaled]),
+        trades=np.concatenate([window.trades for window in windows]),
+        costs={kind: np.concatenate([scale * window.costs[kind] for window, scale in scaled]) for kind in COSTS},
+        exposed=np.concatenate([scale * window.exposure * window.equity[1:] for window, scale in scaled]),
+        weights={
+            symbol: np.concatenate([_weights(window, k) for window in windows])
+            for k, symbol in enumerate(first.symbols)
+        },
+    )
+
+
+def _weights(window: WindowRecord, place: int) -> np.ndarray:
+    """The value of one symbol's position as a part of the equity; negative if short."""
+    if len(window.symbols) == 1:
+        return np.sign(window.positions[:, 0]) * window.exposure
+    equity = window.equity[1:]
+    return window.positions[:, place] * window.closes[1:, place] / np.where(equity > 0, equity, np.inf)
+
+
+def _scales(curves: Sequence[np.ndarray]) -> list[float]:
+    """For each curve the factor with which it continues the one before it."""
+    scales = [1.0]
+    for before, after in pairwise(curves):
+        scales.append(scales[-1] * float(before[-1] / after[0]))
+    return scales
+
+
+def _chained(curves: Sequence[np.ndarray]) -> np.ndarray:
+    scaled = [scale * curve for scale, curve in zip(_scales(curves), curves, strict=True)]
+    return np.concatenate([scaled[0][:1], *(curve[1:] for curve in scaled)])
+
+
+def _add(accounts: Sequence[JoinedAccount]) -> JoinedAccount:
+    """Accounts of different symbols side by side; at times at which one has no bar it keeps its value."""
+    if len(accounts) == 1:
+        return accounts[0]
+    times = np.unique(np.concatenate([account.times for account in accounts]))
+    places = [np.searchsorted(times[1:], account.times[1:]) for account in accounts]
+
+    def summed(series: Iterable[np.ndarray]) -> np.ndarray:
+        total = np.zeros(len(times) - 1)
+        for place, values in zip(places, series, strict=True):
+            total[place] += values
+        return total
+
+    held = [np.searchsorted(account.times, times, "right") - 1 for account in accounts]
+    equity = {
+        name: sum(
+            (account.equity[name][np.maximum(at, 0)] for account, at in zip(accounts, held, strict=True)),
+            np.zeros(len(times)),
+        )
+        for name in STRATEGIES
+    }
+    return JoinedAccount(
+        times=times,
+        equity=equity,
+        traded=summed(account.traded for account in accounts),
+        trades=summed(account.trades for account in accounts),
+        costs={kind: summed(account.costs[kind] for account in accounts) for kind in COSTS},
+        exposed=_kept(times, accounts, [account.exposed for account in accounts]),
+        weights={
+            symbol: _kept(times, [account], [weight * account.equity["agent"][1:]])
+            / np.maximum(equity["agent"][1:], 1e-300)
+            for account in accounts
+            for symbol, weight in account.weights.items()
+        },
+        accounts=len(accounts),
+    )
+
+
+def _kept(times: np.ndarray, accounts: Sequence[JoinedAccount], values: Sequence[np.ndarray]) -> np.ndarray:
+    """The sum of values that last until the account's next bar; 0 before its first and after its last."""
+    total = np.zeros(len(times) - 1)
+    for account, series in zip(accounts, values, strict=True):
+        at = np.searchsorted(account.times[1:], times[1:], "right") - 1
+        total += np.where((at >= 0) & (times[1:] <= account.times[-1]), series[np.maximum(at, 0)], 0.0)
+    return total

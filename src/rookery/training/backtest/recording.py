@@ -1,0 +1,134 @@
+"""Plays an agent in the fixed windows of a market world, and records every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rookery.engine.engine import Engine
+from rookery.engine.env_factory import kernel_of
+from rookery.engine.make_vec import make_vec
+from rookery.engine.seeding import child_seed
+from rookery.errors import OptionError
+from rookery.learners.agent import Agent
+from rookery.learners.masks import mask_of
+from rookery.training.backtest.market_view import MarketView
+from rookery.training.backtest.records import MarketFacts, WindowRecord
+from rookery.training.players.agents import AgentPlayer
+from rookery.training.resolve.world_choice import World
+
+# Info columns of a market world; of costs, our name -> its name.
+AMOUNTS = ("equity", "cash", "exposure", "turnover", "trades")
+COST_COLUMNS = {"fees": "fees", "spread": "spread_cost", "impact": "impact_cost", "funding": "funding_cost"}
+POSITIONS = ("positions", "position")
+
+
+def record_windows(
+    world: World, agent: Agent, *, deterministic: bool = True, seed: int = 0
+) -> tuple[list[WindowRecord], MarketFacts]:
+    """One record per window of the world's split, and the facts about its bars. How a window goes depends on that
+    window alone: all of them are played side by side, and none sees the others."""
+    kernel = kernel_of(world.factory, build=True) if world.kernel else None
+    if kernel is None:
+        raise OptionError(
+            f"{world.name} is no market world that can be backtested: it should be crypto, forex or a kernel world "
+            "like them, without wrappers"
+        )
+    view = MarketView(kernel.world)
+    check_spaces(world, kernel.world, agent)
+    count = len(view.windows)
+    alone = count - 1 or None  # makes an engine whose envs can be stepped one by one
+    engine: Any = make_vec(world.factory, count, "kernel", 1, batch_size=alone, autoreset_mode="Disabled", copy=False)
+    try:
+        engine.set_parameters(window=np.arange(count), time_limit=0)
+        player = AgentPlayer(agent, "agent", deterministic=deterministic, copy=False)
+        return _Recording(view, engine, player, seed).run(), view.facts()
+    finally:
+        engine.close()
+
+
+def check_spaces(world: World, kernel_world: Any, agent: Agent) -> None:
+    """Refuse a world with other observations or actions than the agent's."""
+    for what, mine, theirs in (
+        ("observes", agent.observation_space, kernel_world.observation_space),
+        ("acts in", agent.action_space, kernel_world.action_space),
+    ):
+        if mine != theirs:
+            raise OptionError(
+                f"the agent {what} {mine}, and {world.name} has {theirs}: give it the symbols, columns and lookback "
+                "that the agent was trained with"
+            )
+
+
+class _Recording:
+    """The windows that are played side by side: arrays by column, (windows, steps of the longest)."""
+
+    def __init__(self, view: MarketView, engine: Engine, player: AgentPlayer, seed: int) -> None:
+        self._view, self._engine, self._player, self._seed = view, engine, player, seed
+        self._room = (len(view.windows), int(np.diff(view.windows).max()))
+        self._columns: dict[str, np.ndarray] = {}
+        self._lengths = np.zeros(len(view.windows), np.int64)
+        self._ruined = np.zeros(len(view.windows), bool)
+
+    def run(self) -> list[WindowRecord]:
+        """Play all windows to their ends."""
+        engine, rows = self._engine, np.arange(self._room[0])
+        seeds = [child_seed(self._seed, window) for window in rows.tolist()]
+        observations, infos = engine.reset(seed=seeds)
+        self._player.begin(rows, seeds)
+        mask = mask_of(observations, infos, self._player.action_space)
+        for step in range(self._room[1]):
+            actions = self._player.act(observations, rows, mask)
+            if len(rows) == engine.num_envs:
+                observations, rewards, terminated, truncated, infos = engine.step(actions)
+            else:
+                engine.send(actions, rows)
+                observations, rewards, terminated, truncated, infos = engine.recv()
+            self._keep(step, rows, {**infos, "rewards": rewards})
+            self._ruined[rows] = terminated
+            mask = mask_of(observations, infos, self._player.action_space)
+            playing = ~(terminated | truncated)
+            if not playing.all():
+                rows = rows[playing]
+                if not len(rows):
+                    break
+                observations = engine.batch.observations.take(rows, True)
+                mask = None if mask is None else mask[playing]
+        return [self._record(window) for window in range(self._room[0])]
+
+    def _keep(self, step: int, rows: np.ndarray, found: dict[str, Any]) -> None:
+        if not self._columns:
+            position = next((name for name in POSITIONS if name in found), None)
+            wanted = (*AMOUNTS, *COST_COLUMNS.values(), position or POSITIONS[0], "row", "rewards")
+            missing = [name for name in wanted if name not in found]
+            if missing:
+                raise OptionError(f"{self._view.world.name} has no info {missing[0]!r}, which a backtest records")
+            self._columns = {name: np.zeros((*self._room, *found[name].shape[1:])) for name in wanted}
+        for name, column in self._columns.items():
+            column[rows, step] = found[name]
+        self._lengths[rows] = step + 1
+
+    def _record(self, window: int) -> WindowRecord:
+        view, length = self._view, int(self._lengths[window])
+        kept = {name: column[window, :length] for name, column in self._columns.items()}
+        rows = np.concatenate([view.windows[window, :1], kept["row"].astype(np.int64)])
+        opens, closes = view.prices(rows)
+        position = next(name for name in POSITIONS if name in kept)
+        return WindowRecord(
+            symbols=view.symbols(window),
+            times=np.asarray(view.market.times)[rows],
+            equity=np.concatenate([[view.cash], kept["equity"]]),
+            opens=opens,
+            closes=closes,
+            positions=kept[position].reshape(length, -1),
+            cash=kept["cash"],
+            exposure=kept["exposure"],
+            turnover=kept["turnover"],
+            trades=kept["trades"],
+            rewards=kept["rewards"],
+            costs={ours: kept[theirs] for ours, theirs in COST_COLUMNS.items()},
+            entry_cost=view.entry_cost(rows),
+            carry=view.carry(rows),
+            ruined=bool(self._ruined[window]),
+        )
