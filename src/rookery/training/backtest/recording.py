@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,10 @@ POSITIONS = ("positions", "position")
 
 
 def record_windows(
-    world: World, agent: Agent, *, deterministic: bool = True, seed: int = 0
+    world: World, agent: Agent, *, deterministic: bool = True, seed: int = 0, windows: Sequence[int] | None = None
 ) -> tuple[list[WindowRecord], MarketFacts]:
-    """One record per window of the world's split, and the facts about its bars. How a window goes depends on that
-    window alone: all of them are played side by side, and none sees the others."""
+    """One record per window of the world's split, or of some, by number; and the facts about its bars. How a window
+    goes depends on that window alone: all of them are played side by side, and none sees the others."""
     kernel = kernel_of(world.factory, build=True) if world.kernel else None
     if kernel is None:
         raise OptionError(
@@ -37,13 +38,14 @@ def record_windows(
         )
     view = MarketView(kernel.world)
     check_spaces(world, kernel.world, agent)
-    count = len(view.windows)
+    numbers = np.arange(len(view.windows)) if windows is None else np.asarray(windows)
+    count = len(numbers)
     alone = count - 1 or None  # makes an engine whose envs can be stepped one by one
     engine: Any = make_vec(world.factory, count, "kernel", 1, batch_size=alone, autoreset_mode="Disabled", copy=False)
     try:
-        engine.set_parameters(window=np.arange(count), time_limit=0)
+        engine.set_parameters(window=numbers if count > 1 else int(numbers[0]), time_limit=0)
         player = AgentPlayer(agent, "agent", deterministic=deterministic, copy=False)
-        return _Recording(view, engine, player, seed).run(), view.facts()
+        return _Recording(view, engine, player, seed, numbers).run(), view.facts()
     finally:
         engine.close()
 
@@ -64,17 +66,17 @@ def check_spaces(world: World, kernel_world: Any, agent: Agent) -> None:
 class _Recording:
     """The windows that are played side by side: arrays by column, (windows, steps of the longest)."""
 
-    def __init__(self, view: MarketView, engine: Engine, player: AgentPlayer, seed: int) -> None:
-        self._view, self._engine, self._player, self._seed = view, engine, player, seed
-        self._room = (len(view.windows), int(np.diff(view.windows).max()))
+    def __init__(self, view: MarketView, engine: Engine, player: AgentPlayer, seed: int, numbers: np.ndarray) -> None:
+        self._view, self._engine, self._player, self._seed, self._numbers = view, engine, player, seed, numbers
+        self._room = (len(numbers), int(np.diff(view.windows[numbers]).max()))
         self._columns: dict[str, np.ndarray] = {}
-        self._lengths = np.zeros(len(view.windows), np.int64)
-        self._ruined = np.zeros(len(view.windows), bool)
+        self._lengths = np.zeros(len(numbers), np.int64)
+        self._ruined = np.zeros(len(numbers), bool)
 
     def run(self) -> list[WindowRecord]:
         """Play all windows to their ends."""
         engine, rows = self._engine, np.arange(self._room[0])
-        seeds = [child_seed(self._seed, window) for window in rows.tolist()]
+        seeds = [child_seed(self._seed, window) for window in self._numbers.tolist()]
         observations, infos = engine.reset(seed=seeds)
         self._player.begin(rows, seeds)
         mask = mask_of(observations, infos, self._player.action_space)
@@ -95,7 +97,7 @@ class _Recording:
                     break
                 observations = engine.batch.observations.take(rows, True)
                 mask = None if mask is None else mask[playing]
-        return [self._record(window) for window in range(self._room[0])]
+        return [self._record(place, int(number)) for place, number in enumerate(self._numbers)]
 
     def _keep(self, step: int, rows: np.ndarray, found: dict[str, Any]) -> None:
         if not self._columns:
@@ -109,9 +111,9 @@ class _Recording:
             column[rows, step] = found[name]
         self._lengths[rows] = step + 1
 
-    def _record(self, window: int) -> WindowRecord:
-        view, length = self._view, int(self._lengths[window])
-        kept = {name: column[window, :length] for name, column in self._columns.items()}
+    def _record(self, place: int, window: int) -> WindowRecord:
+        view, length = self._view, int(self._lengths[place])
+        kept = {name: column[place, :length] for name, column in self._columns.items()}
         rows = np.concatenate([view.windows[window, :1], kept["row"].astype(np.int64)])
         opens, closes = view.prices(rows)
         position = next(name for name in POSITIONS if name in kept)
@@ -130,5 +132,5 @@ class _Recording:
             costs={ours: kept[theirs] for ours, theirs in COST_COLUMNS.items()},
             entry_cost=view.entry_cost(rows),
             carry=view.carry(rows),
-            ruined=bool(self._ruined[window]),
+            ruined=bool(self._ruined[place]),
         )
