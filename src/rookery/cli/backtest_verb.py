@@ -33,7 +33,7 @@ def add_commands(commands: Commands) -> None:
         "weights: return, Sharpe ratio, drawdown, costs, by period and by asset, with confidence intervals. Prints "
         "tables, and writes report.json, report.html and report.png. With --walk-forward it first trains: on the past, "
         "tested on the bars that follow, several times, with one report on all tests.",
-        "rookery backtest latest --costs none; rookery backtest forex --walk-forward 4 --steps 200_000",
+        "rookery backtest forex --walk-forward 4 --steps 200_000",
     )  # fmt: skip
     parser.add_argument(
         "name", metavar="RUN|WORLD",

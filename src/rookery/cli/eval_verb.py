@@ -27,7 +27,7 @@ from rookery.worlds.world_spec import load_object
 
 if TYPE_CHECKING:
     from rookery.training.storage.run_dir import RunDir
-    from rookery.worlds.world_spec import WorldReport
+    from rookery.worlds.world_spec import AgentReport
 
 EPISODES = 100
 SETTABLE = ("episodes", "seed", "deterministic", "opponents")  # in the section `evaluation`
@@ -139,7 +139,7 @@ def _eval_episodes(options: argparse.Namespace, found: RunDir, keywords: dict[st
     return 0
 
 
-def _report(found: RunDir, keywords: Mapping[str, Any]) -> WorldReport | None:
+def _report(found: RunDir, keywords: Mapping[str, Any]) -> AgentReport | None:
     """The report of a run's world, if it has one and no other world was asked for."""
     from rookery.config import build_config
     from rookery.training.resolve import world_choice

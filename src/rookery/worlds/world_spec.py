@@ -49,7 +49,7 @@ class Viewer(Protocol):
         """Close the window, if there is one."""
 
 
-class WorldReport(Protocol):
+class AgentReport(Protocol):
     """What a world's `report` function returns about an agent, such as the backtest of a market world."""
 
     @property
@@ -150,7 +150,7 @@ class WorldSpec:
     agent: ShippedAgent | None = None
     game: PlayableGame | None = None
     # A function (run's folder, *, checkpoint="best", deterministic=True, world_options=None, trust=False) ->
-    # `WorldReport`, called when a run ends and by `rookery eval`.
+    # `AgentReport`, called when a run ends and by `rookery eval`.
     report: str | None = None
     commands: str | None = None  # a module with `add_commands(commands, command)`: CLI verbs of its own
     examples: tuple[str, ...] = ()  # of `rookery train`

@@ -11,7 +11,7 @@ import numpy as np
 from rookery.training.backtest.heat_map import heat_map
 from rookery.training.backtest.joined_account import JoinedAccount
 from rookery.training.backtest.page_style import STYLE
-from rookery.training.backtest.svg_chart import Curve, averaged, chart, legend
+from rookery.training.backtest.svg_chart import ChartLine, averaged, chart, legend
 from rookery.training.backtest.terminal import (
     NAMES,
     amount,
@@ -53,11 +53,13 @@ def page(report: Mapping[str, Any], account: JoinedAccount) -> str:
 
 def _charts(report: Mapping[str, Any], account: JoinedAccount) -> Iterable[str]:
     times = account.times
-    equity = [Curve(NAMES[name], values, name) for name, values in account.equity.items()]
+    equity = [ChartLine(NAMES[name], values, name) for name, values in account.equity.items()]
     order = ("equal_weight", "hold", "agent")  # the agent is drawn last, above the others
     yield f"<h2>Equity</h2>{legend(equity)}"
     yield chart(times, sorted(equity, key=lambda curve: order.index(curve.style)), amount, 280)
-    falls = [Curve(f"drawdown of {NAMES[x]}", -fallen(account.equity[x]), x, x == "agent") for x in ("agent", "hold")]
+    falls = [
+        ChartLine(f"drawdown of {NAMES[x]}", -fallen(account.equity[x]), x, x == "agent") for x in ("agent", "hold")
+    ]
     yield f"<h2>Drawdown</h2>{legend(falls)}"
     yield chart(times, falls, lambda value: f"{100 * value:.4g} %", 150)
     ends, held = weight_curves(account)
@@ -66,7 +68,7 @@ def _charts(report: Mapping[str, Any], account: JoinedAccount) -> Iterable[str]:
     yield legend(held)
     yield chart(ends, held, lambda value: f"{100 * value:.4g} %", 180)
     paid = [
-        Curve(kind, np.cumsum(values), f"w{k}")
+        ChartLine(kind, np.cumsum(values), f"w{k}")
         for k, (kind, values) in enumerate(account.costs.items())
         if values.any()
     ]
@@ -82,7 +84,7 @@ def fallen(equity: np.ndarray) -> np.ndarray:
     return 1 - equity / np.where(peaks > 0, peaks, 1.0)
 
 
-def weight_curves(account: JoinedAccount) -> tuple[np.ndarray, list[Curve]]:
+def weight_curves(account: JoinedAccount) -> tuple[np.ndarray, list[ChartLine]]:
     """Times, and the positions that were largest; where there are several symbols, also the sum of all."""
     sizes = {symbol: float(np.abs(weights).mean()) for symbol, weights in account.weights.items()}
     shown = sorted(sizes, key=lambda symbol: -sizes[symbol])[:MOST_WEIGHTS]
@@ -91,7 +93,7 @@ def weight_curves(account: JoinedAccount) -> tuple[np.ndarray, list[Curve]]:
         series["sum"] = account.exposure
     means = {name: averaged(account.times[1:], values, MOST_POSITIONS) for name, values in series.items()}
     curves = [
-        Curve(name, values, f"w{k}" if name in sizes else "agent", area=len(sizes) == 1)
+        ChartLine(name, values, f"w{k}" if name in sizes else "agent", area=len(sizes) == 1)
         for k, (name, (_, values)) in enumerate(means.items())
     ]
     return next(iter(means.values()))[0], curves

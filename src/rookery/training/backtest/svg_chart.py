@@ -17,7 +17,7 @@ TICKS = 5
 
 
 @dataclass(frozen=True)
-class Curve:
+class ChartLine:
     """A line of a chart. With `area`, the space between it and zero is filled."""
 
     name: str
@@ -26,10 +26,11 @@ class Curve:
     area: bool = False
 
 
-def chart(times: np.ndarray, curves: Sequence[Curve], text: Callable[[float], str], height: int = 220) -> str:
+def chart(times: np.ndarray, curves: Sequence[ChartLine], text: Callable[[float], str], height: int = 220) -> str:
     """A chart of curves with one value per time. `text` writes the numbers of the vertical axis."""
     curves = [
-        Curve(curve.name, np.nan_to_num(np.asarray(curve.values, float)), curve.style, curve.area) for curve in curves
+        ChartLine(curve.name, np.nan_to_num(np.asarray(curve.values, float)), curve.style, curve.area)
+        for curve in curves
     ]
     low, high = _limits(curves)
     inner = height - TOP - BOTTOM
@@ -54,7 +55,7 @@ def chart(times: np.ndarray, curves: Sequence[Curve], text: Callable[[float], st
     return "\n".join([*parts, "</svg>"])
 
 
-def legend(curves: Sequence[Curve]) -> str:
+def legend(curves: Sequence[ChartLine]) -> str:
     """The names of the curves beside their colours."""
     items = (f'<span><i class="{curve.style}"></i>{escape(curve.name)}</span>' for curve in curves)
     return f'<p class="legend">{" ".join(items)}</p>'
@@ -79,11 +80,11 @@ def averaged(times: np.ndarray, values: np.ndarray, most: int) -> tuple[np.ndarr
     return times[edges[1:] - 1], np.add.reduceat(values, edges[:-1]) / np.diff(edges)
 
 
-def _label(curves: Sequence[Curve]) -> str:
+def _label(curves: Sequence[ChartLine]) -> str:
     return ", ".join(curve.name for curve in curves)
 
 
-def _limits(curves: Sequence[Curve]) -> tuple[float, float]:
+def _limits(curves: Sequence[ChartLine]) -> tuple[float, float]:
     values = np.concatenate([curve.values for curve in curves])
     low, high = float(values.min()), float(values.max())
     if any(curve.area for curve in curves):
@@ -113,7 +114,7 @@ def _time_axis(times: np.ndarray, height: int, x: Callable[[np.ndarray], np.ndar
 
 
 def _path(
-    times: np.ndarray, curve: Curve, x: Callable[[np.ndarray], np.ndarray], y: Callable[[np.ndarray], np.ndarray]
+    times: np.ndarray, curve: ChartLine, x: Callable[[np.ndarray], np.ndarray], y: Callable[[np.ndarray], np.ndarray]
 ) -> str:
     kept = thinned(len(times), curve.values)
     xs, ys = x(times[kept]), y(curve.values[kept])

@@ -14,7 +14,7 @@ from rookery.training.run.loop import Loop
 from rookery.training.run.result import Result
 from rookery.training.storage.run_dir import RunDir
 from rookery.worlds import registry
-from rookery.worlds.world_spec import WorldReport, load_object
+from rookery.worlds.world_spec import AgentReport, load_object
 
 
 def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, infos: dict[str, Any]) -> Result:
@@ -76,7 +76,7 @@ def _report(run: ResolvedRun, folder: RunDir, loop: Loop) -> dict[str, Any]:
         return {}
     loop.components.sinks.write(Event("doing", loop.steps, {"text": "writing the report"}))
     try:
-        report: WorldReport = load_object(spec.report)(folder.path, trust=True)
+        report: AgentReport = load_object(spec.report)(folder.path, trust=True)
         return {"report": report.write(folder.report), "report_verdict": report.summary["verdict"]}
     except Exception as error:  # noqa: BLE001 - a report must never end a run
         say(f"the report was not written: {error or type(error).__name__}")
