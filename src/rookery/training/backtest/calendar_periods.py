@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from rookery.data.timeframes import timeframe_name
+from rookery.errors import OptionError
+from rookery.performance.ratios import periods_per_year
 
-YEAR = 365.25 * 86_400  # seconds
+DAY, YEAR = 86_400, 365 * 86_400  # seconds
 UNITS = ("year", "month", "week", "day", "hour")
 MOST = 400  # periods that are worth listing
-WEEKDAYS_A_YEAR = 260.89  # 365.25 * 5 / 7
 MONDAY = 4  # days from 1970-01-01, a Thursday, to the first Monday
 
 
@@ -39,13 +40,12 @@ def bars_per_year(times: np.ndarray, timeframe: int, calendar: str) -> tuple[flo
     """How many bars a year has, and how that was found out.
 
     >>> bars_per_year(np.arange(3), 3600, "24/7")
-    (8766.0, '8,766 bars of 1h a year: 365.25 days of 24 hours')
+    (8760.0, '8,760 bars of 1h a year: 365 days of 24 hours')
     """
-    if calendar == "24/7":
-        bars, how = YEAR / timeframe, "365.25 days of 24 hours"
-    elif calendar == "forex" and timeframe <= 86_400:
-        bars, how = WEEKDAYS_A_YEAR * 86_400 / timeframe, "260.89 weekdays of 24 hours"
-    else:
+    how = {"24/7": "365 days of 24 hours", "forex": "52 weeks of 5 days of 24 hours"}.get(calendar, "252 sessions")
+    try:
+        bars = periods_per_year(timeframe, calendar)
+    except OptionError:  # how long its sessions are is not known
         span = float(times[-1] - times[0]) if len(times) > 1 else 0.0
         bars = (len(times) - 1) * YEAR / span if span > 0 else YEAR / timeframe
         how = f"counted in the data, calendar {calendar}"

@@ -2,57 +2,56 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
+from rookery.performance.bootstrap import LEAST, ConfidenceInterval, bootstrap_intervals
+from rookery.performance.drawdown import drawdowns
+from rookery.performance.ratios import hit_rate, sharpe, sortino, total_return
+from rookery.performance.sharpe_difference import sharpe_difference
 from rookery.training.backtest.joined_account import JoinedAccount
 
-SAMPLES = 1000
+SAMPLES = 1000  # of intervals
+TEST_SAMPLES = 4999
 LEVEL = 0.95
-FEWEST = 10  # bars from which on there are intervals
-AT_ONCE = 4_000_000  # numbers
+UNBOUNDED = 1e9  # a ratio from here on has no number: a sample without losses
 
 
 def certainty(account: JoinedAccount, periods_per_year: float, seed: int = 0) -> dict[str, Any]:
-    """Intervals of the agent's figures by a stationary block bootstrap, and the one-sided p-value of "the agent's
-    Sharpe ratio is not above hold's"."""
+    """Intervals of the agent's figures by a stationary block bootstrap, and the one-sided p-value of a Sharpe ratio
+    above hold's: how likely such a difference is if the agent is not better."""
     agent, hold = account.returns("agent"), account.returns("hold")
-    block = max(2, round(len(agent) ** (1 / 3)))
-    how = f"{LEVEL:.0%} by stationary block bootstrap: {SAMPLES:,} samples, blocks of {block} bars on average"
-    if len(agent) < FEWEST or not agent.any():
-        return {"how": f"none: too few bars that moved ({len(agent)})", "intervals": {}, "p_value": None}
-    rng = np.random.default_rng(seed)
-    draws: dict[str, list[np.ndarray]] = {name: [] for name in ("total_return", "sharpe", "max_drawdown", "difference")}
-    at_once = max(1, AT_ONCE // len(agent))
-    for first in range(0, SAMPLES, at_once):
-        rows = _blocks(rng, min(at_once, SAMPLES - first), len(agent), block)
-        mine, theirs = agent[rows], hold[rows]
-        growth = np.cumprod(1 + mine, axis=1)
-        peaks = np.maximum.accumulate(np.maximum(growth, 1.0), axis=1)
-        draws["total_return"].append(growth[:, -1] - 1)
-        draws["max_drawdown"].append((1 - growth / peaks).max(1))
-        draws["sharpe"].append(_sharpes(mine) * math.sqrt(periods_per_year))
-        draws["difference"].append(_sharpes(mine) - _sharpes(theirs))
-    found = {name: np.concatenate(values) for name, values in draws.items()}
-    differences = found.pop("difference")
-    observed = float(_sharpes(agent[None])[0] - _sharpes(hold[None])[0])
-    known = differences[np.isfinite(differences)]
-    p_value = (1 + int((known - observed >= observed).sum())) / (1 + len(known)) if len(known) else None
-    ends = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
-    intervals = {name: np.nanquantile(values, ends).tolist() for name, values in found.items()}
-    return {"how": how, "intervals": intervals, "p_value": p_value if math.isfinite(observed) else None}
+    if len(agent) < LEAST or agent.std() == 0:
+        why = f"there are {len(agent)} bars" if len(agent) < LEAST else "the account never changed"
+        return {"how": f"none: {why}", "level": LEVEL, "intervals": {}, "p_value": None, "test": "none"}
+    statistics = {
+        "total_return": total_return,
+        "sharpe": lambda returns: sharpe(returns, periods_per_year),
+        "sortino": lambda returns: np.clip(sortino(returns, periods_per_year), -UNBOUNDED, UNBOUNDED),
+        "max_drawdown": _deepest,
+        "hit_rate": hit_rate,
+    }
+    found = bootstrap_intervals(agent, statistics, LEVEL, SAMPLES, seed=seed)
+    test = sharpe_difference(agent, hold, TEST_SAMPLES, seed=seed, level=LEVEL)
+    drawn = next(iter(found.values()))
+    return {
+        "how": f"{100 * LEVEL:.0f} %, stationary bootstrap: {SAMPLES:,} samples in blocks of {drawn.block:.3g} bars on "
+        "average",
+        "level": LEVEL,
+        "intervals": {name: _ends(interval) for name, interval in found.items()},
+        "p_value": test.p_value,
+        "test": f"one-sided, studentised difference of Sharpe ratios: {TEST_SAMPLES:,} samples in blocks of "
+        f"{test.block} bars",
+    }
 
 
-def _blocks(rng: np.random.Generator, samples: int, count: int, block: int) -> np.ndarray:
-    starts = rng.random((samples, count)) < 1 / block
-    starts[:, 0] = True
-    at = np.maximum.accumulate(np.where(starts, np.arange(count), 0), axis=1)
-    begun = np.take_along_axis(rng.integers(0, count, (samples, count)), at, 1)
-    return (begun + np.arange(count) - at) % count
+def _ends(interval: ConfidenceInterval) -> list[float | None]:
+    return [end if abs(end) < UNBOUNDED else None for end in (interval.low, interval.high)]
 
 
-def _sharpes(returns: np.ndarray) -> np.ndarray:
-    deviations = returns.std(axis=1, ddof=1)
-    return np.where(deviations > 0, returns.mean(1) / np.where(deviations > 0, deviations, 1.0), np.nan)
+def _deepest(returns: np.ndarray) -> np.ndarray:
+    """The largest drawdown of each series."""
+    growth = np.cumprod(1 + returns, axis=-1)
+    begun = np.concatenate([np.ones((*growth.shape[:-1], 1)), growth], axis=-1)
+    return drawdowns(begun).max(axis=-1)

@@ -8,43 +8,59 @@ from typing import Any
 
 import numpy as np
 
-from rookery.training.backtest.calendar_periods import YEAR
+from rookery.performance.drawdown import longest_drawdown, max_drawdown
+from rookery.performance.ratios import annual_return, calmar, hit_rate, sharpe, sortino, volatility
+from rookery.training.backtest.calendar_periods import DAY
 from rookery.training.backtest.joined_account import JoinedAccount
 
-SHORTEST_YEAR = 90 * 86_400  # seconds from which on a return is annualised; of a week it would be a fantasy
+SHORTEST_YEAR = 90 * DAY  # seconds from which on a return is annualised; of a week it would be a fantasy
 
 
 def account_figures(account: JoinedAccount, strategy: str, periods_per_year: float) -> dict[str, Any]:
     """The figures of the agent, or of an account that it is compared with."""
     returns, equity = account.returns(strategy), account.equity[strategy]
-    depth, length = _drawdown(equity)
-    seconds = float(account.times[-1] - account.times[0])
-    total = float(equity[-1] / equity[0] - 1)
-    a_year = (1 + total) ** (YEAR / seconds) - 1 if seconds >= SHORTEST_YEAR and total > -1 else None
-    root = math.sqrt(periods_per_year)
-    sharpe = sharpe_of(returns)
-    moved = returns[returns != 0]
+    deepest = max_drawdown(equity)
+    longest = longest_drawdown(equity)
     return plain(
         {
-            "total_return": total,
-            "annual_return": a_year,
-            "volatility": float(returns.std(ddof=1)) * root if len(returns) > 1 else None,
-            "sharpe": sharpe * root,
-            "sharpe_per_bar": sharpe,
-            "sortino": _sortino(returns) * root,
-            "calmar": _calmar(returns, depth, periods_per_year),
-            "max_drawdown": depth,
-            "drawdown_bars": length,
-            "drawdown_days": _longest_days(account.times, equity),
-            "hit_rate": float((moved > 0).mean()) if len(moved) else None,
+            "total_return": float(equity[-1] / equity[0] - 1),
+            **_ratios(returns, periods_per_year, float(account.times[-1] - account.times[0]) >= SHORTEST_YEAR),
+            "max_drawdown": deepest.depth,
+            "max_drawdown_bars": deepest.length,
+            "longest_drawdown_bars": longest,
+            "longest_drawdown_days": _longest_days(account.times, equity),
             "final_equity": float(equity[-1]),
         }
     )
 
 
+def _ratios(returns: np.ndarray, periods_per_year: float, is_long: bool) -> dict[str, float | None]:
+    """Ratios, where there are returns that differ."""
+    if len(returns) < 2 or returns.std() == 0:
+        names = ("annual_return", "volatility", "sharpe", "sharpe_per_bar", "sortino", "calmar", "hit_rate")
+        return dict.fromkeys(names)
+    return {
+        "annual_return": annual_return(returns, periods_per_year) if is_long else None,
+        "volatility": volatility(returns, periods_per_year),
+        "sharpe": sharpe(returns, periods_per_year),
+        "sharpe_per_bar": sharpe(returns),
+        "sortino": sortino(returns, periods_per_year),
+        "calmar": calmar(returns, periods_per_year) if is_long else None,
+        "hit_rate": hit_rate(returns),
+    }
+
+
+def _longest_days(times: np.ndarray, equity: np.ndarray) -> float:
+    """The most days from a peak to the next bar at or above it, or to the end."""
+    peaks = np.flatnonzero(equity >= np.maximum.accumulate(equity))
+    ends = np.append(peaks[1:], len(equity) - 1)
+    below = ends - peaks > np.append(np.ones(len(peaks) - 1), 0)
+    return float((times[ends] - times[peaks])[below].max(initial=0)) / DAY
+
+
 def agent_figures(account: JoinedAccount) -> dict[str, Any]:
     """What only an account that trades has."""
-    days = max(float(account.times[-1] - account.times[0]) / 86_400, 1e-9)
+    days = max(float(account.times[-1] - account.times[0]) / DAY, 1e-9)
     costs = {kind: float(amounts.sum()) for kind, amounts in account.costs.items()}
     return plain(
         {
@@ -67,34 +83,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def sharpe_of(returns: np.ndarray) -> float:
-    """Mean by standard deviation of returns; NaN where they do not vary."""
-    deviation = returns.std(ddof=1) if len(returns) > 1 else 0.0
-    return float(returns.mean() / deviation) if deviation > 0 else math.nan
-
-
-def _sortino(returns: np.ndarray) -> float:
-    downside = math.sqrt(float(np.mean(np.minimum(returns, 0.0) ** 2))) if len(returns) else 0.0
-    return float(returns.mean()) / downside if downside > 0 else math.nan
-
-
-def _calmar(returns: np.ndarray, depth: float, periods_per_year: float) -> float:
-    return float(returns.mean()) * periods_per_year / depth if depth > 0 else math.nan
-
-
-def _drawdown(equity: np.ndarray) -> tuple[float, int]:
-    """The deepest fall from a peak, as a part of it, and the most bars below a peak."""
-    peaks = np.maximum.accumulate(equity)
-    below = equity < peaks
-    starts = np.maximum.accumulate(np.where(below, 0, np.arange(len(equity))))
-    longest = int((np.arange(len(equity)) - starts).max())
-    return float(np.max(1 - equity / np.where(peaks > 0, peaks, 1.0))), longest
-
-
-def _longest_days(times: np.ndarray, equity: np.ndarray) -> float:
-    """The most days below a peak."""
-    below = equity < np.maximum.accumulate(equity)
-    starts = np.maximum.accumulate(np.where(below, 0, np.arange(len(equity))))
-    return float((times - times[starts]).max()) / 86_400

@@ -26,7 +26,7 @@ def share(value: float | None) -> str:
 
 def length(figures: Mapping[str, Any]) -> str:
     """The longest drawdown in bars and days."""
-    bars, days = figures["drawdown_bars"], figures["drawdown_days"]
+    bars, days = figures["longest_drawdown_bars"], figures["longest_drawdown_days"]
     return "-" if bars is None or days is None else f"{bars:,} bars, {days:.3g} days"
 
 
@@ -89,6 +89,7 @@ def fact_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("costs", f"{report['costs']['name']}: {'; '.join(report['costs']['rates'])}"),
         ("annualised", f"with {report['annualised_with']['how']}"),
         ("intervals", report["certainty"]["how"]),
+        ("p-value", report["certainty"]["test"]),
     ]
     return [(name, text) for name, text in found if text]
 
