@@ -14,6 +14,7 @@ from rookery.cli import (
     check_verbs,
     compare_verbs,
     convert_verb,
+    data_verbs,
     eval_verb,
     export_verb,
     league_verbs,
@@ -36,7 +37,7 @@ GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
 ENV_FAILED = (BadValue, EnvError, RestartLimit, WorkerDied)
 VERBS = (  # in the order of --help
     train_verb, run_verbs, compare_verbs, eval_verb, backtest_verb, watch_verb, export_verb, league_verbs, play_verb,
-    check_verbs, selftest_verb, speed_verbs, convert_verb,
+    data_verbs, check_verbs, selftest_verb, speed_verbs, convert_verb,
 )  # fmt: skip
 
 

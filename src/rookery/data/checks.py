@@ -17,7 +17,8 @@ from rookery.errors import DataError
 ERROR, NOTE = "error", "note"
 ABSURD, LARGE = 100.0, 5.0  # ratios of a price to the last close: no market does that in a bar, few do
 ROUNDING = 1e-6  # of a price; adjusted prices are rounded
-OTHER_SPACING = 20  # rows in a row that are equally far apart, but not by the timeframe
+# Rows in a row that are equally far apart, but not by the timeframe: fewer only if they are a large part of all.
+OTHER_SPACING, FEWER, LARGE_PART = 20, 10, 0.2
 AHEAD = 7 * DAY
 FIRST = int(np.datetime64("1900-01-01", "s").astype(np.int64))
 FOREX_WEEKEND = (DAY + 22 * 3600, 3 * DAY + 21 * 3600)  # Friday 22:00 to Sunday 21:00: closed in summer and winter
@@ -131,10 +132,11 @@ def _of_spacing(bars: Bars, steps: np.ndarray, length: int) -> Iterator[Problem]
     if len(close):
         apart = timeframe_name(int(steps[close[0] - 1]))
         yield from _at(bars, close, f"this bar is {apart} after the one before it, but the timeframe is {name}")
-    elif len(steps) >= OTHER_SPACING:
+    elif len(steps) >= FEWER:
         same = np.flatnonzero(np.diff(steps, prepend=steps[0] - 1, append=steps[-1] - 1))
         runs = np.diff(same)
-        other = np.flatnonzero((runs >= OTHER_SPACING) & (steps[same[:-1]] > length + slack))
+        long = (runs >= OTHER_SPACING) | ((runs >= FEWER) & (runs >= LARGE_PART * len(steps)))
+        other = np.flatnonzero(long & (steps[same[:-1]] > length + slack))
         if len(other):
             row, apart = int(same[other[0]]), timeframe_name(int(steps[same[other[0]]]))
             what = f"from here bars are {apart} apart, but the timeframe is {name}: keep timeframes in different files"

@@ -27,6 +27,7 @@ def open_data(
     timeframe: str | int | None = None,
     calendar: str | None = None,
     timezone: str | None = None,
+    checked: bool = True,
     **more: Any,
 ) -> Dataset:
     """Bars from wherever they are, checked.
@@ -44,6 +45,7 @@ def open_data(
         timeframe: Finer bars are resampled to this one.
         calendar: When the market is open, such as "forex", instead of what the file says, or "24/7".
         timezone: Of times that name no zone. Without it, they are refused.
+        checked: Whether bad bars are refused; rookery's own files are checked here, others always.
         more: Other options of `ImportOptions`, such as `time_is="end"`.
     """
     options = ImportOptions(symbols, timeframe, calendar, timezone, **more)
@@ -52,7 +54,8 @@ def open_data(
         found = replace(found, calendar=calendar)
     if timeframe is not None:
         found = resample(found, timeframe)
-    refuse_bad(found)
+    if checked:
+        refuse_bad(found)
     return found
 
 

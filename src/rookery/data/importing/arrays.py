@@ -58,7 +58,7 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
     kind_of(path)
     arrays, name = {}, "the archive"
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             for name in archive.files:
                 arrays[name] = archive[name]
     except Exception as error:  # noqa: BLE001 - a damaged archive raises errors of many kinds

@@ -31,6 +31,11 @@ def finished(found: Sequence[Imported], options: ImportOptions, source: str) -> 
     data = Dataset(bars, length, options.calendar or "24/7", one_price, (entry,), place)
     _refuse_bad(data, found)
     _note_weekends(data, options)
+    if options.time_is == "start":
+        options.note(
+            f"times are taken as the start of their bar, which is complete {timeframe_name(length)} later; give "
+            "--time-is end if they are its end"
+        )
     return data
 
 

@@ -68,14 +68,14 @@ def _adjusted(
             raise table.refusal("there is no column of adjusted closes, such as Adj Close, which --adjusted needs")
         return values
     if not options.adjusted:
-        options.note(f"{columns['adjusted']!r} is left out, because it depends on later dividends; --adjusted uses it")
+        options.note(f"{columns['adjusted']!r} is omitted, because it depends on later dividends; --adjusted uses it")
         return values
     factor = _numbers(table, columns["adjusted"], options) / values["close"]
     return values | {name: values[name] * factor for name in PRICES}
 
 
 def _others(table: SourceTable, columns: dict[str, str], options: ImportOptions) -> dict[str, np.ndarray]:
-    """Further columns of numbers, as features. Those with holes or texts are left out, with a note."""
+    """Further columns of numbers, as features. Those with holes or texts are omitted, with a note."""
     found = {}
     for name in table.frame.columns:
         plain = plain_name(name)
@@ -86,7 +86,7 @@ def _others(table: SourceTable, columns: dict[str, str], options: ImportOptions)
         if len(known) and np.isfinite(values[known[0] :]).all():
             found[plain] = values
         else:
-            options.note(f"{printable(table.symbol)}: the column {name!r} is left out, because it lacks numbers")
+            options.note(f"{printable(table.symbol)}: the column {name!r} is omitted, because it lacks numbers")
     return found
 
 

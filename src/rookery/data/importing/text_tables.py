@@ -93,9 +93,7 @@ def _parsed(path: Path, text: str, header: int, delimiter: str) -> Any:
         start = text.find("\n", start) + 1 or len(text)
     names = _fields(text.split("\n", header + 1)[header], delimiter)
     if start >= len(text):
-        return polars.DataFrame(
-            {f"column_{i}": [] for i in range(len(names))}, dict.fromkeys(_unique(names), polars.String)
-        )
+        return polars.DataFrame(schema=dict.fromkeys(_unique(names), polars.String))
     try:
         frame = polars.read_csv(
             io.BytesIO(text[start:].encode()), separator=delimiter, has_header=False, infer_schema=False,

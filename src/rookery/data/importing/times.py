@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rookery.console import printable
 from rookery.data.importing.import_options import ImportOptions
 from rookery.data.importing.source_table import SourceTable
 from rookery.data.importing.time_texts import local_seconds_of_texts
@@ -28,6 +29,9 @@ def seconds(table: SourceTable, column: str, clock: str | None, options: ImportO
         raise table.refusal(f"{column} is missing", int(np.flatnonzero(series.is_null().to_numpy())[0]))
     if series.dtype == polars.String:
         number = series.str.strip_chars().cast(polars.Float64, strict=False)
+        if 0 < 2 * number.null_count() < len(series):
+            row = int(np.flatnonzero(number.is_null().to_numpy())[0])
+            raise table.refusal(f"{printable(series[row])!r} is no time, while most times are numbers", row)
         if number.null_count() or options.date_format:
             return _of_texts(table, series, options)
         series = number
