@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from gymnasium.vector.utils import batch_space
 
 from rookery.engine import seeding
 from rookery.engine.async_calls import AsyncCalls
-from rookery.engine.env_factory import EnvFactory, kernel_of
+from rookery.engine.env_factory import EnvFactory, EnvFromWorld, kernel_of
 from rookery.engine.kernel import MODES
 from rookery.engine.kernel_envs import encode_many, env_numbers, is_per_env, per_env_parameters
 from rookery.engine.machine import process_usage
@@ -21,9 +22,10 @@ from rookery.engine.settings import Settings, masked_rows, plain_int, positive_i
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
 from rookery.kernel.cuda_runtime import DeviceArrays, KernelLauncher, find_device
 from rookery.kernel.env_arrays import EnvArrays
+from rookery.kernel.env_loop import OVER, RUNNING
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.runner import seed_key, value_fault_to_exception
-from rookery.kernel.tables import check_same
+from rookery.kernel.tables import check_same, shrinks
 
 WRITTEN_BACK = ("states", "params", "observations", "infos")  # by `call`: what a method of an env may change
 NOT_IN_PARTS = "backend='cuda' steps all envs at once, and has no groups: use step(actions)"
@@ -206,6 +208,18 @@ class CudaEngine(AsyncCalls):
         for name, value in params.items():
             records[name][envs if len(records) > 1 else 0] = value
         self.arena.put("params", records)
+
+    def set_tables(self, **tables: Any) -> None:
+        """Replace arrays of the world's tables, without compiling again. If one becomes shorter, call `reset` before
+        the next step. A CUDA graph that was captured before must be captured again."""
+        before, self.world = self.world.tables, self.world.with_tables(**tables)
+        if shrinks(before, self.world.tables):
+            states = self.arena.host("states")
+            states["stage"][states["stage"] == RUNNING] = OVER
+            self.arena.put("states", states)
+        self.arena.use_tables_of(self.world)
+        self._launcher.refresh()
+        self.source = replace(self.source, makers=(EnvFromWorld(self.world),))
 
     @property
     def workers(self) -> int:

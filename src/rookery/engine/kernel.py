@@ -15,7 +15,7 @@ from rookery.engine import seeding
 from rookery.engine.async_calls import AsyncCalls, Finish, check_time
 from rookery.engine.batch import ALL, STEPS, Batch, BatchSpec, private_batch
 from rookery.engine.engine import EPISODE, Engine
-from rookery.engine.env_factory import EnvFactory, kernel_of
+from rookery.engine.env_factory import EnvFactory, EnvFromWorld, kernel_of
 from rookery.engine.failure import Failure
 from rookery.engine.infos import positions_of
 from rookery.engine.kernel_envs import KernelEnvs, env_numbers, per_env_parameters
@@ -374,6 +374,14 @@ class KernelEngine(Engine):
         """Change parameters from the next step on: of all envs or of some, with one value or one per env."""
         self._require_idle("set_parameters")
         self._envs.set_parameters(env_numbers(envs, self.num_worlds), values)
+
+    def set_tables(self, **tables: Any) -> None:
+        """Replace arrays of the world's tables, without compiling again. A contiguous array of the declared dtype is
+        not copied, nor is such a slice of one. If a table becomes shorter, call `reset` before the next step."""
+        self._require_idle("set_tables")
+        self.world = self.world.with_tables(**tables)
+        self._envs.replace_tables(self.world)
+        self.source = replace(self.source, makers=(EnvFromWorld(self.world),))
 
     def state_dict(self, portable: bool = True) -> dict[str, Any]:
         """Everything needed to continue exactly from here; always arrays and plain values. See `load_state_dict`."""

@@ -42,6 +42,13 @@ class KernelEnvs:
         self.arena, self._runner = arena, runner
         self._views.clear()
 
+    def replace_tables(self, world: KernelWorld) -> None:
+        """Use this world's tables, which are other arrays of the same names."""
+        self.world = world
+        self.arena.replace_tables(world)
+        self._runner.refresh()
+        self._views.clear()
+
     # --- episodes -----------------------------------------------------------------------------------------------
 
     def begin(self, envs: np.ndarray, seeds: Sequence[int | None]) -> int:

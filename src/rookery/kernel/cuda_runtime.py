@@ -27,7 +27,8 @@ from rookery.kernel.cuda_bodies import (
     build_bodies,
     reserve_serially,
 )
-from rookery.kernel.env_arrays import EnvArrays
+from rookery.kernel.device_tables import device_table
+from rookery.kernel.env_arrays import NO_TABLES, EnvArrays, read_only
 from rookery.kernel.env_loop import COLUMNS, Columns
 from rookery.kernel.numba_support import load_native
 from rookery.kernel.plain_values import PlainRows
@@ -44,17 +45,27 @@ class DeviceArrays:
     """
 
     def __init__(self, world: KernelWorld, num_envs: int, device: torch.device) -> None:
-        self.world, self.num_envs, self.device = world, num_envs, device
+        self.num_envs, self.device = num_envs, device
         host = EnvArrays(world, num_envs)
         self.dtypes = {name: host.arrays[name].dtype for name in COLUMNS}
         self.tensors: dict[str, torch.Tensor] = {}
         for name in COLUMNS:
             array = host.arrays[name].astype(np.float32) if name in FLOAT32 else host.arrays[name]
             self.tensors[name] = torch.from_numpy(self._encoded(name, array)).to(device)
-        self.tables = {name: torch.from_numpy(np.array(table)).to(device) for name, table in host.tables.items()}
         self.tables_type = host.tables_type
+        self.use_tables_of(world)
         for flat, name in FLAT.items():
             self.tensors[flat] = self.tensors[name].reshape(len(self.tensors[name]), -1)
+
+    def use_tables_of(self, world: KernelWorld) -> None:
+        """Take the tables of a world, which is this one, maybe with other arrays."""
+        self.world = world
+        tables = {name: read_only(table) for name, table in world.tables.items()} or NO_TABLES
+        self._tables = {name: device_table(table, self.device) for name, table in tables.items()}
+
+    @property
+    def tables(self) -> dict[str, torch.Tensor]:
+        return {name: table.tensor for name, table in self._tables.items()}
 
     @property
     def per_env(self) -> int:

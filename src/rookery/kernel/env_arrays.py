@@ -13,8 +13,9 @@ import numpy as np
 from gymnasium import Space
 
 from rookery.kernel.batch_loop import EPISODES_KEPT
-from rookery.kernel.env_loop import COLUMNS, OVER
+from rookery.kernel.env_loop import COLUMNS, OVER, RUNNING
 from rookery.kernel.space_limits import limits
+from rookery.kernel.tables import shrinks
 from rookery.kernel.world import KernelWorld
 from rookery.kernel.world_calls import mask_size
 
@@ -50,8 +51,7 @@ class EnvArrays:
         self.rows = num_envs * world.num_agents
         self.arrays: dict[str, np.ndarray] = {**self._new_arrays(), **(given or {})}
         self._flatten()
-        self.tables = {name: read_only(table) for name, table in world.tables.items()} or NO_TABLES
-        self.tables_type = _tables_type(tuple(self.tables))
+        self.use_tables_of(world)
         self.states["stage"] = OVER
 
     def __getattr__(self, name: str) -> np.ndarray:
@@ -59,6 +59,18 @@ class EnvArrays:
             return self.__dict__["arrays"][name]
         except KeyError:
             raise AttributeError(name) from None
+
+    def use_tables_of(self, world: KernelWorld) -> None:
+        """Take the tables of a world, which is this one, maybe with other arrays."""
+        self.world = world
+        self.tables = {name: read_only(table) for name, table in world.tables.items()} or NO_TABLES
+        self.tables_type = _tables_type(tuple(self.tables))
+
+    def replace_tables(self, world: KernelWorld) -> None:
+        """Take the tables of a world with other arrays. If one became shorter, running episodes cannot continue."""
+        if shrinks(self.tables, world.tables):
+            self.states["stage"][self.states["stage"] == RUNNING] = OVER
+        self.use_tables_of(world)
 
     def _flatten(self) -> None:
         for name, flat in (("observations", "flat"), ("finals", "flat_finals"), ("actions", "flat_actions")):

@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils import seeding
 
-from rookery.errors import SpaceError, StateError, WorldError
+from rookery.errors import SpaceError, StateError, UsageError, WorldError
 from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.env_loop import DISABLED, FAULT
 from rookery.kernel.plain_values import PlainRecord
@@ -41,6 +41,7 @@ class KernelEnv(gym.Env):
     """
 
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 50}  # each instance has its world's own
+    _is_view = False  # whether it is an env of a batch, over the batch's arrays
 
     def __init__(self, world: Any, render_mode: str | None = None, plain: bool = False, **parameters: Any) -> None:
         world = find_world(world, parameters)
@@ -57,6 +58,7 @@ class KernelEnv(gym.Env):
     ) -> KernelEnv:
         """An env over existing arrays of one env. It uses the compiled code of the runner `like`, or plain Python."""
         env = cls.__new__(cls)
+        env._is_view = True
         env._setup(env_arrays, render_mode, plain, like)
         return env
 
@@ -142,6 +144,14 @@ class KernelEnv(gym.Env):
         """Change parameters. The next step uses them."""
         for name, value in self.world.encode(values).items():
             self._env_arrays.params[name] = value
+
+    def set_tables(self, **tables: Any) -> None:
+        """Replace arrays of the world's tables. If one becomes shorter, call `reset` before the next step."""
+        if self._is_view:
+            raise UsageError("the envs of a batch share their tables: call set_tables of the vector env itself")
+        self.world = self.world.with_tables(**tables)
+        self._env_arrays.replace_tables(self.world)
+        self._runner.refresh()
 
     def get_wrapper_attr(self, name: str) -> Any:
         """An attribute or a parameter of the world."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rookery.console import printable
-from rookery.errors import StateError, WorldError
+from rookery.errors import OptionError, StateError, WorldError
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,36 @@ def fill(world: str, declared: Any, tables: Any, given: dict[str, Any]) -> Any:
                 raise WorldError(f"{world} needs the table {name!r}, of shape {table._shown()}: {world}({name}=...)")
             filled[name] = table.filled(world, name, numbers)
     return filled
+
+
+def declarations(declared: Any, tables: Any) -> dict[str, Table]:
+    """What other arrays of each table must look like: as it was declared, or like the array that the class has, of any
+    length. (Neither is a mapping in a world that is refused later.)"""
+    found: dict[str, Table] = {}
+    for name, table in {**declared, **tables}.items() if isinstance(tables, Mapping) else ():
+        given = declared[name] if isinstance(declared, Mapping) and name in declared else table
+        if isinstance(given, Table):
+            found[name] = given
+        else:
+            array = np.asarray(given)
+            found[name] = Table((None, *array.shape[1:]) if array.ndim else (), array.dtype)
+    return found
+
+
+def replaced(world: str, tables: Mapping[str, Any], known: Mapping[str, Table], given: Mapping[str, Any]) -> Any:
+    """The tables with some arrays replaced by those in `given`, which must fit their declarations."""
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise OptionError(f"{world} has no table {name!r}{hint} (it has {', '.join(known) or 'none'})")
+    return {**tables, **{name: known[name].filled(world, name, numbers) for name, numbers in given.items()}}
+
+
+def shrinks(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether a table has become shorter: then an index into it that a running episode holds may be outside."""
+    pairs = ((np.shape(before[name]), np.shape(after[name])) for name in after)
+    return any(new < old for old_shape, new_shape in pairs for old, new in zip(old_shape, new_shape, strict=True))
 
 
 def describe(tables: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
+from copy import copy
 from functools import cached_property
 from keyword import iskeyword
 from types import FunctionType
@@ -19,7 +20,7 @@ from gymnasium import Space, spaces
 
 from rookery.errors import OptionError, WorldError
 from rookery.kernel.parameters import checked, declared
-from rookery.kernel.tables import Table, describe, fill
+from rookery.kernel.tables import Table, declarations, describe, fill, replaced
 
 # The engine's fields in every env's record, before the world's own fields. `seed`, `episode` and `draws` are the key of
 # the next random number; `steps` counts since the reset; `returns` sums rewards, one per agent.
@@ -85,6 +86,7 @@ class KernelWorld:
         """Takes values of parameters, and the arrays of tables that are only declared."""
         self.tables = fill(self.name, type(self).tables, self.tables, parameters)
         _check(self)
+        self._table_forms = declarations(type(self).tables, self.tables)
         forms = {
             name: declared(self.name, name, default)
             for name, default in {"time_limit": self.time_limit, **self.parameters}.items()
@@ -125,8 +127,16 @@ class KernelWorld:
 
     @cached_property
     def table_facts(self) -> dict[str, Any]:
-        """Shape, dtype and hash of each table; computed once, because tables do not change."""
+        """Shape, dtype and hash of each table; computed at the first use, and once, because tables do not change."""
         return describe(self.tables)
+
+    def with_tables(self, **tables: Any) -> KernelWorld:
+        """The same world with other arrays of some tables. They are not copied if they are contiguous and of the
+        declared dtype."""
+        other = copy(self)
+        other.tables = replaced(self.name, self.tables, self._table_forms, tables)
+        other.__dict__.pop("table_facts", None)
+        return other
 
     @property
     def informs_at_reset(self) -> bool:
