@@ -14,6 +14,7 @@ from rookery.data.dataset import Dataset
 from rookery.data.splits import Split, combinatorial_purged, holdout, paths, purged_kfold, timeline, walk_forward
 from rookery.errors import OptionError
 
+QUICK = settings(max_examples=40, deadline=None)  # a busy machine is slow at times
 SIZES = st.tuples(st.integers(100, 300), st.integers(2, 6), st.integers(0, 5), st.integers(0, 5))
 
 
@@ -28,6 +29,7 @@ def expected_training(split: Split, rows: int, purge: int, embargo: int) -> list
     return [row for row in range(rows) if row not in near]
 
 
+@QUICK
 @given(SIZES)
 def test_purged_folds(sizes: tuple[int, int, int, int]) -> None:
     rows, folds, purge, embargo = sizes
@@ -37,6 +39,7 @@ def test_purged_folds(sizes: tuple[int, int, int, int]) -> None:
         assert split.rows("train").tolist() == expected_training(split, rows, purge, embargo)
 
 
+@QUICK
 @given(SIZES, st.data())
 def test_combinations(sizes: tuple[int, int, int, int], data: st.DataObject) -> None:
     rows, groups, purge, embargo = sizes
@@ -49,6 +52,7 @@ def test_combinations(sizes: tuple[int, int, int, int], data: st.DataObject) -> 
         assert split.rows("train").tolist() == expected_training(split, rows, purge, embargo)
 
 
+@QUICK
 @given(st.integers(2, 8), st.data())
 def test_paths_use_each_test_once(groups: int, data: st.DataObject) -> None:
     tested = data.draw(st.integers(1, groups - 1))
@@ -59,6 +63,7 @@ def test_paths_use_each_test_once(groups: int, data: st.DataObject) -> None:
     assert used == {(n, int(start) // 40) for n, split in enumerate(splits) for start, _ in split.test}
 
 
+@QUICK
 @given(SIZES, st.booleans(), st.one_of(st.none(), st.floats(0.2, 0.7)))
 def test_walking_forward(sizes: tuple[int, int, int, int], expanding: bool, train: float | None) -> None:
     rows, folds, _, embargo = sizes
@@ -73,6 +78,7 @@ def test_walking_forward(sizes: tuple[int, int, int, int], expanding: bool, trai
     assert max(lengths) - min(lengths) <= 1
 
 
+@QUICK
 @given(st.integers(100, 1000), st.floats(0.05, 0.3), st.floats(0.05, 0.3), st.integers(0, 4))
 def test_a_holdout_keeps_the_order_of_time(rows: int, validation: float, test: float, embargo: int) -> None:
     split = holdout(rows, validation, test, embargo)
@@ -103,7 +109,7 @@ def test_the_cross_validation_of_the_crypto_search() -> None:
     ]  # fmt: skip
 
 
-@settings(max_examples=30)
+@QUICK
 @given(st.integers(0, 1000))
 def test_symbols_are_split_at_the_same_times(seed: int) -> None:
     """Symbols that begin and end at different times, with gaps: no time is in both parts, and none is lost."""

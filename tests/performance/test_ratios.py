@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -98,6 +98,7 @@ def test_drawdowns_by_hand() -> None:
         drawdowns(np.array([0.0, 1.0]))
 
 
+@settings(max_examples=50, deadline=None)
 @given(EQUITIES)
 def test_drawdowns_against_loops(equity: np.ndarray) -> None:
     falls = [1 - value / max(equity[: row + 1]) for row, value in enumerate(equity)]

@@ -94,14 +94,21 @@ def stationary_rows(count: int, block: float, samples: int, seed: int = 0) -> It
     if block < 1:
         raise OptionError(f"block={block!r}: a block has at least 1 row")
     rng = np.random.default_rng(seed)
-    places = np.arange(count)
     for start in range(0, samples, most := max(1, CHUNK // count)):
-        size = (min(most, samples - start), count)
-        begins = rng.random(size) < 1 / block
-        begins[:, 0] = True
-        latest = np.maximum.accumulate(np.where(begins, places, 0), axis=1)
-        first = np.take_along_axis(rng.integers(count, size=size), latest, axis=1)
-        yield (first + places - latest) % count
+        series = min(most, samples - start)
+        yield _block_rows(rng, count, block, series).reshape(series, count)
+
+
+def _block_rows(rng: np.random.Generator, count: int, block: float, series: int) -> np.ndarray:
+    """One series after another. A new block begins by chance, and with each series, so it is never longer than one."""
+    total = series * count
+    flags = rng.random(total, np.float32) < 1 / block
+    flags[::count] = True
+    begins = np.flatnonzero(flags)
+    first = rng.integers(count, size=len(begins)) - begins
+    rows = np.repeat(first, np.diff(begins, append=total)) + np.arange(total)
+    rows[rows >= count] -= count
+    return rows
 
 
 def block_length(values: np.ndarray, circular: bool = False) -> float:

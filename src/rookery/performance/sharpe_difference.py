@@ -57,8 +57,8 @@ def sharpe_difference(
         seed: The same seed gives the same result.
         level: The level of the interval.
 
-    >>> market = np.random.default_rng(1).normal(0, 1, 1000)
-    >>> better = market + np.random.default_rng(2).normal(0.2, 0.5, 1000)
+    >>> market = np.random.default_rng(1).normal(0, 1, 500)
+    >>> better = market + np.random.default_rng(2).normal(0.2, 0.5, 500)
     >>> sharpe_difference(better, market).p_value < 0.01 < sharpe_difference(market, better).p_value
     True
     """
