@@ -158,3 +158,13 @@ def test_fees_may_differ_by_asset() -> None:
 def test_assets_in_two_currencies_are_refused(symbols: tuple[str, ...], message: str) -> None:
     with pytest.raises(DataError, match=message):
         make(random_bars(symbols))
+
+
+def test_the_layout_of_finrl_has_cash_closes_holdings_and_each_indicator_for_all_assets() -> None:
+    data = random_bars(COINS)
+    infos = play(make(data, layout="finrl", columns="noise,volume", lookback=1), [[1, 0, 0], [0, 1, 0]])
+    info = infos[-1]
+    t = info["row"]
+    wanted = [info["cash"], *prices(data, "close")[t], *info["positions"], *prices(data, "noise")[t]]
+    assert info["observation"] == pytest.approx([*wanted, *prices(data, "volume")[t]], rel=1e-6)
+    assert info["reward"] == pytest.approx(1e-4 * (info["equity"] - infos[0]["equity"]))

@@ -21,13 +21,14 @@ from rookery.worlds.market.crypto_rules import (
     OPEN,
     SPREAD,
     observe,
+    observe_finrl,
     order_parts,
     order_weights,
     reset,
     run_bar,
 )
 from rookery.worlds.market.market import ObservedColumns, find_stretches, load_market, need_column
-from rookery.worlds.market.options import names, with_own_names
+from rookery.worlds.market.options import check_lookback, names, with_own_names
 from rookery.worlds.market.scaling import scaled
 from rookery.worlds.market.windows import find_windows
 
@@ -47,6 +48,8 @@ class Crypto(KernelWorld):
     aliases = {"episode_length": "time_limit", "capital": "initial_balance", "balance": "initial_balance"}
     time_limit = 288  # a day of 5-minute bars
     clips_actions = True
+    always_observed: tuple[str, ...] = BAR_COLUMNS  # columns that are observed beside the features
+    by_column = False  # whether the features of a row are in the order of columns, or of assets
     reset: Any = staticmethod(reset)
     observe: Any = staticmethod(observe)
 
@@ -55,12 +58,12 @@ class Crypto(KernelWorld):
         lookback: int = 5, costs: str | Mapping[str, Any] | Costs = "alpaca-crypto", split: Any = "all",
         scaling: str = "relative", **parameters: Any,
     ) -> None:  # fmt: skip
-        chosen = ObservedColumns(names("columns", columns), BAR_COLUMNS, CRYPTO_FEATURES)
+        chosen = ObservedColumns(names("columns", columns), self.always_observed, CRYPTO_FEATURES)
         self.costs = find_costs(costs)
-        layout = partial(crypto_tables, costs=self.costs, scaling=scaling)
-        self.market = load_market(
-            "crypto", data, names("symbols", symbols), timeframe, chosen, layout, f"{scaling} {self.costs.columns}"
-        )
+        layout = partial(crypto_tables, costs=self.costs, scaling=scaling, by_column=self.by_column)
+        layout_name = f"{scaling} {self.by_column} {self.costs.columns}"
+        self.market = load_market("crypto", data, names("symbols", symbols), timeframe, chosen, layout, layout_name)
+        check_lookback(lookback)
         length = parameters.get("episode_length", parameters.get("time_limit", self.time_limit))
         found = find_windows(self.market, lookback, length, split)
         self.windows = found.windows
@@ -79,13 +82,19 @@ class Crypto(KernelWorld):
             "bars": self.market.bars, "features": self.market.features.reshape(-1), "width": np.array([width]),
             "windows": found.windows, "starts": found.starts,
         }  # fmt: skip
-        self.observation_space = spaces.Box(-np.inf, np.inf, (1 + assets + lookback * width,), np.float32)
+        size = self.own_numbers(assets) + lookback * width
+        self.observation_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (assets,), np.float32)
         self.parameters = {
             **PARAMETERS, **{kind: self.costs.number(kind) for kind in COST_KINDS},
             "fee": fees(self.costs, assets), "min_order": np.full(assets, 10.0),
         }  # fmt: skip
         super().__init__(**parameters)
+
+    @staticmethod
+    def own_numbers(assets: int) -> int:
+        """How many numbers of an observation are about the portfolio."""
+        return 1 + assets
 
     @staticmethod
     def step(state: Any, action: Any, params: Any, tables: Any, scratch: Any, info: Any) -> Any:
@@ -102,12 +111,36 @@ class CryptoWeights(Crypto):
         return run_bar(state, params, tables, scratch, info)
 
 
-def crypto(action_type: str = "orders", **options: Any) -> Crypto:
+class CryptoFinRL(Crypto):
+    """Observations and rewards in the order and size of FinRL's stock env: cash, closes, holdings, then each indicator
+    for all assets, unscaled; the change of the account's value times 1e-4. Fills and costs are this world's."""
+
+    always_observed = ()
+    by_column = True
+    observe: Any = staticmethod(observe_finrl)
+
+    def __init__(self, lookback: int = 1, scaling: str = "none", **options: Any) -> None:
+        balance = options.get("initial_balance", PARAMETERS["initial_balance"])
+        usual = {"hold_limit": 0, "benchmark_weight": 0.0, "reward_scale": 1e-4 * balance}
+        super().__init__(lookback=lookback, scaling=scaling, **{**usual, **options})
+
+    @staticmethod
+    def own_numbers(assets: int) -> int:
+        return 1 + 2 * assets
+
+
+def crypto(action_type: str = "orders", layout: str = "rookery", **options: Any) -> Crypto:
     """The world behind "rookery/Crypto-v0"."""
-    kinds = {"orders": Crypto, "continuous": Crypto, "weights": CryptoWeights}
-    if action_type not in kinds:
-        raise OptionError(f"action_type should be orders or weights, got {action_type!r}")
-    return kinds[action_type](**with_own_names(options))
+    kinds: dict[Any, type[Crypto]] = {
+        ("orders", "rookery"): Crypto, ("continuous", "rookery"): Crypto, ("weights", "rookery"): CryptoWeights,
+        ("orders", "finrl"): CryptoFinRL, ("continuous", "finrl"): CryptoFinRL,
+    }  # fmt: skip
+    if (action_type, layout) not in kinds:
+        raise OptionError(
+            "action_type should be orders or weights, and layout rookery or finrl (with orders), "
+            f"got {action_type!r} and {layout!r}"
+        )
+    return kinds[action_type, layout](**with_own_names(options))
 
 
 def fees(costs: Costs, assets: int) -> np.ndarray:
@@ -117,7 +150,9 @@ def fees(costs: Costs, assets: int) -> np.ndarray:
     return np.broadcast_to(np.asarray(costs.fee, np.float64), (assets,)).copy()
 
 
-def crypto_tables(dataset: Dataset, columns: Sequence[str], costs: Costs, scaling: str) -> dict[str, np.ndarray]:
+def crypto_tables(
+    dataset: Dataset, columns: Sequence[str], costs: Costs, scaling: str, by_column: bool = False
+) -> dict[str, np.ndarray]:
     """All symbols side by side, at the times at which every one has a bar."""
     one_currency(dataset)
     times = reduce(np.intersect1d, [bars.times for bars in dataset.bars])
@@ -132,7 +167,8 @@ def crypto_tables(dataset: Dataset, columns: Sequence[str], costs: Costs, scalin
             if name in costs.columns:
                 table[:, i, column] = need_column(bars, name)[rows]
         features.append(observed(bars, columns, scaling)[rows])
-    wide = np.concatenate(features, axis=1)
+    cube = np.stack(features, axis=2 if by_column else 1)
+    wide = cube.reshape(len(times), -1)
     usable = np.isfinite(wide).all(axis=1) & np.isfinite(table).all(axis=(1, 2))
     return {
         "times": times, "blocks": np.array([[0, len(times) - 1]]), "bars": table, "features": np.nan_to_num(wide),

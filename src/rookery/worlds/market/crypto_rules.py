@@ -181,3 +181,16 @@ def observe(state: Any, out: Any, tables: Any) -> None:
         return
     for k in range(size):
         out[1 + assets + k] = tables.features[first + k]
+
+
+def observe_finrl(state: Any, out: Any, tables: Any) -> None:
+    """Cash, closes, holdings, then the last rows of the features."""
+    assets = len(state.holdings)
+    out[0] = state.cash
+    for i in range(assets):
+        out[1 + i] = tables.bars[state.row, i, CLOSE]
+        out[1 + assets + i] = state.holdings[i]
+    size = len(out) - 1 - 2 * assets
+    first = (state.row + 1) * tables.width[0] - size
+    for k in range(size):
+        out[1 + 2 * assets + k] = tables.features[first + k]

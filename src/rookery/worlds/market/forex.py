@@ -13,6 +13,7 @@ from rookery.data.dataset import Bars, Dataset
 from rookery.data.features import FOREX_FEATURES
 from rookery.errors import OptionError
 from rookery.kernel.world import KernelWorld
+from rookery.worlds.market.anytrading import AnyTrading
 from rookery.worlds.market.conversion import rates_to_account
 from rookery.worlds.market.costs import Costs, find_costs
 from rookery.worlds.market.forex_rules import (
@@ -30,7 +31,7 @@ from rookery.worlds.market.forex_rules import (
     step,
 )
 from rookery.worlds.market.market import Market, ObservedColumns, find_stretches, load_market, need_column
-from rookery.worlds.market.options import names, with_own_names
+from rookery.worlds.market.options import check_lookback, names, with_own_names
 from rookery.worlds.market.scaling import scaled
 from rookery.worlds.market.windows import find_windows
 
@@ -76,6 +77,7 @@ class Forex(KernelWorld):
             layout,
             f"{account} {scaling} {self.costs.columns}",
         )
+        check_lookback(lookback)
         length = parameters.get("episode_length", parameters.get("time_limit", self.time_limit))
         found = find_windows(self.market, lookback, length, split)
         self.windows = found.windows
@@ -108,12 +110,18 @@ class ForexContinuous(Forex):
         return step(state, action[0], params, tables, info)
 
 
-def forex(action_type: str = "discrete", **options: Any) -> Forex:
+def forex(action_type: str = "discrete", layout: str = "rookery", **options: Any) -> KernelWorld:
     """The world behind "rookery/Forex-v0"."""
-    kinds = {"discrete": Forex, "continuous": ForexContinuous}
-    if action_type not in kinds:
-        raise OptionError(f"action_type should be discrete or continuous, got {action_type!r}")
-    return kinds[action_type](**with_own_names(options))
+    kinds: dict[Any, type[KernelWorld]] = {
+        ("discrete", "rookery"): Forex, ("continuous", "rookery"): ForexContinuous,
+        ("discrete", "gym-anytrading"): AnyTrading,
+    }  # fmt: skip
+    if (action_type, layout) not in kinds:
+        raise OptionError(
+            "action_type should be discrete or continuous, and layout rookery or gym-anytrading (with discrete), "
+            f"got {action_type!r} and {layout!r}"
+        )
+    return kinds[action_type, layout](**with_own_names(options))
 
 
 def cost_parameters(costs: Costs, timeframe: int) -> dict[str, float]:

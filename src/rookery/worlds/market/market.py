@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rookery.data.anytrading import NAME as ANYTRADING
+from rookery.data.anytrading import anytrading_bars, anytrading_file
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.features import add_features
 from rookery.data.gaps import segments
@@ -105,6 +107,8 @@ def load_market(
 def _identity(kind: str, data: Any) -> str:
     if data is None:
         return f"shipped {kind}"
+    if data == ANYTRADING:
+        return fingerprint(anytrading_file())
     if isinstance(data, (str, Path)):
         return fingerprint(Path(data).expanduser())
     return data.hash if isinstance(data, Dataset) else open_data(data).hash
@@ -113,6 +117,8 @@ def _identity(kind: str, data: Any) -> str:
 def _dataset(kind: str, data: Any, symbols: Sequence[str] | None, timeframe: str | int | None) -> Dataset:
     if data is None:
         return shipped(kind).select(symbols)
+    if data == ANYTRADING:
+        return open_data(anytrading_bars(), symbols=symbols, timeframe=timeframe)
     return open_data(data, symbols=symbols, timeframe=timeframe)
 
 

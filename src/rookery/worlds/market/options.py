@@ -31,6 +31,12 @@ def with_own_names(options: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
+def check_lookback(lookback: Any) -> None:
+    """Refuse a lookback that is no number of bars."""
+    if isinstance(lookback, bool) or not isinstance(lookback, int) or lookback < 1:
+        raise OptionError(f"lookback should be a number of bars, at least 1, got {lookback!r}")
+
+
 def names(option: str, value: Any) -> tuple[str, ...] | None:
     """A list of names, also from a text with commas; None stays None.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from rookery.errors import OptionError
 
-SCALINGS = ("relative", "power")
+SCALINGS = ("relative", "power", "none")
 # By the beginning of a column's name. Prices, and averages of them:
 PRICE_LIKE = re.compile(
     r"(open|high|low|close|price|[dt]?ema|sma|wma|kama|trima|t3|vwap|bbands|midpoint|midprice|sar|ht_trendline|"
@@ -28,7 +28,7 @@ def scaled(name: str, column: np.ndarray, close: np.ndarray, scaling: str) -> np
     """One column of one symbol, float32.
 
     "relative": prices as their change against the close of the row before, which has no trend; "power": every column
-    times a power of two that the first row decides, which keeps its shape.
+    times a power of two that the first row decides, which keeps its shape; "none": as it is.
 
     >>> close = np.array([1.0, 2.0, 3.0])
     >>> scaled("close", close, close, "relative")
@@ -36,6 +36,8 @@ def scaled(name: str, column: np.ndarray, close: np.ndarray, scaling: str) -> np
     >>> scaled("close", 100 * close, close, "power")
     array([0.78125, 1.5625 , 2.34375], dtype=float32)
     """
+    if scaling == "none":
+        return column.astype(np.float32)
     if scaling == "power":
         return (column * _power(column)).astype(np.float32)
     if scaling != "relative":
