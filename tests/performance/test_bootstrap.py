@@ -8,7 +8,7 @@ import pytest
 from rookery.errors import OptionError
 from rookery.performance.bootstrap import block_length, bootstrap_interval, bootstrap_intervals, stationary_rows
 from rookery.performance.drawdown import drawdowns
-from rookery.performance.ratios import sharpe, total_return
+from rookery.performance.ratios import sharpe, sortino, total_return
 from rookery.performance.sharpe_difference import sharpe_difference
 
 
@@ -71,6 +71,12 @@ def test_intervals_of_any_statistic() -> None:
         assert found[name] != bootstrap_interval(returns, statistic, samples=300, seed=2)
     narrow = bootstrap_interval(returns, sharpe, level=0.5, samples=300, seed=1)
     assert found["sharpe"].low < narrow.low < narrow.high < found["sharpe"].high
+
+
+def test_an_interval_may_be_infinite() -> None:
+    """Without a loss, a Sortino ratio is."""
+    found = bootstrap_interval(np.abs(series(1, 100)), sortino, samples=50)
+    assert found.value == found.low == found.high == np.inf
 
 
 def test_a_better_series_is_found_and_an_equal_one_is_not() -> None:

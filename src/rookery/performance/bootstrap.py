@@ -84,7 +84,7 @@ def bootstrap_intervals(
     ends = [(1 - level) / 2, (1 + level) / 2]
     found = {}
     for name, statistic in statistics.items():
-        low, high = np.quantile(np.concatenate(drawn[name]), ends)
+        low, high = np.quantile(np.concatenate(drawn[name]), ends, method="inverted_cdf")  # may be infinite
         found[name] = ConfidenceInterval(float(statistic(values)), float(low), float(high), level, length, samples)
     return found
 
