@@ -8,7 +8,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from rookery.errors import MissingExtra
+from rookery.errors import MissingExtra, UsageError
 
 # Packages that are installed by another name than the one they are imported by.
 INSTALLED_AS = {
@@ -58,8 +58,18 @@ def load_pillow() -> Any:
     return Image
 
 
+_polars: dict[str, bool] = {"used": False, "lost": False}
+
+
 def load_polars() -> Any:
-    """Import polars, which reads and writes Parquet and CSV files."""
+    """Import polars, which reads and writes Parquet and CSV files. Its threads do not survive a fork, so that a forked
+    child would wait for them forever: there it is refused."""
+    if _polars["lost"]:
+        raise UsageError(
+            "polars was used before this process was forked, and would hang here: start workers by "
+            'start_method="forkserver" or "spawn", or open the data in the main process'
+        )
+    _polars["used"] = True
     try:
         import polars
     except ImportError as error:
@@ -68,3 +78,11 @@ def load_polars() -> Any:
             "pip install 'rookery[data]'"
         ) from None
     return polars
+
+
+def _lose_polars() -> None:
+    _polars["lost"] = _polars["used"]
+
+
+if hasattr(os, "register_at_fork"):  # only where processes can fork
+    os.register_at_fork(after_in_child=_lose_polars)

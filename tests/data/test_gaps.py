@@ -51,6 +51,7 @@ def test_an_exchange_is_closed_at_night_at_weekends_and_on_holidays() -> None:
     assert parts(hours(*days[:2], days[3]), "XNYS") == 2  # the session of 5 July is missing
 
 
+@pytest.mark.slow
 def test_a_break_at_noon_is_no_gap() -> None:
     assert parts(hours(("2024-07-02T00", "2024-07-02T02"), ("2024-07-02T03", "2024-07-02T06")), "XTKS") == 2
     noon = hours(("2024-07-02T01", "2024-07-02T04"), ("2024-07-02T05", "2024-07-02T08"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from rookery.data.dataset import Dataset
 from rookery.data.open_data import open_data
-from rookery.data.storage import write
+from rookery.data.storage import fingerprint, read, write
 from rookery.data.synth import synthesise
 from rookery.errors import DataError, OptionError
 
@@ -215,3 +216,43 @@ def test_the_history_names_the_source_but_not_its_folder(tmp_path: Path) -> None
 def test_wrong_options_are_named(options: dict, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         open_data("anything.csv", **options)
+
+
+def test_the_three_lines_that_yfinance_writes_are_one_header(tmp_path: Path) -> None:
+    lines = ["Price,Close,High,Low,Open,Volume", "Ticker,SPY,SPY,SPY,SPY,SPY", "Date,,,,,"]
+    lines += [f"2024-01-0{day},11,12,9,10,5" for day in (2, 3, 4)]
+    data = opened(tmp_path, "\n".join(lines), timezone="America/New_York")
+    assert data.symbols == ("SPY",) and data.bars[0]["open"].tolist() == [10.0] * 3
+    with pytest.raises(DataError, match="SPY line 6: Close is 'x'"):
+        opened(tmp_path, "\n".join(lines).replace("04,11", "04,x"), timezone="UTC")
+
+
+def test_a_home_folder_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(synthesise(1, 20), "~/f.parquet")
+    assert len(open_data("~/f.parquet").bars[0]) == len(read("~/f.parquet").bars[0]) == 20
+    assert fingerprint("~/f.parquet") == fingerprint(tmp_path / "f.parquet")
+
+
+def test_what_was_decided_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        opened(tmp_path, csv([START, START + 420]))
+    assert caplog.text.count("which is complete 7m later") == 1
+
+
+def test_in_a_forked_child_polars_is_refused_instead_of_hanging(tmp_path: Path) -> None:
+    """Its threads do not survive the fork."""
+    write(synthesise(1, 20), tmp_path / "f.parquet")
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            open_data(tmp_path / "f.parquet")
+        except BaseException as error:
+            os.write(writer, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        assert "polars was used before this process was forked" in answer.read()

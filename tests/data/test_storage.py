@@ -117,5 +117,5 @@ def test_the_fingerprint_changes_with_the_file(data: Dataset, tmp_path: Path) ->
     os.utime(tmp_path / "f.parquet", (0, 0))
     second = fingerprint(tmp_path / "f.parquet")
     assert second != first
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="there is no such file"):
         fingerprint(tmp_path / "nothing.parquet")

@@ -8,7 +8,7 @@ import pytest
 from rookery.data.checks import problems
 from rookery.data.dataset import Dataset
 from rookery.data.gaps import segments
-from rookery.data.synth import synthesise
+from rookery.data.synth import shipped, synthesise
 from rookery.errors import DataError, OptionError
 
 
@@ -89,3 +89,15 @@ def test_a_wrong_option_is_named(wrong: dict, message: str) -> None:
 def test_bars_of_centuries_are_refused() -> None:
     with pytest.raises(DataError, match="before 1900"):
         synthesise(1, 100_000, "1d")
+
+
+@pytest.mark.parametrize(("kind", "symbols", "columns"), [("crypto", 7, 15), ("forex", 4, 15)])
+def test_the_shipped_bars_have_the_features_of_their_world_and_a_signal(kind: str, symbols: int, columns: int) -> None:
+    data = shipped(kind)
+    assert len(data.symbols) == symbols and len(data.column_names) == columns and "signal" in data.features
+    assert problems(data) == [] and shipped(kind) is data and not data.bars[0]["close"].flags.writeable
+
+
+def test_there_is_no_other_shipped_data() -> None:
+    with pytest.raises(OptionError, match="no shipped data 'stocks'"):
+        shipped("stocks")

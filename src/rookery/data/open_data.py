@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rookery.console import say
 from rookery.data.checks import refuse_bad
 from rookery.data.dataset import Dataset
 from rookery.data.importing.arrays import bars_of_arrays, is_arrays
@@ -56,14 +58,23 @@ def open_data(
         found = resample(found, timeframe)
     if checked:
         refuse_bad(found)
+    if "notes" not in more:
+        for note in options.notes:
+            _say_once(note)
     return found
+
+
+@cache
+def _say_once(note: str) -> None:
+    """Each env and each trial may open the same data."""
+    say(note)
 
 
 def _opened(data: Any, options: ImportOptions) -> Dataset:
     if isinstance(data, Dataset):
         return data if options.symbols is None else data.select(options.symbols)
     if isinstance(data, (str, os.PathLike)):
-        return read_sources([Path(data)], options)
+        return read_sources([Path(data).expanduser()], options)
     if isinstance(data, Mapping) and not data:
         raise DataError("data: the dict is empty: give tables by symbol, or price_array and time_array")
     if isinstance(data, Mapping) and is_arrays(data):
@@ -77,7 +88,7 @@ def _opened(data: Any, options: ImportOptions) -> Dataset:
         found = finished(bars_of_table(table_of(data, name, "the table"), options), options, "table")
         return found if options.symbols is None else found.select(options.symbols)
     if isinstance(data, Sequence) and data and all(isinstance(path, (str, os.PathLike)) for path in data):
-        return read_sources([Path(path) for path in data], options)
+        return read_sources([Path(path).expanduser() for path in data], options)
     raise DataError(
         f"data should be the path of a file or folder, a dict of tables or arrays, or a table, not "
         f"{type(data).__name__}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from rookery.console import printable
 from rookery.data.dataset import BAR_COLUMNS, Bars, Dataset
-from rookery.data.stored_file import FORMAT, METADATA, footer, read_frame
+from rookery.data.stored_file import FORMAT, METADATA, check_readable, footer, read_frame
 from rookery.data.timeframes import timeframe_name
 from rookery.errors import DataError
 from rookery.extras import load_polars
@@ -27,14 +27,14 @@ def read(path: str | os.PathLike[str], symbols: Sequence[str] | None = None) -> 
         path: The file or folder.
         symbols: Only these, in this order.
     """
-    files = data_files(Path(path))
+    files = data_files(Path(path).expanduser())
     merged = merge([_read_file(file) for file in files], str(path)) if len(files) != 1 else _read_file(files[0])
     return merged if symbols is None else merged.select(symbols)
 
 
 def write(dataset: Dataset, path: str | os.PathLike[str]) -> None:
     """Write a file, atomically. Missing folders are made."""
-    polars, place = load_polars(), Path(path)
+    polars, place = load_polars(), Path(path).expanduser()
     if not dataset.bars or min(map(len, dataset.bars)) == 0:
         raise DataError(f"{printable(path)}: not written, because there are no bars")
     ordered = _in_common_order(dataset)
@@ -91,7 +91,8 @@ def fingerprint(path: str | os.PathLike[str]) -> str:
     """A hash that changes when a file or folder of bars is written again: of footers, sizes and times of change. It
     does not read the bars."""
     digest = hashlib.sha256()
-    for file in _all_files(Path(path)):
+    for file in _all_files(Path(path).expanduser()):
+        check_readable(file)
         try:
             facts = file.stat()
             digest.update(repr((file.name, facts.st_size, facts.st_mtime_ns)).encode() + footer(file))

@@ -22,7 +22,7 @@ EXAMPLE = "time,open,high,low,close,volume"
 
 def read_text(path: Path, symbol: str) -> SourceTable:
     """The table of a text file; all values are texts."""
-    text = _decoded(path)
+    text, symbol = _one_header(_decoded(path), symbol)
     lines = text.split("\n", PREAMBLE + 1)
     header, delimiter = _header(path, lines)
     frame = _parsed(path, text, header, delimiter)
@@ -47,6 +47,20 @@ def _decoded(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise DataError(f"{printable(path)}: line {line:,} is no text in UTF-8: save the file as UTF-8") from None
+
+
+def _one_header(text: str, symbol: str) -> tuple[str, str]:
+    """Tables of yfinance begin with a line of columns, one of tickers and one that names the index; if there is one
+    ticker, they become one line."""
+    lines = text.split("\n", 3)
+    if len(lines) < 4 or not (lines[0].startswith("Price,") and lines[1].startswith("Ticker,")):
+        return text, symbol
+    tickers = set(lines[1].split(",")[1:])
+    index = lines[2].split(",")[0]
+    if len(tickers) != 1 or find_columns([index]).get("time") is None:
+        return text, symbol
+    header = ",".join([index, *lines[0].split(",")[1:]])
+    return f"\n\n{header}\n{lines[3]}", tickers.pop().strip() or symbol
 
 
 def _header(path: Path, lines: list[str]) -> tuple[int, str]:

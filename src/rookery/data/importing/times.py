@@ -16,7 +16,8 @@ from rookery.extras import load_polars
 UNITS = ((1e8, 1e11, 1.0), (1e11, 1e14, 1e3), (1e14, 1e17, 1e6), (1e17, 1e20, 1e9))
 COMPACT = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}  # 20240131 and 20240131235900
 NEEDS_ZONE = (
-    "the times name no time zone: give it by --timezone, such as UTC or America/New_York (in Python: timezone='UTC')"
+    "the times name no time zone: give it by `rookery data import --timezone`, such as UTC or America/New_York "
+    "(in Python: timezone='UTC')"
 )
 
 
