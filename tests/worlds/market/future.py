@@ -1,0 +1,76 @@
+"""Whether anything that a market world says depends on bars that were not complete yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from data.future_guard import scramble_after
+from rookery.data.dataset import Dataset
+from rookery.kernel.kernel_env import KernelEnv
+
+Make = Callable[[Dataset], Any]  # from bars to a world
+Moment = tuple[int, dict[str, bytes]]  # a time, and everything that the world said then, bit for bit
+
+
+def scramble_after_time(dataset: Dataset, time: int, seed: int) -> Dataset:
+    """Other bars of every symbol after a time; symbols may begin and end at different times."""
+    parts = []
+    for number, bars in enumerate(dataset.bars):
+        row = int(np.searchsorted(bars.times, time, side="right")) - 1
+        parts.append(scramble_after(replace(dataset, bars=(bars,)), row, seed + number).bars[0])
+    return replace(dataset, bars=tuple(parts))
+
+
+class FutureGuard:
+    """Plays the same actions over bars and over other bars after a time. One env is used for all of them: making one
+    takes longer than an episode."""
+
+    def __init__(self, make: Make, data: Dataset) -> None:
+        self.make, self.data = make, data
+        world = make(data)
+        self.times = world.market.times
+        self._env = KernelEnv(world, plain=True)
+
+    def played(self, data: Dataset, seed: int, steps: int = 1000) -> list[Moment]:
+        """What the world says from its reset on, with random actions."""
+        env = self._env
+        env.set_tables(**self.make(data).tables)
+        env.action_space.seed(seed)
+        observation, info = env.reset(seed=seed)
+        moments = [(self._now(), _bits({"observation": observation, **info}))]
+        for _ in range(steps):
+            observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+            said = {"observation": observation, "reward": reward, "terminated": terminated, **info}
+            moments.append((self._now(), _bits(said)))
+            if terminated or truncated:
+                break
+        return moments
+
+    def _now(self) -> int:
+        return int(self.times[int(self._env.state.row)])
+
+    def leaks(self, seed: int, known_steps: int) -> list[str]:
+        """What differs up to a step when every bar after it is another one.
+
+        Something must differ later: a test in which nothing can differ would find no leak either.
+        """
+        one = self.played(self.data, seed)
+        now = one[min(known_steps, len(one) - 2)][0]
+        other = self.played(scramble_after_time(self.data, now, seed), seed)
+        known = [when for when, _ in one if when <= now]
+        found = {name for (_, a), (_, b) in zip(one[: len(known)], other, strict=False) for name in differing(a, b)}
+        assert found or len(other) >= len(known)
+        assert one[len(known) :] != other[len(known) :], "other bars should change what comes after"
+        return sorted(found)
+
+
+def differing(one: dict[str, bytes], other: dict[str, bytes]) -> list[str]:
+    return [name for name in one if one[name] != other[name]]
+
+
+def _bits(said: dict[str, Any]) -> dict[str, bytes]:
+    return {name: np.asarray(value).tobytes() for name, value in said.items()}
