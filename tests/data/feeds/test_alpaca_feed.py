@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 import traceback
 from pathlib import Path
@@ -147,14 +148,14 @@ def test_bars_that_come_twice_or_in_another_order_count_once(btc: FeedServer) ->
     seen: list[dict[str, Any]] = []
 
     def shuffled(bars: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        again = [{**old, "c": 1.0} for old in seen[-1:]]  # the first answer said something else
+        again = [{**old, "v": 1234.0} for old in seen[-1:]]  # the first answer said something else
         seen.extend(bars)
         return [*bars[::-1], *again, bars[3]]
 
     btc.changed = shuffled
     bars = fetched()
     assert bars.times.tolist() == [START + i * FIVE for i in range(1, 101)]
-    assert [i for i, close in enumerate(bars["close"]) if close == 1.0] == [19, 39, 59, 79]
+    assert [i for i, volume in enumerate(bars["volume"]) if volume == 1234.0] == [19, 39, 59, 79]
 
 
 def test_an_empty_page_with_more_to_come_is_passed_over(btc: FeedServer) -> None:
@@ -209,7 +210,7 @@ def test_bars_without_a_price_are_left_out_and_reported(btc: FeedServer, caplog:
         {**b, "c": None} if i == 5 else {**b, "l": -1} if i == 6 else b for i, b in enumerate(bars)
     ]
     assert len(fetched()) == 98
-    assert "2 bars of BTC/USD have no price" in caplog.text
+    assert "2 bars of BTC/USD have no price or an impossible one" in caplog.text
 
 
 def test_an_account_without_recent_prices_gets_the_older_ones(
@@ -299,7 +300,7 @@ def test_no_key_is_ever_shown_or_stored(
     fetched()  # stores parts
     btc.faults = list(ECHOES[name])
     with pytest.raises(DataError) as raised:
-        fetched(refresh=True)
+        fetched(fresh_until=math.inf)
     shown = "".join(traceback.format_exception(raised.value)) + caplog.text + "".join(capfd.readouterr())
     assert raised.value.__cause__ is None and raised.value.__context__ is None
     shown += repr(AlpacaFeed().keys)
@@ -318,5 +319,5 @@ def test_a_key_with_a_line_end_is_used_without_it_and_a_damaged_one_is_not_shown
     assert btc.requests[0]["headers"]["APCA-API-KEY-ID"] == keys[0]
     monkeypatch.setenv("APCA_API_KEY_ID", "PKBAD\nKEYVALUE")
     with pytest.raises(DataError, match="a key holds letters that cannot be sent") as raised:
-        fetched(refresh=True)
+        fetched(fresh_until=math.inf)
     assert "KEYVALUE" not in "".join(traceback.format_exception(raised.value))

@@ -4,6 +4,7 @@ one of these tests are slow ones."""
 from __future__ import annotations
 
 import logging
+import math
 import time
 import traceback
 from pathlib import Path
@@ -150,7 +151,7 @@ def test_keys_are_used_once_the_exchange_asks_for_them(binance: FeedServer, monk
     assert feed._exchange.apiKey == "PLANTEDBINANCEKEY"
     binance.faults = [status(401, {"code": -2014, "msg": "API-key format invalid."})]
     with pytest.raises(DataError, match="does not accept the keys in BINANCE_API_KEY and BINANCE_SECRET"):
-        download(feed, BTC, START, START + COUNT * FIVE, refresh=True)
+        download(feed, BTC, START, START + COUNT * FIVE, fresh_until=math.inf)
 
 
 @pytest.mark.slow
@@ -217,7 +218,7 @@ def test_no_key_is_ever_shown_or_stored(
     download(feed, BTC, START, START + COUNT * FIVE)
     binance.faults = [status(code, f"{{'{keys[0]}': '{keys[1]}'}}".encode())] * 9
     with pytest.raises(DataError) as raised:
-        download(feed, BTC, START, START + COUNT * FIVE, refresh=True)
+        download(feed, BTC, START, START + COUNT * FIVE, fresh_until=math.inf)
     assert raised.value.__cause__ is None and raised.value.__context__ is None
     shown = "".join(traceback.format_exception(raised.value)) + caplog.text + "".join(capfd.readouterr())
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())

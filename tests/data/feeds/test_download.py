@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from pathlib import Path
@@ -30,7 +31,7 @@ def btc(server: FeedServer) -> FeedServer:
     return server
 
 
-def fetched(first: int = 0, last: int = 100, **options: bool) -> Bars:
+def fetched(first: int = 0, last: int = 100, **options: float) -> Bars:
     return download(AlpacaFeed(), BTC, START + first * FIVE, START + last * FIVE, **options)
 
 
@@ -60,7 +61,7 @@ def test_an_interrupted_download_continues_where_it_stopped(
     assert btc.requests[0]["start"] > "2024-01-01T04:55:00Z"  # sixty bars were there
     assert same(bars, fetched())
     assert len(btc.requests) == 4  # nothing was asked for again
-    assert same(bars, fetched(refresh=True))
+    assert same(bars, fetched(fresh_until=math.inf))
     assert len(btc.requests) == 14
 
 
@@ -123,6 +124,8 @@ def test_bars_of_the_last_day_and_periods_without_bars_are_not_kept() -> None:
     assert found is not None
     assert found[0][:, 0].tolist() == [START + i * FIVE for i in range(3, 288)]
     assert found[1] == START + 86_400
+    kept.store(START - 3000, START, rows(START - 3000, 3), now)  # the feed had no later ones: it may have them tomorrow
+    assert ChunkCache(BTC).find(START - 3000 + 3 * FIVE) is None
     assert ChunkCache(BTC).find(START + 86_400) is None
     assert ChunkCache(BTC).find(START - 1) is None
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import time
 from contextlib import suppress
@@ -21,7 +22,8 @@ from rookery.user_dirs import cache_folder, read_own, write_own
 
 FORMAT = 1
 FOLDER = "feeds"
-SETTLED_SECONDS = 86_400  # younger bars may still be corrected by the feed: they are not kept
+DAY, CLOCK_CHANGE = 86_400, 3600
+SETTLED_SECONDS = DAY  # younger bars may still be corrected by the feed: they are not kept
 ADJUSTED_SECONDS = 43_200  # adjusted prices of the past change with every split and dividend
 NAME = re.compile(r"(-?\d{1,12})-to-(-?\d{1,12})\.bars")
 
@@ -30,21 +32,24 @@ class ChunkCache:
     """The finished parts of one series.
 
     Args:
-        folder: Where the parts of all series are; None: the user's cache folder.
-        ignore_stored: Whether stored parts are downloaded again.
+        fresh_until: Bars that start before this time are not taken from stored parts.
     """
 
-    def __init__(self, series: Series, folder: Path | None = None, ignore_stored: bool = False) -> None:
+    def __init__(self, series: Series, fresh_until: float = -math.inf) -> None:
         self._key = asdict(series)
-        base = folder if folder is not None else cache_folder("bars")
+        base = cache_folder("bars")
         self._folder = None if base is None else base / FOLDER / _folder_name(series)
         self._adjusted = series.adjustment != "raw"
-        self._periods: set[tuple[int, int]] = set()
-        if self._folder is not None and not ignore_stored:
-            self._periods = {(int(m[1]), int(m[2])) for m in map(NAME.fullmatch, _names(self._folder)) if m}
+        # No other bar starts before the next step; days are shorter when clocks are put forward.
+        self._step = series.timeframe - (CLOCK_CHANGE if series.timeframe >= DAY else 0)
+        self._fresh_until = fresh_until
+        names = [] if self._folder is None else _names(self._folder)
+        self._periods = {(int(match[1]), int(match[2])) for match in map(NAME.fullmatch, names) if match}
 
     def find(self, start: int) -> tuple[np.ndarray, int] | None:
         """The stored bars from `start` on and the time up to which they reach; None if there are none."""
+        if start < self._fresh_until:
+            return None
         while fitting := [period for period in self._periods if period[0] <= start < period[1]]:
             period = max(fitting, key=lambda fit: fit[1])
             rows = self._read(period)
@@ -54,12 +59,12 @@ class ChunkCache:
         return None
 
     def store(self, start: int, upto: int, rows: np.ndarray, now: float) -> None:
-        """Keep the bars that start in [start, upto), as far as they are old enough. A period without bars is not kept:
-        the feed may have been unable to answer."""
-        upto = min(upto, int(now) - SETTLED_SECONDS)
-        rows = rows[(rows[:, 0] >= start) & (rows[:, 0] < upto)]
-        if self._folder is None or upto <= start or not len(rows):
+        """Keep the bars that start in [start, upto), as far as they are old enough. The time after the last bar is not
+        kept: the feed may have been unable to answer."""
+        rows = rows[(rows[:, 0] >= start) & (rows[:, 0] < min(upto, now - SETTLED_SECONDS))]
+        if self._folder is None or not len(rows):
             return
+        upto = min(upto, int(rows[:, 0].max()) + self._step)
         data = np.ascontiguousarray(rows, "<f8").tobytes()
         about = {"format": FORMAT, "series": self._key, "period": [start, upto], "rows": len(rows)}
         about |= {"saved": int(time.time())}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from rookery.data.feeds.pages import SETTLE_SECONDS, Feed, Series, merged
 from rookery.data.feeds.retries import with_retries
 from rookery.errors import DataError
 
+SLACK = 1 - 1e-6  # adjusted prices are rounded
 Progress = Callable[[str, float], None]  # the symbol, and which part of its period is done
 
 
@@ -23,16 +24,14 @@ def no_progress(symbol: str, part: float) -> None:
 
 
 def download(
-    feed: Feed, series: Series, start: int, end: int,
-    progress: Progress = no_progress, folder: Path | None = None, refresh: bool = False,
-) -> Bars:  # fmt: skip
+    feed: Feed, series: Series, start: int, end: int, progress: Progress = no_progress, fresh_until: float = -math.inf
+) -> Bars:
     """The bars of a symbol that start at `start` or later and are complete at `end`, and now.
 
     Args:
-        folder: Where finished parts are kept (the user's cache folder).
-        refresh: Whether parts that are kept from before are downloaded again.
+        fresh_until: Bars that start before this time are downloaded even if they are kept from before.
     """
-    cache = ChunkCache(series, folder, ignore_stored=refresh)
+    cache = ChunkCache(series, fresh_until)
     pages, at, more = [], start, None
     now = feed.clock.now()
     progress(series.symbol, 0.0)
@@ -63,20 +62,18 @@ def as_bars(feed: Feed, series: Series, rows: np.ndarray, end: float, now: float
     times = feed.complete_at(series, starts)
     now = min(now, feed.clock.now())  # the clock may have learned that it is fast
     whole = times <= min(end, now - SETTLE_SECONDS)
-    prices = rows[:, 1:5]
-    usable = np.all(np.isfinite(prices) & (prices > 0), axis=1) & np.isfinite(rows[:, 5])
+    usable = _usable(rows)
     if lost := int(np.count_nonzero(whole & ~usable)):
-        say(f"{feed.who}: {lost} bars of {series.symbol} have no price or volume and are left out, as gaps")
+        say(f"{feed.who}: {lost} bars of {series.symbol} have no price or an impossible one and are left out, as gaps")
     kept = rows[whole & usable]
     columns = {name: np.ascontiguousarray(kept[:, 1 + i]) for i, name in enumerate(BAR_COLUMNS)}
     return Bars(series.symbol, times[whole & usable], columns)
 
 
-def refuse_empty(feed: Feed, series: Sequence[Series], found: Sequence[Bars]) -> None:
-    """A symbol without any bar is a mistake: Alpaca answers so for a symbol that it does not know."""
-    for one, bars in zip(series, found, strict=True):
-        if not len(bars):
-            raise DataError(
-                f"{feed.who} has no bars of {one.symbol} in this period: check the symbol (crypto pairs are written "
-                "BTC/USD), --start and --end"
-            )
+def _usable(rows: np.ndarray) -> np.ndarray:
+    """Which bars have prices and a volume that can be true."""
+    opened, high, low, close, volume = rows[:, 1:].T
+    finite = np.all(np.isfinite(rows), axis=1)
+    with np.errstate(invalid="ignore"):
+        inside = (low > 0) & (low * SLACK <= np.minimum(opened, close)) & (np.maximum(opened, close) <= high / SLACK)
+        return finite & inside & (volume >= 0)

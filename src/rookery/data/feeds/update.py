@@ -1,0 +1,151 @@
+"""Brings files of bars up to date from where they came from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rookery.console import printable, say
+from rookery.data.dataset import Bars, Dataset
+from rookery.data.feeds.append import Joined, joined
+from rookery.data.feeds.download import Progress, no_progress
+from rookery.data.feeds.fetch import Download, bars_of, download_of, opened_feed, time_name
+from rookery.data.feeds.folder_lock import folder_lock
+from rookery.data.feeds.pages import Feed
+from rookery.data.storage import data_files, read, write
+from rookery.data.timeframes import timeframe_name
+from rookery.errors import DataError
+
+COMPARED_BARS = 100  # stored bars that are compared with the feed's
+CLOCK_CHANGE = 3600  # the end of a day by which days are stored may be this much later than the feed's
+
+
+@dataclass(frozen=True)
+class Updated:
+    """What happened to one symbol of a file.
+
+    Attributes:
+        added: Number of new bars.
+        last: When the newest bar is complete.
+        revised: Number of stored bars that the source has with other values now, or had not before.
+        replaced: Whether these were taken from the source.
+    """
+
+    path: Path
+    symbol: str
+    added: int
+    last: int
+    revised: int
+    replaced: bool
+
+
+class _Feeds:
+    """The feeds that are in use: each is opened once, whatever the number of files."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._open: dict[str, Feed] = {}
+
+    def of(self, wanted: Download) -> Feed:
+        if wanted.source not in self._open:
+            self._open[wanted.source] = self._stack.enter_context(opened_feed(wanted.source))
+        self._open[wanted.source].check(wanted.series())
+        return self._open[wanted.source]
+
+
+def update(path: str | Path, revise: bool = False, progress: Progress = no_progress) -> list[Updated]:
+    """Fetch what is new, and add it to a file or to all files of a folder. Each file is written at once or not at all.
+
+    Args:
+        path: What `rookery data fetch` or `rookery data import` has written.
+        revise: Whether all bars are fetched again, and stored ones take the source's values.
+    """
+    place = Path(os.path.realpath(path))
+    if not place.exists():
+        raise DataError(f"{printable(path)}: there is no such file or folder")
+    with ExitStack() as stack, folder_lock(place if place.is_dir() else place.parent):
+        feeds, done = _Feeds(stack), []
+        for file in data_files(place):
+            done += _update_file(Path(os.path.realpath(file)), feeds, revise, progress)
+        return done
+
+
+def _update_file(file: Path, feeds: _Feeds, revise: bool, progress: Progress) -> list[Updated]:
+    data = read(file)
+    results = [_update_symbol(data, bars, feeds, revise, progress) for bars in data.bars]
+    changed = [(revise and len(result.revised) + len(result.filled) > 0) or result.added > 0 for result in results]
+    if any(changed):
+        sources = dict.fromkeys(str(entry.get("source")) for entry in data.history if "symbols" in entry)
+        entry = {"command": "update" + " --revise" * revise, "source": ",".join(sources), "at": time_name(_now())}
+        write(replace(data, bars=tuple(result.bars for result in results), history=_history(data, entry)), file)
+    return [_report(file, result, revise) for result in results]
+
+
+def _update_symbol(data: Dataset, stored: Bars, feeds: _Feeds, revise: bool, progress: Progress) -> Joined:
+    wanted = download_of(data.history, stored.symbol)
+    if wanted is None:
+        raise DataError(
+            f"{printable(data.place)}: its history names no source that has newer bars of {stored.symbol}: files from "
+            "`rookery data fetch` and `rookery data import` can be updated"
+        )
+    if wanted.timeframe != data.timeframe:
+        raise DataError(
+            f"{printable(data.place)}: its bars of {timeframe_name(data.timeframe)} were made from downloaded bars of "
+            f"{timeframe_name(wanted.timeframe)}: update those, and make this file again"
+        )
+    found = _newer(feeds.of(wanted), wanted, stored, revise, progress)
+    result = joined(stored, found, data, revise)
+    _mention(data, result, revise)
+    if wanted.adjustment != "raw" and result.rescaled and not revise:
+        raise DataError(
+            f"{printable(data.place)}: adjusted prices of {stored.symbol} have changed, as after a split or dividend, "
+            "and new bars do not fit the stored ones: `rookery data update --revise` fetches all of them again"
+        )
+    return result
+
+
+def _newer(feed: Feed, wanted: Download, stored: Bars, revise: bool, progress: Progress) -> Bars:
+    """The bars since the last stored one, and some before it, to compare."""
+    (series,) = wanted.series()
+    rows = len(stored) if revise else min(COMPARED_BARS, len(stored))
+    start, last = int(stored.times[-rows]) - wanted.timeframe - CLOCK_CHANGE, int(stored.times[-1])
+    found = bars_of(feed, wanted, series, start, None, fresh_until=last, progress=progress)
+    return found.rows(found.times >= stored.times[-rows])
+
+
+def _mention(data: Dataset, result: Joined, revise: bool) -> None:
+    """Say what differs from what is stored."""
+    symbol, place = result.bars.symbol, data.place
+    taken = "taken from the source" if revise else "kept as they are; --revise takes the source's"
+    if len(result.revised):
+        first = time_name(int(result.revised[0]))
+        say(f"{place}: {len(result.revised)} stored bars of {symbol} have other values in the source now (the first is "
+            f"of {first}): {taken}")  # fmt: skip
+    if len(result.filled):
+        first = time_name(int(result.filled[0]))
+        also = "added" if revise else "left out; --revise adds them"
+        say(f"{place}: {len(result.filled)} bars of {symbol} were missing and are in the source now (the first is of "
+            f"{first}): {also}")  # fmt: skip
+    if result.recomputed:
+        say(f"{place}: {', '.join(result.recomputed)} of {symbol} would have other values in stored bars if computed "
+            "now: stored values are kept, new bars have the new ones")  # fmt: skip
+
+
+def _history(data: Dataset, entry: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """With one entry for the last update: a timer would make one every few minutes."""
+    kept = [old for old in data.history if not str(old.get("command")).startswith("update")]
+    return (*kept, entry)
+
+
+def _report(file: Path, result: Joined, revise: bool) -> Updated:
+    last = int(result.bars.times[-1])
+    return Updated(file, result.bars.symbol, result.added, last, len(result.revised) + len(result.filled), revise)
+
+
+def _now() -> int:
+    return int(datetime.now(UTC).timestamp())
