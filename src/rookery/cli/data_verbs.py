@@ -1,10 +1,11 @@
-"""The command `data`: makes, imports, describes and checks bars of markets."""
+"""The command `data`: makes, downloads, imports, describes and checks bars of markets."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
+from rookery.cli import data_feed_verbs
 from rookery.cli.data_arguments import check_out, names_of, out_argument, source_arguments, source_options
 from rookery.cli.data_output import print_dataset, print_problems
 from rookery.cli.parser import Commands, add_command
@@ -21,7 +22,7 @@ SOURCE_HELP = "a file or folder: rookery's own, CSV or Parquet with a file per s
 def add_commands(commands: Commands) -> None:
     """Add it to the parser."""
     parser = commands.add_parser(
-        "data", help="make, import, describe and check bars of markets",
+        "data", help="make, download, import, describe and check bars of markets",
         description="Bars of markets, for the worlds crypto and forex. A data file is Parquet with a hash and a "
         "history. Times are those at which a bar is complete, in UTC.",
         epilog="`rookery data COMMAND --help` describes a command.",
@@ -32,6 +33,7 @@ def add_commands(commands: Commands) -> None:
     _add_features(parts)
     _add_info(parts)
     _add_check(parts)
+    data_feed_verbs.add_commands(parts)
 
 
 def _add_synth(parts: Commands) -> None:
@@ -92,7 +94,17 @@ def _add_import(parts: Commands) -> None:
 def _import(options: argparse.Namespace) -> int:
     check_out(options.out, options.sources)
     data, notes = _opened(options.sources, options)
-    return _finish(data, options, notes)
+    return _finish(_with_sources(data, options), options, notes)
+
+
+def _with_sources(data: Dataset, options: argparse.Namespace) -> Dataset:
+    """The files in the history, for `rookery data update`."""
+    from dataclasses import replace
+
+    from rookery.data.feeds.reimport import import_entry
+
+    entry = import_entry(options.sources, options.out, source_options(options))
+    return data if entry is None else replace(data, history=(*data.history, entry))
 
 
 def _add_features(parts: Commands) -> None:

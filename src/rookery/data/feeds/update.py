@@ -17,6 +17,7 @@ from rookery.data.feeds.download import Progress, no_progress
 from rookery.data.feeds.fetch import Download, bars_of, download_of, opened_feed, time_name
 from rookery.data.feeds.folder_lock import folder_lock
 from rookery.data.feeds.pages import Feed
+from rookery.data.feeds.reimport import imported_again, is_import
 from rookery.data.storage import data_files, read, write
 from rookery.data.timeframes import timeframe_name
 from rookery.errors import DataError
@@ -44,18 +45,23 @@ class Updated:
     replaced: bool
 
 
-class _Feeds:
-    """The feeds that are in use: each is opened once, whatever the number of files."""
+class _Sources:
+    """What is in use: a feed is opened once, and a file is read once, whatever the number of symbols."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
-        self._open: dict[str, Feed] = {}
+        self._feeds: dict[str, Feed] = {}
+        self._imported: dict[str, Dataset] = {}
 
-    def of(self, wanted: Download) -> Feed:
-        if wanted.source not in self._open:
-            self._open[wanted.source] = self._stack.enter_context(opened_feed(wanted.source))
-        self._open[wanted.source].check(wanted.series())
-        return self._open[wanted.source]
+    def feed(self, wanted: Download) -> Feed:
+        if wanted.source not in self._feeds:
+            self._feeds[wanted.source] = self._stack.enter_context(opened_feed(wanted.source))
+        return self._feeds[wanted.source]
+
+    def imported(self, entry: Mapping[str, Any], data: Dataset) -> Dataset:
+        if data.place not in self._imported:
+            self._imported[data.place] = imported_again(entry, data)
+        return self._imported[data.place]
 
 
 def update(path: str | Path, revise: bool = False, progress: Progress = no_progress) -> list[Updated]:
@@ -69,37 +75,46 @@ def update(path: str | Path, revise: bool = False, progress: Progress = no_progr
     if not place.exists():
         raise DataError(f"{printable(path)}: there is no such file or folder")
     with ExitStack() as stack, folder_lock(place if place.is_dir() else place.parent):
-        feeds, done = _Feeds(stack), []
+        sources, done = _Sources(stack), list[Updated]()
         for file in data_files(place):
-            done += _update_file(Path(os.path.realpath(file)), feeds, revise, progress)
+            done += _update_file(Path(os.path.realpath(file)), sources, revise, progress)
         return done
 
 
-def _update_file(file: Path, feeds: _Feeds, revise: bool, progress: Progress) -> list[Updated]:
+def _update_file(file: Path, sources: _Sources, revise: bool, progress: Progress) -> list[Updated]:
     data = read(file)
-    results = [_update_symbol(data, bars, feeds, revise, progress) for bars in data.bars]
+    results = [_update_symbol(data, bars, sources, revise, progress) for bars in data.bars]
     changed = [(revise and len(result.revised) + len(result.filled) > 0) or result.added > 0 for result in results]
     if any(changed):
-        sources = dict.fromkeys(str(entry.get("source")) for entry in data.history if "symbols" in entry)
-        entry = {"command": "update" + " --revise" * revise, "source": ",".join(sources), "at": time_name(_now())}
+        names = dict.fromkeys(str(old["source"]) for old in data.history if "symbols" in old or is_import(old))
+        entry = {"command": "update" + " --revise" * revise, "source": ",".join(names), "at": time_name(_now())}
         write(replace(data, bars=tuple(result.bars for result in results), history=_history(data, entry)), file)
     return [_report(file, result, revise) for result in results]
 
 
-def _update_symbol(data: Dataset, stored: Bars, feeds: _Feeds, revise: bool, progress: Progress) -> Joined:
-    wanted = download_of(data.history, stored.symbol)
-    if wanted is None:
-        raise DataError(
-            f"{printable(data.place)}: its history names no source that has newer bars of {stored.symbol}: files from "
-            "`rookery data fetch` and `rookery data import` can be updated"
-        )
+def _update_symbol(data: Dataset, stored: Bars, sources: _Sources, revise: bool, progress: Progress) -> Joined:
+    for entry in reversed(data.history):
+        wanted = download_of([entry], stored.symbol)
+        if wanted is not None:
+            return _from_feed(data, stored, wanted, sources.feed(wanted), revise, progress)
+        if is_import(entry):
+            result = joined(stored, sources.imported(entry, data)[stored.symbol], data, revise)
+            _mention(data, result, revise)
+            return result
+    raise DataError(
+        f"{printable(data.place)}: its history names no source that has newer bars of {stored.symbol}: files from "
+        "`rookery data fetch` and `rookery data import` can be updated"
+    )
+
+
+def _from_feed(data: Dataset, stored: Bars, wanted: Download, feed: Feed, revise: bool, progress: Progress) -> Joined:
     if wanted.timeframe != data.timeframe:
         raise DataError(
             f"{printable(data.place)}: its bars of {timeframe_name(data.timeframe)} were made from downloaded bars of "
             f"{timeframe_name(wanted.timeframe)}: update those, and make this file again"
         )
-    found = _newer(feeds.of(wanted), wanted, stored, revise, progress)
-    result = joined(stored, found, data, revise)
+    feed.check(wanted.series())
+    result = joined(stored, _newer(feed, wanted, stored, revise, progress), data, revise)
     _mention(data, result, revise)
     if wanted.adjustment != "raw" and result.rescaled and not revise:
         raise DataError(
