@@ -30,7 +30,7 @@ def _add_fetch(commands: Commands) -> None:
         "Keys are read from the environment only: APCA_API_KEY_ID and APCA_API_SECRET_KEY for Alpaca (stocks need "
         "them, crypto does not), NAME_API_KEY and NAME_SECRET for an exchange (few need them). An interrupted download "
         "continues where it stopped. A bar has the time at which it is complete, and the newest one that is not "
-        "complete yet is left out.",
+        "complete yet is omitted.",
         "rookery data fetch ccxt:kraken --symbols BTC/USD,ETH/USD --timeframe 5m --start 2024-01-01 --out data/5m",
     )  # fmt: skip
     parser.add_argument("source", metavar="SOURCE", help="alpaca, or ccxt:NAME for an exchange, such as ccxt:kraken")

@@ -82,7 +82,7 @@ class AlpacaFeed:
         except _TooRecent:
             if self._delay or last <= self.clock.now() - SIP_DELAY_SECONDS:
                 raise
-            say("alpaca gives this account prices of all exchanges after 15 minutes: newer bars are left out")
+            say("alpaca gives this account prices of all exchanges after 15 minutes: newer bars are omitted")
             self._delay = SIP_DELAY_SECONDS
             return self.page(series, start, end, None)
         rows, following = _parsed(answer, series.symbol)

@@ -52,7 +52,7 @@ class CcxtFeed:
                 also = f": did you mean {' or '.join(near)}?" if near else "; ccxt writes symbols as BTC/USDT"
                 raise DataError(f"{self.who} has no symbol {one.symbol!r}{also}")
             if one.feed or one.adjustment != "raw":
-                raise DataError(f"{self.who} has one feed without adjustments: leave out --feed and --adjustment")
+                raise DataError(f"{self.who} has one feed without adjustments: omit --feed and --adjustment")
 
     def page(self, series: Series, start: int, end: int, more: Any) -> Page:
         most = self._page_bars(series.symbol)

@@ -64,7 +64,7 @@ def as_bars(feed: Feed, series: Series, rows: np.ndarray, end: float, now: float
     whole = times <= min(end, now - SETTLE_SECONDS)
     usable = _usable(rows)
     if lost := int(np.count_nonzero(whole & ~usable)):
-        say(f"{feed.who}: {lost} bars of {series.symbol} have no price or an impossible one and are left out, as gaps")
+        say(f"{feed.who}: {lost} bars of {series.symbol} have no price or an impossible one and are omitted, as gaps")
     kept = rows[whole & usable]
     columns = {name: np.ascontiguousarray(kept[:, 1 + i]) for i, name in enumerate(BAR_COLUMNS)}
     return Bars(series.symbol, times[whole & usable], columns)

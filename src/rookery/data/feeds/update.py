@@ -143,7 +143,7 @@ def _mention(data: Dataset, result: Joined, revise: bool) -> None:
             f"of {first}): {taken}")  # fmt: skip
     if len(result.filled):
         first = time_name(int(result.filled[0]))
-        also = "added" if revise else "left out; --revise adds them"
+        also = "added" if revise else "omitted; --revise adds them"
         say(f"{place}: {len(result.filled)} bars of {symbol} were missing and are in the source now (the first is of "
             f"{first}): {also}")  # fmt: skip
     if result.recomputed:
