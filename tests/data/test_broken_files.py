@@ -24,7 +24,7 @@ from rookery.cli.main import build_parser, main
 from rookery.data.open_data import open_data
 from rookery.data.storage import write
 from rookery.data.synth import synthesise
-from rookery.errors import DataError, OptionError
+from rookery.errors import DataError, OptionError, RookeryError
 
 START = 1_704_067_200  # 2024-01-01 00:00 UTC
 HEADER = "time,open,high,low,close,volume"
@@ -399,3 +399,25 @@ def test_an_old_file_stays_when_an_import_fails(tmp_path: Path) -> None:
 def test_objects_that_are_no_bars_are_refused(data: Any, says: str) -> None:
     with pytest.raises(DataError, match=says):
         open_data(data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["BTC.csv", "BTC.parquet", "ours.parquet", "a.npz"])
+def test_bytes_changed_at_random_are_read_or_refused_in_one_line(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture
+) -> None:
+    """Also where polars panics, which prints the stack of its own code."""
+    path, rng = tmp_path / name, np.random.default_rng(1)
+    {"BTC.csv": csv(), "BTC.parquet": parquet(), "ours.parquet": ours, "a.npz": arrays()}[name](path)
+    whole = path.read_bytes()
+    messages = []
+    for _ in range(400):
+        content = np.frombuffer(whole, np.uint8).copy()
+        content[rng.integers(len(content), size=rng.choice([1, 3, 20]))] = rng.integers(256)
+        path.write_bytes(content[: len(content) - rng.choice([0, 0, 0, rng.integers(len(content))])].tobytes())
+        try:
+            open_data(path, timezone="UTC", notes=[])
+        except RookeryError as error:
+            messages.append(str(error))
+    assert messages and all("\n" not in message and len(message) < 700 for message in messages)
+    assert capfd.readouterr().err == ""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.console import printable
+from rookery.data.quiet import UnreadableTable, guarded
 from rookery.data.timeframes import timeframe_seconds
 from rookery.errors import DataError
 from rookery.extras import load_polars
@@ -34,19 +35,13 @@ def read_frame(path: Path) -> tuple[Any, Facts]:
     """The table of a file, as a polars frame, and its facts."""
     check_readable(path)
     polars = load_polars()
-    try:
-        facts = polars.read_parquet_metadata(path).get(METADATA)
-        if facts is None:
-            raise DataError(
-                f"{printable(path)}: this is no data file of rookery; `rookery data import {printable(path)} --out F` "
-                "makes one from it"
-            )
-        parsed = _parse(path, facts)
-        frame = polars.read_parquet(path, use_statistics=False)
-    except DataError:
-        raise
-    except Exception as error:  # noqa: BLE001 - polars raises errors of many kinds for a damaged file
-        raise damaged(path, error) from None
+    facts = read_metadata(path).get(METADATA)
+    if facts is None:
+        raise DataError(
+            f"{printable(path)}: this is no data file of rookery; `rookery data import {printable(path)} --out F` "
+            "makes one from it"
+        )
+    parsed, frame = _parse(path, facts), read_parquet(path)
     _check_schema(path, polars, frame)
     return frame, parsed
 
@@ -68,11 +63,25 @@ def check_readable(path: Path) -> None:
         raise DataError(f"{name}: the file is empty; get or make it again")
 
 
-def damaged(path: Path, error: Exception) -> DataError:
-    """For a file that starts as a Parquet file, or should, and cannot be read."""
-    first = (str(error).splitlines() or [type(error).__name__])[0]
+def read_parquet(path: Path) -> Any:
+    """The table of any Parquet file, as a polars frame."""
+    try:
+        return guarded(lambda: load_polars().read_parquet(path))
+    except UnreadableTable as error:
+        raise _damaged(path, error) from None
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The metadata of any Parquet file."""
+    try:
+        return guarded(lambda: load_polars().read_parquet_metadata(path))
+    except UnreadableTable as error:
+        raise _damaged(path, error) from None
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
     return DataError(
-        f"{printable(path)}: cannot be read as a Parquet file ({printable(first)[:200]}): it is cut off or damaged; "
+        f"{printable(path)}: cannot be read as a Parquet file ({printable(error)}): it is cut off or damaged; "
         "get or make it again"
     )
 
@@ -80,8 +89,8 @@ def damaged(path: Path, error: Exception) -> DataError:
 def is_ours(path: Path) -> bool:
     """Whether a file was written by rookery."""
     try:
-        return path.is_file() and METADATA in load_polars().read_parquet_metadata(path)
-    except Exception:  # noqa: BLE001 - polars raises errors of many kinds for what is no Parquet file
+        return path.is_file() and METADATA in read_metadata(path)
+    except DataError:
         return False
 
 

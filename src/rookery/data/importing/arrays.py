@@ -77,7 +77,7 @@ def _load(path: Path, name: str) -> np.ndarray:
 def _refuse_load(path: Path, name: str, error: Exception) -> NoReturn:
     if "allow_pickle" in str(error):
         raise DataError(object_array_message(path, name)) from None
-    what = printable(str(error).splitlines()[0] if str(error) else type(error).__name__)
+    what = printable((str(error).splitlines() or [type(error).__name__])[0])[:160]
     raise DataError(f"{printable(path)}: {name} cannot be read ({what}): it is cut off or damaged; make it again")
 
 

@@ -18,9 +18,8 @@ from rookery.data.importing.import_options import ImportOptions
 from rookery.data.importing.source_table import SourceTable
 from rookery.data.importing.table_bars import bars_of_table
 from rookery.data.importing.text_tables import read_text
-from rookery.data.stored_file import check_readable, damaged, is_ours
+from rookery.data.stored_file import check_readable, is_ours, read_parquet
 from rookery.errors import DataError
-from rookery.extras import load_polars
 
 READ = (*TEXT_NAMES, ".parquet", ".pq", ".npz")
 TIMEFRAME_ENDING = re.compile(r"[ _.-](?:\d+(?:s|m|min|h|d|w)|[MHDW]\d+)$", re.IGNORECASE)
@@ -82,8 +81,5 @@ def _read(path: Path, options: ImportOptions) -> Dataset:
 
 
 def _read_parquet(path: Path) -> SourceTable:
-    try:
-        frame = load_polars().read_parquet(path)
-    except Exception as error:  # noqa: BLE001 - polars raises errors of many kinds for a damaged file
-        raise damaged(path, error) from None
+    frame = read_parquet(path)
     return SourceTable(str(path), symbol_of(path), frame, np.arange(len(frame)))
