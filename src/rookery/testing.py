@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
 
-from rookery.engine.env_factory import EnvFactory, resolve
+from rookery.engine.env_factory import EnvFactory, EnvFromWorld, kernel_of, resolve
 from rookery.errors import OptionError
+from rookery.kernel.two_players import TwoPlayerWorld
 from rookery.tools.world_report import WorldReport
 
 __all__ = ["WorldReport", "check_world"]
@@ -44,4 +46,8 @@ def _source(env_or_world: Any) -> tuple[EnvFactory, bool]:
     if isinstance(env_or_world, gym.Env):
         env = env_or_world
         return EnvFactory((lambda: env,), type(env.unwrapped).__name__, endless=True), True
-    return resolve(env_or_world), False
+    source = resolve(env_or_world)
+    kernel = kernel_of(source)
+    if kernel is not None and kernel.world.num_agents == 2:  # as opponents play it
+        return replace(source, makers=(EnvFromWorld(TwoPlayerWorld(kernel.world)),)), False
+    return source, False

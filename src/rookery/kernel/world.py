@@ -21,6 +21,7 @@ from gymnasium import Space, spaces
 from rookery.errors import OptionError, WorldError
 from rookery.kernel.parameters import checked, declared
 from rookery.kernel.tables import Table, declarations, describe, fill, replaced
+from rookery.kernel.turns import has_masks, mask_of_turns
 
 # The engine's fields in every env's record, before the world's own fields. `seed`, `episode` and `draws` are the key of
 # the next random number; `steps` counts since the reset; `returns` sums rewards, one per agent.
@@ -36,7 +37,9 @@ ARGUMENTS = {
     "easy": ("state", "action", "params", "tables", "info", "rewards"),
     "observe": ("state", "out", "agent", "params", "tables"),
     "action_mask": ("state", "out", "agent", "params", "tables"),
+    "turn": ("state", "params", "tables"),
 }
+OPTIONAL = ("action_mask", "easy", "turn")  # functions that a world need not have
 SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
@@ -48,6 +51,7 @@ class KernelWorld:
       was truncated for another reason than `time_limit`.
     - `observe(state, out)` writes the observation into `out`.
     - `action_mask(state, out)`, optional, writes 1 for each action that is allowed now, and 0 for the others.
+    - `turn(state)`, optional, with several agents that take turns: returns the agent whose action counts next.
     - `easy(state, action)`, optional, for worlds whose steps are sometimes short and sometimes long. For a short (easy)
       step, it makes the step and returns 0 and what `step` returns. For a long (hard) step it changes nothing, and
       returns the kind of hard step, a number from 1 to `hard_kinds`. A GPU makes all easy steps first, then the hard
@@ -81,6 +85,7 @@ class KernelWorld:
     observe: Callable[..., Any]
     action_mask: Callable[..., Any] | None = None
     easy: Callable[..., Any] | None = None
+    turn: Callable[..., Any] | None = None
 
     def __init__(self, **parameters: Any) -> None:
         """Takes values of parameters, and the arrays of tables that are only declared."""
@@ -94,6 +99,21 @@ class KernelWorld:
         self._forms = {name: form for name, (form, _) in forms.items()}
         self.values: dict[str, Any] = {name: default for name, (_, default) in forms.items()}
         self.values.update(self.encode(parameters))
+        self._mask_turns()
+
+    def _mask_turns(self) -> None:
+        """Where agents take turns, let the masks say that the others have no choice."""
+        if self.turn is not None and has_masks(self.action_space):
+            own = None if self.action_mask is None else adapt(self.action_mask, "action_mask")
+            self.action_mask = mask_of_turns(self.action_space, adapt(self.turn, "turn"), own)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is made from the class again: such a function cannot be pickled."""
+        return {name: value for name, value in vars(self).items() if name != "action_mask" or self.turn is None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._mask_turns()
 
     @property
     def name(self) -> str:
@@ -218,7 +238,7 @@ def _check_spaces(world: KernelWorld) -> None:
 def _check_functions(world: KernelWorld) -> None:
     for role, arguments in ARGUMENTS.items():
         function = getattr(world, role, None)
-        if function is None and role in ("action_mask", "easy"):
+        if function is None and role in OPTIONAL:
             continue
         if not isinstance(function, FunctionType):
             raise WorldError(f"{world.name}.{role} should be a static method: put @staticmethod above `def {role}`")
@@ -232,6 +252,8 @@ def _check_functions(world: KernelWorld) -> None:
             raise WorldError(
                 f"{world.name}.{role} has the argument 'rewards', but num_agents is 1: return the reward instead"
             )
+    if world.turn is not None and world.num_agents == 1:
+        raise WorldError(f"{world.name}.turn says whose turn it is, but num_agents is 1: set num_agents = 2")
     if world.action_mask is not None and not isinstance(world.action_space, spaces.Discrete):
         raise WorldError(f"{world.name}.action_mask needs a Discrete action space, got {world.action_space}")
 

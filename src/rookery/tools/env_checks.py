@@ -15,14 +15,15 @@ import gymnasium as gym
 
 from rookery import printing
 from rookery.engine.action_masks import legal
-from rookery.engine.env_factory import EnvFactory
+from rookery.engine.env_factory import EnvFactory, kernel_of
 from rookery.engine.env_state import snapshot
 from rookery.engine.global_random import PreserveRandomState, uses_global_random
 from rookery.engine.layout import leaves
 from rookery.errors import SpaceError, StateError
 from rookery.kernel.kernel_env import KernelEnv
+from rookery.kernel.two_players import TwoPlayerWorld
 from rookery.kernel.world import KernelWorld
-from rookery.tools.kernel_checks import first_error, plain_difference
+from rookery.tools.kernel_checks import first_error, plain_difference, turn_problem
 from rookery.tools.trajectory import CheckAborted, first_difference, identical, record_trajectory
 from rookery.tools.world_report import WorldReport
 
@@ -48,6 +49,7 @@ class EnvChecker:
         self._close()
 
     def _run_checks(self) -> None:
+        self._many_agents()
         env = self._build()
         world = env.unwrapped.world if isinstance(env.unwrapped, KernelEnv) else None
         if world is not None:
@@ -60,6 +62,7 @@ class EnvChecker:
         self._determinism(env, frames)
         if world is not None:
             self._plain(world)
+            self._turns(world)
         self._global_random()
         self._pickling()
         self._state(env)
@@ -74,6 +77,22 @@ class EnvChecker:
         if mistake is not None:
             self._note("indices", mistake)
             raise CheckAborted
+
+    def _many_agents(self) -> None:
+        """A kernel world with more than two agents is no single env: its indices and values are checked in a batch."""
+        kernel = kernel_of(self._source)
+        if kernel is not None and kernel.world.num_agents > 2:
+            self._indices(kernel.world)
+            self._report.advice.append(
+                f"it has {kernel.world.num_agents} agents: only its indices were checked. Worlds with one or two "
+                "agents are also compared with plain Python"
+            )
+            raise CheckAborted
+
+    def _turns(self, world: KernelWorld) -> None:
+        problem = turn_problem(world, self._seed) if isinstance(world, TwoPlayerWorld) else None
+        if problem is not None:
+            self._note("turn", problem)
 
     def _plain(self, world: KernelWorld) -> None:
         difference = plain_difference(world, self._steps, self._seed)

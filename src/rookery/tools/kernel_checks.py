@@ -9,12 +9,16 @@ import numpy as np
 from rookery.engine.action_masks import legal, legal_batch
 from rookery.engine.make_vec import make_vec
 from rookery.errors import RookeryError
+from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.kernel_env import KernelEnv
-from rookery.kernel.world import KernelWorld
+from rookery.kernel.plain_values import PlainRecord, PlainRows
+from rookery.kernel.two_players import TwoPlayerWorld
+from rookery.kernel.world import KernelWorld, adapt
 
 ENVS = 16
 LEAST_STEPS = 4000  # of all envs together, with index checks
 PLAIN_STEPS = 300
+TURN_STEPS = 100
 STEP_TIMEOUT = 10.0
 CLOSE = {"rtol": 1e-6, "atol": 1e-9}  # a compiler may round differently
 
@@ -51,3 +55,37 @@ def plain_difference(world: KernelWorld, steps: int, seed: int) -> str | None:
         if last[2] or last[3]:
             last, _ = compiled.reset(), plain.reset()
     return None
+
+
+def turn_problem(form: TwoPlayerWorld, seed: int) -> str | None:
+    """What is wrong with a world's `turn`, if it has one: it should return 0 or 1, and the action of the other agent
+    should change nothing."""
+    world = form.world
+    if world.turn is None:
+        return None
+    env, turn = KernelEnv(form), adapt(world.turn, "turn")
+    tables = EnvArrays(form, 1)
+    shown = tables.tables_type(*map(PlainRows, tables.tables.values()))
+    env.action_space.seed(seed)
+    last: Any = env.reset(seed=seed)
+    for step in range(TURN_STEPS):
+        agent = turn(env.state, PlainRecord(form.params_record()[0]), shown)
+        if agent not in (0, 1):
+            return f"turn should return 0 or 1, whose turn it is, and returned {agent!r} before step {step}"
+        action = np.asarray(legal(env.action_space, env.action_space.sample(), last))
+        saved = env.get_state()
+        last, after = env.step(action), env.get_state()
+        env.set_state(saved)
+        other = slice(0, len(action) // 2) if agent == 1 else slice(len(action) // 2, None)  # player one is agent 0
+        changed = np.asarray(env.action_space.sample())
+        action[other] = changed[other]
+        again = env.step(action)
+        if not _same_step(last, again) or not np.array_equal(after["states"], env.get_state()["states"]):
+            return f"it is the turn of agent {agent}, and the action of agent {1 - agent} changed step {step}"
+        if last[2] or last[3]:
+            last = env.reset()
+    return None
+
+
+def _same_step(one: Any, other: Any) -> bool:
+    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one[:4], other[:4], strict=True))

@@ -168,7 +168,9 @@ class Alone(gym.Env):
 def test_worlds_that_are_no_games_for_two():
     with pytest.raises(WorldError, match=r"CartPole-v1 is no game for two.* that come with rookery it is hockey"):
         duel_of(find("CartPole-v1"))
-    with pytest.raises(WorldError, match=r"alone is no game for two: the action of one env"):
+    with pytest.raises(
+        WorldError, match=r"alone is no game for two: it should be a kernel world with num_agents = 2, or the action of"
+    ):
         GameEnvs(World("alone", Alone, kernel=False))
     with pytest.raises(WorldError, match="its infos hold no 'obs_agent_two'"):
         play_games(tug(tell="winner"), Puller(1.0), NONE, 1, seed=0)
@@ -194,7 +196,7 @@ def test_the_form_for_two_keeps_the_options():
     duel = duel_of(one)
     assert (duel.name, duel.source) == ("hockey", "rookery/Hockey-v0")
     assert duel.env_kwargs == {"mode": "defense", "player_two": "strong"}
-    kept = two_player_form(one, keep_actions=True)
+    kept = two_player_form(one, training=True)
     assert kept.spaces[1] == spaces.MultiDiscrete([14, 14])
     assert seat_of(*kept.spaces) == Seat(*one.spaces)
     assert duel_of(duel) == duel

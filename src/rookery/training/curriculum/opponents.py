@@ -16,8 +16,10 @@ from rookery.learners.agent import Agent
 from rookery.learners.learner import Learner, Tree, load_module, module_state
 from rookery.training.league.league import League
 from rookery.training.players.agents import AgentPlayer, Player, Script, Seat, find_player, seated
+from rookery.training.players.random_player import RandomPlayer
 
 SCRIPTED = -1  # the number of an opponent that the world itself plays, or that does nothing
+SAVED = (AgentPlayer, RandomPlayer)  # players whose games can be saved and resumed
 COPY_EVERY = 128  # steps per env for which new games get the same copy of the agent: a game of 250 steps spans two
 
 
@@ -26,7 +28,8 @@ class Opponents:
 
     def __init__(self, learner: Learner, seat: Seat, runs_dir: Path, league: League) -> None:
         self.league = league
-        self._learner, self._seat, self._runs_dir = learner, seat, runs_dir
+        self.seat = seat
+        self._learner, self._runs_dir = learner, runs_dir
         self._numbers: dict[str, int] = {}  # by key: a name, and whether its actions are deterministic
         self._players: dict[int, Player] = {}
         self._weights: dict[str, Tree] = {}  # of copies, which no file holds
@@ -58,15 +61,18 @@ class Opponents:
 
     def resume_game(self, number: int, env: int, seed: int) -> None:
         """Continue a game after a resume; an opponent whose memory was not saved begins anew."""
-        if not isinstance(self._players[number], AgentPlayer):
+        if not isinstance(self._players[number], SAVED):
             self.begin_game(number, env, seed)
 
-    def act(self, views: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Actions for all envs, given the opponents' observations and numbers; `SCRIPTED` ones do nothing."""
-        actions = np.zeros((len(views), *(self._seat.action_space.shape or ())), self._seat.action_space.dtype)
+    def act(self, views: np.ndarray, numbers: np.ndarray, masks: np.ndarray | None = None) -> np.ndarray:
+        """Actions for all envs, given the opponents' observations, numbers and action masks; `SCRIPTED` ones do
+        nothing."""
+        nothing = self.seat.nothing
+        actions = np.full((len(views), *nothing.shape), nothing, nothing.dtype)
         for number in set(numbers.tolist()) - {SCRIPTED}:
             envs = np.flatnonzero(numbers == number)
-            actions[envs] = self._players[number].act(views[envs], envs)
+            allowed = () if masks is None else (masks[envs],)
+            actions[envs] = self._players[number].act(views[envs], envs, *allowed)
         return actions
 
     def drop_unused(self, numbers: np.ndarray) -> None:
@@ -87,7 +93,7 @@ class Opponents:
     @property
     def without_saved_memory(self) -> list[str]:
         """Opponents whose games cannot be resumed exactly, as their memory cannot be saved."""
-        return [who for (who, _), player in self._loaded.items() if not isinstance(player, AgentPlayer)]
+        return [who for (who, _), player in self._loaded.items() if not isinstance(player, SAVED)]
 
     # --- making players -----------------------------------------------------------------------------------------
 
@@ -112,9 +118,9 @@ class Opponents:
             kind, _, at = name.partition("@")
             current = self._is_current(kind) and int(at) == self._copied_at[kind]
             agent = self._learner.agent if current else self._agent(self._weights[name])  # which takes 4 ms
-            return seated(agent, name, self._seat, deterministic=deterministic)
+            return seated(agent, name, self.seat, deterministic=deterministic)
         if self.league.archive.find(name) is not None:
-            return seated(self.league.load_policy(name), name, self._seat, deterministic=deterministic)
+            return seated(self.league.load_policy(name), name, self.seat, deterministic=deterministic)
         return self._load_player(name, deterministic)
 
     def _agent(self, weights: Tree) -> Agent:
@@ -126,7 +132,7 @@ class Opponents:
     def _load_player(self, who: str, deterministic: bool) -> Player:
         if (who, deterministic) not in self._loaded:
             self._refuse_unnamed_code(who)
-            found = find_player(who, self._seat, self._runs_dir, deterministic=deterministic)
+            found = find_player(who, self.seat, self._runs_dir, deterministic=deterministic)
             if isinstance(found, Script):
                 raise OptionError(f"{who!r} is a script, which the world should play")
             self._loaded[who, deterministic] = found
@@ -141,8 +147,7 @@ class Opponents:
 
     def state(self) -> Tree:
         players = {
-            str(number): player.state() if isinstance(player, AgentPlayer) else {}
-            for number, player in self._players.items()
+            str(number): player.state() if isinstance(player, SAVED) else {} for number, player in self._players.items()
         }
         return {
             "numbers": dict(self._numbers),
@@ -161,5 +166,5 @@ class Opponents:
         for key, number in self._numbers.items():
             name, _, deterministic = key.rpartition("|")
             player = self._players[number] = self._make_player(name, deterministic == "1")
-            if isinstance(player, AgentPlayer):
+            if isinstance(player, SAVED):
                 player.load(state["players"][str(number)])

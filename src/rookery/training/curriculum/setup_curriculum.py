@@ -16,6 +16,7 @@ from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.league.archive import FOLDER
 from rookery.training.league.league import League
 from rookery.training.players.agents import check_player
+from rookery.training.players.random_player import NAME as RANDOM
 from rookery.training.resolve.curriculum_config import (
     NO_STEP_LIMIT,
     OWN_AGENTS,
@@ -24,7 +25,7 @@ from rookery.training.resolve.curriculum_config import (
 )
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.resolve.seats import SCRIPTS
-from rookery.training.resolve.world_choice import World
+from rookery.training.resolve.world_choice import World, num_agents, takes_turns
 
 CURRICULUM_KEY = 1_000_037  # sets the random numbers of a curriculum apart from all others
 BASELINES = ("weak", "strong")  # the scripted opponents of a world that has some
@@ -40,15 +41,17 @@ def check_opponents(config: RunConfig) -> None:
 
 
 def evaluation_opponents(run: ResolvedRun) -> list[str]:
-    """The opponents in evaluations: those named for it or, in a run with opponents, the world's scripts."""
-    config = run.config
+    """The opponents in evaluations: those named for it or, in a run with opponents, the world's scripts, or other
+    opponents of the run, or random actions. A game with turns is evaluated in games in any case: the returns of its two
+    players say nothing without an opponent."""
+    config, has_two_agents = run.config, num_agents(run.world) == 2
     named = [opponent.who for opponent in all_opponents(config)]
     if config.evaluation.opponents or not named:
-        return config.evaluation.opponents
+        return config.evaluation.opponents or [RANDOM] * (has_two_agents and takes_turns(run.world))
     if "opponent" in (_parameters(run.world) or {}):
         return list(BASELINES)
     others = dict.fromkeys(who for who in named if who not in OWN_AGENTS)
-    return list(others) or ["none"]
+    return list(others) or [RANDOM if has_two_agents else "none"]
 
 
 def make_curriculum_env(run: ResolvedRun, engine: Engine, learner: Learner, folder: Path) -> CurriculumVectorEnv:

@@ -16,9 +16,11 @@ from rookery.engine.engine import Engine
 from rookery.engine.seeding import child_seed
 from rookery.errors import WorldError
 from rookery.learners.learner import Tree
+from rookery.learners.masks import mask_of
+from rookery.learners.observations import MASK_KEY
 from rookery.training.curriculum.opponents import SCRIPTED, Opponents
 from rookery.training.curriculum.phases import EpisodePlan, Phases
-from rookery.training.resolve.seats import SCRIPTS, VIEW
+from rookery.training.resolve.seats import SCRIPTS, VIEW, masks_of_both, views_in
 
 GAMES_KEY = 1_000_033  # sets the seeds of opponents' games apart from all others
 
@@ -48,7 +50,8 @@ class CurriculumVectorEnv:
         self._opponent_numbers = np.full(count, SCRIPTED)
         self._opponent_names = [""] * count  # of the current opponents
         self._weights = np.zeros((count, len(phases.shaped)))
-        self._views: np.ndarray | None = None
+        self._views: np.ndarray | None = None  # what opponents observe
+        self._masks: np.ndarray | None = None  # the actions that they may take, if the world has masks
 
     # --- as an engine -------------------------------------------------------------------------------------------
     # Only what a collector uses, name by name: an engine's other methods would bypass the phases.
@@ -84,7 +87,7 @@ class CurriculumVectorEnv:
         self._read_views(infos)
         self._begin_episodes(all_envs)
         self._plan_next_episodes(all_envs)
-        return observations, infos
+        return observations, self._with_own_masks(infos)
 
     def step(self, actions: np.ndarray) -> tuple[Any, ...]:
         return self._process_step(self.engine.step(self._with_opponent_actions(actions)))
@@ -106,7 +109,7 @@ class CurriculumVectorEnv:
         if self.opponents is None:
             return actions
         assert self._views is not None
-        theirs = self.opponents.act(self._views, self._opponent_numbers)
+        theirs = self.opponents.act(self._views, self._opponent_numbers, self._masks)
         both, space = np.concatenate([_columns(actions), _columns(theirs)], axis=1), self.engine.single_action_space
         # An env would receive the float64 of a player in the file of a user, which its float32 space does not contain.
         return both.astype(space.dtype) if both.dtype.kind == "f" and getattr(space.dtype, "kind", "") == "f" else both
@@ -123,7 +126,7 @@ class CurriculumVectorEnv:
         if len(ended):
             self._begin_episodes(ended.tolist())
             self._plan_next_episodes(ended.tolist())
-        return observations, shaped, terminated, truncated, infos
+        return observations, shaped, terminated, truncated, self._with_own_masks(infos)
 
     def _shaped(self, rewards: np.ndarray, infos: dict, final: dict, ended: np.ndarray) -> np.ndarray:
         """Rewards plus weighted infos; those of an episode's last step are in `final`."""
@@ -145,11 +148,19 @@ class CurriculumVectorEnv:
                     "env with a method of that name, rookery.worlds.duel.BothViews does this"
                 )
             return
-        views, has_view = np.asarray(infos[VIEW]), infos[f"_{VIEW}"]
+        views, has_view = views_in(infos[VIEW], self.opponents.seat.observation_space), infos[f"_{VIEW}"]
         if self._views is None or has_view.all():
-            self._views = np.array(views, np.float32)
+            self._views = views.copy()
         else:
             self._views[has_view] = views[has_view]
+
+    def _with_own_masks(self, infos: dict[str, Any]) -> dict[str, Any]:
+        """The infos with the learner's half of the action masks; the opponents' half is kept."""
+        masks = None if self.opponents is None else mask_of(None, infos)
+        if masks is None or self.opponents is None:
+            return infos
+        own, self._masks = masks_of_both(masks, self.opponents.seat.action_space)
+        return {**infos, MASK_KEY: own, f"_{MASK_KEY}": np.ones(len(own), np.bool_)}
 
     def _outcomes(self, final: dict[str, Any], ended: np.ndarray) -> list[int]:
         """Who won the games that ended, where the world says so; the league records it."""
@@ -233,6 +244,8 @@ class CurriculumVectorEnv:
         }
         if self.opponents is not None:
             kept |= {"opponents": self.opponents.state(), "league": self.opponents.league.state()}
+        if self._masks is not None:
+            kept["masks"] = self._masks.copy()
         return kept
 
     def load_curriculum_state(self, state: Tree) -> None:
@@ -245,6 +258,7 @@ class CurriculumVectorEnv:
             self.opponents.league.load(state["league"])
             self.opponents.load(state["opponents"])
             self._views = np.array(state["views"])
+            self._masks = np.array(state["masks"]) if "masks" in state else None
             for env in np.flatnonzero(self._opponent_numbers != SCRIPTED).tolist():
                 self.opponents.resume_game(self._opponent_numbers[env], env, self._game_seed(env))
         # The next episodes as they were planned: an opponent that was drawn from the league stays.

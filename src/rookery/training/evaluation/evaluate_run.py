@@ -18,8 +18,9 @@ from rookery.training.evaluation.evaluator import DEFAULT_ENVS, Evaluator
 from rookery.training.evaluation.opponent_games import OpponentGames
 from rookery.training.evaluation.trained_run import TrainedRun, open_run
 from rookery.training.players.agents import SCRIPTS, find_player, seated
+from rookery.training.players.random_player import NAME as RANDOM
 from rookery.training.resolve.resolved_run import with_recorded_image_size, wrapped
-from rookery.training.resolve.world_choice import World, find
+from rookery.training.resolve.world_choice import World, find, num_agents
 from rookery.training.storage.checkpoint_files import MANIFEST
 from rookery.worlds import registry
 
@@ -36,7 +37,8 @@ def evaluate_run(
     progress: Callable[[str, int], None] = lambda opponent, done: None,
     trust: bool = False,
 ) -> dict[str, Any]:
-    """Play complete episodes with a run's agent, and return the results.
+    """Play complete episodes with a run's agent, and return the results. In a world with two agents, these are games
+    against random actions, as the returns of both sides may sum to 0.
 
     Args:
         run: Its name in `runs_dir`, its path, or "latest".
@@ -58,6 +60,10 @@ def evaluate_run(
     seed = trained.seed if seed is None else seed
     if deterministic is None:
         deterministic = trained.config.evaluation.deterministic
+    if num_agents(played_world) == 2:
+        games = {"games": episodes, "seed": seed, "best": best, "deterministic": deterministic, "trust": trust}
+        where = {"world": world, "world_options": world_options, "progress": progress}
+        return evaluate_games(str(run), (RANDOM,), runs_dir, **games, **where)  # type: ignore[arg-type]
     config, num_envs = trained.config, _num_envs(trained)
     made = Evaluator(
         played_world, config.backend, episodes, seed, deterministic, num_envs=num_envs, workers=config.workers
@@ -103,7 +109,8 @@ def evaluate_games(
     Args:
         agent: A run by its name, its path or as "latest"; an agent that is installed with a world, unless
             there is a run of that name; the folder of a checkpoint; or `file.py:Agent`.
-        opponents: As for `agent`, and none, weak and strong, the world's scripts; if omitted, weak and strong.
+        opponents: As for `agent`, random (random actions), and none, weak and strong, the world's scripts; if omitted,
+            weak and strong, or random in a world with two agents.
         games: How many to play against each.
         seed: Of the games; if omitted, that of the run's own evaluations, or else 0.
         best: Take the run's best checkpoint, not the latest.
@@ -124,7 +131,7 @@ def evaluate_games(
     backend = "serial" if trained is None else trained.config.backend
     if seed is None:
         seed = 0 if trained is None else trained.seed
-    names = list(opponents) or ["weak", "strong"]
+    names = list(opponents) or ([RANDOM] if num_agents(played_world) == 2 else ["weak", "strong"])
     side_by_side = {"games": games, "num_envs": DEFAULT_ENVS if trained is None else _num_envs(trained)}
     with closing(OpponentGames(played_world, backend, names, runs_dir, deterministic, **side_by_side)) as against:
         if trained is None:

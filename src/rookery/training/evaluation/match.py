@@ -15,10 +15,11 @@ import numpy as np
 
 from rookery.engine.seeding import child_seed
 from rookery.errors import WorldError
+from rookery.learners.masks import mask_of
 from rookery.training.evaluation.game_envs import GameEnvs
 from rookery.training.evaluation.win_record import GameResults
 from rookery.training.players.agents import Player, Script
-from rookery.training.resolve.seats import VIEW
+from rookery.training.resolve.seats import RETURN_TWO, VIEW, masks_of_both, views_in
 
 KEYS = (1, 2)  # of the players' seeds
 WINNER = "winner"
@@ -53,7 +54,9 @@ class Match:
         self._scripted, self._nothing = game_envs.scripted, seat.nothing
         self._game = np.full(count, IDLE)
         self._players_at = np.full((2, count), IDLE)  # [side, env]; flat, this is a seat's number
+        self._seat = seat
         self._views = np.zeros((2 * count, *(space.shape or ())), space.dtype)  # by seat
+        self._masks: np.ndarray | None = None  # by seat, if the world has action masks
         self._actions = np.zeros(actions.shape or (), actions.dtype)
         self._seat_actions = self._actions.reshape(2 * count, *(seat.action_space.shape or ()))  # by env and side
         self._acting: list[tuple[Player, np.ndarray, np.ndarray, np.ndarray]] = []
@@ -76,7 +79,8 @@ class Match:
             if stop():
                 return None
             for player, seats, places, numbers in self._acting:
-                self._seat_actions[places] = player.act(self._views[seats], numbers)
+                allowed = () if self._masks is None else (self._masks[seats],)
+                self._seat_actions[places] = player.act(self._views[seats], numbers, *allowed)
             observations, _, terminated, truncated, infos = self.envs.step(self._actions)
             self._read_views(observations, infos, None)
             ended = terminated | truncated
@@ -94,12 +98,24 @@ class Match:
             raise WorldError(
                 f"{self.envs.source.name} is no game for two: its infos hold no {VIEW!r}, the second player's view"
             )
-        other, info_mask = infos[VIEW], infos[f"_{VIEW}"]
+        other, info_mask = views_in(infos[VIEW], self._seat.observation_space), infos[f"_{VIEW}"]
         if envs is None and b"\0" not in info_mask.tobytes():
             self._views[: len(info_mask)], self._views[len(info_mask) :] = observations, other
         else:
             some = np.flatnonzero(info_mask) if envs is None else envs
             self._views[some], self._views[len(info_mask) + some] = observations[some], other[some]
+        self._read_masks(infos, envs)
+
+    def _read_masks(self, infos: dict[str, Any], envs: np.ndarray | None) -> None:
+        """Keep both players' action masks, if there are any."""
+        masks = mask_of(None, infos)
+        if masks is None:
+            return
+        sides = masks_of_both(masks, self._seat.action_space)
+        if self._masks is None:
+            self._masks = np.ones((2 * len(masks), sides[0].shape[1]), np.bool_)
+        some = np.arange(len(masks)) if envs is None else envs
+        self._masks[some], self._masks[len(masks) + some] = sides[0][some], sides[1][some]
 
     def _record_ended_games(self, infos: dict[str, Any]) -> None:
         """Record games that have ended. One whose env failed is played again."""
@@ -115,6 +131,8 @@ class Match:
             self._results.lengths[game] = episode["length"]
             if not swapped:
                 self._results.returns[game] = episode["return"]
+            elif RETURN_TWO in infos:
+                self._results.returns[game] = infos[RETURN_TWO][env]
             self._games_ended += 1
             self._game[env] = IDLE
 

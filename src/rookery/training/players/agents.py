@@ -16,6 +16,7 @@ from rookery.engine.seeding import child_seed
 from rookery.errors import OptionError, RunError
 from rookery.learners.agent import Agent
 from rookery.learners.frozen_policy import forward_pass, freeze
+from rookery.training.players import random_player
 from rookery.training.players.file_player import FilePlayer
 from rookery.training.resolve.seats import SCRIPTS, Seat
 from rookery.training.storage.checkpoint_files import MANIFEST
@@ -48,8 +49,9 @@ class Player(Protocol):
         """Games begin in these envs: reset the memory of them. With `seeds`, one per env, random actions in a game
         follow from its seed alone."""
 
-    def act(self, observations: np.ndarray, envs: np.ndarray) -> np.ndarray:
-        """Actions [k, ...] of the seat, for observations [k, ...] of these k envs."""
+    def act(self, observations: np.ndarray, envs: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        """Actions [k, ...] of the seat, for observations [k, ...] of these k envs. `mask` says which are allowed; it is
+        given in worlds with action masks only."""
 
 
 class AgentPlayer:
@@ -147,10 +149,13 @@ class AgentPlayer:
 
 
 def find_player(who: str, seat: Seat, runs_dir: str | Path = "runs", *, deterministic: bool = True) -> Player | Script:
-    """Look a player up: a script of the world (none, weak, strong), an agent that is installed with a world (see
-    `registry.agents`), a run by its name or path, the folder of a checkpoint, or `file.py:Agent`."""
+    """Look a player up: a script of the world (none, weak, strong), "random" (random actions), an agent that is
+    installed with a world (see `registry.agents`), a run by its name or path, the folder of a checkpoint, or
+    `file.py:Agent`."""
     if who.lower() in SCRIPTS:
         return Script(SCRIPTS[who.lower()])
+    if who == random_player.NAME:
+        return random_player.RandomPlayer(seat)
     if ".py:" in who:
         return FilePlayer(who, seat)
     agent, name = _find_agent(who, Path(runs_dir))
@@ -164,7 +169,9 @@ def check_player(who: str, runs_dir: str | Path = "runs") -> None:
         if not os.path.isfile(path):
             raise OptionError(f"{who!r}: there is no file {path!r}")
     elif (
-        who.lower() not in SCRIPTS and who not in registry.agents() and not os.path.isfile(os.path.join(who, MANIFEST))
+        who.lower() not in SCRIPTS
+        and who not in (random_player.NAME, *registry.agents())
+        and not os.path.isfile(os.path.join(who, MANIFEST))
     ):
         _find_run(who, Path(runs_dir))
 
@@ -201,8 +208,9 @@ def _find_run(who: str, runs_dir: Path) -> RunDir:
         return RunDir.find(who, runs_dir)
     except RunError as error:
         raise OptionError(
-            f"there is no player {who!r}: give none, weak or strong (scripts), {' or '.join(registry.agents())} (comes "
-            f"with rookery), a run, a checkpoint's folder, or file.py:Agent; {error}"
+            f"there is no player {who!r}: give none, weak or strong (scripts), random, "
+            f"{' or '.join(registry.agents())} (comes with rookery), a run, a checkpoint's folder, or file.py:Agent; "
+            f"{error}"
         ) from error
 
 

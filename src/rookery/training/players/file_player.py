@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +18,8 @@ from rookery.user_code import load_file, written_in
 
 class FilePlayer:
     """`file.py:Agent`: a class that is called without arguments, once per env. It has `act(obs)` for one observation
-    and, optionally, `reset()` for the start of a game."""
+    and, optionally, `reset()` for the start of a game. In worlds with action masks, an `act(obs, action_mask)` gets
+    the mask too."""
 
     def __init__(self, spec: str, seat: Seat) -> None:
         path, _, attribute = spec.rpartition(":")
@@ -33,11 +35,14 @@ class FilePlayer:
             if callable(reset):
                 reset()
 
-    def act(self, observations: np.ndarray, envs: np.ndarray) -> np.ndarray:
+    def act(self, observations: np.ndarray, envs: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        numbers = envs.tolist()
+        takes_mask = mask is not None and _takes_mask(self._instances[numbers[0]].act)
+        masks = [{"action_mask": row.copy()} for row in mask] if takes_mask and mask is not None else [{}] * len(envs)
         return np.stack(
             [
-                self._checked(self._instances[env].act(observation.copy()))
-                for env, observation in zip(envs.tolist(), observations, strict=True)
+                self._checked(self._instances[env].act(observation.copy(), **allowed))
+                for env, observation, allowed in zip(numbers, observations, masks, strict=True)
             ]
         )
 
@@ -66,6 +71,13 @@ class FilePlayer:
         if not space.contains(chosen := numbers.astype(space.dtype)) or (chosen != numbers).any():
             raise SpaceError(f"{self._spec}: act(obs) should return an action in {space}, got {action!r}")
         return chosen
+
+
+def _takes_mask(act: Callable[..., Any]) -> bool:
+    try:
+        return "action_mask" in inspect.signature(act).parameters
+    except (TypeError, ValueError):  # not written in Python
+        return False
 
 
 def _find_class(spec: str) -> Callable[[], Any]:

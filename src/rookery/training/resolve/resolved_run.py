@@ -30,6 +30,7 @@ from rookery.training.resolve.world_choice import (
     episode_option,
     find,
     not_for_two_players,
+    num_agents,
     recorded_options,
     training_options,
     two_player_form,
@@ -50,6 +51,11 @@ class ResolvedRun:
     num_envs: int  # to begin or resume with: an adaptive run changes it
     seat: Seat | None = None  # the learner's spaces; None until the engine's first env gives them
     choice: Choice | None = None  # of the backend, if it was open and an env was measured
+
+    @property
+    def num_rows(self) -> int:
+        """The rows of the learner's batch: every agent of every env."""
+        return self.num_envs * num_agents(self.env_world)
 
     @property
     def title(self) -> str:
@@ -189,7 +195,7 @@ def _with_training_options(run: ResolvedRun) -> ResolvedRun:
 
 
 def _env_world(config: RunConfig, world: World) -> World:
-    return two_player_form(world, keep_actions=True) if needs_two_player_form(config) else world
+    return two_player_form(world, training=True) if needs_two_player_form(config) else world
 
 
 def _seat(config: RunConfig, world: World, observation_space: Space, action_space: Space) -> Seat:

@@ -2,20 +2,24 @@
 
 A *duel* is a world in its two-player form: one env has both players. Observations and rewards are the first player's,
 the second player's observation is in `infos["obs_agent_two"]`, the action space holds both players' actions one after
-the other, and the final info of a game has `winner`: 1 if the first player won, 0 for a draw, -1 if it lost.
+the other, and the final info of a game has `winner`: 1 if the first player won, 0 for a draw, -1 if it lost. If the
+infos have an `action_mask`, it holds both players' masks, one after the other.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
+from rookery.errors import WorldError
 from rookery.worlds import registry
 
 SCRIPTS = {"none": "none", "weak": "weak", "basic_weak": "weak", "strong": "strong", "basic_strong": "strong"}
 VIEW = "obs_agent_two"  # the info with the second player's observation
+RETURN_TWO = "return_agent_two"  # the info with the second player's return, if the world tells it
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,29 @@ def seat_of(observation_space: spaces.Space, action_space: spaces.Space) -> Seat
     half, rest = divmod(action_space.shape[0], 2)
     first, second = (_part(action_space, part) for part in (slice(0, half), slice(half, None)))
     return Seat(observation_space, first) if half and not rest and first == second else None
+
+
+def views_in(column: Any, space: spaces.Space) -> np.ndarray:
+    """The second player's observations in the shape and type of the space, from the infos' column."""
+    return np.asarray(column, space.dtype).reshape(len(column), *(space.shape or ()))
+
+
+def masks_of_both(masks: np.ndarray, actions: spaces.Space) -> tuple[np.ndarray, np.ndarray]:
+    """The masks of the first and of the second player, whose actions are in this space. If there are masks of one
+    player only, they are the first one's.
+
+    >>> masks_of_both(np.array([True, False, False, True]), spaces.Discrete(2))
+    (array([ True, False]), array([False,  True]))
+    """
+    one = int(np.sum(actions.nvec)) if isinstance(actions, spaces.MultiDiscrete) else int(getattr(actions, "n", 0))
+    if masks.shape[-1] == one:
+        return masks, np.ones_like(masks)
+    if masks.shape[-1] != 2 * one:
+        raise WorldError(
+            f"`action_mask` of a two-player world should hold both players' masks, one after the other: {2 * one} "
+            f"entries for two times {actions}, got {masks.shape[-1]}"
+        )
+    return masks[..., :one], masks[..., one:]
 
 
 def _part(space: spaces.Box | spaces.MultiDiscrete, part: slice) -> spaces.Space:

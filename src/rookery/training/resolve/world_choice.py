@@ -23,6 +23,7 @@ from rookery.engine.image_size import ImageSize
 from rookery.engine.probe import probe
 from rookery.errors import MissingExtra, OptionError, RookeryError, WorldError
 from rookery.extras import missing_package
+from rookery.kernel.two_players import EITHER, TwoPlayerWorld
 from rookery.kernel.world import KernelWorld
 from rookery.learners.registry import specs
 from rookery.training.resolve.seats import seat_of
@@ -259,11 +260,12 @@ def duel_of(world: World) -> World:
     return form
 
 
-def two_player_form(world: World, *, keep_actions: bool = False) -> World:
+def two_player_form(world: World, *, training: bool = False) -> World:
     """The two-player form of a world: one env has both players (see `training.resolve.seats`).
 
     The options are kept; the opponent becomes `player_two`. Actions are continuous there, so that all agents can play
-    each other; `keep_actions` keeps discrete actions. A world that has no other form is returned unchanged.
+    each other; in `training`, discrete actions are kept, and the learner plays both sides of a world whose agents may
+    differ. A world that has no other form is returned unchanged.
 
     Example:
         >>> duel_of(find(registry.default_game().name, options={"opponent": "strong", "mode": "shooting"})).env_kwargs
@@ -272,19 +274,39 @@ def two_player_form(world: World, *, keep_actions: bool = False) -> World:
     spec = registry.by_source(world.source)
     form = None if spec is None else spec.two_player
     if form is None:
-        return world
+        return _form_for_two_agents(world, training) if num_agents(world) > 1 else world
     options = world.env_kwargs if world.source == form.source else form.from_one_player(world.env_kwargs)
-    dropped = form.unused_options if keep_actions else form.unused_options + form.discrete_options
+    dropped = form.unused_options if training else form.unused_options + form.discrete_options
     kept = {key: value for key, value in options.items() if key not in dropped}
     return replace(world, source=form.source, env_kwargs=kept)
+
+
+def num_agents(world: World) -> int:
+    """How many agents an env of the world has."""
+    return 1 if world.kernel_world is None else world.kernel_world.num_agents
+
+
+def takes_turns(world: World) -> bool:
+    """Whether the agents of the world take turns."""
+    return world.kernel_world is not None and world.kernel_world.turn is not None
+
+
+def _form_for_two_agents(world: World, training: bool) -> World:
+    """The two-player form of a kernel world with two agents. In training, the learner is either agent, drawn in each
+    episode: opponents and evaluations need both sides. Scripts of the world decide the sides themselves."""
+    kernel_world = world.kernel_world
+    assert kernel_world is not None
+    has_scripts = not {"opponent", "player_two"}.isdisjoint((*kernel_world.values, *kernel_world.aliases))
+    form = TwoPlayerWorld(kernel_world, EITHER if training and not has_scripts else 0)
+    return replace(world, source=form, env_kwargs={})
 
 
 def not_for_two_players(world: World) -> WorldError:
     """The error for a world that should be in its two-player form."""
     return WorldError(
-        f"{world.name} is no game for two: the action of one env should hold both players' actions in order, "
-        f"and the info obs_agent_two the second player's view; of those that come with rookery it is "
-        f"{' or '.join(_games())}"
+        f"{world.name} is no game for two: it should be a kernel world with num_agents = 2, or the action of one env "
+        f"should hold both players' actions in order, and the info obs_agent_two the second player's view; of those "
+        f"that come with rookery it is {' or '.join(_games())}"
     )
 
 

@@ -185,7 +185,7 @@ def fit_learner(run: ResolvedRun) -> ResolvedRun:
     _check_memory(run)
     spaces, options = (seat.observation_space, seat.action_space), getattr(run.config, config.learner)
     folder = Path(config.checkpoints.dir or config.runs_dir)
-    announce_size(config.learner, spaces, options, run.num_envs, folder, config.checkpoints.keep)
+    announce_size(config.learner, spaces, options, run.num_rows, folder, config.checkpoints.keep)
     return run
 
 
@@ -203,7 +203,7 @@ def _with_image_network(run: ResolvedRun) -> ResolvedRun:
 def _check_memory(run: ResolvedRun) -> None:
     seat, config = run.seat, run.config
     assert seat is not None
-    num_envs = run.num_envs if config.device == "cpu" else 0  # a GPU keeps observations in its own memory
+    num_envs = run.num_rows if config.device == "cpu" else 0  # a GPU keeps observations in its own memory
     options = getattr(config, config.learner)
     check_memory(config.learner, seat.observation_space, seat.action_space, options, num_envs)
 
@@ -212,7 +212,7 @@ def with_image_size(run: ResolvedRun, engine: Engine) -> ResolvedRun:
     """With the size of images that the run's envs have; the user is told if they were shrunk without being asked."""
     full, name = engine.description.full_size, run.config.learner
     if full is not None and run.config.image_size == "auto":
-        size = learner_size(name, full, engine.single_action_space, getattr(run.config, name), run.num_envs)
+        size = learner_size(name, full, engine.single_action_space, getattr(run.config, name), run.num_rows)
         shapes = [" x ".join(map(str, leaf.shape)) for leaf in leaves_of(full) if leaf.kind == "image"]
         say(
             f"images of {' and '.join(shapes)} are shrunk to {USUAL_SIZE[0]} x {USUAL_SIZE[1]}: at full size {name} "
@@ -242,7 +242,7 @@ def make_learner(run: ResolvedRun) -> Learner:
     spaces = seat.observation_space, seat.action_space
     _check_memory(run)
     with enough_memory(name):
-        learner = registry.make_learner(name, *spaces, options, run.num_envs, config.seed, config.device)
+        learner = registry.make_learner(name, *spaces, options, run.num_rows, config.seed, config.device)
     learner.agent.deterministic, learner.agent.writer = config.evaluation.deterministic, write_agent
     return learner
 
@@ -264,14 +264,13 @@ def with_threads(run: ResolvedRun, learner: Learner) -> ResolvedRun:
 
 def make_evaluator(run: ResolvedRun) -> Evaluator:
     config, options = run.config, run.config.evaluation
-    opponents = evaluation_opponents(run) if config.has_curriculum or options.opponents else ()
     return Evaluator(
         run.world,
         config.backend,
         options.episodes,
         evaluation_seed(config),
         options.deterministic,
-        opponents,
+        evaluation_opponents(run),
         Path(config.runs_dir),
         max_episodes=options.max_episodes or MORE_EPISODES * options.episodes,
         num_envs=run.num_envs,
