@@ -21,9 +21,9 @@ from rookery.training.backtest.backtest_report import BacktestReport, make_repor
 from rookery.training.backtest.market_view import MarketView
 from rookery.training.backtest.recording import record_windows
 from rookery.training.backtest.records import MarketFacts, WindowRecord
+from rookery.training.backtest.world_to_test import world_to_test
 from rookery.training.evaluation.trained_run import open_run
-from rookery.training.resolve.resolved_run import wrapped
-from rookery.training.resolve.world_choice import World, find
+from rookery.training.resolve.world_choice import World
 from rookery.training.run.train import train
 
 VALIDATION = 0.15  # of each fold's past
@@ -55,7 +55,7 @@ def walk_forward(
         options: Keys of the configuration of each run, as in `rookery.train`, such as `steps=200_000`.
     """
     config = build_config(world, **options)
-    whole = MarketView(_kernel_world(_world(config, split="all")))
+    whole = MarketView(_kernel_world(world_to_test(config, {"split": "all"})))
     rows = len(np.unique(whole.market.times))
     splits = walk_forward_splits(rows, folds, expanding=expanding, embargo=embargo)
     records: list[WindowRecord] = []
@@ -64,7 +64,7 @@ def walk_forward(
         progress(f"fold {number} of {folds}: train on {_bars(split.train)} bars, test on the {_bars(split.test)} after")
         run = train(_fold_config(config, split, number, embargo))
         trained = open_run(run.path, config.runs_dir, best=True, trust=True)
-        tested = _world(trained.config, split=split.test.tolist())
+        tested = world_to_test(trained.config, {"split": split.test.tolist()})
         found, facts = record_windows(tested, trained.agent, deterministic=deterministic, seed=seed)
         records += [replace(record, fold=number) for record in found]
     assert facts is not None
@@ -77,7 +77,7 @@ def walk_forward(
 def _about(config: RunConfig, folds: int, deterministic: bool) -> dict[str, Any]:
     return {
         "run": config.name or f"{config.world} walk-forward",
-        "checkpoint": "best of each fold",
+        "checkpoint": "best checkpoint of each fold",
         "world": config.world,
         "split": f"walk-forward, {folds} folds",
         "deterministic": deterministic,
@@ -96,11 +96,6 @@ def _fold_config(config: RunConfig, split: Split, number: int, embargo: int) -> 
     monitor = config.monitor.model_copy(update={"report": False})
     name = f"{config.name or config.world.rpartition('/')[2]}-fold{number}"
     return config.model_copy(update={"world_options": options, "monitor": monitor, "name": name})
-
-
-def _world(config: RunConfig, split: Any) -> World:
-    options = {**config.world_options, "split": split}
-    return wrapped(config, find(config.world, config.takes_twin, config.learner, options))
 
 
 def _kernel_world(world: World) -> Any:

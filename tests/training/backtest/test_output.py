@@ -133,5 +133,5 @@ def test_heat_maps_have_the_unit_of_the_data():
     assert (months.unit, months.rows, len(months.columns)) == ("month", ["2024"], 12)
     assert np.isfinite(months.cells[0, :4]).all() and np.isnan(months.cells[0, 5:]).all()
     days = heat_map(report_of("one symbol").summary)
-    assert (days.unit, days.rows[0]) == ("day", "week of 2024-01-01")
+    assert (days.unit, days.rows[0]) == ("day", "2024-01-01")
     assert heat_map(report_of("decades").summary).unit == "year"

@@ -131,7 +131,7 @@ def test_one_bar():
     report = summary(window([100, 110], [10]))
     assert report["agent"]["total_return"] == pytest.approx(0.1)
     assert "too few bars to tell" in report["verdict"]
-    assert any("only 1 bars" in text or "only 1 bar" in text for text in report["notes"])
+    assert "There is only 1 bar: the figures say little." in report["notes"]
 
 
 def test_ruin():

@@ -10,9 +10,9 @@ from rookery.errors import OptionError, UsageError
 from rookery.learners.agent import Agent
 from rookery.training.backtest.backtest_report import BacktestReport, make_report
 from rookery.training.backtest.recording import record_windows
-from rookery.training.evaluation.trained_run import TrainedRun, open_run
-from rookery.training.resolve.resolved_run import wrapped
-from rookery.training.resolve.world_choice import World, find
+from rookery.training.backtest.world_to_test import world_to_test
+from rookery.training.evaluation.trained_run import open_run
+from rookery.training.resolve.world_choice import find
 
 CHECKPOINTS = ("best", "latest")
 Split = str | list[Any]  # "test", "validation", "train", "all", or a list of [start, end]
@@ -61,8 +61,9 @@ def backtest(
         played, player = find(world, options=changes), agent
     else:
         trained = open_run(agent, runs_dir, checkpoint == "best", trust=trust)
-        played, player = _world_of(trained, world, changes), trained.agent
-        about = {"run": trained.run.name, "checkpoint": f"{checkpoint} (step {trained.step:,})"}
+        trained.check_code()
+        played, player = world_to_test(trained.config, changes, world), trained.agent
+        about = {"run": trained.run.name, "checkpoint": f"{checkpoint} checkpoint (step {trained.step:,})"}
         notes = seen_notes(trained.config.world_options, split) if data is None and world is None else []
     records, market = record_windows(played, player, deterministic=deterministic, seed=seed)
     named = split if isinstance(split, str) else "given windows"
@@ -71,20 +72,6 @@ def backtest(
     if out is not None:
         report.write(out)
     return report
-
-
-def _world_of(trained: TrainedRun, world: str | None, changes: dict[str, Any]) -> World:
-    """The world that a run was trained in, or another one, with other options."""
-    config = trained.config
-    if world is None:
-        trained.check_code()
-        world, changes = config.world, {**_without_split(config.world_options), **changes}
-    return wrapped(config, find(world, config.takes_twin, config.learner, changes))
-
-
-def _without_split(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options without those that say on which bars a run trains and evaluates, and from where."""
-    return {name: value for name, value in options.items() if name not in ("split", "evaluation_split", "window")}
 
 
 def seen_notes(options: Mapping[str, Any], split: Split) -> list[str]:

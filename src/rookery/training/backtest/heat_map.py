@@ -20,6 +20,7 @@ class HeatMap:
 
     Attributes:
         unit: Of a cell: "year", "month", "day" or "hour".
+        rows: Names of the rows; weeks are named by their Monday.
         scale: The return with the full colour.
     """
 
@@ -50,7 +51,7 @@ def _place(period: str, unit: str) -> tuple[str, int]:
     """The name of the row, and the column.
 
     >>> _place("2024-03", "month"), _place("2024-03-05", "day"), _place("2024-03-05 14:00", "hour")
-    (('2024', 2), ('week of 2024-03-04', 1), ('2024-03-05', 14))
+    (('2024', 2), ('2024-03-04', 1), ('2024-03-05', 14))
     """
     if unit == "year":
         return period, 0
@@ -61,4 +62,4 @@ def _place(period: str, unit: str) -> tuple[str, int]:
         return period[:10], int(period[11:13])
     day = np.datetime64(period, "D")
     weekday = int((day.astype(np.int64) - 4) % 7)
-    return f"week of {day - weekday}", weekday
+    return str(day - weekday), weekday

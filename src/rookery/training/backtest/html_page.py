@@ -101,7 +101,7 @@ def weight_curves(account: JoinedAccount) -> tuple[np.ndarray, list[ChartLine]]:
 
 def _heat_map(report: Mapping[str, Any]) -> Iterable[str]:
     found = heat_map(report)
-    yield f"<h2>Return by {found.unit}</h2>"
+    yield f"<h2>Return by {found.unit}, in %</h2>"
     head = "".join(f"<th>{escape(name)}</th>" for name in ("", *found.columns))
     rows = []
     for name, cells in zip(found.rows, found.cells, strict=True):

@@ -15,13 +15,12 @@ import numpy as np
 from rookery.errors import OptionError
 from rookery.training.backtest.calendar_periods import bars_per_year
 from rookery.training.backtest.records import MarketFacts
+from rookery.worlds.market.crypto_rules import FUNDING, SPREAD
+from rookery.worlds.market.forex_rules import CLOSE, DAY, DAYS_A_YEAR, MILLION, OPEN, RATE_CLOSE, RATE_OPEN
+from rookery.worlds.market.forex_rules import FUNDING as PAIR_FUNDING
+from rookery.worlds.market.forex_rules import SPREAD as PAIR_SPREAD
 
-OPEN, CLOSE = 0, 1
-SPREAD, FUNDING = 2, 3  # of a portfolio
-RATE_OPEN, RATE_CLOSE, PAIR_SPREAD, PAIR_FUNDING, TRADING_DAY = 2, 3, 4, 5, 6  # of single symbols
 RATES = ("fee", "half_spread", "slippage", "impact", "swap_long", "swap_short", "funding", "borrow")
-DAYS_A_YEAR = 365.0
-MILLION = 1e6
 
 
 class MarketView:
@@ -83,7 +82,7 @@ class MarketView:
         bars, values = self.bars[rows], self.world.values
         if self.is_portfolio:
             return values["funding"] + bars[1:, :, FUNDING]
-        nights = np.diff(bars[:, TRADING_DAY])
+        nights = np.diff(bars[:, DAY])
         return (values["funding"] + bars[1:, PAIR_FUNDING] + values["swap_long"] * nights / DAYS_A_YEAR)[:, None]
 
     def facts(self) -> MarketFacts:

@@ -28,7 +28,7 @@ def draw_report(report: Mapping[str, Any], account: JoinedAccount, out: Path) ->
     height = 8.5 + 1.7 * heat
     figure = figure_class()(figsize=(11, height), facecolor="white")
     margins = {"left": 0.075, "right": 0.975, "top": 1 - 1.45 / height, "bottom": 0.04, "hspace": 0.42, "wspace": 0.16}
-    grid = figure.add_gridspec(4, 2, height_ratios=(2.2, 1, 1.3, heat), **margins)
+    grid = figure.add_gridspec(4, 2, width_ratios=(1.6, 1), height_ratios=(2.2, 1, 1.3, heat), **margins)
     equity = figure.add_subplot(grid[0, :])
     times = account.times.astype("datetime64[s]")
     for name in ("equal_weight", "hold", "agent"):
@@ -74,14 +74,14 @@ def _finish(axes: Any, title: str) -> None:
 
     axes.set_title(title, loc="left", fontsize=9.5, color=INK)
     if axes.lines:
-        locator = AutoDateLocator(maxticks=7)
+        locator = AutoDateLocator(minticks=3, maxticks=8)
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
         axes.margins(x=0.01)
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.6g}"))
     if len(axes.lines) > 1:
         above = {"loc": "lower right", "bbox_to_anchor": (1.01, 0.96), "ncols": len(axes.lines)}
-        size = 7.5 if len(axes.lines) < 6 else 6
+        size = 7.5 if len(axes.lines) < 6 else 6.5
         axes.legend(frameon=False, fontsize=size, labelcolor=INK, handlelength=0.9, columnspacing=0.9, **above)
     style_frame(axes)
 

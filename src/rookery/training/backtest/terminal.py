@@ -80,12 +80,16 @@ def figure_rows(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
 def fact_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What was tested, on which bars, with which costs."""
     data, checkpoint = report["data"], report.get("checkpoint")
-    what = ", ".join(filter(None, (report.get("run"), checkpoint and f"{checkpoint} checkpoint")))
+    what = ", ".join(filter(None, (report.get("run"), checkpoint)))
+    kind = "synthetic" if data["synthetic"] and "synthetic" not in data["source"] else ""
     found = [
         ("agent", " ".join(filter(None, (what, f"in {report['world']}" if report.get("world") else "")))),
-        ("bars", f"{data['bars']:,} of {data['timeframe']}, {data['start']} to {data['end']} (UTC), {report['split']}"),
+        (
+            "bars",
+            f"{data['bars']:,} of {data['timeframe']}, {data['start']} to {data['end']} (UTC); {report['split']}",
+        ),
         ("symbols", ", ".join(data["symbols"])),
-        ("data", ", ".join(filter(None, (data["source"], "synthetic" if data["synthetic"] else "")))),
+        ("data", ", ".join(filter(None, (data["source"], kind)))),
         ("costs", f"{report['costs']['name']}: {'; '.join(report['costs']['rates'])}"),
         ("annualised", f"with {report['annualised_with']['how']}"),
         ("intervals", report["certainty"]["how"]),

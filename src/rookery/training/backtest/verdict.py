@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from rookery.training.backtest.calendar_periods import date_text
+from rookery.training.backtest.calendar_periods import DAY, date_text
 from rookery.training.backtest.joined_account import JoinedAccount
 from rookery.training.backtest.records import MarketFacts, WindowRecord
 
 SIGNIFICANT = 0.05
 FEW_BARS = 100
+SHORT = 90  # days
 
 
 def verdict(report: Mapping[str, Any]) -> str:
@@ -50,8 +51,12 @@ def notes(account: JoinedAccount, market: MarketFacts, records: Sequence[WindowR
     elif any(record.ruined for record in records):
         ends = [record.times[-1] for record in records if record.ruined]
         found.append(f"An account could not go on, first on {date_text(min(ends))}: its window ends there.")
+    days = float(account.times[-1] - account.times[0]) / DAY
+    if days < SHORT and len(account) >= FEW_BARS:
+        found.append(f"The bars cover {days:.3g} days: ratios a year say what a year like these days would be.")
     if len(account) < FEW_BARS:
-        found.append(f"There are only {len(account)} bars: the figures say little.")
+        bars = "is only 1 bar" if len(account) == 1 else f"are only {len(account)} bars"
+        found.append(f"There {bars}: the figures say little.")
     if account.accounts > 1:
         found.append(f"{account.accounts} accounts of equal size, one per symbol, are added.")
     elif len(records) > 1:

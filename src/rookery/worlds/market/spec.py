@@ -34,6 +34,7 @@ OPTIONS = (
     WorldOption("costs", "NAME", "what trading costs: alpaca-crypto, ecn-forex, flat-fee-forex or none"),
     WorldOption("lookback", "N", "the number of bars in an observation"),
 )
+REPORT = "rookery.training.backtest.backtest:backtest"
 CRYPTO = WorldSpec(
     name="crypto",
     source="rookery/Crypto-v0",
@@ -45,6 +46,7 @@ CRYPTO = WorldSpec(
     training_options=training_options,
     evaluation_options=evaluation_options,
     episode_length_option="episode_length",
+    report=REPORT,
     examples=("rookery train crypto --data-dir data/5m --timeframe 5m --n-envs 12",),
 )
 FOREX = WorldSpec(
@@ -58,6 +60,7 @@ FOREX = WorldSpec(
     training_options=training_options,
     evaluation_options=evaluation_options,
     episode_length_option="episode_length",
+    report=REPORT,
     discrete_options={"action_type": "discrete"},
     examples=("rookery train forex --data-dir data/forex --symbols EURUSD,GBPUSD",),
 )
