@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -72,6 +73,20 @@ def test_fetch_writes_one_file_and_the_results_are_json_if_asked(
     assert done["added"] == 52
     assert done["symbols"][1]["last"] == "2024-01-01T04:10:00Z"
     assert answer("data", "update", "coins.parquet", "--revise")["added"] == 0
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_a_bar(server: FeedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    server.page = 10
+    for stream, shown in ((Terminal(), True), (io.StringIO(), False)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        assert main([*FETCH, "--out", "coins.parquet", "--force", "--refresh"]) == 0
+        assert ("ETH/USD" in stream.getvalue() and "%" in stream.getvalue()) == shown
 
 
 def test_existing_files_are_not_overwritten_unless_asked(

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from data.feeds.feed_server import START, FeedServer, status
+from data.feeds.feed_server import START, FeedServer, bar, status
 from rookery.data.dataset import Bars
 from rookery.data.feeds.alpaca_feed import AlpacaFeed
 from rookery.data.feeds.cache import ADJUSTED_SECONDS, ChunkCache
 from rookery.data.feeds.download import download
+from rookery.data.feeds.fetch import opened_feed
 from rookery.data.feeds.pages import Series, rows_from
-from rookery.errors import DataError
+from rookery.errors import DataError, MissingExtra
 
 FIVE = 300
 BTC = Series("alpaca", "BTC/USD", FIVE, "us")
@@ -130,6 +132,17 @@ def test_bars_of_the_last_day_and_periods_without_bars_are_not_kept() -> None:
     assert ChunkCache(BTC).find(START - 1) is None
 
 
+def test_bars_that_are_downloaded_again_replace_the_stored_ones(btc: FeedServer) -> None:
+    """Also where the parts are cut in another way."""
+    btc.page = 30
+    fetched()
+    btc.page, btc.revised["BTC/USD"] = 20, 0
+    again = fetched(0, 70, fresh_until=math.inf)
+    assert same(again, fetched(0, 70))
+    btc.revised.clear()
+    assert fetched()["open"][75] == bar(START + 75 * FIVE)[0]
+
+
 @pytest.mark.parametrize("change", [{"symbol": "BTC-USD"}, {"feed": "iex"}, {"timeframe": 600}, {"adjustment": "all"},
                                     {"source": "ccxt:kraken"}])  # fmt: skip
 def test_another_series_has_other_parts(change: dict[str, str]) -> None:
@@ -145,3 +158,10 @@ def test_adjusted_prices_are_kept_for_half_a_day(monkeypatch: pytest.MonkeyPatch
     assert ChunkCache(ADJUSTED).find(START) is not None
     monkeypatch.setattr("rookery.data.feeds.cache.time.time", lambda: OLD + ADJUSTED_SECONDS + 60)
     assert ChunkCache(ADJUSTED).find(START) is None
+
+
+@pytest.mark.parametrize(("module", "source"), [("alpaca.common.rest", "alpaca"), ("ccxt", "ccxt:kraken")])
+def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch, module: str, source: str) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtra, match=r"pip install 'rookery\[market\]'"), opened_feed(source):
+        pass

@@ -71,18 +71,29 @@ class ChunkCache:
         head = json.dumps(about | {"sha256": _checksum(about, data)}).encode()
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_own(self._folder / f"{start}-to-{upto}.bars", head + b"\n" + data)
+            self._remove_overlapping(start, upto)
+            write_own(self._path((start, upto)), head + b"\n" + data)
         except OSError as error:
             say(f"{self._folder} cannot be written ({error.strerror}): this download cannot be continued later")
             self._folder = None
             return
         self._periods.add((start, upto))
 
+    def _remove_overlapping(self, start: int, upto: int) -> None:
+        """Bars that are downloaded again replace all that is stored of the period."""
+        for old in [old for old in self._periods if start < self._fresh_until and old[0] < upto and start < old[1]]:
+            self._periods.discard(old)
+            self._path(old).unlink(missing_ok=True)
+
+    def _path(self, period: tuple[int, int]) -> Path:
+        assert self._folder is not None
+        return self._folder / f"{period[0]}-to-{period[1]}.bars"
+
     def _read(self, period: tuple[int, int]) -> np.ndarray | None:
         """The rows of a stored part; None if it is damaged, outdated, or of something else."""
         if self._folder is None:
             return None
-        path = self._folder / f"{period[0]}-to-{period[1]}.bars"
+        path = self._path(period)
         try:
             head, _, data = read_own(path).partition(b"\n")
             about = json.loads(head)

@@ -197,8 +197,8 @@ def _refuse_empty(feed: Feed, series: Series, bars: Bars) -> None:
     """A symbol without any bar is a mistake: Alpaca answers so for a symbol that it does not know."""
     if not len(bars):
         raise DataError(
-            f"{feed.who} has no bars of {series.symbol} in this period: check the symbol (crypto pairs are written "
-            "BTC/USD), --start and --end"
+            f"{feed.who} has no bars of {series.symbol} in this period: check the symbol (written as BTC/USD or AAPL), "
+            "--start and --end" + (" and --hours" if series.source == "alpaca" and not is_pair(series.symbol) else "")
         )
 
 
