@@ -71,6 +71,21 @@ def test_times_in_text_become_utc(texts: list[object], options: dict, tmp_path: 
     assert opened(tmp_path, csv(texts), **options).bars[0].times.tolist() == [START + 3600, START + 7200]
 
 
+@pytest.mark.parametrize("name", ["Gmt time", "timestamp_utc", "Date (UTC)", "DateTime_UTC"])
+def test_the_name_of_a_column_may_state_the_zone(name: str, tmp_path: Path) -> None:
+    notes: list[str] = []
+    text = csv(["2024-01-01 00:00", "2024-01-01 01:00"], f"{name},open,high,low,close,volume")
+    assert opened(tmp_path, text, notes=notes).bars[0].times[0] == START + 3600
+    assert f"times are UTC, as the name of the column {name!r} says" in notes
+
+
+def test_a_source_that_names_no_calendar_gets_the_usual_one(tmp_path: Path) -> None:
+    text = csv([START, START + 300])
+    assert opened(tmp_path, text, usual_calendar="forex").calendar == "forex"
+    assert opened(tmp_path, text, usual_calendar="forex", calendar="24/7").calendar == "24/7"
+    assert open_data(synthesise(1, 20), usual_calendar="forex").calendar == "24/7"  # it has one
+
+
 def test_date_and_time_may_have_columns_of_their_own(tmp_path: Path) -> None:
     lines = ["<DATE>\t<TIME>\t<OPEN>\t<HIGH>\t<LOW>\t<CLOSE>\t<TICKVOL>\t<VOL>\t<SPREAD>"]
     lines += [f"2024.01.01\t0{hour}:00:00\t10\t12\t9\t11\t100\t0\t3" for hour in range(3)]

@@ -52,6 +52,9 @@ def find_columns(names: Iterable[str]) -> dict[str, str]:
         clock = next((plain[clock] for clock in CLOCKS if clock in plain), None)
         if clock is not None and clock == found.get("time"):
             found |= {"time": plain["date"], "clock": clock}
+    starting = [name for key, name in plain.items() if key.startswith(("date_", "datetime_", "time_", "timestamp_"))]
+    if "time" not in found and starting and plain_name(starting[0]) not in CLOSE_TIMES:
+        found["time"] = starting[0]
     if "time" not in found and "" in plain:  # a table of pandas without a name for its index
         found["time"] = plain[""]
     volumes = [name for key, name in plain.items() if key.startswith("volume_")]

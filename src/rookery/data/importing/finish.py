@@ -28,13 +28,13 @@ def finished(found: Sequence[Imported], options: ImportOptions, source: str) -> 
     one_price = all(each.one_price for each in found)
     entry = {"command": "import", "source": source, **options.facts()}
     place = found[0].table.place
-    data = Dataset(bars, length, options.calendar or "24/7", one_price, (entry,), place)
+    data = Dataset(bars, length, options.calendar or options.usual_calendar, one_price, (entry,), place)
     _refuse_bad(data, found)
     _note_weekends(data, options)
     if options.time_is == "start":
         options.note(
-            f"times are taken as the start of their bar, which is complete {timeframe_name(length)} later; give "
-            "--time-is end if they are its end"
+            f"times are taken as the start of their bar, which is complete {timeframe_name(length)} later "
+            "(`rookery data import --time-is end` takes them as its end)"
         )
     return data
 
@@ -104,7 +104,7 @@ def _refuse_bad(data: Dataset, found: Sequence[Imported]) -> None:
 
 def _note_weekends(data: Dataset, options: ImportOptions) -> None:
     """Gaps at every weekend mean that the calendar is another one."""
-    if options.calendar is not None:
+    if data.calendar != "24/7" or options.calendar is not None:
         return
     for bars in data.bars:
         rows = gap_rows(bars.times, data.timeframe)
@@ -112,7 +112,7 @@ def _note_weekends(data: Dataset, options: ImportOptions) -> None:
         weekdays = (bars.times[long] // DAY + 3) % 7  # Monday is 0
         if len(long) >= MANY_GAPS and (weekdays >= 4).mean() > 0.8:
             options.note(
-                "bars are missing at weekends, which count as gaps: --calendar forex, or an exchange's such as XNYS, "
-                "says when the market is closed"
+                "bars are missing at weekends, which count as gaps: `rookery data import --calendar forex`, or a name "
+                "such as XNYS, says when the market is closed"
             )
             return

@@ -18,7 +18,8 @@ class ImportOptions:
     Attributes:
         symbols: Only these, in this order; for arrays, the names of their columns.
         timeframe: Of the result. Bars of a finer one are resampled.
-        calendar: When the market is open; "24/7" if not given.
+        calendar: When the market is open.
+        usual_calendar: The same for sources that do not say it, if `calendar` is not given.
         timezone: Of times that name no zone, such as "UTC" or "Europe/Berlin"; without it they are refused.
         date_format: Of times in text, as in `strptime`, such as "%d.%m.%Y %H:%M".
         day_first: Whether 01/02/2024 is in February; without it, such dates are refused unless others in the file tell.
@@ -39,6 +40,7 @@ class ImportOptions:
     decimal_comma: bool = False
     adjusted: bool = False
     tech_names: Sequence[str] | None = None
+    usual_calendar: str = "24/7"
     notes: list[str] = field(default_factory=list, compare=False)
 
     def __post_init__(self) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from rookery.console import printable
+from rookery.data.importing.column_names import plain_name
 from rookery.data.importing.import_options import ImportOptions
 from rookery.data.importing.source_table import SourceTable
 from rookery.data.importing.time_texts import local_seconds_of_texts
@@ -15,6 +18,7 @@ from rookery.extras import load_polars
 # Numbers since 1970 by their size: from 1973 to 5138 the units do not overlap.
 UNITS = ((1e8, 1e11, 1.0), (1e11, 1e14, 1e3), (1e14, 1e17, 1e6), (1e17, 1e20, 1e9))
 COMPACT = {8: "%Y%m%d", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}  # 20240131 and 20240131235900
+SAYS_UTC = re.compile(r"(?:^|_)(?:utc|gmt)(?:_|$)")  # as in "Gmt time" and "timestamp_utc"
 NEEDS_ZONE = (
     "the times name no time zone: give it by `rookery data import --timezone`, such as UTC or America/New_York "
     "(in Python: timezone='UTC')"
@@ -24,6 +28,9 @@ NEEDS_ZONE = (
 def seconds(table: SourceTable, column: str, clock: str | None, options: ImportOptions) -> tuple[np.ndarray, bool]:
     """The times of a table in seconds since 1970 in UTC, and whether days are those of `options.timezone`."""
     polars, series = load_polars(), table.frame[column]
+    if options.timezone is None and SAYS_UTC.search(plain_name(column)):
+        options.note(f"times are UTC, as the name of the column {column!r} says")
+        options = replace(options, timezone="UTC")
     if clock is not None:
         series = series.cast(polars.String) + " " + table.frame[clock].cast(polars.String)
     if series.null_count():
