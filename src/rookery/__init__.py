@@ -17,7 +17,7 @@ from rookery.version import __version__ as __version__
 from rookery.worlds.registry import register_built_in
 
 if TYPE_CHECKING:
-    from rookery import errors, pettingzoo, sb3, testing
+    from rookery import errors, markets, pettingzoo, sb3, testing
     from rookery.config import RunConfig
     from rookery.engine.engine import Engine
     from rookery.engine.make_vec import get_recommended_n_envs, make_vec
@@ -51,6 +51,7 @@ __all__ = [
     "get_recommended_n_envs",
     "load",
     "make_vec",
+    "markets",
     "pettingzoo",
     "resume",
     "sb3",
@@ -80,7 +81,7 @@ _HOMES = {
     "resume": "rookery.training.run.train",
     "train": "rookery.training.run.train",
 }
-_MODULES = {"errors", "pettingzoo", "sb3", "testing"}
+_MODULES = {"errors", "markets", "pettingzoo", "sb3", "testing"}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ import yaml
 from rookery.config import build_config, collect_config
 from rookery.config.trading_config import is_trading
 from rookery.errors import ConfigError
+from rookery.training.resolve.world_choice import find
 
 CONFIG: dict[str, Any] = {
     "algorithm": "DQN",
@@ -55,8 +56,11 @@ def test_algorithms(algorithm: str) -> None:
 
 
 def test_continuous_learners_get_continuous_actions() -> None:
-    assert build_config({"algorithm": "SAC", "environment": {}}).world_options == {"action_type": "continuous"}
-    assert build_config({**CONFIG, "algorithm": "SAC"}).world_options["action_type"] == "discrete"  # refused later
+    """By the registry's spec of the world; an action type that is given is kept, and refused where it does not fit."""
+    config = build_config({"algorithm": "SAC", "environment": {}})
+    assert find(config.world, learner=config.learner).env_kwargs == {"action_type": "continuous"}
+    given = build_config({**CONFIG, "algorithm": "SAC"}).world_options
+    assert find("forex", learner="sac", options=given).env_kwargs["action_type"] == "discrete"
 
 
 def test_names_of_stable_baselines_in_training() -> None:

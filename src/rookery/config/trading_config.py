@@ -25,8 +25,8 @@ from rookery.config.schema import RunConfig
 from rookery.config.validation import join_problems
 from rookery.errors import ConfigError
 from rookery.learners.registry import specs
+from rookery.worlds import registry
 
-WORLD = "forex"  # what these files are about, if they name no world
 ENVIRONMENT = ("environment", "env", "environment_config", "env_config")
 TRAINING = ("training", "training_config")
 LEARNING = ("hyperparameters", "algorithm_params", "algo_params", "model_params", "agent", "model")
@@ -47,7 +47,6 @@ RUN_NAMES = sorted(
     {*RUN, *(name for names in OPTIONS.values() for name in names)} - {"world", "world_options", "phases"}
 )
 RUN_SHOWN = ["total_timesteps", "n_envs", "seed", "device", "learning_rate", "batch_size", "gamma", "verbose"]
-CONTINUOUS = ("sac", "td3")  # learners that need continuous actions
 
 
 def is_trading(content: Any) -> bool:
@@ -89,10 +88,8 @@ class _Trading:
 
     def _joined(self) -> dict[str, Any]:
         learner = self._found.get("learner")
-        if learner in CONTINUOUS:
-            self._options.setdefault("action_type", "continuous")
         if any(name in self._content for name in ENVIRONMENT) or self._options:
-            self._found.setdefault("world", WORLD)
+            self._found.setdefault("world", registry.trading_world())
         if self._options:
             self._found = merge({"world_options": self._options}, self._found)
         if self._learning:

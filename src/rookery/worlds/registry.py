@@ -95,6 +95,11 @@ def curriculum_world() -> str:
     return next(spec.name for spec in BUILT_IN if spec.has_curriculum_json)
 
 
+def trading_world() -> str:
+    """The world that configurations of older trading trainers are about, as they do not name it."""
+    return next(spec.name for spec in BUILT_IN if spec.has_trading_config)
+
+
 def action_table(
     observation_space: spaces.Space, continuous: spaces.Space, discrete: spaces.Space
 ) -> np.ndarray | None:

@@ -138,6 +138,7 @@ class WorldSpec:
     recipes: str | None = None  # the place of a `Recipes` mapping
     options: tuple[WorldOption, ...] = ()
     discrete_options: Mapping[str, Any] = field(default_factory=dict)  # for learners that need discrete actions
+    continuous_options: Mapping[str, Any] = field(default_factory=dict)  # for learners that need continuous actions
     # Function (options, steps of the run, number of envs) -> those options that only envs which train get, complete.
     training_options: Callable[[Mapping[str, Any], int, int], dict[str, Any]] | None = None
     # Function (options) -> options that only envs which evaluate get, such as a part of the data that nobody trains on.
@@ -155,6 +156,7 @@ class WorldSpec:
     commands: str | None = None  # a module with `add_commands(commands, command)`: CLI verbs of its own
     examples: tuple[str, ...] = ()  # of `rookery train`
     has_curriculum_json: bool = False  # whether older trainers' curriculum JSON files are about this world
+    has_trading_config: bool = False  # whether configurations of older trading trainers are about this world
 
     def load_recipes(self) -> Recipes:
         return {} if self.recipes is None else load_object(self.recipes)

@@ -390,6 +390,8 @@ def _known(spec: WorldSpec, kwargs: dict[str, Any], learner: str | None) -> Worl
     """A world that the registry knows by name."""
     if learner in specs() and not specs()[learner].supports(gs.Box(-1.0, 1.0)):
         kwargs = {**spec.discrete_options, **kwargs}
+    elif learner in specs() and not specs()[learner].supports(gs.Discrete(2)):
+        kwargs = {**spec.continuous_options, **kwargs}
     is_kernel = spec.is_kernel
     if is_kernel is None:
         is_kernel = kernel_of(resolve(spec.source, kwargs=kwargs)) is not None

@@ -28,7 +28,7 @@ from rookery.worlds.market.crypto_rules import (
     run_bar,
 )
 from rookery.worlds.market.market import ObservedColumns, find_stretches, load_market, need_column
-from rookery.worlds.market.options import check_lookback, names, with_own_names
+from rookery.worlds.market.options import check_lookback, names, refuse_unknown, with_own_names
 from rookery.worlds.market.scaling import scaled
 from rookery.worlds.market.windows import find_windows
 
@@ -140,6 +140,7 @@ def crypto(action_type: str = "orders", layout: str = "rookery", **options: Any)
             "action_type should be orders or weights, and layout rookery or finrl (with orders), "
             f"got {action_type!r} and {layout!r}"
         )
+    refuse_unknown("crypto", Crypto, [*PARAMETERS, "fee", "min_order"], options)
     return kinds[action_type, layout](**with_own_names(options))
 
 

@@ -31,7 +31,7 @@ from rookery.worlds.market.forex_rules import (
     step,
 )
 from rookery.worlds.market.market import Market, ObservedColumns, find_stretches, load_market, need_column
-from rookery.worlds.market.options import check_lookback, names, with_own_names
+from rookery.worlds.market.options import check_lookback, names, refuse_unknown, with_own_names
 from rookery.worlds.market.scaling import scaled
 from rookery.worlds.market.windows import find_windows
 
@@ -121,7 +121,9 @@ def forex(action_type: str = "discrete", layout: str = "rookery", **options: Any
             "action_type should be discrete or continuous, and layout rookery or gym-anytrading (with discrete), "
             f"got {action_type!r} and {layout!r}"
         )
-    return kinds[action_type, layout](**with_own_names(options))
+    kind = kinds[action_type, layout]
+    refuse_unknown("forex", kind, kind.parameters, options)
+    return kind(**with_own_names(options))
 
 
 def cost_parameters(costs: Costs, timeframe: int) -> dict[str, float]:

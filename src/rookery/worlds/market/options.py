@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rookery.errors import OptionError
+from rookery.kernel.world import KernelWorld
 
 OTHER_NAMES = {
     "data_dir": "data", "observation_feature_cols": "columns", "feature_columns": "columns", "window_size": "lookback",
@@ -35,6 +38,24 @@ def check_lookback(lookback: Any) -> None:
     """Refuse a lookback that is no number of bars."""
     if isinstance(lookback, bool) or not isinstance(lookback, int) or lookback < 1:
         raise OptionError(f"lookback should be a number of bars, at least 1, got {lookback!r}")
+
+
+def refuse_unknown(name: str, world: type[KernelWorld], parameters: Iterable[str], options: Mapping[str, Any]) -> None:
+    """Refuse options that the world does not have; the error names the nearest one.
+
+    Args:
+        name: Of the world, for the message.
+        world: Its class, whose `__init__` takes options.
+        parameters: Names of its parameters.
+        options: As they are given, by any name.
+    """
+    own = [option for option in inspect.signature(world.__init__).parameters if option not in ("self", "parameters")]
+    known = [*own, "action_type", "layout", "time_limit", *parameters, *world.aliases, *OTHER_NAMES, *OF_RUNS]
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise OptionError(f"{name} has no option {option!r}{hint} (it has {', '.join(known)})")
 
 
 def names(option: str, value: Any) -> tuple[str, ...] | None:

@@ -27,8 +27,8 @@ def evaluation_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 OPTIONS = (
-    WorldOption("data", "PATH", "bars: a Parquet file or a folder (a synthetic set)", is_file=True),
-    WorldOption("data_dir", "FOLDER", "the same as --data", is_file=True),
+    WorldOption("data", "PATH", "bars: a Parquet file or a folder (a synthetic set)", is_folder=True),
+    WorldOption("data_dir", "FOLDER", "the same as --data", is_folder=True),
     WorldOption("symbols", "A,B", "which symbols of the data (all)"),
     WorldOption("timeframe", "5m", "the length of a bar; shorter ones are joined (as the data are)"),
     WorldOption("costs", "NAME", "what trading costs: alpaca-crypto, ecn-forex, flat-fee-forex or none"),
@@ -62,5 +62,7 @@ FOREX = WorldSpec(
     episode_length_option="episode_length",
     report=REPORT,
     discrete_options={"action_type": "discrete"},
+    continuous_options={"action_type": "continuous"},
+    has_trading_config=True,
     examples=("rookery train forex --data-dir data/forex --symbols EURUSD,GBPUSD",),
 )
