@@ -37,7 +37,7 @@ def test_every_option_is_described(title: str, world: type, parameters: set[str]
     """And no other is."""
     described = {**table_after("Options", "Both worlds"), **table_after("Options", title)}
     taken = set(inspect.signature(world.__init__).parameters) - {"self", "parameters"}
-    known = taken | (parameters - INTERNAL) | {"action_type", "episode_length", *OF_RUNS}
+    known = taken | (parameters - INTERNAL) | {"action_type", "layout", "episode_length", *OF_RUNS}
     other_names = {"data_dir", "observation_feature_cols"}
     assert described.keys() - other_names == known
 
