@@ -63,6 +63,13 @@ def test_times_of_1970_are_refused() -> None:
     assert "check its time's unit" in problems(replace(made, bars=tuple(bars)))[0].what
 
 
+@pytest.mark.parametrize("calendar", ["24/7", "forex", "XNYS"])
+def test_nanoseconds_as_seconds_are_refused_in_every_calendar(calendar: str) -> None:
+    made = data()
+    bars = tuple(Bars(b.symbol, b.times * 10**9, b.columns) for b in made.bars)
+    assert "in the future" in problems(replace(made, bars=bars, calendar=calendar))[0].what
+
+
 def test_good_bars_have_no_problem_and_features_may_begin_late() -> None:
     made = data(rsi_14=dict.fromkeys(range(14), np.nan))
     assert problems(made) == []

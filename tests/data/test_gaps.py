@@ -43,6 +43,10 @@ def test_forex_is_closed_at_weekends_christmas_and_new_year(last: str, first: st
     assert parts(hours((earlier, last), (first, later)), "forex") == count
 
 
+def test_times_of_another_unit_take_neither_memory_nor_time() -> None:
+    assert len(segments(np.array([0, 10**18]), 3600, "forex")) == 2
+
+
 def test_an_exchange_is_closed_at_night_at_weekends_and_on_holidays() -> None:
     """3 July 2024 closed early, 4 July was a holiday."""
     days = (("2024-07-02T13", "2024-07-02T20"), ("2024-07-03T13", "2024-07-03T17"), ("2024-07-05T13", "2024-07-05T20"),

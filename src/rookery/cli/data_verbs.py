@@ -168,7 +168,8 @@ def _add_check(parts: Commands) -> None:
 def _check(options: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from rookery.data.checks import ERROR, Problem, problems
+    from rookery.data.checks import problems
+    from rookery.data.problem import ERROR, Problem
 
     try:
         data, _ = _opened([options.source], options, checked=False)

@@ -15,6 +15,7 @@ DAY, WEEK = 86_400, 604_800
 FOREX_CLOSES, FOREX_OPENS = DAY + 20 * 3600, 3 * DAY + 23 * 3600
 HOLIDAYS = ("12-25", "01-01")
 EVENING = 4 * 3600  # before a holiday, as on Fridays: from 20:00
+YEAR_1, YEAR_9999 = (int(np.datetime64(f"{year}-01-02", "s").astype(np.int64)) for year in ("0001", "9998"))
 NO_CLOSURES = np.empty((0, 2), np.int64)
 
 
@@ -55,6 +56,7 @@ def closures(calendar: str, start: int, end: int) -> np.ndarray:
 
 def forex_closures(start: int, end: int) -> np.ndarray:
     """Weekends from Friday 20:00 to Sunday 23:00 UTC, and 25 December and 1 January from 20:00 of the day before."""
+    start, end = max(start, YEAR_1), min(end, YEAR_9999)
     weeks = np.arange(start // WEEK - 1, end // WEEK + 2)[:, None] * WEEK + np.array([FOREX_CLOSES, FOREX_OPENS])
     years = range(_year(start), _year(end) + 2)
     days = np.array([f"{year:04}-{day}" for year in years for day in HOLIDAYS], "datetime64[s]").astype(np.int64)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from rookery.data.checks import Problem, time_text
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.gaps import gap_rows
+from rookery.data.problem import Problem, time_text
 from rookery.data.timeframes import timeframe_name
 
 

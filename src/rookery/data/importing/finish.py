@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from rookery.console import printable
-from rookery.data.checks import ERROR, problems
+from rookery.data.checks import problems
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.gaps import DAY, gap_rows
 from rookery.data.importing.import_options import ImportOptions
 from rookery.data.importing.source_table import Imported
 from rookery.data.importing.times import to_utc
+from rookery.data.problem import ERROR
 from rookery.data.timeframes import timeframe_name, timeframe_seconds
 from rookery.errors import DataError
 
