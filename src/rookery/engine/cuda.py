@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
@@ -338,10 +339,18 @@ class CudaEngine(AsyncCalls):
         actions = actions.contiguous()
         return actions if self.agents == 1 else actions.reshape(self.num_worlds, self.agents, *actions.shape[1:])
 
-    def _observations(self) -> torch.Tensor:
-        observations = self.arena.tensors["observations"]
+    def _observations(self) -> Any:
+        observations = self._rows_of("observations")
+        if isinstance(observations, dict):
+            return _copied(observations) if self.settings.copy else observations
         observations = observations if self.single_observation_space.shape else observations.reshape(-1)
         return observations.clone() if self.settings.copy else observations
+
+    def _rows_of(self, name: str) -> Any:
+        """A column of observations: a tensor, or a dict of tensors that share the memory of records."""
+        if isinstance(self.single_observation_space, spaces.Dict):
+            return {key: self.arena.field(name, key) for key in self.single_observation_space.spaces}
+        return self.arena.tensors[name]
 
     def _infos(self) -> dict[str, Any]:
         tensors, infos = self.arena.tensors, dict[str, Any]()
@@ -351,7 +360,7 @@ class CudaEngine(AsyncCalls):
         if self.world.action_mask is not None:
             infos["action_mask"] = tensors["masks"]
         if self.settings.autoreset_mode is AutoresetMode.SAME_STEP:
-            infos["final_obs"] = tensors["finals"]
+            infos["final_obs"] = self._rows_of("finals")
             infos["_final_obs"] = tensors["terminated"] | tensors["truncated"]
             infos["final_info"] = {name: self.arena.field("final_infos", name) for name in self.world.info}
         if self.settings.copy:

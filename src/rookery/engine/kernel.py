@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
 from rookery.engine import seeding
@@ -94,6 +95,7 @@ class KernelEngine(Engine):
     def _start_workers(self, spec: BatchSpec, description: EnvDescription) -> None:
         self.batch: Batch = private_batch(spec)
         self.arena = EnvArrays(self.world, self.num_worlds, max(self._threads, 1), self._given(spec))
+        self._use_records()
         self._runner = self._new_runner(MODES[spec.autoreset_mode])
         self._envs.attach(self.arena, self._runner)
         self.close_extras()
@@ -105,7 +107,7 @@ class KernelEngine(Engine):
         everywhere.flags.writeable = False
         views = {name: self.arena.infos[name] for name in self.world.info}
         self._info_views = {**views, **{f"_{name}": everywhere for name in views}}  # for `copy=False`
-        self._observed = self.batch.observations.only_array
+        self._observed = self.batch.observations.only_array  # None, if they are a dict of arrays
         self._same_step = spec.autoreset_mode is AutoresetMode.SAME_STEP
 
     def _new_runner(self, mode: int) -> Runner:
@@ -120,7 +122,6 @@ class KernelEngine(Engine):
         batch, rows = self.batch, self.num_envs
         observed, acted = batch.observations.only_array, batch.actions.only_array
         given = {
-            "observations": observed.reshape(rows, *(observed.shape[1:] or (1,))),
             "actions": acted if self.agents == 1 else acted.reshape(self.num_worlds, self.agents, *acted.shape[1:]),
             "rewards": batch.rewards,
             "terminated": batch.terminated,
@@ -128,9 +129,18 @@ class KernelEngine(Engine):
             "last_returns": batch.returns,
             "last_lengths": batch.lengths,
         }
-        if batch.finals is not None:
-            given["finals"] = batch.finals.only_array.reshape(given["observations"].shape)
+        if observed is not None:
+            given["observations"] = observed.reshape(rows, *(observed.shape[1:] or (1,)))
+            if batch.finals is not None:
+                given["finals"] = batch.finals.only_array.reshape(given["observations"].shape)
         return given
+
+    def _use_records(self) -> None:
+        """A dict of observations is stored as records by the compiled code: the batch gives out their fields."""
+        if isinstance(self.world.observation_space, spaces.Dict):
+            for columns, records in ((self.batch.observations, "observations"), (self.batch.finals, "finals")):
+                if columns is not None:
+                    columns.columns = [self.arena.arrays[records][leaf.path[0]] for leaf in columns.leaves]
 
     def _start_step(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
@@ -199,8 +209,12 @@ class KernelEngine(Engine):
             self._read_infos(infos, ALL)
         if self._same_step and (outcome & ENDED or "restarted" in infos):
             self._read_finals(infos, ALL)
+        if self._observed is None:
+            observed = batch.observations.take(ALL, self._copy)
+        else:
+            observed = self._observed.copy() if self._copy else self._observed
         return (
-            self._observed.copy() if self._copy else self._observed, batch.rewards.copy(), batch.terminated.copy(),
+            observed, batch.rewards.copy(), batch.terminated.copy(),
             batch.truncated.copy(), infos,
         )  # fmt: skip
 
@@ -209,6 +223,8 @@ class KernelEngine(Engine):
         """Whether a step is only arrays: one vector of floats per row, one discrete action, no masks. Infos may
         be read where episodes end."""
         observed, acted = self.batch.observations.only_array, self.batch.actions.only_array
+        if observed is None:
+            return False
         vectors = observed.ndim == 2 and observed.dtype == np.float32 and acted.ndim == 1
         watched = self.settings.bounds or self.settings.step_timeout is not None or self._runner.is_plain
         return (
@@ -413,7 +429,7 @@ class KernelEngine(Engine):
         for name in SAVED[1:]:
             _restore(self.arena.arrays[name], state["arrays"][name], name)
         self._restarts.load_state_dict(state)
-        self.batch.observations.only_array[...] = state["observations"]
+        self.batch.observations.put(ALL, state["observations"], self.num_envs)
         return self.batch.observations.take(ALL, self.settings.copy)
 
     def _load_params(self, saved: np.ndarray) -> None:

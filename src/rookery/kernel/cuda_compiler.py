@@ -36,7 +36,9 @@ from rookery.kernel.env_loop import COLUMNS, Columns
 from rookery.kernel.translate import translate
 from rookery.kernel.world import KernelWorld, own_codes
 
-INLINED = tuple(f"rookery.kernel.{name}" for name in ("cuda_bodies", "env_loop", "world", "world_calls"))
+INLINED = tuple(
+    f"rookery.kernel.{name}" for name in ("cuda_bodies", "env_loop", "observation_form", "world", "world_calls")
+)
 FEW = 64  # columns with at most so many numbers per env are copied to local memory
 _made: dict[str, Bodies] = {}  # fingerprint -> kernels: two engines of one world compile once
 
@@ -95,7 +97,8 @@ def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
     size = {part: math.prod(shape) for part, (shape, _) in forms.items()}
     each = {part: size[part] * dtype.itemsize for part, (_, dtype) in forms.items()}
     words = each["states"] // WORD
-    copied = [part for part in ("observations", "rewards") if size[part] <= FEW]
+    # A record of observations may hold many numbers: its words are counted, not the record.
+    copied = [part for part in ("observations", "rewards") if max(size[part], each[part] // WORD) <= FEW]
     own = ["states", "scratch", *copied, *(() if world.info else ("infos", "final_infos"))]
     at = {part: f"at[{k}]" for k, part in enumerate(ADDRESSED)}
     kinds = world.hard_kinds

@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from gymnasium import Space
 
 from rookery.kernel.batch_loop import EPISODES_KEPT
 from rookery.kernel.env_loop import COLUMNS, OVER, RUNNING
+from rookery.kernel.observation_form import array_form, new_observations, observation_limits
 from rookery.kernel.space_limits import limits
 from rookery.kernel.tables import shrinks
 from rookery.kernel.world import KernelWorld
@@ -79,9 +79,8 @@ class EnvArrays:
 
     def _new_arrays(self) -> dict[str, np.ndarray]:
         world, n, rows = self.world, self.num_envs, self.rows
-        low, high = limits(world.observation_space)
+        low, high = observation_limits(world.observation_space)
         action_low, action_high = limits(world.action_space, any_number=world.clips_actions)
-        shape, dtype = array_form(world.observation_space)
         action_shape, action_dtype = array_form(world.action_space)
         together = () if world.num_agents == 1 else (world.num_agents,)
         return {
@@ -93,8 +92,8 @@ class EnvArrays:
             "info_mask": np.zeros(n, np.bool_),
             "reset_mask": np.zeros(n, np.bool_),
             "actions": np.zeros((n, *together, *action_shape), action_dtype),
-            "observations": np.zeros((rows, *(shape or (1,))), dtype),
-            "finals": np.zeros((rows, *(shape or (1,))), dtype),
+            "observations": new_observations(world.observation_space, rows),
+            "finals": new_observations(world.observation_space, rows),
             "low": low,
             "high": high,
             "action_low": np.tile(action_low, world.num_agents),
@@ -173,7 +172,3 @@ def read_only(array: Any) -> np.ndarray:
 @lru_cache
 def _tables_type(names: tuple[str, ...]) -> Any:
     return namedtuple("Tables", names)  # type: ignore[misc]
-
-
-def array_form(space: Space) -> tuple[tuple[int, ...], np.dtype]:
-    return tuple(space.shape or ()), np.dtype(space.dtype)

@@ -15,6 +15,7 @@ from gymnasium.utils import seeding
 from rookery.errors import SpaceError, StateError, UsageError, WorldError
 from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.env_loop import DISABLED, FAULT
+from rookery.kernel.observation_form import one_observation
 from rookery.kernel.plain_values import PlainRecord
 from rookery.kernel.runner import Runner, seed_key
 from rookery.kernel.world import KernelWorld
@@ -203,12 +204,7 @@ class KernelEnv(gym.Env):
         self.set_state(state)
 
     def _observation(self) -> Any:
-        observation = self._env_arrays.observations[0]
-        return (
-            observation.copy()
-            if self.observation_space.shape
-            else self._env_arrays.observations.dtype.type(observation[0])
-        )
+        return one_observation(self.observation_space, self._env_arrays.observations[0])
 
     def _info(self) -> dict[str, Any]:
         return {name: self._env_arrays.infos[name][0].copy() for name in self.world.info} | self._masks()

@@ -34,7 +34,9 @@ from rookery.kernel.env_loop import COLUMNS, FAULT, STOPPED, Columns
 from rookery.kernel.translate import translate
 from rookery.kernel.world import KernelWorld, own_codes
 
-INLINED = tuple(f"rookery.kernel.{name}" for name in ("batch_loop", "env_loop", "world", "world_calls"))
+INLINED = tuple(
+    f"rookery.kernel.{name}" for name in ("batch_loop", "env_loop", "observation_form", "world", "world_calls")
+)
 SIGNATURE = types.int64(types.CPointer(types.int64), types.int64, types.int64, types.int64, types.int64)
 PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 4)
 

@@ -12,6 +12,7 @@ from gymnasium import Space, spaces
 from rookery.errors import MissingExtra, SpaceError, UsageError, WorldError
 from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.kernel_env import KernelEnv, find_world
+from rookery.kernel.observation_form import one_observation
 from rookery.kernel.world import RESERVED, KernelWorld
 
 try:
@@ -116,8 +117,7 @@ class _Rows(KernelEnv):
         self._setup(EnvArrays(world, 1), render_mode, plain)
 
     def observations(self) -> list[Any]:
-        observations = self._env_arrays.observations
-        return list(observations.copy() if self.observation_space.shape else observations[:, 0].copy())
+        return [one_observation(self.observation_space, row) for row in self._env_arrays.observations]
 
     def outcomes(self) -> tuple[list[float], list[bool], list[bool]]:
         """Rewards, terminations and truncations."""

@@ -14,6 +14,7 @@ from rookery.kernel.batch_loop import CHECK_ACTIONS, RESET, STEP
 from rookery.kernel.env_arrays import CONTINUE, INTERRUPTED, PLAN_WORDS, TIMED_OUT, EnvArrays
 from rookery.kernel.env_loop import BAD_ACTION, BAD_OBSERVATION, BAD_RANGE, BAD_REWARD, OVER, STOPPED
 from rookery.kernel.numba_support import load_native
+from rookery.kernel.observation_form import outside
 
 MODE, STRICT, BATCH_STEP, CLOCK, TIMEOUT, STOP = (
     PLAN_WORDS.index(name) for name in ("mode", "strict", "batch_step", "clock", "timeout", "stop")
@@ -182,10 +183,9 @@ def value_fault_to_exception(env_arrays: EnvArrays, env: int) -> RookeryError:
 
 
 def _bad_observation(env_arrays: EnvArrays, rows: range) -> RookeryError:
-    flat, low, high = env_arrays.flat, env_arrays.low, env_arrays.high
-    row, at = next((r, k) for r in rows for k in range(len(low)) if not low[k] <= flat[r, k] <= high[k])
-    place = np.unravel_index(at, env_arrays.observations.shape[1:])
-    where, value = f"observation[{', '.join(map(str, place))}]", flat[row, at]
+    space, observations = env_arrays.world.observation_space, env_arrays.observations
+    found = (outside(space, env_arrays.low, env_arrays.high, observations[row]) for row in rows)
+    where, value, low, high, part = next(wrong for wrong in found if wrong is not None)
     if not np.isfinite(value):
-        return BadValue(f"{where} is {value}")
-    return SpaceError(f"{where} is {value}, outside [{low[at]}, {high[at]}] of {env_arrays.world.observation_space}")
+        return BadValue(f"observation{where} is {value}")
+    return SpaceError(f"observation{where} is {value}, outside [{low}, {high}] of {part}")

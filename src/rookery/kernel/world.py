@@ -49,7 +49,8 @@ class KernelWorld:
     - `reset(state)` starts an episode; every field of `state` is 0 when it is called.
     - `step(state, action)` returns the reward and whether the episode terminated; or also, as a third value, whether it
       was truncated for another reason than `time_limit`.
-    - `observe(state, out)` writes the observation into `out`.
+    - `observe(state, out)` writes the observation into `out`. If the observation space is a Dict, each key is an
+      attribute of `out`.
     - `action_mask(state, out)`, optional, writes 1 for each action that is allowed now, and 0 for the others.
     - `turn(state)`, optional, with several agents that take turns: returns the agent whose action counts next.
     - `easy(state, action)`, optional, for worlds whose steps are sometimes short and sometimes long. For a short (easy)
@@ -228,11 +229,31 @@ def _check(world: KernelWorld) -> None:
 def _check_spaces(world: KernelWorld) -> None:
     for kind in ("observation_space", "action_space"):
         space = getattr(world, kind, None)
+        if kind == "observation_space" and isinstance(space, spaces.Dict):
+            _check_keys(world, space)
+            continue
         if not isinstance(space, SPACES):
             known = ", ".join(s.__name__ for s in SPACES)
             raise WorldError(f"{world.name}.{kind} should be one of {known}, got {space!r}")
         if np.dtype(space.dtype).char not in COMPILED_TYPES:
             raise WorldError(f"{world.name}.{kind} has the dtype {space.dtype}, which cannot be compiled")
+
+
+def _check_keys(world: KernelWorld, space: spaces.Dict) -> None:
+    """Refuse a Dict of observations whose parts cannot be the fields of a record."""
+    if not space.spaces:
+        raise WorldError(f"{world.name}.observation_space is an empty Dict")
+    for key, part in space.spaces.items():
+        if not _is_attribute(key):
+            raise WorldError(f"{world.name}.observation_space: the key {key!r} cannot be the name of an attribute")
+        if not isinstance(part, SPACES):
+            known = ", ".join(s.__name__ for s in SPACES)
+            raise WorldError(f"{world.name}.observation_space[{key!r}] should be one of {known}, got {part!r}")
+        kind = np.dtype(part.dtype)
+        if kind.char not in COMPILED_TYPES or (kind == np.bool_ and part.shape):
+            raise WorldError(
+                f"{world.name}.observation_space[{key!r}] has the dtype {kind}, which cannot be compiled in a Dict"
+            )
 
 
 def _check_functions(world: KernelWorld) -> None:

@@ -120,7 +120,7 @@ def _check_shape(options: Options, result: Any, width: int) -> None:
 
 
 def _example(leaves: Sequence[Leaf]) -> list[Tensor]:
-    return [torch.zeros(2, *leaf.shape, dtype=leaf.dtype) for leaf in leaves]
+    return [leaf.blank(2) for leaf in leaves]
 
 
 def _structured(space: spaces.Space, leaves: Iterator[Tensor], top: bool = True) -> Any:

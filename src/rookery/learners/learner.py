@@ -101,7 +101,7 @@ class Learner(ABC):
 
     def zero_leaves(self, rows: int) -> list[Tensor]:
         """Observations of zeros, for `workload`."""
-        return [torch.zeros(rows, *leaf.shape, dtype=leaf.dtype, device=self.device) for leaf in self.leaves]
+        return [leaf.blank(rows, self.device) for leaf in self.leaves]
 
     # --- what training needs to know --------------------------------------------------------------------------------
 

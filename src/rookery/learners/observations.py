@@ -33,6 +33,15 @@ class Leaf:
         """How it is stored: 4 bytes a number, or 1 for pixels."""
         return torch.uint8 if self.byte else torch.int64 if self.kind == "choice" else torch.float32
 
+    def blank(self, rows: int, device: Any = None) -> torch.Tensor:
+        """Values that a net can read, for measurements: zeros, or the first value of each choice.
+
+        >>> Leaf((), (2,), "choice", (3, 4), (1, 0)).blank(1)
+        tensor([[1, 0]])
+        """
+        blank = torch.zeros(rows, *self.shape, dtype=self.dtype, device=device)
+        return blank + torch.tensor(self.starts, device=device).reshape(self.shape) if self.starts else blank
+
     @property
     def width(self) -> int:
         """How many numbers a net reads of it, images apart."""

@@ -50,7 +50,7 @@ def plain_difference(world: KernelWorld, steps: int, seed: int) -> str | None:
             there = plain.step(action)
         except ArithmeticError as error:
             return f"step {step} raises {type(error).__name__} in plain Python ({error}), and not in compiled code"
-        if not all(np.allclose(a, b, **CLOSE, equal_nan=True) for a, b in zip(last[:4], there[:4], strict=True)):
+        if not all(_close(a, b) for a, b in zip(last[:4], there[:4], strict=True)):
             return f"step {step} gives {last[:4]} in compiled code, and {there[:4]} in plain Python"
         if last[2] or last[3]:
             last, _ = compiled.reset(), plain.reset()
@@ -88,4 +88,11 @@ def turn_problem(form: TwoPlayerWorld, seed: int) -> str | None:
 
 
 def _same_step(one: Any, other: Any) -> bool:
-    return all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one[:4], other[:4], strict=True))
+    return all(_close(a, b, exact=True) for a, b in zip(one[:4], other[:4], strict=True))
+
+
+def _close(one: Any, other: Any, exact: bool = False) -> bool:
+    """Whether two results agree; an observation may be a dict of arrays."""
+    if isinstance(one, dict):
+        return all(_close(one[key], other[key], exact) for key in one)
+    return np.array_equal(one, other, equal_nan=True) if exact else np.allclose(one, other, **CLOSE, equal_nan=True)

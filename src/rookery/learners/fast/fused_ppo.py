@@ -120,7 +120,7 @@ class FusedPPO(CompiledAdvantages):
 
     def workload(self) -> Callable[[], None]:
         learner, head, rows = self.learner, self.head, self.learner.update_rows
-        leaves = {f"leaf{k}": torch.zeros(rows, *leaf.shape, dtype=leaf.dtype) for k, leaf in enumerate(learner.leaves)}
+        leaves = {f"leaf{k}": leaf.blank(rows) for k, leaf in enumerate(learner.leaves)}
         ones = dict.fromkeys(("log_probs", "advantages", "values", "returns"), torch.ones(rows))
         minibatch = {**leaves, **ones, "actions": torch.zeros(rows, *head.shape, dtype=head.dtype)}
 

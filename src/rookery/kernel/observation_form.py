@@ -1,0 +1,119 @@
+"""How observations are stored: as an array per row or, in a world with a Dict of observations, as a record per row.
+
+A record has one field for each key, so that `observe` writes `out.position[0] = ...`, and a batch of them is a dict of
+arrays: the fields of all rows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from rookery.kernel.space_limits import can_leave, has_no_bounds, limits
+from rookery.kernel.translate import Function
+
+
+def array_form(space: Space) -> tuple[tuple[int, ...], np.dtype]:
+    """The shape and the dtype of one element of a space; of a Dict, () and a record."""
+    if isinstance(space, spaces.Dict):
+        fields = [(key, np.dtype(part.dtype), tuple(part.shape or ())) for key, part in space.spaces.items()]
+        return (), np.dtype([field if field[2] else field[:2] for field in fields], align=True)
+    return tuple(space.shape or ()), np.dtype(space.dtype)
+
+
+def new_observations(space: Space, rows: int) -> np.ndarray:
+    """The observations of so many rows: (rows, ...), with one element where the space has no dimension, or records."""
+    shape, dtype = array_form(space)
+    return np.zeros(rows if dtype.names else (rows, *(shape or (1,))), dtype)
+
+
+def observation_limits(space: Space) -> tuple[np.ndarray, np.ndarray]:
+    """The lowest and the highest observation: flat arrays, or records in arrays of one."""
+    if not isinstance(space, spaces.Dict):
+        return limits(space)
+    low, high = new_observations(space, 1), new_observations(space, 1)
+    for key, part in space.spaces.items():
+        for side, values in zip((low, high), limits(part), strict=True):
+            side[key] = values.reshape(part.shape or ())
+    return low, high
+
+
+def one_observation(space: Space, row: Any) -> Any:
+    """A copy of one row of `new_observations`, as a Gymnasium env returns it."""
+    if isinstance(space, spaces.Dict):
+        # A Box without dimensions holds arrays, and a Discrete holds numbers.
+        return {
+            key: np.array(row[key]) if isinstance(part, spaces.Box) else row[key].copy()
+            for key, part in space.spaces.items()
+        }
+    return row.copy() if space.shape else row.dtype.type(row[0])
+
+
+def build_check(space: Space) -> Function:
+    """`fits(columns, row)`: whether an observation is in the space."""
+    if isinstance(space, spaces.Dict):
+        return _build_record_check(space)
+    size = math.prod(space.shape or ()) if can_leave(space) else 0
+    unbounded = size if has_no_bounds(space) else 0
+    bounded = size - unbounded
+
+    def fits(columns: Any, row: int) -> bool:
+        good = True
+        for k in range(unbounded):
+            value = columns.flat[row, k]
+            good &= value - value == 0.0  # without loading bounds: 40 ns less for 100 numbers
+        for k in range(bounded):
+            value = columns.flat[row, k]
+            good &= (columns.low[k] <= value) & (value <= columns.high[k])
+        return good
+
+    return fits
+
+
+def _build_record_check(space: spaces.Dict) -> Function:
+    lines = ["def fits(columns, row):", "    good = True"]
+    lines += ["    low, high, seen = columns.low[0], columns.high[0], columns.observations[row]"]
+    for key, part in space.spaces.items():
+        if can_leave(part):
+            shape = part.shape or ()
+            index = f"[{', '.join(f'k{d}' for d in range(len(shape)))}]" if shape else ""
+            lines += [f"{'    ' * (d + 1)}for k{d} in range({size}):" for d, size in enumerate(shape)]
+            at, indent = f"{key}{index}", "    " * (len(shape) + 1)
+            inside = f"(low.{at} <= seen.{at}) & (seen.{at} <= high.{at})"
+            lines.append(f"{indent}good &= {f'seen.{at} - seen.{at} == 0.0' if has_no_bounds(part) else inside}")
+    scope: dict[str, Any] = {"__name__": __name__}
+    exec("\n".join([*lines, "    return good"]), scope)  # noqa: S102 - keys were checked to be names of attributes
+    return scope["fits"]
+
+
+def build_copy(space: Space) -> Function:
+    """`copy(columns, row)`: keeps the observation of a row as the last one of its episode."""
+    size = math.prod(space.shape or ()) if space.shape is not None else 0
+
+    def copy_record(columns: Any, row: int) -> None:
+        columns.finals[row] = columns.observations[row]
+
+    def copy_flat(columns: Any, row: int) -> None:
+        for k in range(size):
+            columns.flat_finals[row, k] = columns.flat[row, k]
+
+    return copy_record if isinstance(space, spaces.Dict) else copy_flat
+
+
+def outside(space: Space, low: np.ndarray, high: np.ndarray, row: Any) -> tuple[str, Any, Any, Any, Space] | None:
+    """The first value of a row that is not in the space: its place, the value, its bounds and its space."""
+    if isinstance(space, spaces.Dict):
+        parts = [(f"[{key!r}]", part, low[key][0], high[key][0], row[key]) for key, part in space.spaces.items()]
+    else:
+        parts = [("", space, low, high, row)]
+    for name, part, least, most, values in parts:
+        numbers, least, most = np.ravel(values), np.ravel(least), np.ravel(most)
+        wrong = np.flatnonzero(~((least <= numbers) & (numbers <= most)))
+        if len(wrong):
+            at = int(wrong[0])
+            place = ", ".join(map(str, np.unravel_index(at, np.shape(values)))) if np.shape(values) else ""
+            return f"{name}[{place}]" if place else name, numbers[at], least[at], most[at], part
+    return None
