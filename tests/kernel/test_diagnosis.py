@@ -73,7 +73,7 @@ def test_mistakes_are_shown_at_their_line(world, words):
         (broken.WordField, "WordField.info: 'name' has the dtype"),
         (broken.HalfFloats, "observation_space has the dtype float16"),
         (broken.EngineInfo, "EngineInfo.info may not have a field 'final_obs'"),
-        (broken.MaskedBox, "action_mask needs a Discrete action space"),
+        (broken.MaskedBox, "action_mask needs a Discrete or MultiDiscrete action space"),
         (broken.AliasOfNothing, "'quick' is for a parameter that does not exist"),
         (broken.RewardsOfOne, "has the argument 'rewards', but num_agents is 1: return the reward"),
         (broken.SwappedReturns, "1.0 is not a bool for whether the episode terminated"),

@@ -18,7 +18,7 @@ Function = Callable[..., Any]
 
 def has_masks(space: Any) -> bool:
     """Whether actions of this space can be masked."""
-    return isinstance(space, spaces.Discrete)
+    return isinstance(space, (spaces.Discrete, spaces.MultiDiscrete))
 
 
 def mask_of_turns(space: spaces.Space, turn: Function, own_mask: Function | None) -> Function:

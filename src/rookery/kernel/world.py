@@ -51,7 +51,8 @@ class KernelWorld:
       was truncated for another reason than `time_limit`.
     - `observe(state, out)` writes the observation into `out`. If the observation space is a Dict, each key is an
       attribute of `out`.
-    - `action_mask(state, out)`, optional, writes 1 for each action that is allowed now, and 0 for the others.
+    - `action_mask(state, out)`, optional, writes 1 for each action that is allowed now, and 0 for the others. In a
+      MultiDiscrete space the choices of all components follow one another.
     - `turn(state)`, optional, with several agents that take turns: returns the agent whose action counts next.
     - `easy(state, action)`, optional, for worlds whose steps are sometimes short and sometimes long. For a short (easy)
       step, it makes the step and returns 0 and what `step` returns. For a long (hard) step it changes nothing, and
@@ -275,8 +276,10 @@ def _check_functions(world: KernelWorld) -> None:
             )
     if world.turn is not None and world.num_agents == 1:
         raise WorldError(f"{world.name}.turn says whose turn it is, but num_agents is 1: set num_agents = 2")
-    if world.action_mask is not None and not isinstance(world.action_space, spaces.Discrete):
-        raise WorldError(f"{world.name}.action_mask needs a Discrete action space, got {world.action_space}")
+    if world.action_mask is not None and not has_masks(world.action_space):
+        raise WorldError(
+            f"{world.name}.action_mask needs a Discrete or MultiDiscrete action space, got {world.action_space}"
+        )
 
 
 def _check_names(world: KernelWorld) -> None:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from rookery.kernel.step_values import truncates
 from rookery.kernel.translate import Function
@@ -149,7 +150,10 @@ def build_clear(dtype: np.dtype) -> Function:
 
 def mask_size(world: KernelWorld) -> int:
     """The length of an action mask; 0 in a world without masks."""
-    return int(getattr(world.action_space, "n", 1)) if world.action_mask is not None else 0
+    space: Any = world.action_space
+    if world.action_mask is None:
+        return 0
+    return int(space.nvec.sum()) if isinstance(space, spaces.MultiDiscrete) else int(space.n)
 
 
 def build_action_check(world: KernelWorld) -> Function:
