@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,6 +102,17 @@ def test_existing_files_are_not_overwritten_unless_asked(
     assert main([*FETCH, "--out", "coins.parquet", "--force"]) == 0
 
 
+def test_a_folder_holds_bars_of_one_timeframe(server: FeedServer, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FETCH, "--out", "data", "--symbols", "BTC/USD"]) == 0
+    server.requests.clear()
+    words = [*FETCH, "--out", "data", "--symbols", "ETH/USD"]
+    assert main([*words, "--timeframe", "10m"]) == 2
+    assert "data/BTC-USD.parquet has bars of 5m, calendar 24/7, and these are of 10m" in capsys.readouterr().err
+    assert server.requests == []
+    assert main(words) == 0
+    assert main([*FETCH, "--timeframe", "10m", "--out", "data/both.parquet"]) == 0  # a file of its own may be anywhere
+
+
 def test_an_interrupted_fetch_leaves_nothing_and_continues(
     server: FeedServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -172,6 +185,33 @@ def test_no_key_is_in_any_output_or_file(
     stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert "***" in shown
     assert not any(key in shown or key.encode() in stored for key in keys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_a_process_that_is_ended_leaves_nothing_and_the_next_continues(
+    server: FeedServer, number: int, code: int
+) -> None:
+    reached, go_on = threading.Event(), threading.Event()
+
+    def hang(_: Any) -> None:
+        reached.set()
+        go_on.wait(60)
+
+    server.page, server.faults = 10, [None] * 7 + [hang]
+    command = [sys.executable, "-m", "rookery", *FETCH, "--out", "coins.parquet"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert reached.wait(60)
+    process.send_signal(number)
+    shown = process.communicate(timeout=60)[1]
+    go_on.set()
+    assert process.returncode == code
+    assert "Traceback" not in shown
+    assert [path.name for path in Path().iterdir()] == ["cache"]
+    server.requests.clear()
+    assert main(command[3:]) == 0
+    assert len(server.requests) == 4
+    assert len(read("coins.parquet")["ETH/USD"]) == 50
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from rookery.errors import OptionError
 
 if TYPE_CHECKING:
     from rookery.data.dataset import Dataset
+    from rookery.data.feeds.fetch import Download
     from rookery.data.feeds.update import Updated
 
 SUFFIX = ".parquet"
@@ -81,6 +82,7 @@ def _fetch(options: argparse.Namespace) -> int:
     end = None if options.end is None else parse_time(options.end, "--end")
     files = _targets(Path(options.out), symbols)
     _check_targets(files, options.force)
+    _check_neighbours(Path(options.out), files, wanted)
     with _continues(), _progress_bar(len(symbols)) as progress:
         data = fetch(wanted, start, end, options.refresh, progress)
     _write(data, files)
@@ -107,6 +109,25 @@ def _check_targets(files: dict[Path, list[str]], force: bool) -> None:
         if file.exists() and not force:
             raise OptionError(f"{file} exists already: `rookery data update` adds what is new, --force overwrites it")
         check_file(str(file))
+
+
+def _check_neighbours(out: Path, files: dict[Path, list[str]], wanted: Download) -> None:
+    """Bars of one folder are read as one: others than those that are there are refused before they are downloaded."""
+    import json
+
+    from rookery.data.stored_file import METADATA, is_ours, read_metadata
+    from rookery.data.timeframes import timeframe_name
+
+    mine = timeframe_name(wanted.timeframe), wanted.calendar
+    others = [] if out in files else [file for file in sorted(out.glob(f"*{SUFFIX}")) if file not in files]
+    for file in filter(is_ours, others):
+        facts = json.loads(read_metadata(file)[METADATA])
+        its = facts.get("timeframe"), facts.get("calendar")
+        if its != mine:
+            raise OptionError(
+                f"{file} has bars of {its[0]}, calendar {its[1]}, and these are of {mine[0]}, calendar {mine[1]}: "
+                "choose another folder"
+            )
 
 
 def _write(data: Dataset, files: dict[Path, list[str]]) -> None:

@@ -158,6 +158,13 @@ def test_bars_that_come_twice_or_in_another_order_count_once(btc: FeedServer) ->
     assert [i for i, volume in enumerate(bars["volume"]) if volume == 1234.0] == [19, 39, 59, 79]
 
 
+@pytest.mark.parametrize("when", ["2099-01-01T00:00:00Z", "2024-03-01T00:00:00Z", "1970-01-01T00:00:00Z"])
+def test_a_bar_of_another_time_hides_none(btc: FeedServer, when: str) -> None:
+    btc.page = 20
+    btc.changed = lambda bars: [*bars[:5], {**bars[5], "t": when}, *bars[5:]]
+    assert_whole(fetched())
+
+
 def test_an_empty_page_with_more_to_come_is_passed_over(btc: FeedServer) -> None:
     btc.faults = [lambda handler: answer(handler, {"bars": {}, "next_page_token": "page-0"})]
     assert_whole(fetched())

@@ -161,6 +161,12 @@ def test_bars_that_come_twice_or_in_another_order_count_once(binance: FeedServer
 
 
 @pytest.mark.slow
+def test_a_bar_of_the_future_hides_none(binance: FeedServer) -> None:
+    binance.changed = lambda bars: [*bars, [4_070_908_800_000, *bars[-1][1:]]]
+    assert_whole(fetched())
+
+
+@pytest.mark.slow
 def test_bars_begin_when_the_market_did(binance: FeedServer) -> None:
     bars = fetched(START - 900_000, 3000 + COUNT)
     assert_whole(bars)

@@ -23,7 +23,6 @@ from rookery.errors import DataError, MissingExtra
 FIVE = 300
 BTC = Series("alpaca", "BTC/USD", FIVE, "us")
 ADJUSTED = Series("alpaca", "AAPL", FIVE, "iex", "split")
-OLD = time.time()
 
 
 @pytest.fixture
@@ -146,7 +145,7 @@ def test_bars_that_are_downloaded_again_replace_the_stored_ones(btc: FeedServer)
 @pytest.mark.parametrize("change", [{"symbol": "BTC-USD"}, {"feed": "iex"}, {"timeframe": 600}, {"adjustment": "all"},
                                     {"source": "ccxt:kraken"}])  # fmt: skip
 def test_another_series_has_other_parts(change: dict[str, str]) -> None:
-    ChunkCache(BTC).store(START, START + 3000, rows(START, 10), OLD)
+    ChunkCache(BTC).store(START, START + 3000, rows(START, 10), time.time())
     other = Series(**{**BTC.__dict__, **change})
     assert ChunkCache(other).find(START) is None
     assert ChunkCache(BTC).find(START) is not None
@@ -154,9 +153,10 @@ def test_another_series_has_other_parts(change: dict[str, str]) -> None:
 
 def test_adjusted_prices_are_kept_for_half_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
     """A split or a dividend changes the prices of the whole past."""
-    ChunkCache(ADJUSTED).store(START, START + 3000, rows(START, 10), OLD)
+    ChunkCache(ADJUSTED).store(START, START + 3000, rows(START, 10), time.time())
     assert ChunkCache(ADJUSTED).find(START) is not None
-    monkeypatch.setattr("rookery.data.feeds.cache.time.time", lambda: OLD + ADJUSTED_SECONDS + 60)
+    later = time.time() + ADJUSTED_SECONDS + 60
+    monkeypatch.setattr("rookery.data.feeds.cache.time.time", lambda: later)
     assert ChunkCache(ADJUSTED).find(START) is None
 
 

@@ -59,6 +59,15 @@ def test_new_bars_are_added_and_stored_rows_stay_bit_identical(file: Path, serve
     assert [entry["command"].split()[0] for entry in after.history] == ["fetch", "update"]
 
 
+def test_a_symbol_without_new_bars_keeps_its_features(file: Path, server: FeedServer) -> None:
+    before = read(file)["ETH/USD"]
+    server.symbols["ETH/USD"] = START, START + 200 * FIVE
+    assert [one.added for one in update(file)] == [50, 0]
+    after = read(file)["ETH/USD"]
+    assert tuple(after.columns) == tuple(before.columns)
+    assert all(same(after[name], before[name]) for name in before.columns)
+
+
 def test_nothing_new_writes_nothing(file: Path, server: FeedServer) -> None:
     update(file)
     before = file.stat().st_mtime_ns, file.stat().st_ino

@@ -86,6 +86,7 @@ class AlpacaFeed:
             self._delay = SIP_DELAY_SECONDS
             return self.page(series, start, end, None)
         rows, following = _parsed(answer, series.symbol)
+        rows = rows[(rows[:, 0] >= first) & (rows[:, 0] < last)]  # a bar of another time would end the download early
         if following is None:
             return Page(rows, end)
         return Page(rows, int(rows[:, 0].max()) + 1 if len(rows) else start, (first, last, following))

@@ -51,13 +51,13 @@ def joined(stored: Bars, found: Bars, data: Dataset, revise: bool) -> Joined:
     newer = found.times > stored.times[-1]
     between = ~known & ~newer & (found.times > stored.times[0])
     taken = newer | (between | differs if revise else False)
-    bars, changed = _merged(stored, found, own, taken), bool(revise and (differs | between).any())
-    added, recomputed = int(newer.sum()), tuple[str, ...]()
-    if added or changed:
-        bars, recomputed = _with_features(bars, stored, data, keep=not changed)
+    changed = bool(revise and (differs | between).any())
+    bars, recomputed = stored, tuple[str, ...]()
+    if taken.any():
+        bars, recomputed = _with_features(_merged(stored, found, own, taken), stored, data, keep=not changed)
     closes = _same(stored["close"][rows[known]], found["close"][known])
     rescaled = bool(np.count_nonzero(~closes) > len(closes) / 2)
-    return Joined(bars, added, found.times[differs], found.times[between], rescaled, recomputed)
+    return Joined(bars, int(newer.sum()), found.times[differs], found.times[between], rescaled, recomputed)
 
 
 def _merged(stored: Bars, found: Bars, own: list[str], taken: np.ndarray) -> Bars:

@@ -64,10 +64,11 @@ class CcxtFeed:
             # Some exchanges send the newest bars if the period is not bounded; others the first ones there are.
             earlier = self._rows_until(series, start, most)
             rows = earlier if len(earlier) else rows
+        rows = rows[rows[:, 0] < end]
         if not len(rows):
             self._empty = series, min(start + most * series.timeframe, end)
             return Page(rows, self._empty[1])
-        return Page(rows[rows[:, 0] < end], min(int(rows[-1, 0]) + series.timeframe, end))
+        return Page(rows, min(int(rows[-1, 0]) + series.timeframe, end))
 
     def complete_at(self, series: Series, starts: np.ndarray) -> np.ndarray:
         return starts + series.timeframe
