@@ -137,6 +137,13 @@ def test_other_numbers_become_features_and_adjusted_closes_do_not(tmp_path: Path
     assert [halved.bars[0][name][0] for name in ("open", "high", "low", "close")] == [5.0, 6.0, 4.5, 5.5]
 
 
+def test_blank_lines_are_counted_and_passed_over(tmp_path: Path) -> None:
+    text = "\n\n" + csv([START, START + 300]).replace(f"\n{START + 300}", f"\n\n{START + 300}") + "\n\n"
+    assert len(opened(tmp_path, text).bars[0]) == 2
+    with pytest.raises(DataError, match="EURUSD line 6: open should be > 0"):
+        opened(tmp_path, text.replace(f"{START + 300},11", f"{START + 300},-11"))
+
+
 def test_one_price_a_row_is_enough(tmp_path: Path) -> None:
     data = opened(tmp_path, f"time,price\n{START},1.5\n{START + 60},1.6\n")
     assert data.one_price and data.bars[0]["high"].tolist() == [1.5, 1.6] and data.bars[0]["volume"].tolist() == [0, 0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.gaps import DAY, WEEK
+from rookery.data.synth_kinds import Kind, market_kind, usual_symbols
 from rookery.data.timeframes import timeframe_name, timeframe_seconds
 from rookery.errors import DataError, OptionError
 
@@ -25,32 +25,6 @@ REGIME_BARS = 500.0  # mean length of a regime
 VOLATILITY_HALF_LIFE = 100.0
 MEAN_SWING = 1.138828  # exp(0.3**2 + 0.2**2), the root of the mean square of the swings
 LARGEST_LOSS = -0.9  # in one bar
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What a synthetic market is like: its usual symbols and first prices, yearly volatility, correlation, calendar."""
-
-    prices: dict[str, float]
-    volatility: float
-    correlation: float
-    calendar: str
-    clustered: bool = True
-    other: str = "ASSET"
-
-
-KINDS = {
-    "crypto": Kind(
-        {"BTC/USD": 30_000.0, "ETH/USD": 2_000.0, "SOL/USD": 40.0, "LTC/USD": 80.0, "LINK/USD": 9.0, "UNI/USD": 6.0,
-         "AVAX/USD": 18.0},
-        volatility=0.7, correlation=0.6, calendar="24/7", other="COIN",
-    ),
-    "forex": Kind(
-        {"EURUSD": 1.1, "GBPUSD": 1.27, "USDJPY": 140.0, "USDCHF": 0.9, "AUDUSD": 0.67, "USDCAD": 1.35, "NZDUSD": 0.61},
-        volatility=0.08, correlation=0.4, calendar="forex", other="PAIR",
-    ),
-    "walk": Kind({}, volatility=0.3, correlation=0.0, calendar="24/7", clustered=False, other="WALK"),
-}  # fmt: skip
 
 
 def synthesise(
@@ -85,8 +59,8 @@ def synthesise(
         correlation: Between the returns of two assets, from 0 to below 1.
         volatility: Per year, such as 0.7.
     """
-    facts, length = _kind(kind, correlation, volatility), timeframe_seconds(timeframe)
-    names = _names(facts, assets) if symbols is None else tuple(symbols)
+    facts, length = market_kind(kind, correlation, volatility), timeframe_seconds(timeframe)
+    names = usual_symbols(facts, assets) if symbols is None else tuple(symbols)
     _check(names, bars, seed, signal, signal_half_life)
     times = _times(facts.calendar, bars, length)
     rng = np.random.default_rng([seed, 0x5EED])
@@ -99,7 +73,11 @@ def synthesise(
         if signal > 0:
             columns["signal"] = _rounded(known[:, i])
         made.append(Bars(name, times, {column: _frozen(values) for column, values in columns.items()}))
-    command = f"synth --kind {kind} --bars {bars} --timeframe {timeframe_name(length)} --seed {seed} --signal {signal}"
+    command = (
+        f"synth --kind {kind} --assets {len(names)} --bars {bars} --timeframe {timeframe_name(length)} --seed {seed} "
+        f"--signal {signal} --signal-half-life {signal_half_life} --correlation {facts.correlation} "
+        f"--volatility {facts.volatility}"
+    )
     history = ({"command": command, "source": "synthetic"},)
     return Dataset(tuple(made), length, facts.calendar, history=history, place="the synthetic data")
 
@@ -117,24 +95,6 @@ def shipped(kind: str) -> Dataset:
         data = synthesise(4, 12_000, "1h", seed=1, signal=0.2, signal_half_life=24.0, kind="forex")
         return features.add_features(data, features.FOREX_FEATURES)
     raise OptionError(f"there is no shipped data {kind!r}: give 'crypto' or 'forex'")
-
-
-def _kind(kind: str, correlation: float | None, volatility: float | None) -> Kind:
-    if kind not in KINDS:
-        raise OptionError(f"kind should be {', '.join(KINDS)}, got {kind!r}")
-    facts = KINDS[kind]
-    facts = replace(facts, correlation=facts.correlation if correlation is None else correlation)
-    facts = replace(facts, volatility=facts.volatility if volatility is None else volatility)
-    if not 0 <= facts.correlation < 1:
-        raise OptionError(f"correlation should be >= 0 and < 1, got {facts.correlation}")
-    if not 0 < facts.volatility <= 10:
-        raise OptionError(f"volatility should be > 0 and <= 10 per year, got {facts.volatility}")
-    return facts
-
-
-def _names(facts: Kind, assets: int) -> tuple[str, ...]:
-    usual = list(facts.prices)[: max(assets, 0)]
-    return (*usual, *(f"{facts.other}{number}" for number in range(len(usual) + 1, assets + 1)))
 
 
 def _check(names: Sequence[str], bars: int, seed: int, signal: float, half_life: float) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from rookery.console import printable
 from rookery.data.importing.column_names import find_columns
 from rookery.data.importing.source_table import SourceTable
+from rookery.data.quiet import UnreadableTable, guarded
 from rookery.errors import DataError
 from rookery.extras import load_polars
 
@@ -43,7 +44,7 @@ def _decoded(path: Path) -> str:
     elif b"\x00" in content[:4096]:
         raise DataError(f"{printable(path)}: the file is no text: its first bytes are {content[:8]!r}")
     try:
-        return content.decode(encoding).replace("\r\n", "\n").replace("\r", "\n").lstrip("\n")
+        return content.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise DataError(f"{printable(path)}: line {line:,} is no text in UTF-8: save the file as UTF-8") from None
@@ -70,16 +71,19 @@ def _header(path: Path, lines: list[str]) -> tuple[int, str]:
             found = find_columns(_fields(line, delimiter))
             if "close" in found and len(_fields(line, delimiter)) > 1:
                 return number, delimiter
-    first = lines[0]
+    number, first = next(((i, line) for i, line in enumerate(lines, 1) if line.strip()), (1, ""))
     delimiter = max(DELIMITERS, key=first.count)
     fields = _fields(first, delimiter)
     name = printable(path)
     if first.count(delimiter) == 0:
         raise DataError(
-            f"{name}: line 1 has no comma, semicolon or tab between columns: {printable(first)[:60]!r}; write {EXAMPLE}"
+            f"{name}: line {number} has no comma, semicolon or tab between columns: {printable(first)[:60]!r}; write "
+            f"{EXAMPLE}"
         )
     if sum(map(_is_number, fields)) >= 2:
-        raise DataError(f"{name}: line 1 holds values, but should name the columns: add a first line such as {EXAMPLE}")
+        raise DataError(
+            f"{name}: line {number} holds values, but should name the columns: add a line such as {EXAMPLE}"
+        )
     shown = printable(", ".join(fields[:12]))
     raise DataError(f"{name}: no column of prices: name it close; the columns are {shown}")
 
@@ -109,13 +113,14 @@ def _parsed(path: Path, text: str, header: int, delimiter: str) -> Any:
     if start >= len(text):
         return polars.DataFrame(schema=dict.fromkeys(_unique(names), polars.String))
     try:
-        frame = polars.read_csv(
-            io.BytesIO(text[start:].encode()), separator=delimiter, has_header=False, infer_schema=False,
-            new_columns=_unique(names), schema={name: polars.String for name in _unique(names)},
+        return guarded(
+            lambda: polars.read_csv(
+                io.BytesIO(text[start:].encode()), separator=delimiter, has_header=False, infer_schema=False,
+                schema=dict.fromkeys(_unique(names), polars.String),
+            )
         )  # fmt: skip
-    except Exception as error:  # noqa: BLE001 - polars raises errors of many kinds
+    except UnreadableTable as error:
         _refuse_ragged(path, text, header, delimiter, len(names), error)
-    return frame
 
 
 def _unique(names: list[str]) -> list[str]:
