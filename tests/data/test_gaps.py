@@ -47,12 +47,26 @@ def test_times_of_another_unit_take_neither_memory_nor_time() -> None:
     assert len(segments(np.array([0, 10**18]), 3600, "forex")) == 2
 
 
+def test_a_day_of_25_hours_is_no_gap() -> None:
+    days = 86_400 * np.arange(1, 9)
+    assert len(segments(np.where(days > 86_400 * 4, days + 3600, days), 86_400)) == 1
+
+
 def test_an_exchange_is_closed_at_night_at_weekends_and_on_holidays() -> None:
     """3 July 2024 closed early, 4 July was a holiday."""
     days = (("2024-07-02T13", "2024-07-02T20"), ("2024-07-03T13", "2024-07-03T17"), ("2024-07-05T13", "2024-07-05T20"),
             ("2024-07-08T13", "2024-07-08T20"))  # fmt: skip
     assert parts(hours(*days), "XNYS") == 1
     assert parts(hours(*days[:2], days[3]), "XNYS") == 2  # the session of 5 July is missing
+
+
+@pytest.mark.parametrize("midnight", [0, 4, 5])
+def test_daily_bars_may_begin_at_midnight_of_the_exchange_or_of_utc(midnight: int) -> None:
+    """4 July 2024 was a holiday; if a bar of 5 July is missing, there is a gap."""
+    days = np.array([f"2024-07-0{day}" for day in (1, 2, 3, 5, 8, 9)], "datetime64[s]").astype(np.int64)
+    times = days + 86_400 + 3600 * midnight
+    assert len(segments(times, 86_400, "XNYS")) == 1
+    assert segments(np.delete(times, 3), 86_400, "XNYS").tolist() == [[0, 2], [3, 4]]
 
 
 @pytest.mark.slow

@@ -33,9 +33,12 @@ def segments(times: np.ndarray, timeframe: int, calendar: str = "24/7") -> np.nd
 
 def gap_rows(times: np.ndarray, timeframe: int, calendar: str = "24/7") -> np.ndarray:
     """The rows after which at least one bar is missing although the market was open."""
-    rows = np.flatnonzero(np.diff(times) > timeframe)
+    longest = timeframe + (3600 if timeframe >= DAY else 0)  # days have 25 hours when clocks are put back
+    rows = np.flatnonzero(np.diff(times) > longest)
     if len(rows) == 0:
         return rows
+    if timeframe == DAY and calendar not in ("24/7", "forex"):
+        return rows[_misses_session(times, rows, calendar)]
     missing_from, missing_to = times[rows], times[rows + 1] - timeframe
     closed = closures(calendar, int(times[0]), int(times[-1]))
     if len(closed) == 0:
@@ -43,6 +46,20 @@ def gap_rows(times: np.ndarray, timeframe: int, calendar: str = "24/7") -> np.nd
     nearest = np.maximum(np.searchsorted(closed[:, 0], missing_from, side="right") - 1, 0)
     scheduled = (closed[nearest, 0] <= missing_from) & (missing_to <= closed[nearest, 1])
     return rows[~scheduled]
+
+
+def session_days(times: np.ndarray) -> np.ndarray:
+    """The day, counted from 1970, of daily bars that are complete at these times. The middle of a bar is on it, whether
+    the bar begins at midnight of the exchange or of UTC."""
+    return (times - DAY // 2) // DAY
+
+
+def _misses_session(times: np.ndarray, rows: np.ndarray, calendar: str) -> np.ndarray:
+    """Whether there was a session between the day of a row and that of the next one."""
+    _, closes, _ = sessions(calendar, int(times[0]), int(times[-1]))
+    days = session_days(times)
+    before = np.searchsorted((closes - 1) // DAY, days[rows], side="right")
+    return np.searchsorted((closes - 1) // DAY, days[rows + 1], side="left") > before
 
 
 def closures(calendar: str, start: int, end: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rookery.data.dataset import Bars, Dataset
-from rookery.data.gaps import DAY, gap_rows, sessions
+from rookery.data.gaps import DAY, gap_rows, session_days, sessions
 from rookery.data.problem import NOTE, Problem, at_rows
 from rookery.data.timeframes import timeframe_name
 
@@ -73,8 +73,8 @@ def _of_sessions(bars: Bars, dataset: Dataset) -> Iterator[Problem]:
         yield from at_rows(bars, np.flatnonzero(weekend), "a bar at the weekend, when forex is closed", NOTE)
         return
     opened, closed, _ = sessions(calendar, int(starts[0]), int(bars.times[-1]))
-    if dataset.timeframe == DAY:  # its middle is on the session's day, whether it begins at midnight there or in UTC
-        without = ~np.isin((starts + DAY // 2) // DAY, (closed - 1) // DAY)
+    if dataset.timeframe == DAY:
+        without = ~np.isin(session_days(bars.times), (closed - 1) // DAY)
     else:  # a session may pass midnight UTC
         days = np.concatenate([opened // DAY, (closed - 1) // DAY])
         without = ~np.isin(starts // DAY, days) & ~np.isin((bars.times - 1) // DAY, days)
