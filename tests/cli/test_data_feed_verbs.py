@@ -169,6 +169,24 @@ def test_updates_of_other_files_are_refused(server: FeedServer, capsys: pytest.C
     assert "nowhere: there is no such file or folder" in capsys.readouterr().err
 
 
+def test_a_symbol_that_fails_does_not_keep_others_from_being_updated(
+    server: FeedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*FETCH, "--out", "data"]) == 0
+    grow(server, 60)
+    before = Path("data/BTC-USD.parquet").read_bytes()
+    server.faults = [status(400, {"message": "invalid symbol: BTC/USD"})]
+    assert main(["data", "update", "data"]) == 1
+    shown = capsys.readouterr()
+    assert "ETH/USD: 10 bars added" in shown.out
+    assert shown.err.endswith("/BTC-USD.parquet: alpaca refuses the request (HTTP 400: invalid symbol: BTC/USD)\n")
+    assert Path("data/BTC-USD.parquet").read_bytes() == before
+    server.faults = [status(500)] * 20  # a server that is down is not asked for every file
+    server.requests.clear()
+    assert main(["data", "update", "data"]) == 2
+    assert len(server.requests) == 5
+
+
 def test_no_key_is_in_any_output_or_file(
     server: FeedServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,

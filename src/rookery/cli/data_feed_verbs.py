@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli.parser import Commands, add_command
+from rookery.console import printable
 from rookery.errors import OptionError
 
 if TYPE_CHECKING:
@@ -146,23 +148,27 @@ def _update(options: argparse.Namespace) -> int:
 
     with _continues(), _progress_bar(None) as progress:
         done = update(options.path, options.revise, progress)
+    problems = [one.problem for one in done if one.problem]
     if options.json:
         from rookery import printing
 
-        printing.emit_json({"added": sum(one.added for one in done), "symbols": [_as_json(one) for one in done]})
+        symbols = [_as_json(one) for one in done if not one.problem]
+        printing.emit_json({"added": sum(one.added for one in done), "symbols": symbols, "problems": problems})
     else:
-        _print_updated(done)
-    return 0
+        _print_updated([one for one in done if not one.problem])
+    for problem in problems:
+        print(f"rookery: {printable(problem)}", file=sys.stderr)
+    return 1 if problems else 0
 
 
 def _print_updated(done: list[Updated]) -> None:
     from rookery.data.feeds.fetch import time_name
 
-    for one in done:
-        if one.added or (one.replaced and one.revised):
-            revised = f", {one.revised} revised" if one.replaced and one.revised else ""
-            print(f"{one.path}: {one.symbol}: {one.added:,} bars added{revised}, up to {time_name(one.last)}")
-    if not any(one.added or (one.replaced and one.revised) for one in done):
+    changed = [one for one in done if one.added or (one.replaced and one.revised)]
+    for one in changed:
+        revised = f", {one.revised} revised" if one.replaced and one.revised else ""
+        print(f"{one.path}: {one.symbol}: {one.added:,} bars added{revised}, up to {time_name(one.last)}")
+    if done and not changed:
         print(f"nothing new since {time_name(max(one.last for one in done))}")
 
 

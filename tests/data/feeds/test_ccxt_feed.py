@@ -18,7 +18,10 @@ from rookery.data.dataset import Bars
 from rookery.data.feeds import ccxt_feed
 from rookery.data.feeds.ccxt_feed import CcxtFeed
 from rookery.data.feeds.download import download
+from rookery.data.feeds.fetch import Download, fetch
 from rookery.data.feeds.pages import Series
+from rookery.data.feeds.update import update
+from rookery.data.storage import read, write
 from rookery.errors import DataError
 
 BTC = Series("ccxt:binance", "BTC/USDT", 300)
@@ -191,6 +194,16 @@ def test_the_bar_that_is_not_complete_yet_is_left_out(binance: FeedServer) -> No
     times = fetched(start, 100).times
     assert times[0] == start + FIVE
     assert now - FIVE - 5 <= times[-1] <= now
+
+
+@pytest.mark.slow
+def test_a_file_is_fetched_and_updated(binance: FeedServer, tmp_path: Path) -> None:
+    path = tmp_path / "btc.parquet"
+    write(fetch(Download("ccxt:binance", ("BTC/USDT",), FIVE), START), path)
+    binance.symbols["BTC/USDT"] = START, START + (COUNT + 70) * FIVE
+    assert [(one.symbol, one.added) for one in update(path)] == [("BTC/USDT", 70)]
+    assert read(path)["BTC/USDT"].times.tolist() == [START + i * FIVE for i in range(1, COUNT + 71)]
+    assert read(path).history[0]["source"] == "ccxt:binance"
 
 
 @pytest.mark.slow

@@ -31,30 +31,31 @@ class TemporaryFailure(Exception):
         self.wait = wait
 
 
+class FeedDown(DataError):
+    """A feed did not answer, after all attempts: other requests would fail as well."""
+
+
 def with_retries(request: Callable[[], Answer], who: str, keys: Keys) -> Answer:
     """What the request returns. A TemporaryFailure is followed by another attempt, after a while.
 
-    The last error is raised outside of `except`: an exception that it was raised from might hold a key.
+    Errors are raised outside of `except`: an exception that they were raised from might hold a key.
     """
     for attempt in range(1, ATTEMPTS + 1):
-        failure: Exception
+        failure: TemporaryFailure | DataError
         try:
             return request()
         except (TemporaryFailure, DataError) as error:
             failure = error
         what = printable(keys.scrub(failure))
         if isinstance(failure, DataError):
-            break
+            raise DataError(what)
         wait = failure.wait if failure.wait is not None else FIRST_WAIT_SECONDS * 2 ** (attempt - 1)
         if wait > LONGEST_WAIT_SECONDS:
-            what = f"{who}: {what}; it asks to wait for {wait:.0f} s: {CONTINUES} then"
-            break
-        if attempt == ATTEMPTS:
-            what = f"{who}: {what}, {ATTEMPTS} times; {CONTINUES}"
-            break
-        say(f"{who}: {what}; attempt {attempt + 1} of {ATTEMPTS} in {wait:.0f} s")
-        sleep(wait)
-    raise DataError(what)
+            raise FeedDown(f"{who}: {what}; it asks to wait for {wait:.0f} s: {CONTINUES} then")
+        if attempt < ATTEMPTS:
+            say(f"{who}: {what}; attempt {attempt + 1} of {ATTEMPTS} in {wait:.0f} s")
+            sleep(wait)
+    raise FeedDown(f"{who}: {what}, {ATTEMPTS} times; {CONTINUES}")
 
 
 def error_of_answer(who: str, status: int, headers: Mapping[str, str], body: str, keys: Keys) -> Exception:

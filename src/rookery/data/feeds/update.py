@@ -18,6 +18,7 @@ from rookery.data.feeds.fetch import Download, bars_of, download_of, opened_feed
 from rookery.data.feeds.folder_lock import folder_lock
 from rookery.data.feeds.pages import Feed
 from rookery.data.feeds.reimport import imported_again, is_import
+from rookery.data.feeds.retries import FeedDown
 from rookery.data.storage import data_files, read, write
 from rookery.data.timeframes import timeframe_name
 from rookery.errors import DataError
@@ -35,6 +36,7 @@ class Updated:
         last: When the newest bar is complete.
         revised: Number of stored bars that the source has with other values now, or had not before.
         replaced: Whether these were taken from the source.
+        problem: Why the file was not updated; then it has no symbol here.
     """
 
     path: Path
@@ -43,6 +45,7 @@ class Updated:
     last: int
     revised: int
     replaced: bool
+    problem: str = ""
 
 
 class _Sources:
@@ -66,6 +69,7 @@ class _Sources:
 
 def update(path: str | Path, revise: bool = False, progress: Progress = no_progress) -> list[Updated]:
     """Fetch what is new, and add it to a file or to all files of a folder. Each file is written at once or not at all.
+    A file of a folder that cannot be updated has a `problem`; one that was named raises a DataError.
 
     Args:
         path: What `rookery data fetch` or `rookery data import` has written.
@@ -75,10 +79,26 @@ def update(path: str | Path, revise: bool = False, progress: Progress = no_progr
     if not place.exists():
         raise DataError(f"{printable(path)}: there is no such file or folder")
     with ExitStack() as stack, folder_lock(place if place.is_dir() else place.parent):
-        sources, done = _Sources(stack), list[Updated]()
-        for file in data_files(place):
-            done += _update_file(Path(os.path.realpath(file)), sources, revise, progress)
-        return done
+        sources, files = _Sources(stack), data_files(place)
+        if len(files) == 1:
+            return _update_file(_real(files[0]), sources, revise, progress)
+        return [one for file in files for one in _updated_or_not(_real(file), sources, revise, progress)]
+
+
+def _updated_or_not(file: Path, sources: _Sources, revise: bool, progress: Progress) -> list[Updated]:
+    """A symbol that is no longer traded should not keep others from being updated."""
+    try:
+        return _update_file(file, sources, revise, progress)
+    except FeedDown:
+        raise
+    except DataError as error:
+        text = str(error)
+        return [Updated(file, "", 0, 0, 0, False, text if str(file) in text else f"{printable(file)}: {text}")]
+
+
+def _real(file: Path) -> Path:
+    """A link stays one: the file that it leads to is written."""
+    return Path(os.path.realpath(file))
 
 
 def _update_file(file: Path, sources: _Sources, revise: bool, progress: Progress) -> list[Updated]:
