@@ -103,11 +103,12 @@ def _test_run(options: argparse.Namespace) -> tuple[Any, Path]:
         raise OptionError(f"`{others[0]}` has no effect on a backtest; options of the world have: world_options.*")
     with meanwhile(LOADING):
         from rookery.training.backtest.backtest import backtest
-    report = backtest(
-        found.path, options.runs_dir, split=options.split or "test", data=options.data, costs=options.costs,
-        world_options=changes.get("world_options"), checkpoint=options.checkpoint or "best",
-        deterministic=not options.stochastic, seed=options.seed, **keywords,
-    )  # fmt: skip
+    with meanwhile("testing the agent"):
+        report = backtest(
+            found.path, options.runs_dir, split=options.split or "test", data=options.data, costs=options.costs,
+            world_options=changes.get("world_options"), checkpoint=options.checkpoint or "best",
+            deterministic=not options.stochastic, seed=options.seed, **keywords,
+        )  # fmt: skip
     return report, Path(options.out) if options.out else found.report
 
 

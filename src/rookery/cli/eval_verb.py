@@ -19,8 +19,8 @@ from rookery.cli.arguments import (
 )
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.stored_run import LOADING, check_run_world, find_run_or_shipped, stdout_to_stderr
-from rookery.console import meanwhile
-from rookery.errors import OptionError
+from rookery.console import meanwhile, say
+from rookery.errors import OptionError, RookeryError
 from rookery.training import check_installed
 from rookery.worlds import registry
 from rookery.worlds.world_spec import load_object
@@ -152,13 +152,17 @@ def _report(found: RunDir, keywords: Mapping[str, Any]) -> AgentReport | None:
     )
     if spec is None or spec.report is None:
         return None
-    return load_object(spec.report)(
-        found.path,
-        checkpoint="best" if keywords["best"] else "latest",
-        deterministic=keywords.get("deterministic", True),
-        world_options=keywords.get("world_options"),
-        trust=True,  # it was asked for with the evaluation
-    )
+    try:
+        return load_object(spec.report)(
+            found.path,
+            checkpoint="best" if keywords["best"] else "latest",
+            deterministic=keywords.get("deterministic", True),
+            world_options=keywords.get("world_options"),
+            trust=True,  # it was asked for with the evaluation
+        )
+    except RookeryError as error:  # the evaluation is worth showing without it
+        say(f"there is no report: {error}")
+        return None
 
 
 def _eval_games(options: argparse.Namespace, opponents: list[str], keywords: dict[str, Any]) -> int:

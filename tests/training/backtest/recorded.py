@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
+from rookery.learners.agent import Agent
+from rookery.learners.registry import make_policy, option_classes
 from rookery.training.backtest.records import COSTS, MarketFacts, WindowRecord
 
 START = 1_704_067_200  # 2024-01-01 00:00 UTC
@@ -74,3 +77,14 @@ def random_window(steps: int = 500, assets: int = 1, seed: int = 1, drift: float
     closes = 100 * np.exp(np.cumsum(0.01 * rng.standard_normal((steps + 1, assets)) + drift, axis=0))
     held = rng.integers(0, 3, (steps, assets)) / assets
     return window(closes, held, fee=0.0005, **changes)
+
+
+def agent_for(world: Any, seed: int = 0) -> Agent:
+    """An untrained agent for the spaces of a world, whose actions change with the observations."""
+    torch.manual_seed(seed)
+    chosen = option_classes()["ppo"](hidden=[16])
+    policy = make_policy("ppo", world.observation_space, world.action_space, chosen)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.mul_(8.0)
+    return Agent(policy.eval(), world.observation_space, world.action_space, torch.device("cpu"))

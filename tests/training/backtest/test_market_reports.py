@@ -10,9 +10,13 @@ import pytest
 
 import rookery
 from rookery.cli.main import main
+from rookery.training.backtest.benchmark_accounts import hold
 from rookery.training.backtest.by_asset import asset_rows
+from rookery.training.backtest.recording import record_windows
+from rookery.training.resolve.world_choice import find
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.walk_forward import walk_forward
+from training.backtest.recorded import agent_for
 from training.runs import QUIET
 
 SMALL = {
@@ -46,7 +50,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def run(data, tmp_path_factory, without_compiling):
     folder = tmp_path_factory.mktemp("runs")
-    rookery.train("forex", world_options={"data": data, "lookback": 2}, runs_dir=str(folder), **SMALL)
+    rookery.train("forex", world_options={"data_dir": data, "lookback": 2}, runs_dir=str(folder), **SMALL)
     return RunDir.find("latest", folder)
 
 
@@ -98,9 +102,10 @@ def test_a_portfolio(tmp_path):
     assert np.allclose(record.equity[1:], record.cash + (record.positions * record.closes[1:]).sum(1))
 
 
-def test_the_command(run, tmp_path, capsys):
+def test_the_command(run, data, tmp_path, capsys):
     runs = str(run.path.parent)
-    assert main(["backtest", run.name, "--runs-dir", runs, "--out", str(tmp_path), "--costs", "none"]) == 0
+    words = ["--out", str(tmp_path), "--costs", "none", "--data", data]
+    assert main(["backtest", run.name, "--runs-dir", runs, *words]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Beats hold after costs: ") and "none: fee 0 %" in out
     assert f"report: {tmp_path}/report.html" in out
@@ -159,3 +164,22 @@ def test_walk_forward(data, tmp_path):
         assert record.fold is not None
     assert (tmp_path / "out" / "report.html").is_file()
     assert not (tmp_path / "forex-fold1" / "report").exists()
+
+
+@pytest.mark.slow
+def test_hold_is_what_an_agent_would_get_that_is_always_long():
+    """In the forex world itself, in other currencies and with swap."""
+    import torch
+
+    world = find("forex", options={"split": "test", "daily_drawdown": 1.0, "turnover_cap": 1e9})
+    agent = agent_for(world.kernel_world)
+    with torch.no_grad():
+        for parameter in agent.policy.parameters():
+            parameter.zero_()
+        last = [parameter for parameter in agent.policy.parameters() if parameter.shape == (3,)][-1]
+        last[2] = 10.0
+    records, _ = record_windows(world, agent)
+    assert [record.symbols for record in records] == [("EURUSD",), ("GBPUSD",), ("USDJPY",), ("USDCHF",)]
+    for record in records:
+        assert record.trades.sum() == 1 and record.costs["funding"].sum() > 0
+        assert hold(record) == pytest.approx(record.equity, rel=2e-3)

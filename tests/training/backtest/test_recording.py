@@ -10,26 +10,14 @@ import torch
 
 import rookery
 from rookery.errors import OptionError, UsageError
-from rookery.learners.agent import Agent
-from rookery.learners.registry import make_policy, option_classes
 from rookery.training.backtest.backtest import seen_notes
 from rookery.training.backtest.benchmark_accounts import hold
 from rookery.training.backtest.recording import record_windows
 from rookery.training.resolve.world_choice import find
-from training.backtest.recorded import HOUR, START
+from training.backtest.recorded import HOUR, START, agent_for
 from training.backtest.small_market import ROWS, SmallMarket
 
 WORLD = f"{Path(__file__).parent / 'small_market.py'}:SmallMarket"
-
-
-def agent_for(world=SmallMarket, seed=0, **options) -> Agent:
-    torch.manual_seed(seed)
-    chosen = option_classes()["ppo"](hidden=[16], **options)
-    policy = make_policy("ppo", world.observation_space, world.action_space, chosen)
-    with torch.no_grad():
-        for parameter in policy.parameters():
-            parameter.mul_(8.0)  # so that its actions change with the observations
-    return Agent(policy.eval(), world.observation_space, world.action_space, torch.device("cpu"))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -42,7 +30,7 @@ def without_compiling():
 
 @pytest.fixture(scope="module")
 def recorded(without_compiling):
-    return record_windows(find(WORLD), agent_for())
+    return record_windows(find(WORLD), agent_for(SmallMarket))
 
 
 def test_each_window_is_played_to_its_end(recorded):
@@ -72,7 +60,7 @@ def test_the_books_balance(recorded):
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_a_window_does_not_depend_on_the_others(deterministic):
     """Each one alone gives the same numbers, bit for bit, also with sampled actions."""
-    world, agent = find(WORLD), agent_for()
+    world, agent = find(WORLD), agent_for(SmallMarket)
     together, _ = record_windows(world, agent, deterministic=deterministic, seed=3)
     assert len({record.equity[-1] for record in together}) == 3
     for number, expected in enumerate(together):
@@ -84,7 +72,7 @@ def test_a_window_does_not_depend_on_the_others(deterministic):
 def test_holding_is_what_the_world_itself_would_do():
     """An agent that is always long has the same account as hold, also in yen and with swap."""
 
-    agent = agent_for()
+    agent = agent_for(SmallMarket)
     with torch.no_grad():
         for parameter in agent.policy.parameters():
             parameter.zero_()
@@ -103,7 +91,7 @@ def test_facts_of_the_market(recorded):
 
 
 def test_a_changed_rate_is_said():
-    _, facts = record_windows(find(WORLD, options={"fee": 0.001}), agent_for())
+    _, facts = record_windows(find(WORLD, options={"fee": 0.001}), agent_for(SmallMarket))
     assert facts.costs_name == "own, changed" and facts.costs_rates[-1] == "but fee 0.1 %"
 
 
@@ -124,14 +112,14 @@ def test_a_world_without_bars_is_refused():
 
 
 def test_an_agent_as_an_object(tmp_path):
-    report = rookery.backtest(agent_for(), world=WORLD, split="test", out=tmp_path)
+    report = rookery.backtest(agent_for(SmallMarket), world=WORLD, split="test", out=tmp_path)
     assert report["split"] == "test" and report["data"]["windows"] == 2
     assert report["verdict"].startswith("Beats hold after costs: ")
     assert (tmp_path / "report.html").is_file()
     with pytest.raises(UsageError, match="needs the agent's world"):
-        rookery.backtest(agent_for())
+        rookery.backtest(agent_for(SmallMarket))
     with pytest.raises(OptionError, match="checkpoint should be one of best, latest"):
-        rookery.backtest(agent_for(), world=WORLD, checkpoint="newest")
+        rookery.backtest(agent_for(SmallMarket), world=WORLD, checkpoint="newest")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,10 @@ def hold(record: WindowRecord) -> np.ndarray:
 
 
 def equal_weight(record: WindowRecord) -> np.ndarray:
-    """The same for an account that trades back to equal parts at the first open of each UTC day, and pays for it."""
+    """The same for an account that trades back to equal parts at the first open of each UTC day, and pays for it. With
+    one symbol there is nothing to trade back."""
+    if len(record.symbols) == 1:
+        return hold(record)
     equity = np.repeat(record.equity[:1], len(record) + 1)
     starts = _first_bars_of_days(record.times)
     paid = 0.0  # for holding, until the next rebalancing

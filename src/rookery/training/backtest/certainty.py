@@ -12,7 +12,8 @@ from rookery.performance.ratios import hit_rate, sharpe, sortino, total_return
 from rookery.performance.sharpe_difference import sharpe_difference
 from rookery.training.backtest.joined_account import JoinedAccount
 
-SAMPLES = 1000  # of intervals
+SAMPLES, FEWEST_SAMPLES = 1000, 200  # of intervals
+MOST_VALUES = 50_000_000  # in all samples: a long history takes fewer of them, and needs fewer
 TEST_SAMPLES = 4999
 LEVEL = 0.95
 UNBOUNDED = 1e9  # a ratio from here on has no number: a sample without losses
@@ -32,11 +33,12 @@ def certainty(account: JoinedAccount, periods_per_year: float, seed: int = 0) ->
         "max_drawdown": _deepest,
         "hit_rate": hit_rate,
     }
-    found = bootstrap_intervals(agent, statistics, LEVEL, SAMPLES, seed=seed)
+    samples = max(FEWEST_SAMPLES, min(SAMPLES, MOST_VALUES // len(agent)))
+    found = bootstrap_intervals(agent, statistics, LEVEL, samples, seed=seed)
     test = sharpe_difference(agent, hold, TEST_SAMPLES, seed=seed, level=LEVEL)
     drawn = next(iter(found.values()))
     return {
-        "how": f"{100 * LEVEL:.0f} %, stationary bootstrap: {SAMPLES:,} samples in blocks of {drawn.block:.3g} bars on "
+        "how": f"{100 * LEVEL:.0f} %, stationary bootstrap: {samples:,} samples in blocks of {drawn.block:.3g} bars on "
         "average",
         "level": LEVEL,
         "intervals": {name: _ends(interval) for name, interval in found.items()},

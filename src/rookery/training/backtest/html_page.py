@@ -93,7 +93,7 @@ def weight_curves(account: JoinedAccount) -> tuple[np.ndarray, list[ChartLine]]:
         series["sum"] = account.exposure
     means = {name: averaged(account.times[1:], values, MOST_POSITIONS) for name, values in series.items()}
     curves = [
-        ChartLine(name, values, f"w{k}" if name in sizes else "agent", area=len(sizes) == 1)
+        ChartLine(name, values, f"w{k}" if name in sizes else "sum", area=len(sizes) == 1)
         for k, (name, (_, values)) in enumerate(means.items())
     ]
     return next(iter(means.values()))[0], curves

@@ -26,7 +26,7 @@ svg { width: 100%; height: auto; display: block; } .grid { stroke: var(--line); 
 .tick { fill: var(--pale); font-size: 11px; }
 polyline { fill: none; stroke-width: 1.5; stroke-linejoin: round; }
 polyline.agent { stroke: var(--agent); stroke-width: 2; } polyline.hold { stroke: var(--hold); }
-polyline.equal_weight { stroke: var(--equal); }
+polyline.equal_weight { stroke: var(--equal); } polyline.sum { stroke: var(--pale); }
 .area { fill-opacity: .3; stroke-width: 1; } .area.agent { fill: var(--agent); stroke: var(--agent); }
 polyline.w0 { stroke: var(--w0); } polyline.w1 { stroke: var(--w1); } polyline.w2 { stroke: var(--w2); }
 polyline.w3 { stroke: var(--w3); } polyline.w4 { stroke: var(--w4); } polyline.w5 { stroke: var(--w5); }
@@ -34,6 +34,7 @@ polyline.w6 { stroke: var(--w6); } polyline.w7 { stroke: var(--w7); } .area.w0 {
 .legend { color: var(--pale); font-size: .9rem; } .legend span { margin-right: 1.2rem; }
 .legend i { display: inline-block; width: 1.1em; height: .2em; margin-right: .4em; vertical-align: middle; }
 i.agent { background: var(--agent); } i.hold { background: var(--hold); } i.equal_weight { background: var(--equal); }
+i.sum { background: var(--pale); }
 i.w0 { background: var(--w0); } i.w1 { background: var(--w1); } i.w2 { background: var(--w2); }
 i.w3 { background: var(--w3); } i.w4 { background: var(--w4); } i.w5 { background: var(--w5); }
 i.w6 { background: var(--w6); } i.w7 { background: var(--w7); }

@@ -56,7 +56,7 @@ def _line(axes: Any, times: np.ndarray, values: np.ndarray, colour: str, label: 
 def _draw_positions(axes: Any, account: JoinedAccount) -> None:
     ends, curves = weight_curves(account)
     for curve, colour in zip(curves, (*WEIGHTS, INK), strict=False):
-        shade = INK if curve.style == "agent" else colour
+        shade = INK if curve.style == "sum" else colour
         _line(axes, ends.astype("datetime64[s]"), 100 * curve.values, shade, curve.name, 1)
 
 

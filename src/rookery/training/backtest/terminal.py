@@ -17,7 +17,7 @@ def ratio(value: float | None) -> str:
 
 
 def amount(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"
+    return "-" if value is None else f"{value:,.0f}" if abs(value) >= 100 or value == 0 else f"{value:,.2f}"
 
 
 def share(value: float | None) -> str:

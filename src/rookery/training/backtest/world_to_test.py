@@ -17,7 +17,7 @@ def world_to_test(config: RunConfig, changes: Mapping[str, Any], world: str | No
     training and for evaluations do not count here."""
     if config.wrappers:
         raise OptionError(f"wrappers: the run has {', '.join(config.wrappers)}, and a backtest needs the world itself")
-    given = (
-        {name: value for name, value in config.world_options.items() if name not in OF_RUNS} if world is None else {}
-    )
+    omitted = (*OF_RUNS, *(("data_dir",) if "data" in changes else ()))  # another name of `data`
+    options = config.world_options if world is None else {}
+    given = {name: value for name, value in options.items() if name not in omitted}
     return find(world or config.world, config.takes_twin, config.learner, {**given, **changes})
