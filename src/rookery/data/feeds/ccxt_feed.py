@@ -119,7 +119,7 @@ class CcxtFeed:
             # ccxt parses what is no JSON, or other JSON than it expects, as far as it gets.
             failure = TemporaryFailure(f"the answer cannot be understood ({type(error).__name__})")
         else:
-            self.clock.learn(dict(self._exchange.last_response_headers or {}).get("Date"))
+            self.clock.learn((self._exchange.last_response_headers or {}).get("Date"))
             if self._exchange.last_json_response is not None or not self._exchange.last_http_response:
                 return answer
             failure = TemporaryFailure("the answer is no JSON")
@@ -141,6 +141,10 @@ class CcxtFeed:
         status, headers, body = _answer_behind(error)
         if isinstance(error, errors.BadSymbol):
             return DataError(f"{self.who} does not know the symbol ({self.keys.scrub(error)})")
+        if isinstance(error, errors.AuthenticationError) and not status:  # ccxt itself misses them
+            return DataError(
+                f"{self.who} wants keys in {' and '.join(self.keys.names)} ({self.keys.scrub(error)[:300]})"
+            )
         if isinstance(error, errors.AuthenticationError):
             return error_of_answer(self.who, status if status in (401, 403) else 401, headers, body, self.keys)
         if isinstance(error, errors.RateLimitExceeded | errors.DDoSProtection):
