@@ -6,6 +6,7 @@ import hashlib
 import json
 from copy import deepcopy
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -19,6 +20,7 @@ from rookery.kernel.observation_form import one_observation
 from rookery.kernel.plain_values import PlainRecord
 from rookery.kernel.runner import Runner, seed_key
 from rookery.kernel.world import KernelWorld
+from rookery.user_code import load_file, written_in
 
 SAVED = ("states", "params", "observations", "infos")  # the arrays that `get_state` returns
 
@@ -27,7 +29,8 @@ class KernelEnv(gym.Env):
     """One env of a kernel world. It returns the same numbers as in a batch of any size.
 
     Args:
-        world: A KernelWorld class or instance, or the import path of a class, as "package.module:Class".
+        world: A KernelWorld class or instance; or a name, as `rookery.make_vec` takes it: the id of a kernel world,
+            "file.py:Class", or "package.module:Class".
         render_mode: One of the world's render modes.
         plain: Run the world's functions as plain Python, to debug them.
         **parameters: The world's parameters, if `world` is not an instance.
@@ -221,7 +224,8 @@ class KernelEnv(gym.Env):
 
 
 def find_world(world: Any, parameters: dict[str, Any] | None = None) -> KernelWorld:
-    """A world from an instance, a class, a function that makes one, or an import path ("package.module:Name")."""
+    """A world from an instance, a class, a function that makes one, a registered id, "file.py:Name", or an import path
+    ("package.module:Name")."""
     if isinstance(world, KernelWorld):
         if parameters:
             raise WorldError(
@@ -230,12 +234,51 @@ def find_world(world: Any, parameters: dict[str, Any] | None = None) -> KernelWo
             )
         return world
     if isinstance(world, str):
-        world = registered_world(world) if world in _registered() else _class_at(world)
+        if world in gym.registry:
+            return _world_of_id(world, parameters or {})
+        world = _named_by(world)
     made = world(**(parameters or {})) if callable(world) else world
     if not isinstance(made, KernelWorld):
         raise WorldError(f"{world!r} is not a KernelWorld")
     if not hasattr(made, "values"):
         raise WorldError(f"{made.name}.__init__ should call super().__init__(**parameters)")
+    return made
+
+
+def _named_by(place: str) -> Any:
+    """The class or function that a string names."""
+    if ".py:" in place:
+        return _in_file(place)
+    return registered_world(place) if place in _registered() else _class_at(place)
+
+
+def _in_file(place: str) -> Any:
+    """The class "file.py:Name", or the function, if it is written in that file."""
+    path, _, name = place.rpartition(":")
+    if not Path(path).is_file():
+        raise WorldError(f"{place!r}: there is no file {path!r}")
+    found = getattr(load_file(path), name, None)
+    if not (isinstance(found, type) and issubclass(found, KernelWorld)) and not written_in(path, found):
+        raise WorldError(
+            f"{place!r} is not a kernel world: it should be a subclass of KernelWorld, or a function in that file that "
+            "returns one"
+        )
+    return found
+
+
+def _world_of_id(world: str, parameters: dict[str, Any]) -> KernelWorld:
+    """The kernel world behind an id in Gymnasium's registry, with the time limit of its registration."""
+    spec = gym.spec(world)
+    options = {**spec.kwargs, **parameters}
+    if "world" not in spec.kwargs or not (
+        spec.entry_point is KernelEnv or str(spec.entry_point).endswith(":KernelEnv")
+    ):
+        raise WorldError(f"{world} is not a kernel world: gymnasium.make({world!r}) makes it")
+    if "world" in parameters:
+        raise WorldError(f"{world}: an option cannot name another world, got world={parameters['world']!r:.60}")
+    made = find_world(registered_world(options.pop("world")), options)
+    if spec.max_episode_steps is not None:
+        made.values["time_limit"] = min(spec.max_episode_steps, made.values["time_limit"] or spec.max_episode_steps)
     return made
 
 

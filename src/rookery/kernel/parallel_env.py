@@ -29,7 +29,7 @@ class KernelParallelEnv(ParallelEnv):
     The agents' names are the world's `agent_names`, or agent_0, agent_1, ... All agents start and end together.
 
     Args:
-        world: A KernelWorld class or instance, or the import path of a class, as "package.module:Class".
+        world: As for `KernelEnv`.
         render_mode: One of the world's render modes.
         plain: Run the world's functions as plain Python, to debug them.
         **parameters: The world's parameters, if `world` is not an instance.
