@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from math import fsum as exact_sum
 from random import gauss
 
 import numpy as np
@@ -270,3 +272,84 @@ class EasyMisspelt(Steerer):
     @staticmethod
     def easy(state, action):
         return 1, state.y, False  # wrong: EasyMisspelt
+
+
+PAIR = [1.0, 2.0]
+TABLE = {"a": 1.0}
+
+
+def first_of(values):
+    return values[0]
+
+
+def first_of_default(values=[1.0]):  # noqa: B006 - wrong: ListDefault
+    return values[0]
+
+
+class SumsExactly(Steerer):
+    @staticmethod
+    def step(state, action):
+        return math.fsum((state.x, 1.0)), False  # wrong: SumsExactly
+
+
+class SumsByName(Steerer):
+    @staticmethod
+    def step(state, action):
+        return exact_sum((state.x, 1.0)), False  # wrong: SumsByName
+
+
+class MultipliesAll(Steerer):
+    @staticmethod
+    def step(state, action):
+        return math.prod((state.x, 1.0)), False  # wrong: MultipliesAll
+
+
+class ListConstant(Steerer):
+    @staticmethod
+    def step(state, action):
+        return PAIR[0] * state.x, False  # wrong: ListConstant
+
+
+class DictConstant(Steerer):
+    @staticmethod
+    def step(state, action):
+        return TABLE["a"] * state.x, False  # wrong: DictConstant
+
+
+class ListArgument(Steerer):
+    @staticmethod
+    def step(state, action):
+        return first_of([state.x, 1.0]), False  # wrong: ListArgument
+
+
+class ListDefault(Steerer):
+    @staticmethod
+    def step(state, action):
+        return first_of_default(), False
+
+
+class MemoryView(Steerer):
+    @staticmethod
+    def step(state, action):
+        return float(memoryview(action)[0]), False  # wrong: MemoryView
+
+
+class WholeArray(Steerer):
+    state = {**Steerer.state, "pair": ("f8", (2,))}
+
+    @staticmethod
+    def step(state, action):
+        doubled = state.pair * 2.0  # wrong: WholeArray
+        return doubled[0], False
+
+
+class ArrayMethod(WholeArray):
+    @staticmethod
+    def step(state, action):
+        return state.pair[0:2].sum(), False  # wrong: ArrayMethod
+
+
+class OfTheStandardLibrary(Steerer):
+    @staticmethod
+    def step(state, action):
+        return float(math.isqrt(4)), False  # wrong: OfTheStandardLibrary

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dis
 import os
-import random
 import re
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from rookery.kernel.plain_values import READ_ONLY, PlainRows
 from rookery.kernel.step_values import truncates
 from rookery.kernel.translate import line_of
 from rookery.kernel.trial_limit import DryRunTimeout, time_limit
+from rookery.kernel.unsupported import unsupported
 from rookery.kernel.world import KernelWorld
 from rookery.kernel.world_calls import build_easy_step
 
@@ -37,10 +37,11 @@ _UNKNOWN = re.compile(r"No implementation of function Function\(<(?:built-in )?\
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _NEEDS_MEMORY = "something in it allocates memory (a list, a string, a new array); use fields of `scratch` instead"
 
+_OUR_ARRAYS = re.compile(r"\bPlain(Vector|Rows|Record)\b|\bmemoryview\b")
+_NUMBER_BY_NUMBER = "arrays are computed with one number at a time, as in state.x[0] * 2, and in loops"
 _ONE_BY_ONE = "arrays are written one number at a time, as in out[0] = ..."
 _ENDED = {"terminated": "terminated", "truncated": "was truncated"}
 OURS = ("rookery.kernel.random", "rookery.kernel.translate")
-_GENERATORS = (random.Random, np.random.RandomState)
 
 
 def dry_run(world: KernelWorld) -> None:
@@ -70,7 +71,9 @@ def dry_run(world: KernelWorld) -> None:
 
 def error_in_world(world: KernelWorld, error: Exception, where: str = "") -> WorldError:
     """A WorldError for what a world's code raised in plain Python, with its line."""
-    why = _ONE_BY_ONE if "bytes-like object" in str(error) else error
+    why: Any = _ONE_BY_ONE if "bytes-like object" in str(error) else error
+    if isinstance(error, (TypeError, AttributeError)) and _OUR_ARRAYS.search(str(error)):
+        why = _NUMBER_BY_NUMBER
     made = WorldError(f"{world.name} fails: {where}{why}{_line_raised(world, error)}")
     made.__cause__ = error
     return made
@@ -121,30 +124,12 @@ def explain_compile_errors(world: KernelWorld) -> Iterator[None]:
 
 
 def _refuse_unsupported(world: KernelWorld) -> None:
-    """Refuse code that Numba compiles, but that does not work in a kernel world."""
+    """Refuse code that cannot be compiled, or that does not work in a kernel world."""
     for function in _functions(world):
-        instructions = list(dis.get_instructions(function))
-        for before, instruction in zip([None, *instructions], instructions, strict=False):
-            if instruction.opname in ("RAISE_VARARGS", "LOAD_ASSERTION_ERROR"):
-                why = "raise an exception; return terminated=True, or write NaN, which is reported"
-            elif instruction.opname == "LOAD_GLOBAL" and instruction.argval == "print":
-                why = "print; run it as plain Python (plain=True) to debug it"
-            elif _is_random(function, instruction, before):
-                why = "draw from random or numpy.random, whose numbers depend on threads; use rookery.kernel.random"
-            else:
-                continue
-            line = instruction.positions.lineno if instruction.positions else None
-            raise WorldError(f"{world.name} cannot be compiled: compiled code cannot {why}{line_of(function, line)}")
-
-
-def _is_random(function: FunctionType, instruction: dis.Instruction, before: dis.Instruction | None) -> bool:
-    """Whether this instruction reads a random number generator of Python or NumPy, by name or as `np.random`."""
-    if instruction.opname == "LOAD_GLOBAL":
-        value = function.__globals__.get(instruction.argval)
-        return value is random or value is np.random or isinstance(getattr(value, "__self__", None), _GENERATORS)
-    if before is None or before.opname != "LOAD_GLOBAL" or instruction.argval != "random":
-        return False
-    return function.__globals__.get(before.argval) is np
+        found = unsupported(function)
+        if found is not None:
+            why, line = found
+            raise WorldError(f"{world.name} cannot be compiled: {why}{line_of(function, line)}")
 
 
 def _reason(text: str) -> str:
@@ -155,6 +140,8 @@ def _reason(text: str) -> str:
     through_module = _OF_MODULE.search(text)
     if through_module:
         name, module = through_module.groups()
+        if module.partition(".")[0] in ("numpy", *sys.stdlib_module_names):
+            return f"compiled code has no {module}.{name}; write it as a function of your own"
         return f"{module}.{name} is called through its module; write `from {module} import {name}`, then {name}(...)"
     no_constant = _NO_CONSTANT.search(text)
     if no_constant:

@@ -90,7 +90,8 @@ class PlainVector:
 
     def __getitem__(self, at: Any) -> Any:
         try:
-            return self._numbers[at]
+            part = self._numbers[at]
+            return PlainVector(np.asarray(part)) if isinstance(at, slice) else part
         except IndexError:
             raise self._out_of_bounds(at) from None
 
