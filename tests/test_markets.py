@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars
 import pytest
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecMonitor
@@ -194,3 +195,35 @@ def test_what_is_no_env() -> None:
         trainer.set_env(3)
     with pytest.raises(OptionError, match="symbols should be"):
         trainer.get_recommended_n_envs(0)
+
+
+def frame(bars: Any) -> Any:
+    """The bars of a symbol as users have them: times at which bars begin."""
+    columns = {name: bars[name] for name in ("open", "high", "low", "close", "volume")}
+    return polars.DataFrame({"time": polars.from_epoch(bars.times - 3600).dt.replace_time_zone("UTC"), **columns})
+
+
+def test_bars_in_memory(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    """A frame per symbol is an object of the session: the run ends with a report all the same, and is resumed with it.
+    No command is proposed that could not work."""
+    made = synthesise(symbols=SYMBOLS[:2], bars=1_500, timeframe="1h", kind="forex")
+    data = {bars.symbol: frame(bars) for bars in made.bars}
+    options = {"steps": 256, "num_envs": 4, "evaluation": {"episodes": 1}, "monitor": QUIET, "runs_dir": tmp_path}
+    small = {"rollout_length": 32, "epochs": 1, "hidden": [8], "threads": 1}
+    given = {"data": data, "cooldown": 2}
+    result = rookery.train("forex", world_options=given, ppo=small, learner="ppo", **options)
+    assert recorded(result.path)["world"] == "object:forex"
+    assert recorded(result.path)["world_options"] == {"cooldown": 2, "split": "train"}
+    assert (result.path / "report" / "report.json").exists()
+    assert "rookery watch" not in capsys.readouterr().out
+    envs = rookery.make_vec("rookery/Forex-v0", 4, env_kwargs=given)
+    assert rookery.resume(result.path, steps=384, world=envs).total_steps == 384
+
+
+def test_other_bars_for_a_backtest(bars: Path, tmp_path: Path) -> None:
+    """Also of a run that names its own by `data_dir`."""
+    options = {"steps": 128, "num_envs": 4, "evaluation": {"episodes": 1}, "runs_dir": tmp_path, "learner": "ppo"}
+    monitor = {**QUIET, "report": False}
+    result = rookery.train("forex", world_options={"data_dir": bars}, monitor=monitor, **options)
+    report = rookery.backtest(result.path, data=bars / "EURUSD.parquet")
+    assert [row["symbol"] for row in report.summary["by_asset"]] == ["EURUSD"]

@@ -47,6 +47,8 @@ def commands(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     if not values.get("run") or values.get("session_world"):  # which a command would not find
         return []
     words = [("evaluate it", "eval"), ("watch it", "watch"), ("resume it", "resume")]
+    if values.get("no_picture"):
+        words.pop(1)
     if ended_early(values):
         words.insert(0, words.pop())
     elif values.get("phases_done"):  # nothing is left to resume

@@ -137,6 +137,7 @@ class WorldSpec:
     extra: str | None = None  # the pip extra that it needs, as in pip install 'rookery[extra]'
     recipes: str | None = None  # the place of a `Recipes` mapping
     options: tuple[WorldOption, ...] = ()
+    option_names: Mapping[str, str] = field(default_factory=dict)  # other names of options, and the option of each
     discrete_options: Mapping[str, Any] = field(default_factory=dict)  # for learners that need discrete actions
     continuous_options: Mapping[str, Any] = field(default_factory=dict)  # for learners that need continuous actions
     # Function (options, steps of the run, number of envs) -> those options that only envs which train get, complete.
@@ -150,8 +151,8 @@ class WorldSpec:
     two_player: TwoPlayerForm | None = None
     agent: ShippedAgent | None = None
     game: PlayableGame | None = None
-    # A function (run's folder, *, checkpoint="best", deterministic=True, world_options=None, trust=False) ->
-    # `AgentReport`, called when a run ends and by `rookery eval`.
+    # A function (run's folder, *, checkpoint="best", deterministic=True, world=None, world_options=None, trust=False)
+    # -> `AgentReport`, called when a run ends and by `rookery eval`.
     report: str | None = None
     commands: str | None = None  # a module with `add_commands(commands, command)`: CLI verbs of its own
     examples: tuple[str, ...] = ()  # of `rookery train`

@@ -14,7 +14,7 @@ from rookery.training.run.loop import Loop
 from rookery.training.run.result import Result
 from rookery.training.storage.run_dir import RunDir
 from rookery.worlds import registry
-from rookery.worlds.world_spec import AgentReport, load_object
+from rookery.worlds.world_spec import AgentReport, WorldSpec, load_object
 
 
 def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, infos: dict[str, Any]) -> Result:
@@ -76,11 +76,19 @@ def _report(run: ResolvedRun, folder: RunDir, loop: Loop) -> dict[str, Any]:
         return {}
     loop.components.sinks.write(Event("doing", loop.steps, {"text": "writing the report"}))
     try:
-        report: AgentReport = load_object(spec.report)(folder.path, trust=True)
+        report: AgentReport = load_object(spec.report)(folder.path, trust=True, **_session_options(run, spec))
         return {"report": report.write(folder.report), "report_verdict": report.summary["verdict"]}
     except Exception as error:  # noqa: BLE001 - a report must never end a run
         say(f"the report was not written: {error or type(error).__name__}")
         return {}
+
+
+def _session_options(run: ResolvedRun, spec: WorldSpec) -> dict[str, Any]:
+    """What the configuration of a run does not hold: options that are objects, such as bars in memory."""
+    if not run.config.world.startswith(OBJECT):
+        return {}
+    options = {name: value for name, value in run.world.env_kwargs.items() if name != "split"}
+    return {"world": spec.name, "world_options": options}
 
 
 def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> None:
@@ -99,6 +107,7 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
         **dict(zip(("eval/return_low", "eval/return_high"), loop.state.last_interval, strict=False)),
         "eval/best_return": loop.state.best_evaluation,
         "reason": reason,
+        **({} if _can_be_watched(loop) else {"no_picture": True}),
         **({"session_world": True} if loop.config.world.startswith(OBJECT) else {}),
         **({"num_episodes": loop.config.episodes} if loop.config.episodes is not None else {}),
         **_curriculum_summary(loop),
@@ -106,6 +115,11 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
     }
     folder.write_summary(summary)
     loop.components.sinks.write(Event("end", loop.steps, summary))
+
+
+def _can_be_watched(loop: Loop) -> bool:
+    """Not a kernel world that draws nothing; other envs may draw without saying so."""
+    return loop.config.backend != "kernel" or bool(loop.envs.metadata.get("render_modes"))
 
 
 def _curriculum_summary(loop: Loop) -> dict[str, bool]:

@@ -107,7 +107,7 @@ def load_market(
 def _identity(kind: str, data: Any) -> str:
     if data is None:
         return f"shipped {kind}"
-    if data == ANYTRADING:
+    if isinstance(data, str) and data == ANYTRADING:
         return fingerprint(anytrading_file())
     if isinstance(data, (str, Path)):
         return fingerprint(Path(data).expanduser())
@@ -117,7 +117,7 @@ def _identity(kind: str, data: Any) -> str:
 def _dataset(kind: str, data: Any, symbols: Sequence[str] | None, timeframe: str | int | None) -> Dataset:
     if data is None:
         return shipped(kind).select(symbols)
-    if data == ANYTRADING:
+    if isinstance(data, str) and data == ANYTRADING:
         return open_data(anytrading_bars(), symbols=symbols, timeframe=timeframe)
     return open_data(data, symbols=symbols, timeframe=timeframe)
 

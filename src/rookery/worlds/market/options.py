@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rookery.errors import OptionError
-from rookery.kernel.world import KernelWorld
+
+if TYPE_CHECKING:
+    from rookery.kernel.world import KernelWorld
 
 OTHER_NAMES = {
     "data_dir": "data", "observation_feature_cols": "columns", "feature_columns": "columns", "window_size": "lookback",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rookery.worlds.market.options import OTHER_NAMES
 from rookery.worlds.world_spec import WorldOption, WorldSpec
 
 
@@ -43,6 +44,7 @@ CRYPTO = WorldSpec(
     extra="kernel,data",
     recipes="rookery.worlds.market.recipes:RECIPES",
     options=OPTIONS,
+    option_names=OTHER_NAMES,
     training_options=training_options,
     evaluation_options=evaluation_options,
     episode_length_option="episode_length",
@@ -57,6 +59,7 @@ FOREX = WorldSpec(
     extra="kernel,data",
     recipes="rookery.worlds.market.recipes:RECIPES",
     options=OPTIONS,
+    option_names=OTHER_NAMES,
     training_options=training_options,
     evaluation_options=evaluation_options,
     episode_length_option="episode_length",
