@@ -11,9 +11,39 @@ import numpy as np
 from data.future_guard import scramble_after
 from rookery.data.dataset import Dataset
 from rookery.kernel.kernel_env import KernelEnv
+from rookery.worlds.market.crypto import crypto
+from rookery.worlds.market.forex import forex
+from worlds.market.market_bars import random_bars
 
 Make = Callable[[Dataset], Any]  # from bars to a world
 Moment = tuple[int, dict[str, bytes]]  # a time, and everything that the world said then, bit for bit
+PAIRS = ("EURUSD", "USDJPY", "EURGBP", "GBPUSD")  # in dollars, in yen, in pounds that another pair makes dollars
+COINS = ("BTC/USD", "ETH/USD", "SOL/USD")
+COSTS = {"preset": "ecn-forex", "borrow": 0.04, "margin_call": 0.3}
+FROM_DATA = {"preset": "none", "fee": 0.001, "impact": 0.01, "half_spread": "data", "funding": "data"}
+COMMON: dict[str, Any] = {"lookback": 3, "time_limit": 30, "columns": "close,volume,noise,rsi_5,ema_5,macd_3_5_2"}
+LIMITS: dict[str, Any] = {"costs": COSTS, "daily_drawdown": 0.01, "turnover_cap": 3.0, "cooldown": 2, "leverage": 3.0}
+CASES: dict[str, tuple[Callable[..., Any], tuple[str, ...], dict[str, Any]]] = {
+    "forex": (forex, PAIRS, LIMITS),
+    "forex continuous, power": (forex, PAIRS, {**LIMITS, "action_type": "continuous", "scaling": "power"}),
+    "forex, costs from the data": (forex, PAIRS, {"costs": FROM_DATA, "cooldown": 0}),
+    "forex, bars that are joined": (forex, PAIRS, {"costs": COSTS, "timeframe": "2h", "cooldown": 0}),
+    "crypto orders": (crypto, COINS, {"hold_limit": 5, "forced_sale": 0.5}),
+    "crypto orders, costs from the data": (crypto, COINS, {"costs": FROM_DATA, "cash_reward": 0.1}),
+    "crypto weights, power": (crypto, COINS, {"action_type": "weights", "scaling": "power", "costs": FROM_DATA}),
+    "crypto, bars that are joined": (crypto, COINS, {"timeframe": "2h"}),
+}
+
+
+def bars(symbols: tuple[str, ...], count: int = 110) -> Dataset:
+    """Symbols that begin at different times, with costs that change from bar to bar."""
+    data = random_bars(symbols, count=count)
+    rng = np.random.default_rng(7)
+    parts = []
+    for number, each in enumerate(data.bars):
+        costs = {"spread": rng.uniform(0, 0.002, count), "funding": rng.normal(0, 0.0005, count)}
+        parts.append(each.with_columns(costs).rows(slice(3 * (len(symbols) - 1 - number), None)))
+    return replace(data, bars=tuple(parts))
 
 
 def scramble_after_time(dataset: Dataset, time: int, seed: int) -> Dataset:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,42 +15,13 @@ from rookery.data.splits import combinatorial_purged
 from rookery.worlds.market import forex_rules
 from rookery.worlds.market.crypto import crypto
 from rookery.worlds.market.forex import Forex, forex
-from worlds.market.future import FutureGuard, scramble_after_time
-from worlds.market.market_bars import random_bars
-
-PAIRS = ("EURUSD", "USDJPY", "EURGBP", "GBPUSD")  # in dollars, in yen, in pounds that another pair makes dollars
-COINS = ("BTC/USD", "ETH/USD", "SOL/USD")
-COSTS = {"preset": "ecn-forex", "borrow": 0.04, "margin_call": 0.3}
-FROM_DATA = {"preset": "none", "fee": 0.001, "impact": 0.01, "half_spread": "data", "funding": "data"}
-COMMON: dict[str, Any] = {"lookback": 3, "time_limit": 30, "columns": "close,volume,noise,rsi_5,ema_5,macd_3_5_2"}
-LIMITS: dict[str, Any] = {"costs": COSTS, "daily_drawdown": 0.01, "turnover_cap": 3.0, "cooldown": 2, "leverage": 3.0}
-CASES: dict[str, tuple[Callable[..., Any], tuple[str, ...], dict[str, Any]]] = {
-    "forex": (forex, PAIRS, LIMITS),
-    "forex continuous, power": (forex, PAIRS, {**LIMITS, "action_type": "continuous", "scaling": "power"}),
-    "forex, costs from the data": (forex, PAIRS, {"costs": FROM_DATA, "cooldown": 0}),
-    "forex, bars that are joined": (forex, PAIRS, {"costs": COSTS, "timeframe": "2h", "cooldown": 0}),
-    "crypto orders": (crypto, COINS, {"hold_limit": 5, "forced_sale": 0.5}),
-    "crypto orders, costs from the data": (crypto, COINS, {"costs": FROM_DATA, "cash_reward": 0.1}),
-    "crypto weights, power": (crypto, COINS, {"action_type": "weights", "scaling": "power", "costs": FROM_DATA}),
-    "crypto, bars that are joined": (crypto, COINS, {"timeframe": "2h"}),
-}
+from worlds.market.future import CASES, COINS, COMMON, COSTS, PAIRS, FutureGuard, bars, scramble_after_time
 
 
 @pytest.fixture(autouse=True)
 def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hundreds of small tables should not be written to the user's cache."""
     monkeypatch.setattr("rookery.data.shared_tables.cache_folder", lambda name: None)
-
-
-def bars(symbols: tuple[str, ...], count: int = 110) -> Dataset:
-    """Symbols that begin at different times, with costs that change from bar to bar."""
-    data = random_bars(symbols, count=count)
-    rng = np.random.default_rng(7)
-    parts = []
-    for number, each in enumerate(data.bars):
-        costs = {"spread": rng.uniform(0, 0.002, count), "funding": rng.normal(0, 0.0005, count)}
-        parts.append(each.with_columns(costs).rows(slice(3 * (len(symbols) - 1 - number), None)))
-    return replace(data, bars=tuple(parts))
 
 
 @pytest.mark.parametrize("case", CASES)
