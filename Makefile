@@ -37,7 +37,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 
 .PHONY: help setup train train-20k train-parallel train-pure-rl test test-all $(PARTS) test-sanitize check
 .NOTPARALLEL:
-.PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-monitor bench-markets clean
+.PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -133,6 +133,9 @@ bench-transfer: $(READY)  ## the hockey agent in the original's game on Box2D
 
 bench-gameboy: $(READY)  ## emulators in parallel, and what is learned on them (a quarter of an hour)
 	$(BIN)/python benchmarks/gameboy.py
+
+bench-snake: $(READY)  ## PPO on images of 10 x 10 pixels by default choices (five minutes)
+	$(BIN)/python benchmarks/snake.py
 
 bench-scaling: $(READY)  ## steps/s of stepping and training with 1 to 16 envs, as a table and docs/scaling.png
 	$(BIN)/python benchmarks/scaling.py

@@ -6,6 +6,7 @@ import numpy as np
 from gymnasium import spaces
 
 SMALLEST_IMAGE = 8  # pixels a side; smaller three-dimensional boxes are read as vectors
+SMALL_IMAGE = 12  # pixels; with a shorter side, images are read as vectors too (option `images`)
 
 
 def image_axes(space: spaces.Space) -> tuple[int, int] | None:
@@ -24,6 +25,18 @@ def image_axes(space: spaces.Space) -> tuple[int, int] | None:
     else:
         return None
     return axes if min(shape[axis] for axis in axes) >= SMALLEST_IMAGE else None
+
+
+def is_read_flat(space: spaces.Space) -> bool:
+    """Whether a Box with several axes, such as a small image or a board, is read as one vector.
+
+    >>> [is_read_flat(spaces.Box(0, 255, shape, np.uint8)) for shape in ((10, 10), (10, 10, 3), (84, 84), (5,))]
+    [True, True, False, False]
+    """
+    if not isinstance(space, spaces.Box) or len(space.shape) not in (2, 3):
+        return False
+    axes = image_axes(space)
+    return axes is None or min(space.shape[axis] for axis in axes) < SMALL_IMAGE
 
 
 def channels_last(shape: tuple[int, ...]) -> bool:

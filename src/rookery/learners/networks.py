@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.functional import linear
 
+from rookery.learners.image_space import SMALL_IMAGE
 from rookery.learners.normalize import RunningNorm
 from rookery.learners.observations import Leaf
 
@@ -45,7 +46,6 @@ IMAGE_PLANS = (
 IMAGE_FLOOR = 0.01  # of a pixel's variance, black being 0 and white 1
 VECTOR_FLOOR = 1e-8
 IMAGES_AT_ONCE = 256  # for statistics, in double precision: 58 MB of 84 x 84 x 4
-SMALL_IMAGE = 12  # pixels; with a shorter side, images are read as vectors (option `images`)
 HUGE_LAYER = 1 << 25  # weights
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from gymnasium import spaces as gs
 
@@ -13,7 +14,7 @@ from rookery.engine.autotune import Choice
 from rookery.learners.registry import PPOOptions
 from rookery.training.resolve import engine_choice, useful_envs
 from rookery.training.resolve.engine_choice import MIN_UPDATES, most_envs, with_engine
-from rookery.training.resolve.recipes import recipe_for, usual_options
+from rookery.training.resolve.recipes import recipe_for, small_image_options, usual_options
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.resolve.useful_envs import recall_useful_envs, remember_useful_envs
 from rookery.training.resolve.world_choice import find
@@ -102,6 +103,21 @@ def test_recipes_of_gymnasium_tasks_are_taken():
     assert run.env_world.env_kwargs == run.world.env_kwargs == {"max_episode_steps": 200}
     own = resolve_run(build_config("CliffWalking-v1", backend="serial", episode_length=50))
     assert own.config.world_options == {"max_episode_steps": 50}
+
+
+def test_small_images_and_boards_have_options_of_their_own():
+    """With discrete actions and without a recipe, in kernel worlds too; what the user sets has priority."""
+    board, screen = gs.Box(0, 255, (10, 10), np.uint8), gs.Box(0, 255, (84, 84, 3), np.uint8)
+    assert small_image_options(board, gs.Discrete(4))["ppo"]["hidden"] == [256, 128]
+    assert small_image_options(gs.Box(0, 1, (7, 7, 3)), gs.MultiDiscrete([3, 2]))
+    for others in ((screen, gs.Discrete(4)), (board, gs.Box(-1, 1, (2,))), (gs.Box(-1, 1, (4,)), gs.Discrete(2))):
+        assert small_image_options(*others) == {}
+    run = resolve_run(build_config("Pendulum-v1", num_envs=1, learner="ppo", ppo={"entropy": 0.5}))
+    run = replace(run, world=replace(run.world, name="mine"))  # a kernel world of no recipe
+    chosen = run.with_spaces(board, gs.Discrete(4)).config.ppo
+    assert chosen.activation == "relu" and chosen.entropy == 0.5 and chosen.learning_rate == 1e-3
+    known = resolve_run(build_config("CartPole-v1", num_envs=1, learner="ppo"))
+    assert known.with_spaces(board, gs.Discrete(4)).config.ppo.activation == "tanh"  # as its recipe leaves it
 
 
 def test_continuous_control_is_normalised_unless_the_user_says_no():

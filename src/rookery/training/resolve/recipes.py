@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 
 from gymnasium import spaces as gs
 
+from rookery.learners.image_space import is_read_flat
 from rookery.learners.registry import specs
 from rookery.worlds import gymnasium_recipes, registry
 from rookery.worlds.world_spec import Recipe, Recipes
@@ -37,6 +38,16 @@ def usual_options(observation_space: gs.Space, action_space: gs.Space) -> Recipe
     if not is_vector or not isinstance(action_space, gs.Box):
         return {}
     return {"ppo": {"normalise_observations": True, "normalise_rewards": True}}
+
+
+def small_image_options(observation_space: gs.Space, action_space: gs.Space) -> Recipe:
+    """What suits small images and boards that no recipe is known for, with discrete actions: where things are in
+    relation to each other takes a wider perceptron than a vector of measurements does. `benchmarks/snake.py` prints
+    what PPO reaches with it."""
+    if not is_read_flat(observation_space) or not isinstance(action_space, (gs.Discrete, gs.MultiDiscrete)):
+        return {}
+    network = {"hidden": [256, 128], "activation": "relu"}
+    return {"ppo": {**network, "learning_rate": 1e-3, "minibatches": 8, "entropy": 0.01}}
 
 
 def usual_learner(world: str) -> str | None:

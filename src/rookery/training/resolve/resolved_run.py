@@ -22,7 +22,7 @@ from rookery.training.resolve.curriculum_config import (
     with_steps_of_phases,
 )
 from rookery.training.resolve.engine_choice import choose_engine, measure, with_engine
-from rookery.training.resolve.recipes import recipe_for, usual_learner, usual_options
+from rookery.training.resolve.recipes import recipe_for, small_image_options, usual_learner, usual_options
 from rookery.training.resolve.seats import Seat, seat_of
 from rookery.training.resolve.world_choice import (
     World,
@@ -88,6 +88,8 @@ class ResolvedRun:
         seat = _seat(self.config, self.env_world, observation_space, action_space)
         has_own = bool(recipe_for(self.world.name, self.config.learner, self.world.kernel))
         recipe = {} if has_own else usual_options(seat.observation_space, seat.action_space)
+        if not recipe_for(self.world.name, self.config.learner, kernel=False):
+            recipe = recipe or small_image_options(seat.observation_space, seat.action_space)
         return replace(self, seat=seat, config=with_recipe(self.config, recipe) if recipe else self.config)
 
 
