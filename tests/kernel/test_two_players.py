@@ -190,3 +190,12 @@ def test_compiled_code_and_plain_python_agree(world: type[KernelWorld]) -> None:
             last, there = compiled.step(action), plain.step(action)
             assert last[1:4] == there[1:4]
             ended = there[2] or there[3]
+
+
+def test_other_tables_stay_when_a_form_is_pickled() -> None:
+    class Sloped(Race):
+        tables = {"slopes": np.zeros(3)}
+
+    form = TwoPlayerWorld(Sloped()).with_tables(slopes=np.ones(5))
+    maker, (world, values) = form.__reduce__()
+    assert form.tables["slopes"].shape == maker(world, values).tables["slopes"].shape == (5,)

@@ -57,6 +57,12 @@ class TwoPlayerWorld(KernelWorld):
     def name(self) -> str:
         return self.world.name
 
+    def with_tables(self, **tables: Any) -> TwoPlayerWorld:
+        other = super().with_tables(**tables)
+        assert isinstance(other, TwoPlayerWorld)
+        other.world = self.world.with_tables(**tables)  # a pickled form is made of its world again
+        return other
+
     def encode(self, values: Mapping[str, Any]) -> dict[str, Any]:
         side = values.get(SIDE, 0)
         if side not in (0, 1, EITHER):
