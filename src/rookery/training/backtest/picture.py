@@ -81,7 +81,7 @@ def _finish(axes: Any, title: str) -> None:
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.6g}"))
     if len(axes.lines) > 1:
         above = {"loc": "lower right", "bbox_to_anchor": (1.01, 0.96), "ncols": len(axes.lines)}
-        size = 7.5 if len(axes.lines) < 6 else 6.5
+        size = 7.5 if len(axes.lines) < 6 else 5.8
         axes.legend(frameon=False, fontsize=size, labelcolor=INK, handlelength=0.9, columnspacing=0.9, **above)
     style_frame(axes)
 
