@@ -14,6 +14,7 @@ from stable_baselines3.common.vec_env import VecMonitor
 
 import rookery
 from rookery import markets
+from rookery.cli.main import main
 from rookery.data.storage import write
 from rookery.data.synth import synthesise
 from rookery.engine.machine import usable_cores
@@ -227,3 +228,29 @@ def test_other_bars_for_a_backtest(bars: Path, tmp_path: Path) -> None:
     result = rookery.train("forex", world_options={"data_dir": bars}, monitor=monitor, **options)
     report = rookery.backtest(result.path, data=bars / "EURUSD.parquet")
     assert [row["symbol"] for row in report.summary["by_asset"]] == ["EURUSD"]
+
+
+def test_flags_of_the_command(bars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dashes or underscores, lists with commas, and folders that are found again from anywhere."""
+    monkeypatch.chdir(bars.parent)
+    small = ["--steps", "64", "--n-envs", "2", "--learner", "ppo", "--set", "ppo.rollout_length=16", "--no-panel"]
+    quiet = ["--set", "monitor.report=false", "--set", "monitor.plot=false", "--eval-episodes", "1", "--quiet"]
+    for number, flag in enumerate(("--data-dir", "--data_dir", "--data")):
+        command = [
+            "train",
+            "forex",
+            flag,
+            "forex",
+            "--symbols",
+            "EURUSD,USDJPY",
+            "--timeframe",
+            "1h",
+            "--costs",
+            "none",
+        ]
+        assert main([*command, *small, *quiet, "--runs-dir", str(tmp_path), "--name", f"run{number}"]) == 0
+        options = recorded(tmp_path / f"run{number}")["world_options"]
+        assert options[flag.strip("-").replace("-", "_")] == str(bars)
+        assert (options["symbols"], options["costs"]) == ("EURUSD,USDJPY", "none")
+    monkeypatch.chdir(tmp_path)
+    assert main(["resume", "run0", "--runs-dir", str(tmp_path), "--steps", "128"]) == 0
