@@ -101,6 +101,27 @@ def test_turns_make_masks_of_their_own() -> None:
     assert [row["masks"].sum(axis=1).tolist() for row in rows] == [[9, 1], [1, 9]]
 
 
+class Pairs(NoMask):
+    """Moves of two numbers."""
+
+    action_space = spaces.MultiDiscrete([3, 2])
+
+    @staticmethod
+    def step(state, action, rewards):
+        rewards[0] = action[state.steps % 2, 0] + 10 * action[state.steps % 2, 1]
+        return False
+
+
+def test_turns_mask_every_number_of_an_action() -> None:
+    """The agent that is not at turn has the first choice of each; in the two-player form too."""
+    rows = rows_of(Pairs(), [[[2, 1], [0, 0]]], seed=1)
+    assert [row["masks"].tolist() for row in rows] == [[[1] * 5, [1, 0, 0, 1, 0]], [[1, 0, 0, 1, 0], [1] * 5]]
+    env = KernelEnv(TwoPlayerWorld(Pairs(), 0), plain=True)
+    _, info = env.reset(seed=1)
+    assert info["action_mask"].tolist() == [1] * 5 + [1, 0, 0, 1, 0]
+    assert env.step(np.array([2, 1, 0, 0]))[1] == 12.0
+
+
 def test_sides_are_drawn_in_each_episode() -> None:
     """By the env's own random numbers: the same seed, the same sides."""
     env = KernelEnv(TwoPlayerWorld(TicTacToe(), EITHER), plain=True)
