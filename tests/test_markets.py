@@ -120,6 +120,7 @@ def test_recommended_numbers(bars: Path) -> None:
     envs.close()
 
 
+@pytest.mark.slow
 def test_stable_baselines_learns_on_them(bars: Path) -> None:
     """In a VecMonitor, which reads the ends of episodes."""
     envs = VecMonitor(markets.create_vectorized_env(SYMBOLS, bars, 4, env_config={"episode_length": 20}))
@@ -204,6 +205,7 @@ def frame(bars: Any) -> Any:
     return polars.DataFrame({"time": polars.from_epoch(bars.times - 3600).dt.replace_time_zone("UTC"), **columns})
 
 
+@pytest.mark.slow
 def test_bars_in_memory(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """A frame per symbol is an object of the session: the run ends with a report all the same, and is resumed with it.
     No command is proposed that could not work."""
@@ -221,6 +223,7 @@ def test_bars_in_memory(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     assert rookery.resume(result.path, steps=384, world=envs).total_steps == 384
 
 
+@pytest.mark.slow
 def test_other_bars_for_a_backtest(bars: Path, tmp_path: Path) -> None:
     """Also of a run that names its own by `data_dir`."""
     options = {"steps": 128, "num_envs": 4, "evaluation": {"episodes": 1}, "runs_dir": tmp_path, "learner": "ppo"}
@@ -230,6 +233,7 @@ def test_other_bars_for_a_backtest(bars: Path, tmp_path: Path) -> None:
     assert [row["symbol"] for row in report.summary["by_asset"]] == ["EURUSD"]
 
 
+@pytest.mark.slow
 def test_flags_of_the_command(bars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dashes or underscores, lists with commas, and folders that are found again from anywhere."""
     monkeypatch.chdir(bars.parent)
