@@ -89,7 +89,7 @@ def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
     """The kernel that makes arrays from addresses and calls the body `device`."""
     forms = _forms(world)
     scope: dict[str, Any] = {
-        "cuda": cuda, "carray": carray, "pointer": _pointer, "device": device, "Columns": Columns,
+        "cuda": cuda, "carray": carray, "pointer": pointer, "device": device, "Columns": Columns,
         "LaunchNotes": LaunchNotes,
         "hard_env": _hard_env, "int32": np.int32, "word": np.int64,
         **{f"{part}_type": dtype for part, (_, dtype) in forms.items()},
@@ -139,7 +139,7 @@ def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
 
 
 @intrinsic
-def _pointer(typing_context: Any, address: Any) -> Any:
+def pointer(typing_context: Any, address: Any) -> Any:
     """An address as a pointer."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -29,7 +29,7 @@ from rookery.kernel.cuda_bodies import (
 )
 from rookery.kernel.device_tables import device_table
 from rookery.kernel.env_arrays import NO_TABLES, EnvArrays, read_only
-from rookery.kernel.env_loop import COLUMNS, Columns
+from rookery.kernel.env_loop import COLUMNS, NEXT_STEP, SAME_STEP, Columns
 from rookery.kernel.numba_support import load_native
 from rookery.kernel.plain_values import PlainRows
 from rookery.kernel.world import KernelWorld
@@ -152,11 +152,31 @@ class KernelLauncher:
             self._launch(self._run.step_hard, actions, mode, strict, hard=True)
         else:
             self._launch(self._run.step, actions, mode, strict)
+        self._copy_windows(mode)
 
     def reset(self, reset_mask: torch.Tensor, strict: bool) -> None:
         """Start a new episode in the envs of the mask."""
         self.env_arrays.tensors["reset_mask"].copy_(reset_mask)
         self._launch(self._run.reset, self.env_arrays.tensors["actions"], 0, strict)
+        self._copy_windows(NEXT_STEP)
+
+    def _copy_windows(self, mode: int) -> None:
+        """Copy the part of each observation that is a stretch of a table, if the world has one."""
+        window = self.env_arrays.world.table_window
+        if window is None:
+            return
+        tensors, table = self.env_arrays.tensors, self.env_arrays.tables[window.table]
+        if self._on_gpu:
+            from rookery.kernel.cuda_windows import copy_windows
+
+            copy_windows(window, tensors, table, mode == SAME_STEP)
+            return
+        columns = torch.arange(window.size, device=table.device)
+        part = slice(window.at, window.at + window.size)
+        tensors["flat"][:, part] = table[tensors["window_starts"][:, None] + columns]
+        if mode == SAME_STEP:
+            ended = tensors["terminated"] | tensors["truncated"]
+            tensors["flat_finals"][ended, part] = table[tensors["final_starts"][ended, None] + columns]
 
     def _launch(self, body: Any, actions: torch.Tensor, mode: int, strict: bool, hard: bool = False) -> None:
         n, rest = self.env_arrays.num_envs, (self.env_arrays.per_env, mode, int(strict))

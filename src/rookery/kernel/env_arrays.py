@@ -32,7 +32,7 @@ CONTINUE, TIMED_OUT, INTERRUPTED = 0, 1, 2  # values of `stop`
 PER_ENV = ("states", "params", "info_mask", "reset_mask", "actions", "flat_actions", "faults", "started")
 PER_ROW = (
     "infos", "final_infos", "observations", "flat", "finals", "flat_finals", "rewards", "terminated", "truncated",
-    "masks", "final_masks", "last_returns", "last_lengths",
+    "masks", "final_masks", "last_returns", "last_lengths", "window_starts", "final_starts",
 )  # fmt: skip
 NO_TABLES = {"nothing": np.zeros(1)}
 
@@ -106,6 +106,8 @@ class EnvArrays:
             "last_returns": np.zeros(rows),
             "last_lengths": np.zeros(rows, np.int64),
             "faults": np.zeros(n, np.uint8),
+            "window_starts": np.zeros(rows, np.int64),
+            "final_starts": np.zeros(rows, np.int64),
             "started": np.zeros(n, np.int64),
             "episodes": np.zeros((self.slots, EPISODES_KEPT), EPISODE),
             "counts": np.zeros(self.slots, np.int64),

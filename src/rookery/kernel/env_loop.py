@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from rookery.kernel.observation_form import build_check, build_copy
 from rookery.kernel.random import EMPTY_RANGE, mark_empty_range
+from rookery.kernel.table_window import build_window
 from rookery.kernel.translate import Function, reachable
 from rookery.kernel.world import ARGUMENTS, KernelWorld, adapt
 from rookery.kernel.world_calls import (
@@ -60,6 +61,8 @@ COLUMNS = (
     "last_returns",  # (rows,) of the episode that ended last
     "last_lengths",  # (rows,)
     "faults",  # (n,)
+    "window_starts",  # (rows,) where the windows of tables begin, if they are copied later
+    "final_starts",  # the same, of the last observations of episodes
 )
 Columns: Any = namedtuple("Columns", COLUMNS)  # type: ignore[misc]
 
@@ -82,10 +85,13 @@ def functions_of(world: KernelWorld) -> set[Any]:
     return found
 
 
-def build(world: KernelWorld) -> EnvFunctions:
-    """The operations on an env of this world."""
+def build(world: KernelWorld, windows_later: bool = False) -> EnvFunctions:
+    """The operations on an env of this world. With `windows_later`, another kernel copies the windows of tables."""
     agents = world.num_agents
-    in_space, keep_final = build_check(world.observation_space), build_copy(world.observation_space)
+    in_space = build_check(world.observation_space, world.table_window)
+    keep_final = build_copy(world.observation_space)
+    window_start = adapt(world.window_start, "window_start") if world.window_start is not None else None
+    write_window, keep_window = build_window(world, window_start, windows_later)
     draws = mark_empty_range in functions_of(world)
     choices, kinds, informs = mask_size(world), world.hard_kinds, bool(world.info)
     world_reset, observe = build_reset(world), adapt(world.observe, "observe")
@@ -103,6 +109,7 @@ def build(world: KernelWorld) -> EnvFunctions:
         world_reset(columns, tables, i, slot, state, params)
 
     def observe_agents(columns: Any, tables: Any, i: int, state: Any, params: Any) -> None:
+        write_window(columns, tables, i, state, params)
         for agent in range(agents):
             observe(state, columns.observations[i * agents + agent], agent, params, tables)
         write_masks(columns, i, state, params, tables)
@@ -148,6 +155,7 @@ def build(world: KernelWorld) -> EnvFunctions:
         elif mode == DISABLED:
             state.stage = OVER
         else:
+            keep_window(columns, i)
             for row in range(i * agents, i * agents + agents):
                 columns.final_infos[row] = columns.infos[row]
                 keep_final(columns, row)

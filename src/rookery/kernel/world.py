@@ -20,6 +20,7 @@ from gymnasium import Space, spaces
 
 from rookery.errors import OptionError, WorldError
 from rookery.kernel.parameters import checked, declared
+from rookery.kernel.table_window import TableWindow, check_window
 from rookery.kernel.tables import Table, declarations, describe, fill, replaced
 from rookery.kernel.turns import has_masks, mask_of_turns
 
@@ -38,8 +39,9 @@ ARGUMENTS = {
     "observe": ("state", "out", "agent", "params", "tables"),
     "action_mask": ("state", "out", "agent", "params", "tables"),
     "turn": ("state", "params", "tables"),
+    "window_start": ("state", "params", "tables"),
 }
-OPTIONAL = ("action_mask", "easy", "turn")  # functions that a world need not have
+OPTIONAL = ("action_mask", "easy", "turn", "window_start")  # functions that a world need not have
 SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
@@ -88,6 +90,8 @@ class KernelWorld:
     action_mask: Callable[..., Any] | None = None
     easy: Callable[..., Any] | None = None
     turn: Callable[..., Any] | None = None
+    table_window: TableWindow | None = None  # the part of the observation that is a stretch of a table
+    window_start: Callable[..., Any] | None = None  # where it begins in the table
 
     def __init__(self, **parameters: Any) -> None:
         """Takes values of parameters, and the arrays of tables that are only declared."""
@@ -225,6 +229,7 @@ def _check(world: KernelWorld) -> None:
     for kind in ("state", "scratch", "info"):
         _check_fields(world, kind)
     _check_tables(world)
+    check_window(world)
 
 
 def _check_spaces(world: KernelWorld) -> None:

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from rookery.data.dataset import BAR_COLUMNS, Bars, Dataset
 from rookery.data.features import CRYPTO_FEATURES
 from rookery.errors import DataError, OptionError
+from rookery.kernel.table_window import TableWindow
 from rookery.kernel.world import KernelWorld
 from rookery.worlds.market.conversion import currencies
 from rookery.worlds.market.costs import Costs, find_costs
@@ -26,6 +27,7 @@ from rookery.worlds.market.crypto_rules import (
     order_weights,
     reset,
     run_bar,
+    window_start,
 )
 from rookery.worlds.market.market import ObservedColumns, find_stretches, load_market, need_column
 from rookery.worlds.market.options import check_lookback, names, refuse_unknown, with_own_names
@@ -52,6 +54,7 @@ class Crypto(KernelWorld):
     by_column = False  # whether the features of a row are in the order of columns, or of assets
     reset: Any = staticmethod(reset)
     observe: Any = staticmethod(observe)
+    window_start: Any = staticmethod(window_start)
 
     def __init__(
         self, data: Any = None, symbols: Any = None, timeframe: str | int | None = None, columns: Any = None,
@@ -79,10 +82,12 @@ class Crypto(KernelWorld):
             "row": "i8", "positions": ("f8", (assets,)),
         }  # fmt: skip
         self.tables = {
-            "bars": self.market.bars, "features": self.market.features.reshape(-1), "width": np.array([width]),
-            "windows": found.windows, "starts": found.starts,
+            "bars": self.market.bars, "features": self.market.features.reshape(-1),
+            "width": np.array([width, lookback * width]), "windows": found.windows, "starts": found.starts,
         }  # fmt: skip
-        size = self.own_numbers(assets) + lookback * width
+        own = self.own_numbers(assets)
+        size = own + lookback * width
+        self.table_window = TableWindow("features", own, lookback * width)
         self.observation_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
         self.action_space = spaces.Box(-1.0, 1.0, (assets,), np.float32)
         self.parameters = {

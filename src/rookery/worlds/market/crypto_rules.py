@@ -169,28 +169,22 @@ def run_bar(state: Any, params: Any, tables: Any, scratch: Any, info: Any) -> An
 
 
 def observe(state: Any, out: Any, tables: Any) -> None:
-    """The part of cash and of each asset in the portfolio, then the last rows of the features, oldest first."""
-    assets = len(state.holdings)
+    """The part of cash and of each asset in the portfolio, before the features, which the engine copies."""
     share = 1.0 / max(state.equity, 1e-9)
     out[0] = state.cash * share
-    for i in range(assets):
+    for i in range(len(state.holdings)):
         out[1 + i] = state.holdings[i] * tables.bars[state.row, i, CLOSE] * share
-    size = len(out) - 1 - assets
-    first = (state.row + 1) * tables.width[0] - size
-    if first < 0:  # never true; but it lets the compiler drop the handling of negative indices
-        return
-    for k in range(size):
-        out[1 + assets + k] = tables.features[first + k]
 
 
 def observe_finrl(state: Any, out: Any, tables: Any) -> None:
-    """Cash, closes, holdings, then the last rows of the features."""
+    """Cash, closes and holdings, before the features."""
     assets = len(state.holdings)
     out[0] = state.cash
     for i in range(assets):
         out[1 + i] = tables.bars[state.row, i, CLOSE]
         out[1 + assets + i] = state.holdings[i]
-    size = len(out) - 1 - 2 * assets
-    first = (state.row + 1) * tables.width[0] - size
-    for k in range(size):
-        out[1 + 2 * assets + k] = tables.features[first + k]
+
+
+def window_start(state: Any, tables: Any) -> int:
+    """Where the features of the last bars begin."""
+    return (state.row + 1) * tables.width[0] - tables.width[1]

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from rookery.data.dataset import Bars, Dataset
 from rookery.data.features import FOREX_FEATURES
 from rookery.errors import OptionError
+from rookery.kernel.table_window import TableWindow
 from rookery.kernel.world import KernelWorld
 from rookery.worlds.market.anytrading import AnyTrading
 from rookery.worlds.market.conversion import rates_to_account
@@ -29,6 +30,7 @@ from rookery.worlds.market.forex_rules import (
     observe,
     reset,
     step,
+    window_start,
 )
 from rookery.worlds.market.market import Market, ObservedColumns, find_stretches, load_market, need_column
 from rookery.worlds.market.options import check_lookback, names, refuse_unknown, with_own_names
@@ -59,6 +61,7 @@ class Forex(KernelWorld):
     time_limit = 500
     reset: Any = staticmethod(reset)
     observe: Any = staticmethod(observe)
+    window_start: Any = staticmethod(window_start)
 
     def __init__(
         self, data: Any = None, symbols: Any = None, timeframe: str | int | None = None, columns: Any = None,
@@ -89,9 +92,11 @@ class Forex(KernelWorld):
         self.tables = {
             "bars": self.market.bars, "features": self.market.features.reshape(-1),
             "symbol_of": symbol_of_rows(self.market), "windows": found.windows, "starts": found.starts,
-            "groups": found.groups,
+            "groups": found.groups, "width": np.array([self.market.features.shape[1]]),
         }  # fmt: skip
-        self.observation_space = spaces.Box(-np.inf, np.inf, (lookback * self.market.features.shape[1],), np.float32)
+        width = self.market.features.shape[1]
+        self.table_window = TableWindow("features", 0, lookback * width)
+        self.observation_space = spaces.Box(-np.inf, np.inf, (lookback * (width + 1),), np.float32)
         self.parameters = {**PARAMETERS, **cost_parameters(self.costs, self.market.timeframe)}
         super().__init__(**parameters)
 
@@ -169,6 +174,5 @@ def forex_tables(
 
 
 def observed(bars: Bars, columns: Sequence[str], scaling: str) -> np.ndarray:
-    """The scaled columns of a symbol, and a column of zeros in which an env writes its position."""
-    parts = [scaled(name, bars[name], bars["close"], scaling) for name in columns]
-    return np.stack([*parts, np.zeros(len(bars), np.float32)], axis=1)
+    """The scaled columns of a symbol."""
+    return np.stack([scaled(name, bars[name], bars["close"], scaling) for name in columns], axis=1)

@@ -158,14 +158,13 @@ def sharpe_ratio(state: Any) -> float:
     return mean / math.sqrt(variance) if variance > 1e-18 else 0.0
 
 
-def observe(state: Any, out: Any, tables: Any) -> None:
-    """The last rows of the features, each with the position that was held then, oldest first."""
-    lookback = len(state.held)
-    width = len(out) // lookback
-    first = (state.row - lookback + 1) * width
-    if first < 0:  # never true; but it lets the compiler drop the handling of negative indices
-        return
-    for k in range(len(out)):
-        out[k] = tables.features[first + k]
-    for k in range(lookback):
-        out[k * width + width - 1] = state.held[k]
+def observe(state: Any, out: Any) -> None:
+    """The position that was held at each of the last bars, after their features, which the engine copies."""
+    first = len(out) - len(state.held)
+    for k in range(len(state.held)):
+        out[first + k] = state.held[k]
+
+
+def window_start(state: Any, tables: Any) -> int:
+    """Where the features of the last bars begin."""
+    return (state.row - len(state.held) + 1) * tables.width[0]
