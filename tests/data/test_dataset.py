@@ -39,7 +39,7 @@ def test_the_hash_is_of_the_contents_and_not_of_the_history() -> None:
     assert len({data.hash, *(other.hash for other in others)}) == 4
 
 
-@pytest.mark.parametrize("text", ["", "0m", "m5", "five", "5x", True, -1, 0])
+@pytest.mark.parametrize("text", ["", "0m", "1M", "m5", "five", "5x", True, -1, 0])
 def test_a_wrong_timeframe_is_refused(text: object) -> None:
     with pytest.raises(DataError, match="is no timeframe"):
         timeframe_seconds(text)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """Compiles the bodies of cuda_bodies.py to GPU kernels, one thread per env. Import it late: it needs numba-cuda.
 
 A kernel receives addresses, and makes arrays of its own env from them: a body sees columns of a single env. The state,
-observations and rewards are copied to the thread's local memory (mostly registers) at the start, and written back at
+observations, rewards and infos are copied to the thread's local memory (mostly registers) at the start, and written back at
 the end: the compiler cannot know that two columns never overlap, and would read everything again after every write.
 """
 
@@ -99,7 +99,9 @@ def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
     words = each["states"] // WORD
     # A record of observations may hold many numbers: its words are counted, not the record.
     copied = [part for part in ("observations", "rewards") if max(size[part], each[part] // WORD) <= FEW]
-    own = ["states", "scratch", *copied, *(() if world.info else ("infos", "final_infos"))]
+    info_words, rest = divmod(each["infos"], WORD)
+    local_infos = bool(world.info) and not rest and info_words <= FEW
+    own = ["states", "scratch", *copied, *(() if world.info else ("infos", "final_infos")), *["infos"] * local_infos]
     at = {part: f"at[{k}]" for k, part in enumerate(ADDRESSED)}
     kinds = world.hard_kinds
     lines = [
@@ -130,6 +132,12 @@ def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
         lines.append(f"    {part}_there = carray(pointer({at[part]} + i * {each[part]}), ({size[part]},), {part}_type)")
         copies.append((f"{part}_here[k]", f"{part}_there[k]", size[part]))
     lines += [f"    for k in range({many}):\n        {mine} = {its}" for mine, its, many in copies]
+    if local_infos:  # a step writes all infos of its env, and a reset those of some envs
+        lines.append(f"    infos_here = carray(infos_at, ({info_words},), word)")
+        lines.append(f"    infos_there = carray(pointer({at['infos']} + i * {each['infos']}), ({info_words},), word)")
+        first = "infos_there[k]" if name == "reset" else "0"
+        lines.append(f"    for k in range({info_words}):\n        infos_here[k] = {first}")
+        copies.append(("infos_here[k]", "infos_there[k]", info_words))
     lines.append(
         f"    device(Columns({', '.join(COLUMNS)}), tables, 0, 0, mode, strict, LaunchNotes(any_fault, count, hard, i))"
     )
