@@ -1,8 +1,9 @@
 """Compiles the bodies of cuda_bodies.py to GPU kernels, one thread per env. Import it late: it needs numba-cuda.
 
 A kernel receives addresses, and makes arrays of its own env from them: a body sees columns of a single env. The state,
-observations, rewards and infos are copied to the thread's local memory (mostly registers) at the start, and written back at
-the end: the compiler cannot know that two columns never overlap, and would read everything again after every write.
+observations, rewards and infos are copied to the thread's local memory (mostly registers) at the start, and written
+back at the end: the compiler cannot know that two columns never overlap, and would read everything again after every
+write.
 """
 
 from __future__ import annotations

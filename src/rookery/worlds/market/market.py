@@ -119,7 +119,8 @@ def _dataset(kind: str, data: Any, symbols: Sequence[str] | None, timeframe: str
         return shipped(kind).select(symbols)
     if isinstance(data, str) and data == ANYTRADING:
         return open_data(anytrading_bars(), symbols=symbols, timeframe=timeframe)
-    return open_data(data, symbols=symbols, timeframe=timeframe)
+    usual = "forex" if kind == "forex" else "24/7"
+    return open_data(data, symbols=symbols, timeframe=timeframe, usual_calendar=usual)
 
 
 def _with_columns(dataset: Dataset, columns: Sequence[str]) -> Dataset:
