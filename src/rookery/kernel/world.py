@@ -161,6 +161,7 @@ class KernelWorld:
         declared dtype."""
         other = copy(self)
         other.tables = replaced(self.name, self.tables, self._table_forms, tables)
+        check_window(other)
         other.__dict__.pop("table_facts", None)
         return other
 
