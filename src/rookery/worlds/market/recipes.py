@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from rookery.worlds.world_spec import Recipes
 
+PPO = {"rollout_length": 64, "minibatches": 8, "epochs": 4, "learning_rate": 1e-3, "normalise_observations": True}
 RECIPES: Recipes = {
-    "crypto": {
-        "ppo": {"num_envs": 64, "steps": 1_000_000, "ppo": {"rollout_length": 64, "normalise_observations": True}}
-    },
-    "forex": {
-        "ppo": {"num_envs": 64, "steps": 1_000_000, "ppo": {"rollout_length": 64, "normalise_observations": True}}
-    },
+    "crypto": {"ppo": {"num_envs": 64, "steps": 1_000_000, "ppo": PPO}},
+    "forex": {"ppo": {"num_envs": 64, "steps": 1_000_000, "ppo": PPO}},
 }
