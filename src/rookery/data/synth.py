@@ -89,7 +89,7 @@ def shipped(kind: str) -> Dataset:
     from rookery.data import features
 
     if kind == "crypto":
-        data = synthesise(7, 20_000, "5m", seed=1, signal=0.2, signal_half_life=48.0, kind="crypto")
+        data = synthesise(7, 20_000, "5m", seed=1, signal=0.3, signal_half_life=100.0, kind="crypto")
         return features.add_features(data, features.CRYPTO_FEATURES)
     if kind == "forex":
         data = synthesise(4, 12_000, "1h", seed=1, signal=0.2, signal_half_life=24.0, kind="forex")

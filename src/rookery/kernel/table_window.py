@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from rookery.errors import WorldError
 from rookery.kernel.translate import Function
-
-if TYPE_CHECKING:
-    from rookery.kernel.world import KernelWorld
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class TableWindow:
     size: int
 
 
-def check_window(world: KernelWorld) -> None:
+def check_window(world: Any) -> None:
     """Refuse a window that does not fit the world."""
     window = world.table_window
     if window is None and world.window_start is None:
@@ -58,7 +55,7 @@ def check_window(world: KernelWorld) -> None:
         raise WorldError(f"{world.name}.table_window: the table {window.table!r} holds NaN or infinity")
 
 
-def build_window(world: KernelWorld, window_start: Function, later: bool) -> tuple[Function, Function]:
+def build_window(world: Any, window_start: Function, later: bool) -> tuple[Function, Function]:
     """`write(columns, tables, i, state, params)` copies the window of env i; with `later` it only notes its beginning.
     `keep(columns, i)` keeps that note for the last observation of an episode."""
     window = world.table_window

@@ -36,7 +36,7 @@ from rookery.worlds.market.windows import find_windows
 
 COST_KINDS = ("half_spread", "slippage", "impact", "funding")  # and the fee, which is per asset
 PARAMETERS: dict[str, Any] = {
-    "initial_balance": 100_000.0, "max_order": 0.25, "min_change": 0.02, "half_spread": 0.0, "slippage": 0.0,
+    "initial_balance": 100_000.0, "max_order": 0.1, "min_change": 0.02, "half_spread": 0.0, "slippage": 0.0,
     "impact": 0.0, "funding": 0.0, "hold_limit": 48, "forced_sale": 0.05, "stop_below": 0.1, "reward_scale": 100.0,
     "benchmark_weight": 1.0, "absolute_reward": 0.0, "cash_reward": 0.0, "concentration_penalty": 0.0,
     "concentration_limit": 0.4, "few_positions_penalty": 0.0, "min_positions": 3, "position_weight": 0.01, "window": -1,

@@ -24,7 +24,7 @@ from rookery.data.synth import shipped
 from rookery.errors import DataError
 
 COST_COLUMNS = ("spread", "funding")
-FORMAT = 2  # of the tables; part of their name in the cache
+FORMAT = 3  # of the tables; part of their name in the cache
 
 
 @dataclass(frozen=True)
