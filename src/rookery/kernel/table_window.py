@@ -55,11 +55,11 @@ def check_window(world: Any) -> None:
         raise WorldError(f"{world.name}.table_window: the table {window.table!r} holds NaN or infinity")
 
 
-def build_window(world: Any, window_start: Function, later: bool) -> tuple[Function, Function]:
+def build_window(world: Any, window_start: Function | None, later: bool) -> tuple[Function, Function]:
     """`write(columns, tables, i, state, params)` copies the window of env i; with `later` it only notes its beginning.
     `keep(columns, i)` keeps that note for the last observation of an episode."""
     window = world.table_window
-    if window is None:
+    if window is None or window_start is None:
         return _write_nothing, _keep_nothing
 
     def note(columns: Any, tables: Any, i: int, state: Any, params: Any) -> None:
