@@ -66,13 +66,13 @@ def test_the_account_is_what_a_ledger_of_cash_and_units_says() -> None:
 def test_an_order_fills_at_the_open_of_the_next_bar_and_its_size_is_decided_before() -> None:
     data = random_bars()
     bars = data["EURUSD"]
-    env = make(data, costs="none")
+    env = make(data, costs="none", change_penalty=0.25)
     (first,) = play(env, [2])
     t = first["row"]
     assert first["position"] == pytest.approx(100_000 / bars["close"][t - 1])
     gain = first["position"] * (bars["close"][t] - bars["open"][t])  # nothing of the jump before the open
     assert first["equity"] == pytest.approx(100_000 + gain)
-    assert first["reward"] == pytest.approx(gain / 100_000 * 100)
+    assert first["reward"] == pytest.approx(gain / 100_000 * 100 - 0.25)
 
 
 def test_yen_are_converted_to_dollars_and_a_cross_needs_its_rate() -> None:

@@ -43,7 +43,7 @@ PARAMETERS: dict[str, Any] = {
     "initial_balance": 100_000.0, "leverage": 1.0, "fee": 0.0, "half_spread": 0.0, "slippage": 0.0, "impact": 0.0,
     "swap_long": 0.0, "swap_short": 0.0, "funding": 0.0, "borrow": 0.0, "margin_call": 0.0, "bar_years": 0.0,
     "daily_drawdown": 0.02, "end_on_drawdown": False, "turnover_cap": 5.0, "cooldown": 5, "min_change": 0.05,
-    "reward_scale": 100.0, "change_penalty": 0.0, "window": -1, "symbol": -1,
+    "reward_scale": 100.0, "change_penalty": 0.01, "window": -1, "symbol": -1,
 }  # fmt: skip
 
 
