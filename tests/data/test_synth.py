@@ -24,7 +24,7 @@ def test_the_same_seed_gives_the_same_bars_and_another_seed_others() -> None:
 
 def test_bars_are_those_of_every_cpu() -> None:
     """Prices are rounded, and made without functions that differ in the last bit."""
-    data = synthesise(2, 500, "1h", seed=3, signal=0.3, kind="forex")
+    data = synthesise(2, 500, "1h", seed=3, signal=0.3, signal_half_life=24.0, kind="forex")
     assert [data.bars[1][name][-1] for name in ("open", "close", "signal")] == [1.3904021, 1.3908569, -1.475263]
 
 

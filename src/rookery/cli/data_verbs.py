@@ -53,7 +53,7 @@ def _add_synth(parts: Commands) -> None:
         help="correlation of the planted signal with the next return: from 0, no signal, to 1 (0)",
     )  # fmt: skip
     parser.add_argument(
-        "--signal-half-life", type=float, default=24.0, metavar="N", help="bars until half of the signal is left (24)"
+        "--signal-half-life", type=float, default=100.0, metavar="N", help="bars until half of the signal is left (100)"
     )
     parser.add_argument(
         "--kind",

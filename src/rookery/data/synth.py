@@ -33,7 +33,7 @@ def synthesise(
     timeframe: str | int = "5m",
     seed: int = 1,
     signal: float = 0.0,
-    signal_half_life: float = 24.0,
+    signal_half_life: float = 100.0,
     kind: str = "crypto",
     symbols: Sequence[str] | None = None,
     correlation: float | None = None,
