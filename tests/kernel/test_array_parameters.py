@@ -52,6 +52,14 @@ def broker(num_envs=3, **options):
     return envs
 
 
+def test_a_batch_of_one_env_takes_one_value_per_env():
+    envs = rookery.make_vec(Broker, 1, backend="kernel")
+    envs.set_parameters(scale=[3.0], fees=[[1.0, 2.0, 3.0]])
+    assert envs.parameters["scale"].tolist() == [3.0]
+    assert envs.parameters["fees"].tolist() == [[1.0, 2.0, 3.0]]
+    envs.close()
+
+
 def test_one_env_takes_an_array_or_one_number():
     env = KernelEnv(Broker, plain=True, fees=[1, 2, 3])
     assert env.reset(seed=1)[0].tolist() == [1.0]

@@ -207,7 +207,8 @@ class CudaEngine(AsyncCalls):
             self._launcher.refresh()
         records = self.arena.host("params")
         for name, value in params.items():
-            records[name][envs if len(records) > 1 else 0] = value
+            shared = slice(None) if is_per_env(self.world, name, value) else 0
+            records[name][envs if len(records) > 1 else shared] = value
         self.arena.put("params", records)
 
     def set_tables(self, **tables: Any) -> None:

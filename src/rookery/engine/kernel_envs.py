@@ -137,9 +137,11 @@ class KernelEnvs:
         if self._applied:
             self.forget_applied(envs)
         for name, encoded in encode_many(self.world, values, len(envs)).items():
-            if is_per_env(self.world, name, encoded) or len(envs) < arena.num_envs:
+            per_env = is_per_env(self.world, name, encoded)
+            if per_env or len(envs) < arena.num_envs:
                 self.spread_params()
-            arena.params[name][envs if len(arena.params) > 1 else 0] = encoded
+            shared = slice(None) if per_env else 0  # a batch of one env has one record anyway
+            arena.params[name][envs if len(arena.params) > 1 else shared] = encoded
 
     def spread_params(self) -> None:
         """Give every env parameters of its own, if all share one record."""

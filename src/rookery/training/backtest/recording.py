@@ -43,7 +43,7 @@ def record_windows(
     alone = count - 1 or None  # makes an engine whose envs can be stepped one by one
     engine: Any = make_vec(world.factory, count, "kernel", 1, batch_size=alone, autoreset_mode="Disabled", copy=False)
     try:
-        engine.set_parameters(window=numbers if count > 1 else int(numbers[0]), time_limit=0)
+        engine.set_parameters(window=numbers, time_limit=0)
         player = AgentPlayer(agent, "agent", deterministic=deterministic, copy=False)
         return _Recording(view, engine, player, seed, numbers).run(), view.facts()
     finally:
