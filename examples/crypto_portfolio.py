@@ -14,14 +14,14 @@ from rookery.data.features import CRYPTO_FEATURES, add_features
 from rookery.data.storage import write
 from rookery.data.synth import synthesise
 
-steps = int(sys.argv[1]) if len(sys.argv) > 1 else 200_000
+steps = int(sys.argv[1]) if len(sys.argv) > 1 else 500_000
 path = Path("data/crypto.parquet")
 path.parent.mkdir(exist_ok=True)
 
 bars = synthesise(assets=7, bars=12_000, timeframe="5m", seed=1, signal=0.3)
 write(add_features(bars, CRYPTO_FEATURES), path)
 
-options = {"data": path, "columns": [*CRYPTO_FEATURES, "signal"], "action_type": "weights", "costs": "alpaca-crypto"}
+options = {"data": path, "columns": [*CRYPTO_FEATURES, "signal"], "costs": "alpaca-crypto"}
 result = rookery.train("crypto", world_options=options, steps=steps, num_envs=64, monitor={"report": False})
 
 report = rookery.backtest(result.path, split="test", out="report")
