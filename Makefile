@@ -134,7 +134,7 @@ bench-transfer: $(READY)  ## the hockey agent in the original's game on Box2D
 bench-gameboy: $(READY)  ## emulators in parallel, and what is learned on them (a quarter of an hour)
 	$(BIN)/python benchmarks/gameboy.py
 
-bench-snake: $(READY)  ## PPO on images of 10 x 10 pixels by default choices (five minutes)
+bench-snake: $(READY)  ## PPO on images of 10 x 10 pixels by default choices (seven minutes)
 	$(BIN)/python benchmarks/snake.py
 
 bench-scaling: $(READY)  ## steps/s of stepping and training with 1 to 16 envs, as a table and docs/scaling.png

@@ -1,10 +1,10 @@
 """PPO on a small image, Snake on 10 x 10 cells, by default choices: `make bench-snake`, or
 
-    python benchmarks/snake.py [--seconds 120] [--seeds 1] [--only kernel python] [--json FILE]
+    python benchmarks/snake.py [--seconds 120] [--seeds 1] [--only kernel greys python] [--json FILE]
 
 Each row trains for two minutes and then plays 100 episodes with the agent. Food counts 1 and the end of the snake -1:
 a mean return of 1 is two pieces of food and more. The image has three planes: body, head and food. Rows: the game as a
-kernel world, and as a plain Gymnasium env in Python.
+kernel world, with greys instead of planes, and as a plain Gymnasium env in Python.
 """
 
 from __future__ import annotations
@@ -109,6 +109,19 @@ class Snake(KernelWorld):
             out[row, column, 2] = 255 if cell == state.food else 0
 
 
+class GreySnake(Snake):
+    """The same with one plane of greys: 85 the body, 170 the head, 255 food."""
+
+    observation_space = spaces.Box(0, 255, (SIDE, SIDE), np.uint8)
+
+    @staticmethod
+    def observe(state: Any, out: Any) -> None:
+        head = state.cells[(state.first + state.length - 1) % CELLS]
+        for cell in range(CELLS):
+            grey = 255 if cell == state.food else 170 if cell == head else 85 * state.taken[cell]
+            out[cell // SIDE, cell % SIDE] = grey
+
+
 class SnakeEnv(gym.Env):
     """The same game as people write it in Python."""
 
@@ -168,7 +181,7 @@ class StopAfter(rookery.Callback):
             run.stop("time is up")
 
 
-WORLDS: dict[str, type] = {"kernel": Snake, "python": SnakeEnv}
+WORLDS: dict[str, type] = {"kernel": Snake, "greys": GreySnake, "python": SnakeEnv}
 
 
 def train_for(world: type, seconds: float, seed: int, folder: str) -> tuple[float, float]:

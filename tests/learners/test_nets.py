@@ -243,7 +243,7 @@ def test_an_encoder_can_go_by_the_statistics_of_another() -> None:
 def test_a_flat_image_is_all_its_pixels(normalise: bool) -> None:
     """From 0 to 1, or as far from their own mean as vectors are: also a pixel that is rarely on."""
     leaves = leaves_of(spaces.Box(0, 255, (9, 9, 3), np.uint8))
-    encoder = Encoder(leaves, normalise, flat=True)
+    encoder = Encoder(leaves, normalise, "flat")
     images = torch.zeros(100, 9, 9, 3, dtype=torch.uint8)
     images[:2, 4, 5, 1] = 255
     encoder.update_normalisers([images])
@@ -251,6 +251,20 @@ def test_a_flat_image_is_all_its_pixels(normalise: bool) -> None:
     assert features.shape == (100, encoder.width) == (100, 243) and not encoder.is_trained
     on = features[0].max()
     assert on > 5 if normalise else on == 1
+
+
+def test_a_small_image_of_greys_is_read_by_levels() -> None:
+    """A number for each pixel and level: greys that are names need not be taken apart."""
+    leaves = leaves_of(spaces.Box(0, 2, (9, 9), np.uint8))
+    encoder = Encoder(leaves, False, "levels")
+    image = torch.zeros(1, 9, 9, dtype=torch.uint8)
+    image[0, 0, 0], image[0, 0, 1] = 1, 2
+    features = encoder([image])
+    assert features.shape == (1, encoder.width) == (1, 162) and not encoder.is_trained
+    assert features[0, :4].tolist() == [1, 0, 1, 1] and features.sum() == 3
+    normalised = Encoder(leaves, True, "levels")
+    normalised.update_normalisers([image.repeat(4, 1, 1)])
+    assert normalised([image]).abs().max() < 1e-3
 
 
 def test_small_images_are_told_from_others() -> None:

@@ -26,7 +26,7 @@ from rookery.user_code import find_in_file, is_permitted
 def make_encoder(observation_space: spaces.Space, leaves: Sequence[Leaf], options: Options) -> Encoder:
     """The encoder that the options name, or rookery's own."""
     if options.network is None:
-        return Encoder(leaves, options.normalise_observations, options.images == "flat")
+        return Encoder(leaves, options.normalise_observations, options.images)
     network = _find(options)
     if _is_actor_critic(network):
         raise OptionError(f"network: {options.network} is an actor and critic, which only ppo can use; give an encoder")

@@ -88,12 +88,17 @@ class MLP(nn.Module):
 
 class Encoder(nn.Module):
     """Leaves of an observation to one row of features: vectors as they are, choices as one-hot, images through
-    convolutions, or as vectors too if they are `flat`. `normalise` shifts and scales vectors and images by running
-    statistics."""
+    convolutions ("cnn"), as vectors of pixels ("flat"), or of levels of grey ("levels"). `normalise` shifts and scales
+    vectors and images by running statistics."""
 
-    def __init__(self, leaves: Sequence[Leaf], normalise: bool, flat: bool = False) -> None:
+    def __init__(self, leaves: Sequence[Leaf], normalise: bool, images_as: str = "cnn") -> None:
         super().__init__()
-        net = FlatImage if flat else ImageNet
+        flat = images_as in ("flat", "levels")
+
+        def net(leaf: Leaf, normalise: bool) -> ImageInput:
+            kind = LevelledImage if images_as == "levels" and leaf.levels else FlatImage if flat else ImageNet
+            return kind(leaf, normalise)
+
         self.vectors = [k for k, leaf in enumerate(leaves) if leaf.kind == "vector"]
         self.choices = [(k, leaf) for k, leaf in enumerate(leaves) if leaf.kind == "choice"]
         images = {str(k): net(leaf, normalise) for k, leaf in enumerate(leaves) if leaf.kind == "image"}
@@ -191,6 +196,26 @@ class FlatImage(ImageInput):
     def forward(self, image: Tensor) -> Tensor:
         """The pixels of a batch of images."""
         return self.normalised(image).flatten(1)
+
+
+class LevelledImage(ImageInput):
+    """A small image of greys as a vector: for each pixel and level, whether the pixel reaches it."""
+
+    levels: Tensor
+
+    def __init__(self, leaf: Leaf, normalise: bool) -> None:
+        super().__init__(leaf, False, VECTOR_FLOOR)
+        self.features = math.prod(leaf.shape) * len(leaf.levels)
+        self.norm = RunningNorm(self.features, VECTOR_FLOOR) if normalise else None
+        self.register_buffer("levels", torch.tensor(leaf.levels, dtype=torch.uint8))
+
+    def planes(self, image: Tensor) -> Tensor:
+        """[batch, pixels and levels], as 0 or 1."""
+        return (image.flatten(1).unsqueeze(-1) >= self.levels).flatten(1).float()
+
+    def forward(self, image: Tensor) -> Tensor:
+        """The levels of a batch of images."""
+        return self.normalised(image)
 
 
 def all_images_small(leaves: Sequence[Leaf]) -> bool:

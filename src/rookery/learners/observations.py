@@ -11,8 +11,9 @@ import torch
 from gymnasium import spaces
 
 from rookery.errors import SpaceError
-from rookery.learners.image_space import channels_last, image_axes
+from rookery.learners.image_space import channels_last, image_axes, is_read_flat
 
+MOST_NAMES = 16  # a board whose highest number is at most this has a level for each number
 MASK_KEY = "action_mask"  # where a Dict observation keeps the actions that are allowed, as PettingZoo does too
 
 
@@ -27,6 +28,7 @@ class Leaf:
     starts: tuple[int, ...] = ()
     channels_last: bool = False
     byte: bool = False  # an image of bytes, kept as such until a net reads it
+    levels: tuple[int, ...] = ()  # of a small image of greys: the least values of its levels above the lowest
 
     @property
     def dtype(self) -> torch.dtype:
@@ -87,7 +89,23 @@ def _box_leaf(space: spaces.Box, path: tuple[str | int, ...]) -> Leaf:
     if image_axes(space) is None:
         return Leaf(path, space.shape, "vector")
     last = len(space.shape) == 3 and channels_last(space.shape)
-    return Leaf(path, space.shape, "image", channels_last=last, byte=space.dtype == np.uint8)
+    return Leaf(path, space.shape, "image", channels_last=last, byte=space.dtype == np.uint8, levels=grey_levels(space))
+
+
+def grey_levels(space: spaces.Box) -> tuple[int, ...]:
+    """Where the levels of a small image with one plane of bytes begin. On such boards greys are often names: 1 for the
+    snake, 2 for food. One number per cell would have to be taken apart by the net.
+
+    >>> grey_levels(spaces.Box(0, 3, (10, 10), np.uint8)), grey_levels(spaces.Box(0, 255, (10, 10, 3), np.uint8))
+    ((1, 2, 3), ())
+    >>> grey_levels(spaces.Box(0, 255, (10, 10, 1), np.uint8))
+    (1, 32, 64, 96, 128, 160, 192, 224)
+    """
+    planes = int(np.prod(space.shape)) // int(np.prod([space.shape[axis] for axis in image_axes(space) or ()]))
+    if space.dtype != np.uint8 or not is_read_flat(space) or planes != 1:
+        return ()
+    highest = int(space.high.max())
+    return tuple(range(1, highest + 1)) if highest <= MOST_NAMES else (1, *range(32, 256, 32))
 
 
 def split(leaves: Sequence[Leaf], observation: Any, device: torch.device) -> list[torch.Tensor]:

@@ -39,10 +39,11 @@ class Options(BaseModel):
         False,
         description="Scale rewards so that discounted returns have standard deviation 1, by running statistics.",
     )
-    images: Literal["auto", "cnn", "flat"] = Field(
+    images: Literal["auto", "cnn", "flat", "levels"] = Field(
         "auto",
-        description="How images are read: cnn by convolutions, flat as one vector of all pixels. auto is flat for "
-        "images with a side below 12 pixels, where a position is worth more than a pattern.",
+        description="How images are read: cnn by convolutions, flat as one vector of all pixels, levels as one vector "
+        "with a number per pixel and level of grey. auto is flat for images with a side below 12 pixels, where a "
+        "position is worth more than a pattern, and levels if they have one plane.",
     )
     network: str | None = Field(
         None,

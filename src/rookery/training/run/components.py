@@ -196,7 +196,9 @@ def _with_image_network(run: ResolvedRun) -> ResolvedRun:
     options = getattr(run.config, name)
     if options.images != "auto" or not has_images(seat.observation_space):
         return run
-    images = "flat" if all_images_small(leaves_of(seat.observation_space)) else "cnn"
+    leaves = leaves_of(seat.observation_space)
+    flat = "levels" if any(leaf.levels for leaf in leaves) else "flat"
+    images = flat if all_images_small(leaves) else "cnn"
     return run.with_config(**{name: options.model_copy(update={"images": images})})
 
 
