@@ -383,7 +383,7 @@ def test_public_names():
     """The public names are these, and each can be had."""
     assert sorted(rookery.__all__) == [
         "Agent", "Callback", "DQN", "Engine", "KernelWorld", "PPO", "Result", "RunConfig", "SAC", "TD3", "Table",
-        "backtest", "errors", "get_recommended_n_envs", "load", "make_vec", "pettingzoo", "resume", "sb3",
+        "backtest", "errors", "get_recommended_n_envs", "load", "make_vec", "markets", "pettingzoo", "resume", "sb3",
         "testing", "train",
     ]  # fmt: skip
     assert all(getattr(rookery, name) is not None for name in rookery.__all__)
