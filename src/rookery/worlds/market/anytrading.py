@@ -14,9 +14,9 @@ from gymnasium import spaces
 
 from rookery.data.dataset import Dataset
 from rookery.errors import OptionError
-from rookery.kernel.random import integer
 from rookery.kernel.world import KernelWorld
 from rookery.worlds.market.costs import PRESETS
+from rookery.worlds.market.forex_rules import choose_rows
 from rookery.worlds.market.market import ObservedColumns, load_market
 from rookery.worlds.market.options import check_lookback, names
 from rookery.worlds.market.windows import find_windows
@@ -60,12 +60,7 @@ class AnyTrading(KernelWorld):
 
     @staticmethod
     def reset(state: Any, params: Any, tables: Any) -> None:
-        if params.window >= 0:
-            state.row, state.last = tables.windows[params.window, 0], tables.windows[params.window, 1]
-        else:
-            group = params.symbol if params.symbol >= 0 else (state.seed + state.episode) % len(tables.groups)
-            start = integer(state, tables.groups[group, 0], tables.groups[group, 1])
-            state.row, state.last = tables.starts[start, 0], tables.starts[start, 1]
+        choose_rows(state, params, tables)
         state.trade_row = state.row - 1
         state.profit = 1.0
 

@@ -89,13 +89,18 @@ def watch_limits(state: Any, value: float, params: Any) -> float:
     return drawdown
 
 
-def reset(state: Any, params: Any, tables: Any) -> None:
+def choose_rows(state: Any, params: Any, tables: Any) -> None:
+    """The first and the last row of an episode: a fixed window, or a random start in a symbol's turn."""
     if params.window >= 0:
         state.row, state.last = tables.windows[params.window, 0], tables.windows[params.window, 1]
     else:
         group = params.symbol if params.symbol >= 0 else (state.seed + state.episode) % len(tables.groups)
         start = integer(state, tables.groups[group, 0], tables.groups[group, 1])
         state.row, state.last = tables.starts[start, 0], tables.starts[start, 1]
+
+
+def reset(state: Any, params: Any, tables: Any) -> None:
+    choose_rows(state, params, tables)
     state.equity = params.initial_balance
     state.peak = params.initial_balance
     state.day_equity = params.initial_balance
