@@ -129,3 +129,23 @@ class RunError(RookeryError, RuntimeError):
 
 class RunBusy(RunError):
     """Another process uses the run's folder."""
+
+
+class StudyError(RookeryError, RuntimeError):
+    """A study cannot be found, opened or continued; the message names it and the remedy."""
+
+
+class StorageLost(StudyError):
+    """The database of a study does not answer, is full or is gone. Nothing that was recorded is lost by waiting."""
+
+
+class RegistryError(RookeryError, RuntimeError):
+    """A registry of agents has no such version or alias, or cannot be changed; the message says why."""
+
+
+class RegistryBusy(RegistryError):
+    """Another process is changing the registry."""
+
+
+class LiveAccount(RookeryError, RuntimeError):
+    """The account or endpoint is not a paper account: rookery does not trade real money."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from itertools import groupby
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -88,7 +89,11 @@ def _keys_text(keys: list[str]) -> str:
 def _title(section: str) -> str:
     if not section:
         return "The run"
-    return f"`{section}`: {(RunConfig.model_fields[section].description or '').rstrip('.')}"
+    *parents, name = section.split(".")
+    table: Any = RunConfig
+    for parent in parents:
+        table = table.model_fields[parent].annotation
+    return f"`{section}`: {(table.model_fields[name].description or '').rstrip('.')}"
 
 
 def _row(key: str, field: FieldInfo) -> str:

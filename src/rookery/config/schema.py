@@ -8,6 +8,7 @@ from pydantic import Field, create_model, field_validator, model_validator
 
 from rookery.config.curriculum_schema import ConfigTable, Count, LeagueOptions, Opponent, Phase, opponents_by_name
 from rookery.config.layers import split_names
+from rookery.config.search_schema import SearchOptions
 from rookery.learners.registry import option_classes, specs
 from rookery.worlds import registry
 
@@ -233,6 +234,9 @@ class RunConfig(LearnerSections):
         default_factory=CheckpointOptions, description="Checkpoints, from which a run can be resumed."
     )
     monitor: MonitorOptions = Field(default_factory=MonitorOptions, description="Output of a run.")
+    search: SearchOptions = Field(
+        default_factory=SearchOptions, description="What `rookery search` varies. A run does not read it."
+    )
 
     @field_validator("callbacks", "wrappers", mode="before")
     @classmethod

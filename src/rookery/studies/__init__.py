@@ -1,0 +1,1 @@
+"""Studies: searches over settings with Optuna. Every trial is a run, or several: one for each seed or fold."""

@@ -1,0 +1,1 @@
+"""Several runs that differ in numbers only, trained side by side as one program."""
