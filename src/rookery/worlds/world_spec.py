@@ -136,6 +136,7 @@ class WorldSpec:
     original: str | None = None  # the Gymnasium id whose env `source` is the compiled version of
     extra: str | None = None  # the pip extra that it needs, as in pip install 'rookery[extra]'
     recipes: str | None = None  # the place of a `Recipes` mapping
+    search_space: str | None = None  # the place of a table in the form of `[search.space]`: what a search varies here
     options: tuple[WorldOption, ...] = ()
     option_names: Mapping[str, str] = field(default_factory=dict)  # other names of options, and the option of each
     discrete_options: Mapping[str, Any] = field(default_factory=dict)  # for learners that need discrete actions
