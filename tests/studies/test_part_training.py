@@ -1,0 +1,89 @@
+"""Parts of trials are ordinary runs: begun, resumed, read."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from rookery.config import build_config
+from rookery.studies.part_training import FAILED, FINISHED, INTERRUPTED, outcome_of, train_part, train_parts
+from rookery.studies.trial_plan import part_of
+from rookery.training.run.callbacks import Callback
+from rookery.training.storage.run_dir import RunDir
+
+QUIET = {"verbose": False, "plot": False, "tensorboard": False, "episodes": False, "system": False}
+
+
+@pytest.fixture
+def trial(tmp_path):
+    """The configuration of a small trial."""
+    options = {"steps": 512, "num_envs": 4, "backend": "kernel", "learner": "ppo", "runs_dir": str(tmp_path)}
+    small = {"ppo": {"rollout_length": 32, "threads": 1}, "evaluation": {"every": 256, "episodes": 1}, "monitor": QUIET}
+    return build_config("CartPole-v1", name="trial-00000", **options, **small)
+
+
+def interrupted_at(step):
+    """A callback that interrupts the run as a signal does."""
+
+    class Interruption(Callback):
+        def on_rollout(self, run):
+            if run.step >= step:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    return Interruption()
+
+
+def test_a_part_is_trained_once(trial):
+    part = part_of(trial, "seed-0", seed=0)
+    first = train_part(part)
+    assert (first.state, first.steps) == (FINISHED, 512)
+    written = first.run.summary.stat().st_mtime_ns
+    again = train_part(part)
+    assert (again.state, again.steps, again.seconds) == (FINISHED, 512, outcome_of(first.run).seconds)
+    assert again.run.summary.stat().st_mtime_ns == written
+    assert first.facts(3.0, first.run.path.parent.parent)["run"] == f"{first.run.path.parent.name}/trial-00000-seed-0"
+
+
+def test_an_interrupted_part_goes_on_to_the_same_result(trial, tmp_path):
+    part = part_of(trial, "seed-0", seed=0)
+    stopped = train_part(part, interrupted_at(256))
+    assert stopped.state == INTERRUPTED and 0 < stopped.steps < 512
+    finished = train_part(part)
+    assert finished.state == FINISHED and finished.steps == 512
+    alone = train_part(part_of(trial.model_copy(update={"runs_dir": str(tmp_path / "alone")}), "seed-0", seed=0))
+    assert finished.run.read_summary()["eval/return"] == alone.run.read_summary()["eval/return"]
+    assert not list(tmp_path.glob("trial-00000-seed-0-*")), "no second folder"
+
+
+def test_a_failure_is_an_outcome_with_its_reason(trial, tmp_path):
+    (tmp_path / "broken.py").write_text(
+        "import gymnasium\n\n\nclass Broken(gymnasium.Env):\n"
+        "    def __init__(self):\n        raise ValueError('no such level')\n"
+    )
+    broken = trial.model_copy(update={"world": f"{tmp_path}/broken.py:Broken", "backend": "serial"})
+    outcome = train_part(part_of(broken, "seed-0"))
+    assert outcome.state == FAILED and "no such level" in outcome.reason and "\n" not in outcome.reason
+
+
+def test_the_folder_of_a_run_that_was_killed_before_it_began_is_used(trial, tmp_path):
+    RunDir.create(tmp_path, "trial-00000-seed-0")
+    outcome = train_part(part_of(trial, "seed-0"))
+    assert outcome.state == FINISHED and outcome.run.name == "trial-00000-seed-0"
+
+
+def test_a_run_with_other_settings_is_set_aside(trial, tmp_path):
+    """Its value would be that of another trial."""
+    train_part(part_of(trial, "seed-0"))
+    other = trial.model_copy(update={"ppo": trial.ppo.model_copy(update={"gamma": 0.5})})
+    outcome = train_part(part_of(other, "seed-0"))
+    assert outcome.state == FINISHED and outcome.run.read_config()["ppo"]["gamma"] == 0.5
+    assert RunDir(tmp_path / "trial-00000-seed-0.old-1").read_config()["ppo"]["gamma"] != 0.5
+
+
+def test_a_stop_leaves_the_rest(trial):
+    parts = [part_of(trial, f"seed-{k}", seed=k) for k in range(3)]
+    done = []
+    found = train_parts(parts, stop=lambda: len(done) == 1, done=lambda part, outcome: done.append(part.name))
+    assert done == ["seed-0"] and list(found) == ["trial-00000-seed-0"]
