@@ -61,7 +61,7 @@ def _league(options: argparse.Namespace) -> int:
     stored: list[StoredLeague] = []
     if options.games is None:
         stored = [league for run in runs if (league := stored_league(run)) is not None]
-        report = last_report(runs[0].path) if len(runs) == 1 else None
+        report = last_report(runs[0].outputs) if len(runs) == 1 else None
         _refuse_empty(runs, stored, report)
     else:
         report = _play_tournament(options, runs)

@@ -61,7 +61,7 @@ def hold_tournament(
     results = play_tournament(duel, acting, games, seed, backend=first.config.backend, progress=progress)
     entries = _distinct([player.entry for player in players])
     report = TournamentReport(duel.name, games, seed, entries, results, results.rate())
-    report.save(first.run.path)
+    report.save(first.run.outputs)
     return report
 
 

@@ -190,6 +190,7 @@ def resume(
     """
     _refuse_while_imported("resume")
     folder = RunDir.find(run, Path(runs_dir))
+    folder.refuse_version()
     given: dict[str, Any] = dict(options)
     callbacks = take_callbacks(given)
     changes = collect_changes(**given, steps=steps)

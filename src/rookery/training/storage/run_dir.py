@@ -18,6 +18,7 @@ from typing import Any
 from rookery.console import printable
 from rookery.errors import FileError, RunError
 from rookery.files import open_plain, read_plain, replace_file
+from rookery.training.storage.registry_folder import find_version, outputs_folder
 from rookery.training.storage.run_lock import Lock
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=,@-]{0,99}")
@@ -45,8 +46,9 @@ class RunDir:
         self.metrics, self.evaluations = self.path / "metrics.jsonl", self.path / "evaluations.jsonl"
         self.episodes, self.hints = self.path / "episodes.jsonl", self.path / "hints.jsonl"
         self.tensorboard = self.path / "tensorboard"
-        self.plots, self.videos = self.path / "plots", self.path / "videos"
-        self.report = self.path / "report"
+        self.outputs = outputs_folder(self.path)  # a version in a registry never changes: its videos are elsewhere
+        self.plots, self.videos = self.outputs / "plots", self.outputs / "videos"
+        self.report = self.outputs / "report"
         self._checkpoint_dir = None if checkpoint_dir is None else Path(checkpoint_dir).absolute()
         self._made_base = False
 
@@ -84,7 +86,11 @@ class RunDir:
 
     @classmethod
     def find(cls, run: str | Path, base: Path) -> RunDir:
-        """The run of this name in `base` or at this path; "latest" is the one that was started last."""
+        """The run of this name in `base` or at this path; "latest" is the one that was started last, and
+        "registry:DIR@champion" a version in a registry of agents."""
+        version = find_version(run)
+        if version is not None:
+            return cls(version)
         runs = cls.all(base)
         if run == "latest":
             if not runs:
@@ -166,6 +172,14 @@ class RunDir:
                     f"{printable(self.path / name)} is a link to elsewhere, and a run writes to its own folder only: "
                     "remove it, or replace it by the file that it points to"
                 )
+
+    def refuse_version(self) -> None:
+        """Refuse to change a version in a registry."""
+        if self.outputs != self.path:
+            raise RunError(
+                f"{printable(self.path)} is a version in a registry, which never changes: begin a new run from it with "
+                f"init_from={printable(self.path)!r}"
+            )
 
     def read_config(self) -> dict[str, Any]:
         return self._read(self.config)

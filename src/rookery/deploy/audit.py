@@ -1,0 +1,82 @@
+"""`audit.jsonl`: every change of a registry, one JSON object a line, never rewritten.
+
+A change takes effect when `aliases.json` is replaced, and that file holds the change's own entry as well. The line is
+appended after that. So whatever moment a process is killed in, the log lacks at most its last line, and that line is
+still known: who changes the registry next completes the log first, and readers see the entry meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from rookery.console import printable
+from rookery.errors import RegistryError
+from rookery.files import open_plain
+from rookery.monitor.append_only import append_record, open_append_only
+
+Entry = dict[str, Any]
+
+
+class AuditLog:
+    """The log of a registry. Only the holder of the registry's lock may append to it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self, last: Entry | None = None) -> list[Entry]:
+        """All entries, the oldest first. `last` is the entry in `aliases.json`, which the log may lack."""
+        entries, _ = self._complete_lines()
+        if last is not None and (not entries or entries[-1]["entry"] < last["entry"]):
+            entries.append(last)
+        return entries
+
+    def append(self, entry: Entry) -> None:
+        """Append an entry, and sync it to the disk."""
+        with open_append_only(self.path) as file:
+            append_record(file, json.dumps(entry).encode() + b"\n")
+            os.fsync(file.fileno())
+
+    def repair(self, last: Entry | None) -> None:
+        """Remove a line that was written in part, and add the last entry if it is missing."""
+        entries, size = self._complete_lines()
+        newest, known = entries[-1]["entry"] if entries else 0, last["entry"] if last else 0
+        if newest > known:
+            raise RegistryError(
+                f"{printable(self.path)} knows {newest} changes, and aliases.json beside it {known}: it is missing or "
+                "an older copy; restore the newest one"
+            )
+        if os.path.lexists(self.path) and self.path.stat().st_size > size:
+            self._cut(size)
+        if last is not None and newest < known:
+            self.append(last)
+
+    def _cut(self, size: int) -> None:
+        fd = open_plain(self.path, os.O_RDWR)
+        try:
+            os.ftruncate(fd, size)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def _complete_lines(self) -> tuple[list[Entry], int]:
+        """The entries, and the bytes of their lines; the last line does not count if it was written in part."""
+        try:
+            with os.fdopen(open_plain(self.path, os.O_RDONLY), "rb") as file:
+                lines = file.read().splitlines(keepends=True)
+        except FileNotFoundError:
+            return [], 0
+        if lines and not lines[-1].endswith(b"\n"):
+            lines.pop()
+        return [self._parse(number, line) for number, line in enumerate(lines, 1)], sum(map(len, lines))
+
+    def _parse(self, number: int, line: bytes) -> Entry:
+        try:
+            entry = json.loads(line)
+            if isinstance(entry, dict) and type(entry.get("entry")) is int:
+                return entry
+        except (ValueError, RecursionError):
+            pass
+        raise RegistryError(f"{printable(self.path)} is damaged: line {number} is no entry of the log")

@@ -1,0 +1,1 @@
+"""What decides whether a challenger may replace the champion: one module per kind of world."""
