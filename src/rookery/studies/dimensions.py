@@ -1,0 +1,133 @@
+"""One dimension of a search space: a key of the configuration, its values, and when it counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+
+from rookery.config.fields import closest_names, join_or
+from rookery.errors import ConfigError
+
+KINDS = ("log", "uniform", "int", "log_int", "choice", "value")
+EXTRA = ("step", "when")
+SCALARS = (bool, int, float, str, type(None))
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """A key, its distribution, and the values of other keys that it counts for."""
+
+    key: str
+    distribution: BaseDistribution
+    when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    is_json: bool = False  # choices are stored as JSON text: Optuna holds numbers, texts and truth values only
+
+    def to_param(self, value: Any) -> Any:
+        """A value of the configuration as Optuna stores it."""
+        return json.dumps(value) if self.is_json else value
+
+    def from_param(self, param: Any) -> Any:
+        """The value of the configuration that Optuna has stored."""
+        return json.loads(param) if self.is_json else param
+
+    def counts(self, settings: Mapping[str, Any]) -> bool:
+        """Whether this key has a value beside the settings of the keys before it."""
+        return all(settings.get(key) in values for key, values in self.when.items())
+
+    @property
+    def edges(self) -> list[Any]:
+        """Values that stand for all: both ends of a range, or every choice."""
+        found = self.distribution
+        if isinstance(found, CategoricalDistribution):
+            return [self.from_param(choice) for choice in found.choices]
+        assert isinstance(found, (FloatDistribution, IntDistribution))
+        return [found.low, found.high]
+
+
+def parse_dimension(key: str, spec: Any) -> Dimension:
+    """From what stands in `[search.space]`: {log = [a, b]}, {uniform = [a, b]}, {int = [a, b]}, {log_int = [a, b]},
+    {choice = [...]} or a plain list, {value = x}; each with `when = {"other.key" = value}` if it is conditional.
+
+    >>> parse_dimension("ppo.clip", {"uniform": [0.1, 0.4]}).distribution
+    FloatDistribution(high=0.4, log=False, low=0.1, step=None)
+    """
+    if isinstance(spec, list):
+        spec = {"choice": spec}
+    if not isinstance(spec, Mapping):
+        raise _wrong(key, f"should be a table such as {{log = [1e-5, 1e-2]}} or a list of values, got {spec!r}")
+    kinds = [name for name in KINDS if name in spec]
+    for name in spec:
+        if name not in (*KINDS, *EXTRA):
+            near = closest_names(str(name), (*KINDS, *EXTRA))
+            raise _wrong(key, f"has no `{name}`; " + (f"did you mean {join_or(near)}?" if near else _words()))
+    if len(kinds) != 1:
+        raise _wrong(key, f"needs one of {join_or(list(KINDS))}, got {join_or(kinds) if kinds else 'none of them'}")
+    kind, when = kinds[0], _when(key, spec.get("when", {}))
+    if kind in ("choice", "value"):
+        return _choices(key, spec[kind] if kind == "choice" else [spec[kind]], when)
+    return Dimension(key, _range(key, kind, spec[kind], spec.get("step")), when)
+
+
+def _choices(key: str, values: Any, when: Mapping[str, tuple[Any, ...]]) -> Dimension:
+    if not isinstance(values, list) or not values:
+        raise _wrong(key, f"`choice` should be a list of values, got {values!r}")
+    is_json = not all(isinstance(value, SCALARS) for value in values)
+    shown = [json.dumps(value) if is_json else value for value in values]
+    if len({json.dumps(value) for value in values}) < len(values):
+        raise _wrong(key, f"`choice` names a value twice: {values!r}")
+    return Dimension(key, CategoricalDistribution(shown), when, is_json)
+
+
+def _range(key: str, kind: str, ends: Any, step: Any) -> BaseDistribution:
+    whole = kind in ("int", "log_int")
+    if not (isinstance(ends, list) and len(ends) == 2 and all(_is_number(end, whole) for end in ends)):
+        raise _wrong(key, f"`{kind}` should be two {'integers' if whole else 'numbers'}, [low, high], got {ends!r}")
+    low, high = ends
+    if low > high:
+        raise _wrong(key, f"`{kind}` = {ends!r}: the lower end comes first")
+    logarithmic = kind in ("log", "log_int")
+    if logarithmic and low <= 0:
+        raise _wrong(key, f"`{kind}` = {ends!r}: a logarithm needs a lower end > 0")
+    if step is not None and (logarithmic or not _is_number(step, whole) or step <= 0):
+        raise _wrong(key, f"`step` should be a number > 0, beside `uniform` or `int`, got {step!r}")
+    if whole:
+        return IntDistribution(low, high, log=logarithmic, step=step or 1)
+    return FloatDistribution(float(low), float(high), log=logarithmic, step=None if step is None else float(step))
+
+
+def _is_number(value: Any, whole: bool) -> bool:
+    kinds = (int,) if whole else (int, float)
+    return isinstance(value, kinds) and not isinstance(value, bool) and abs(value) < float("inf")
+
+
+def _when(key: str, given: Any) -> dict[str, tuple[Any, ...]]:
+    if not isinstance(given, Mapping):
+        raise _wrong(key, f'`when` should be a table of keys and values, such as {{"learner" = "ppo"}}, got {given!r}')
+    return {
+        str(other): tuple(values) if isinstance(values, list) else (values,) for other, values in _flat(given).items()
+    }
+
+
+def _flat(given: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        nested = isinstance(value, Mapping)
+        found |= _flat(value, f"{prefix}{name}.") if nested else {f"{prefix}{name}": value}
+    return found
+
+
+def _words() -> str:
+    return f"it can have {join_or([*KINDS, *EXTRA])}"
+
+
+def _wrong(key: str, text: str) -> ConfigError:
+    return ConfigError(f"`search.space`: `{key}` {text}")
