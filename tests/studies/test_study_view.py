@@ -1,0 +1,170 @@
+"""Studies are read from every kind of storage, whoever made them, and nothing is written."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import optuna
+import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+from tests.studies.example_studies import CONFIG, add_trial, make_folder, make_study, settings
+
+from rookery.errors import StorageLost, StudyError
+from rookery.studies.study_storage import shown
+from rookery.studies.study_view import StudyReader, StudyView, open_study
+
+
+def test_a_study_of_rookery_has_the_attributes_of_its_trials(tmp_path: Path) -> None:
+    study = make_folder(tmp_path)
+    parts = {
+        f"seed-{seed}": {"value": 10.0 * seed, "run": f"runs/{seed}", "seconds": 2.0, "steps": 50} for seed in (0, 1)
+    }
+    add_trial(study, 5.0, parts=parts, interval=[4.0, 6.0], seconds=4.0)
+    add_trial(study, None, TrialState.FAIL, reason="out of memory")
+    study.set_user_attr(
+        "rookery:verified:0", {"values": {"1000": 4.5}, "iqm": 4.5, "interval": [4, 5], "runs": ["runs/v"]}
+    )
+    view = open_study("demo", tmp_path)
+    first, second = view.trials
+    assert (view.name, view.folder, view.maximise, view.config) == ("demo", tmp_path / "demo", True, CONFIG)
+    assert (first.state, first.value, first.interval, first.seconds, first.steps) == (
+        "finished",
+        5.0,
+        (4.0, 6.0),
+        4.0,
+        100,
+    )
+    assert first.parts == parts
+    assert first.settings == settings(0)
+    assert (second.state, second.value, second.reason) == ("failed", None, "out of memory")
+    assert view.best_verified is not None
+    assert (view.best_verified.iqm, view.best_verified.interval, view.best_verified.runs) == (
+        4.5,
+        (4.0, 5.0),
+        ("runs/v",),
+    )
+
+
+@pytest.mark.parametrize(("direction", "best"), [("maximize", 2), ("minimize", 1)])
+def test_the_best_trial_is_by_direction_and_finite(tmp_path: Path, direction: str, best: int) -> None:
+    study = make_study(tmp_path / "a.db", direction=direction)
+    for value in (math.inf, -3.0, 7.0, -math.inf):
+        add_trial(study, value)
+    view = open_study(tmp_path / "a.db")
+    assert view.best is not None and view.best.number == best
+    assert [trial.value for trial in view.trials] == [math.inf, -3.0, 7.0, -math.inf]
+
+
+def test_the_verified_trial_is_chosen_before_the_best(tmp_path: Path) -> None:
+    study = make_folder(tmp_path)
+    for value in (1.0, 3.0, 2.0):
+        add_trial(study, value)
+    assert open_study("demo", tmp_path).chosen == open_study("demo", tmp_path).best
+    for number, iqm in ((1, 0.5), (2, 1.9)):
+        study.set_user_attr(f"rookery:verified:{number}", {"values": {}, "iqm": iqm, "interval": None, "runs": []})
+    view = open_study("demo", tmp_path)
+    assert view.best is not None and view.best.number == 1
+    assert view.chosen is not None and view.chosen.number == 2
+
+
+def _same_as_optuna(view: StudyView, study: optuna.Study) -> None:
+    theirs = study.get_trials()
+    assert [trial.number for trial in view.trials] == [trial.number for trial in theirs]
+    assert [trial.params for trial in view.trials] == [trial.params for trial in theirs]
+    assert [list(trial.values) or None for trial in view.trials] == [trial.values for trial in theirs]
+    assert view.best is not None and view.best.value == study.best_value
+    assert [trial.started for trial in view.trials] == [trial.datetime_start for trial in theirs]
+    assert [dict(trial.distributions) for trial in view.trials] == [trial.distributions for trial in theirs]
+
+
+def _objective(trial: optuna.Trial) -> float:
+    if trial.number == 3:
+        raise optuna.TrialPruned
+    kind = trial.suggest_categorical("kind", ["a", None, 2.5, True])
+    return trial.suggest_float("x", -1, 1) + trial.suggest_int("n", 1, 9, log=True) + (kind == "a")
+
+
+@pytest.mark.parametrize("kind", ["file", "url", "journal", "name and storage"])
+def test_studies_of_optuna_are_read_from_any_storage(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "a study.db"
+    storage = JournalStorage(JournalFileBackend(str(path))) if kind == "journal" else f"sqlite:///{path}"
+    study = optuna.create_study(study_name="theirs", storage=storage, direction="maximize")
+    study.optimize(_objective, 6)
+    study.enqueue_trial({"x": 0.5, "n": 3, "kind": None})
+    if kind == "name and storage":
+        view = open_study("theirs", storage=str(path))
+    else:
+        view = open_study(f"sqlite:///{path}" if kind == "url" else path)
+    waiting = view.trials[-1]
+    assert (waiting.state, waiting.params) == ("waiting", {"x": 0.5, "n": 3, "kind": None})
+    assert view.trials[3].state == "pruned"
+    study.optimize(_objective, 1)  # the enqueued trial
+    _same_as_optuna(open_study(path), study)
+
+
+def test_reading_writes_nothing(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "a.db")
+    add_trial(study, 1.0)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    open_study(tmp_path / "a.db")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_reader_sees_what_changes(tmp_path: Path) -> None:
+    study = make_study(tmp_path / "a.db")
+    add_trial(study, 1.0)
+    reader = StudyReader.find(tmp_path / "a.db")
+    assert [trial.state for trial in reader.read().trials] == ["finished"]
+    running = study.ask()
+    running.suggest_float("x", 0, 1)
+    assert [trial.state for trial in reader.read().trials] == ["finished", "running"]
+    study.tell(running, 3.0)
+    view = reader.read()
+    assert [trial.value for trial in view.trials] == [1.0, 3.0]
+    assert view.best is view.trials[1]
+
+
+def test_several_objectives(tmp_path: Path) -> None:
+    study = optuna.create_study(storage=f"sqlite:///{tmp_path / 'a.db'}", directions=["maximize", "minimize"])
+    study.optimize(lambda trial: (trial.suggest_float("x", 0, 1), 2.0), 2)
+    view = open_study(tmp_path / "a.db")
+    assert view.directions == (True, False)
+    assert all(trial.values == (trial.params["x"], 2.0) for trial in view.trials)
+
+
+def test_unknown_names_are_answered_by_the_nearest(tmp_path: Path) -> None:
+    make_folder(tmp_path, "cartpole")
+    make_folder(tmp_path, "hockey")
+    with pytest.raises(StudyError, match=r"did you mean cartpole.*hockey"):
+        open_study("cartpol", tmp_path)
+    with pytest.raises(StudyError, match=r"holds no studies.*rookery search"):
+        open_study("cartpole", tmp_path / "nothing")
+    with pytest.raises(StudyError, match="did you mean cartpole"):
+        open_study("cartpolle", storage=str(tmp_path / "cartpole" / "study.db"))
+
+
+def test_a_file_with_several_studies_needs_a_name(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        make_study(tmp_path / "both.db", name)
+    with pytest.raises(StudyError, match=r"holds 2 studies.*a, b"):
+        open_study(tmp_path / "both.db")
+    assert open_study("b", storage=str(tmp_path / "both.db")).name == "b"
+
+
+def test_what_is_no_study_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("this is no database, but long enough to be one" * 50)
+    (tmp_path / "empty.db").touch()
+    (tmp_path / "other.log").write_text('{"what": "ever"}\n')
+    for name in ("text.db", "empty.db", "other.log"):
+        with pytest.raises(StorageLost, match=name):
+            open_study(tmp_path / name)
+    with pytest.raises(StorageLost, match="does not exist"):
+        open_study("a", storage=str(tmp_path / "none.db"))
+
+
+def test_a_password_is_never_shown() -> None:
+    assert shown("postgresql://me:secret@host:5432/rl") == "postgresql://me@host:5432/rl"
+    assert shown(Path("a@b.db")) == "a@b.db"
