@@ -67,6 +67,7 @@ class Crypto(KernelWorld):
         layout_name = f"{scaling} {self.by_column} {self.costs.columns}"
         self.market = load_market("crypto", data, names("symbols", symbols), timeframe, chosen, layout, layout_name)
         check_lookback(lookback)
+        self.lookback = lookback
         length = parameters.get("episode_length", parameters.get("time_limit", self.time_limit))
         found = find_windows(self.market, lookback, length, split)
         self.windows = found.windows

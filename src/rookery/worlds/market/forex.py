@@ -81,6 +81,7 @@ class Forex(KernelWorld):
             f"{account} {scaling} {self.costs.columns}",
         )
         check_lookback(lookback)
+        self.lookback = lookback
         length = parameters.get("episode_length", parameters.get("time_limit", self.time_limit))
         found = find_windows(self.market, lookback, length, split)
         self.windows = found.windows
