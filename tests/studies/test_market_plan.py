@@ -17,9 +17,10 @@ from rookery.data.storage import write
 from rookery.data.synth import synthesise
 from rookery.errors import OptionError
 from rookery.performance.ratios import sharpe
-from rookery.studies.market_folds import is_market, market_folds, groups_by_fold
+from rookery.studies.market_folds import groups_by_fold, market_folds
 from rookery.studies.market_plan import CrossValidationPlan
 from rookery.studies.market_value import read_figures
+from rookery.studies.plans import plan_for
 from rookery.studies.trial_plan import TrialPart
 from rookery.training.backtest.world_to_test import world_to_test
 from rookery.training.resolve.resolved_run import resolve_run
@@ -55,7 +56,9 @@ def config_of(folder: Path, world: str = "crypto", search: dict[str, Any] | None
 
 
 def plan_of(config: RunConfig) -> CrossValidationPlan:
-    return CrossValidationPlan(config.search)
+    plan = plan_for(config)
+    assert isinstance(plan, CrossValidationPlan)
+    return plan
 
 
 def rows_of(world: Any, lookback: int) -> set[int]:
@@ -118,7 +121,7 @@ def test_the_usual_folds_are_six_with_fifty_bars_between(folder: Path) -> None:
     end = max(int(fold.test.max()) for fold in folds)
     assert end == round(0.85 * BARS) - 50
     for fold in folds:
-        for start, stop in fold.test:
+        for _, stop in fold.test:
             after = [first for first, _ in fold.train if first >= stop]
             assert all(first - stop >= 50 for first in after)
         assert fold.train.max() <= end
@@ -191,7 +194,7 @@ def test_one_group_cannot_be_cross_validated(folder: Path) -> None:
 
 def test_a_world_without_bars_is_refused() -> None:
     config = build_config({"world": "CartPole-v1", "name": "trial-00000"})
-    assert not is_market(config)
+    assert not isinstance(plan_for(config), CrossValidationPlan)
     with pytest.raises(OptionError, match="no market world"):
         CrossValidationPlan(config.search).first_parts(config)
 

@@ -13,19 +13,11 @@ from rookery.data.splits import Split, combinatorial_purged
 from rookery.errors import OptionError
 from rookery.training.backtest.market_view import MarketView
 from rookery.training.backtest.world_to_test import world_to_test
-from rookery.worlds import registry
-from rookery.worlds.market.spec import REPORT
 
 GROUPS = 4  # of combinatorial purged cross-validation, unless `search.folds` says otherwise
 LAST_SEGMENT = 0.15  # of the bars: the split "test" of a market world
 LEAST_BARS = 10  # of a window, beyond the lookback: fewer say nothing
 OF_A_SEARCH = {"split": "train", "evaluation_split": "validation"}  # options that a search sets itself
-
-
-def is_market(config: RunConfig) -> bool:
-    """Whether the world trades on bars, so that its trials are cross-validated."""
-    spec = registry.get(config.world) or registry.by_source(config.world)
-    return spec is not None and spec.report == REPORT
 
 
 def groups_per_test(groups: int) -> int:
@@ -86,14 +78,14 @@ def refuse_own_splits(config: RunConfig) -> None:
         value: Any = config.world_options.get(option, usual)
         if value is not None and value != usual:
             raise OptionError(
-                f"world_options.{option} = {value!r}: a search of a market world chooses the bars of its trials itself, "
-                "so that none is shown the last segment; omit this option"
+                f"world_options.{option} = {value!r}: a search of a market world chooses the bars of its trials, so "
+                "that none is shown the last segment; omit this option"
             )
 
 
 def _too_few(rows: int, groups: int, embargo: int, why: str) -> OptionError:
     """The error for data that are too short."""
     return OptionError(
-        f"{rows} bars are too few for search.folds = {groups} groups with search.embargo = {embargo} ({why}): take more "
-        "bars, fewer groups or a shorter embargo"
+        f"{rows} bars are too few for search.folds = {groups} groups with search.embargo = {embargo} ({why}): take "
+        "more bars, fewer groups or a shorter embargo"
     )

@@ -25,8 +25,8 @@ FIGURES = "test_figures.json"  # in the folder of a trial's run
 
 
 def played(run: RunDir, split: Any, changes: Mapping[str, Any] | None = None) -> tuple[JoinedAccount, MarketFacts]:
-    """The account of a run's best checkpoint on the bars of a split, and the facts about these bars. `changes` are other
-    options of the world, such as its data; None is the world's default."""
+    """The account of a run's best checkpoint on the bars of a split, and the facts about these bars. `changes` are
+    other options of the world, such as its data; None is the world's default."""
     trained = open_run(run.path, run.path.parent, best=True, trust=True)
     options = {**with_own_names(trained.config.world_options), **(changes or {})}
     kept = {name: value for name, value in options.items() if value is not None}
