@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery import toml_reader
-from rookery.config.curriculum_json import from_json, is_curriculum
+from rookery.config.curriculum_json import from_grid, from_json, is_curriculum, is_grid
 from rookery.config.size_limits import DEEPEST, LONGEST_KEY, MOST_VALUES, check_size
 from rookery.config.trading_config import from_trading, is_trading
 from rookery.console import printable, printable_lines
@@ -41,6 +41,8 @@ def read_config(path: str | PathLike[str]) -> dict[str, Any]:
 
 def translated(content: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration with rookery's sections; that of an older trainer is translated."""
+    if is_grid(content):
+        return from_grid(content)
     if is_curriculum(content):
         return from_json(content)
     return from_trading(content) if is_trading(content) else dict(content)
