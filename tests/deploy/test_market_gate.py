@@ -1,0 +1,186 @@
+"""The gate of market worlds lets pass what is better on unseen bars by more than luck, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rookery
+from rookery.data.storage import write
+from rookery.data.synth import synthesise
+from rookery.deploy.gates import market
+from rookery.deploy.gates.gate_result import GateResult
+from rookery.deploy.gates.last_segment import last_segment, seen_bars
+from rookery.deploy.gates.market import market_gate
+from rookery.errors import OptionError
+from rookery.studies.study_view import StudyView
+from rookery.studies.trial_view import TrialView
+from rookery.training.backtest.joined_account import JoinedAccount
+from rookery.training.backtest.records import MarketFacts
+from rookery.training.storage.run_dir import RunDir
+
+BARS = 600
+FACTS = MarketFacts(300, "24/7", 105_120.0, "a year of bars", "none", ())
+
+
+def study(trials: int = 12, spread: float = 1.0, state: Any = "finished") -> StudyView:
+    """Trials that differ in what they are worth, so that the best one is no luck."""
+    found = [
+        TrialView(k, state, spread * k, (spread * k,), parts={f"fold-{n}": {"value": spread * k} for n in range(6)})
+        for k in range(trials)
+    ]
+    return StudyView("study", None, "study.db", True, found, {"search": {}})
+
+
+def account(agent: float, spread: float = 0.001, hold: float = 0.0, seed: int = 1) -> JoinedAccount:
+    """An account with this mean return per bar in units of its standard deviation, beside one of holding."""
+    rng = np.random.default_rng(seed)
+    draws = rng.normal(size=(2, 900))
+    draws = (draws - draws.mean(axis=1, keepdims=True)) / draws.std(axis=1, keepdims=True)
+    curves = {
+        name: 1e5 * np.cumprod(np.concatenate([[1.0], 1 + size * (noise + mean)]))
+        for name, noise, mean, size in (("agent", draws[0], agent, spread), ("hold", draws[1], hold, 0.001))
+    }
+    nothing = np.zeros(900)
+    return JoinedAccount(np.arange(901), {**curves, "equal_weight": curves["hold"]}, nothing, nothing, {}, nothing, {})
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunDir:
+    """A tiny run, for its windows."""
+    return train(tmp_path_factory.mktemp("runs"))
+
+
+def train(folder: Path, name: str = "candidate", **options: Any) -> RunDir:
+    write(synthesise(2, BARS, "5m", seed=3, kind="crypto"), folder / "bars.parquet")
+    options = {"data": str(folder / "bars.parquet"), "columns": "close", "lookback": 2, **options}
+    result = rookery.train(
+        "crypto", steps=32, num_envs=2, runs_dir=folder, name=name, world_options=options, verbose=False,
+        ppo={"rollout_length": 16, "hidden": [4], "threads": 1}, monitor={"report": False, "system": False},
+        evaluation={"episodes": 1, "every": 10_000},
+    )  # fmt: skip
+    return RunDir(result.path)
+
+
+def decide(
+    run: RunDir, monkeypatch: pytest.MonkeyPatch, mine: JoinedAccount, champion: JoinedAccount | None = None,
+    comparisons: int = 0, of: StudyView | None = None, **limits: Any,
+) -> GateResult:  # fmt: skip
+    """The gate's decision about these accounts."""
+    accounts = iter([mine] if champion is None else [mine, champion])
+    monkeypatch.setattr(market, "played", lambda *_: (next(accounts), FACTS))
+    rival = None if champion is None else run
+    result = market_gate(run, rival, study=of or study(), comparisons=comparisons, **limits)
+    json.dumps(result.as_json(), allow_nan=False)
+    assert len(result.reasons) == 5
+    return result
+
+
+def failed(result: GateResult) -> list[str]:
+    """The conditions that did not hold, by a word of each."""
+    words = ("segment", "margin", "deflated", "overfitting", "drawdown")
+    marks = ("has seen none", "at least the margin", "at least 0.95", "at most", "at most the limit")
+    pairs = zip(words, marks, result.reasons, strict=True)
+    return [word for word, mark, reason in pairs if word not in reason or mark not in reason]
+
+
+def test_a_clear_winner_passes_with_and_without_a_champion(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = decide(run, monkeypatch, account(0.2))
+    assert alone.passed and not failed(alone)
+    assert alone.figures["champion"] is None and alone.figures["deflated_sharpe"] > 0.95
+    beside = decide(run, monkeypatch, account(0.2), account(0.1, seed=2))
+    assert beside.passed and "of the champion" in beside.reasons[1]
+
+
+def test_a_champion_that_is_as_good_stays(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    equal = decide(run, monkeypatch, account(0.2), account(0.2, seed=2))
+    assert failed(equal) == ["margin"] and not equal.passed
+    by_little = decide(run, monkeypatch, account(0.2), account(0.19, seed=2), margin=10.0)
+    assert failed(by_little) == ["margin"]
+
+
+def test_what_only_holds_does_not_pass(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a rising market holding has a high Sharpe ratio, and so has who does the same."""
+    rising = account(0.2, hold=0.2)
+    assert set(failed(decide(run, monkeypatch, rising))) == {"margin", "deflated"}
+
+
+def test_each_trial_and_each_earlier_comparison_makes_it_harder(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [decide(run, monkeypatch, account(0.16), comparisons=count, of=study(2)) for count in (0, 20, 2000)]
+    chances = [each.figures["deflated_sharpe"] for each in found]
+    assert chances == sorted(chances, reverse=True) and found[0].passed
+    assert failed(found[2]) == ["deflated"]
+    many = decide(run, monkeypatch, account(0.16), of=study(2002))
+    assert many.figures["deflated_sharpe"] == pytest.approx(chances[2])
+
+
+def test_a_study_whose_best_is_luck_does_not_pass(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = np.where(np.eye(4) > 0, 10.0, -1.0)
+    rows = [
+        [groups[k, list(pair)].mean() for pair in ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))] for k in range(4)
+    ]
+    trials = [
+        TrialView(k, "finished", 1.0, (1.0,), parts={f"fold-{n}": {"value": v} for n, v in enumerate(row)})
+        for k, row in enumerate(rows)
+    ]
+    luck = StudyView("study", None, "study.db", True, trials, {"search": {}})
+    result = decide(run, monkeypatch, account(0.2), of=luck)
+    assert failed(result) == ["overfitting"] and result.figures["overfitting_probability"] == 1.0
+    assert decide(run, monkeypatch, account(0.2), of=luck, most_overfitting=1.0).passed
+
+
+def test_trials_without_folds_do_not_pass_and_a_single_trial_was_not_chosen(
+    run: RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = StudyView("study", None, "", True, [TrialView(k, "finished", 1.0, (1.0,)) for k in range(3)])
+    result = decide(run, monkeypatch, account(0.2), of=plain)
+    assert not result.passed and "no values by fold" in result.reasons[3]
+    assert decide(run, monkeypatch, account(0.2), of=study(1)).passed
+
+
+def test_a_deep_drawdown_does_not_pass(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = account(0.12, spread=0.03)
+    assert "drawdown" in failed(decide(run, monkeypatch, deep))
+    assert "drawdown" not in failed(decide(run, monkeypatch, deep, drawdown_factor=1000.0))
+
+
+def test_an_account_that_never_moved_does_not_pass(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    still = account(0.0, spread=0.0, hold=-0.2)
+    assert failed(decide(run, monkeypatch, still)) == ["deflated"]
+
+
+def test_a_negative_count_of_comparisons_is_refused(run: RunDir) -> None:
+    with pytest.raises(OptionError, match="comparisons = -1"):
+        market_gate(run, None, study=study(), comparisons=-1)
+
+
+def test_the_last_segment_is_the_split_test(run: RunDir) -> None:
+    segment = last_segment(run)
+    assert segment.bars == round(0.15 * BARS)
+    assert segment.end - segment.start == 300 * (segment.bars - 1)
+    assert seen_bars(run, segment) == 0
+    assert segment.key.startswith(segment.data_hash) and str(segment.start) in segment.key
+
+
+def test_a_run_that_was_trained_on_the_last_segment_is_refused(tmp_path: Path) -> None:
+    everything = train(tmp_path, "everything", split="all")
+    result = market_gate(everything, None, study=study(), comparisons=0)
+    assert not result.passed and result.figures["seen_bars"] == 90
+    assert "has seen 90 of them" in result.reasons[0]
+
+
+def test_a_champion_with_other_columns_and_costs_plays_the_same_bars(run: RunDir, tmp_path: Path) -> None:
+    """It pays what the candidate pays, and its own bars need not be there any more."""
+    champion = train(tmp_path, "champion", columns="close,volume", lookback=4, fee=0.5)
+    shutil.move(tmp_path / "bars.parquet", tmp_path / "gone.parquet")
+    result = market_gate(run, champion, study=study(), comparisons=0)
+    figures = result.figures
+    assert figures["champion"]["seen_bars"] is None
+    assert figures["champion"]["total_return"] > -0.5  # with its own fee it would have lost nearly everything
+    again = market_gate(run, champion, study=study(), comparisons=0)
+    assert again == result
