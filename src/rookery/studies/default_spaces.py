@@ -47,17 +47,23 @@ FEWEST_UPDATES = 8
 
 
 def default_space(config: RunConfig) -> Space:
-    """The space of a configuration's world, or of its learner; own settings are added to ranges and choices that do not
-    hold them."""
-    spec = registry.get(config.world)
-    own = getattr(spec, "search_space", None)
-    if own is not None:
-        return _with_own(load_object(own), config)
-    name = config.learner
+    """The space of a configuration's world, if it has one for this learner, or of its learner; own settings are added
+    to ranges and choices that do not hold them."""
+    name, of_world = config.learner, _of_world(config)
+    if any(key.startswith(f"{name}.") for key in of_world):
+        return _with_own(of_world, config)
     found = {f"{name}.{key}": spec for key, spec in OF_LEARNERS.get(name, _known(name)).items()}
     if name == "ppo":
         found |= _rollouts(config)
-    return _with_own(found, config)
+    return _with_own(found | of_world, config)
+
+
+def _of_world(config: RunConfig) -> Space:
+    """The world's own space, without keys of other learners."""
+    spec = registry.get(config.world) or registry.by_source(config.world)
+    found = {} if spec is None or spec.search_space is None else load_object(spec.search_space)
+    others = {name for name in specs() if name != config.learner}
+    return {key: varied for key, varied in found.items() if key.partition(".")[0] not in others}
 
 
 def _known(name: str) -> Space:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rookery.config import build_config
+from rookery.studies.space import SearchSpace
 from rookery.worlds import registry
 from rookery.worlds.world_spec import load_object
 
@@ -48,3 +49,13 @@ def test_the_ranges_are_those_that_traders_search_with(world: str) -> None:
     widths = set(chain(*space["ppo.hidden"]["choice"]))
     assert min(widths) == 512 and max(widths) == 1536
     assert space["world_options.lookback"]["int"][0] == 1
+
+
+@pytest.mark.parametrize("world", ["crypto", "forex", "rookery/Crypto-v0"])
+def test_a_search_varies_this_space_and_for_another_learner_its_own_and_the_lookback(world: str) -> None:
+    varied = SearchSpace.of(build_config({"world": world, "learner": "ppo"})).distributions
+    assert set(varied) == set(space_of("crypto"))
+    other = "dqn" if world == "forex" else "sac"
+    varied = SearchSpace.of(build_config({"world": world, "learner": other})).distributions
+    assert f"{other}.learning_rate" in varied and "world_options.lookback" in varied
+    assert not [key for key in varied if key.startswith("ppo.")]
