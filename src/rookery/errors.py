@@ -139,6 +139,10 @@ class StorageLost(StudyError):
     """The database of a study does not answer, is full or is gone. Nothing that was recorded is lost by waiting."""
 
 
+class LeaseLost(StudyError):
+    """Another worker has taken over the trial, because this one was not heard of in time; nothing was written."""
+
+
 class RegistryError(RookeryError, RuntimeError):
     """A registry of agents has no such version or alias, or cannot be changed; the message says why."""
 
