@@ -153,3 +153,11 @@ class RegistryBusy(RegistryError):
 
 class LiveAccount(RookeryError, RuntimeError):
     """The account or endpoint is not a paper account: rookery does not trade real money."""
+
+
+class RequestRefused(RookeryError, RuntimeError):
+    """A server of `rookery serve` refused a request; the message is its sentence, and `status` its HTTP status."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status

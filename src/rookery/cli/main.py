@@ -22,6 +22,7 @@ from rookery.cli import (
     play_verb,
     run_verbs,
     selftest_verb,
+    serve_verb,
     speed_verbs,
     train_verb,
     watch_verb,
@@ -38,7 +39,7 @@ GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
 ENV_FAILED = (BadValue, EnvError, RestartLimit, WorkerDied)
 VERBS = (  # in the order of --help
     train_verb, run_verbs, compare_verbs, eval_verb, backtest_verb, watch_verb, export_verb, league_verbs, play_verb,
-    deploy_verb, data_verbs, check_verbs, selftest_verb, speed_verbs, convert_verb,
+    deploy_verb, serve_verb, data_verbs, check_verbs, selftest_verb, speed_verbs, convert_verb,
 )  # fmt: skip
 
 
