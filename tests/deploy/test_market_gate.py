@@ -17,6 +17,8 @@ from rookery.deploy.gates import market
 from rookery.deploy.gates.gate_result import GateResult
 from rookery.deploy.gates.last_segment import last_segment, seen_bars
 from rookery.deploy.gates.market import market_gate
+from rookery.deploy.history import History
+from rookery.deploy.registry import Registry
 from rookery.errors import OptionError
 from rookery.studies.study_view import StudyView
 from rookery.studies.trial_view import TrialView
@@ -184,3 +186,13 @@ def test_a_champion_with_other_columns_and_costs_plays_the_same_bars(run: RunDir
     assert figures["champion"]["total_return"] > -0.5  # with its own fee it would have lost nearly everything
     again = market_gate(run, champion, study=study(), comparisons=0)
     assert again == result
+
+
+def test_comparisons_on_bars_that_were_added_to_since_count(tmp_path: Path) -> None:
+    """Data that grow every night have another hash every night, and mostly the same last segment."""
+    registry = Registry.create(tmp_path / "deployed")
+    for segment in ("aa:1000-2000", "aa:1000-2000", "bb:1900-2900", "cc:2901-4000"):
+        registry.note("compare", {"gate": "market", "segment": segment}, version=None, champion=None)
+    registry.note("compare", {"gate": "episodes", "seed": 3}, version=None, champion=None)
+    history = History(registry)
+    assert [history.comparisons_on(key) for key in ("aa:1000-2000", "dd:1950-2950", "ee:5000-6000")] == [3, 4, 0]

@@ -7,6 +7,7 @@ from typing import Any
 
 from rookery.deploy.audit import Entry
 from rookery.deploy.candidate import Candidate
+from rookery.deploy.gates.last_segment import share_bars
 from rookery.deploy.registered_version import Version
 from rookery.deploy.registry import Registry
 
@@ -26,8 +27,9 @@ class History:
         return {entry["evidence"]["seed"] for entry in self._comparisons() if "seed" in entry["evidence"]}
 
     def comparisons_on(self, segment: str) -> int:
-        """How many comparisons were begun on these bars."""
-        return sum(entry["evidence"].get("segment") == segment for entry in self._comparisons())
+        """How many comparisons were begun on these bars, or on some of them."""
+        used = [entry["evidence"]["segment"] for entry in self._comparisons() if "segment" in entry["evidence"]]
+        return sum(share_bars(key, segment) for key in used)
 
     def decision(self, version: int, champion: int | None) -> Entry | None:
         """The last decision about a version against this champion."""
