@@ -27,7 +27,7 @@ def postgres_url(postgres: Server) -> str:
     return postgres.new_database(f"test{next(_numbers)}")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def storage(request: pytest.FixtureRequest) -> str | None:
     """Where a study is stored: in its folder, or in PostgreSQL."""
     return None if request.param == "sqlite" else request.getfixturevalue("postgres_url")

@@ -12,8 +12,8 @@ from rookery.studies.storage_place import StoragePlace
 PASSING_STATES = ("08", "40", "53", "55", "57", "25P03")
 # What a server says that refuses this user for good; a failed connection carries no SQLSTATE.
 REFUSED = re.compile(
-    r"authentication failed|no password supplied|no pg_hba|does not exist|permission denied|translate host name"
-    r"|name or service not known|certificate|unsupported",
+    r"authentication failed|no password supplied|no pg_hba|does not exist|permission denied|certificate"
+    r"|unsupported",
     re.IGNORECASE,
 )
 PASSING_SQLITE = re.compile(

@@ -25,6 +25,7 @@ from rookery.studies.study_folder import StudyFolder, new_study_id
 from rookery.studies.study_rules import check_same, recorded_config
 from rookery.studies.trial_attributes import FORMAT, STUDY_CONFIG, STUDY_FORMAT, STUDY_ID
 
+OPENING_SECONDS = 60.0  # a wrong host or port is told sooner than a server that worked is given up
 ADVISORY_LOCK = 7667673  # a number that no other program locks in PostgreSQL
 
 
@@ -38,7 +39,7 @@ def open_study_storage(
     place.check_drive()
     if place.file is not None:
         _make_file(folder, place.file)
-    waiting = Patience(place, patience)
+    waiting = Patience(place, min(patience, OPENING_SECONDS))
     with one_at_a_time(waiting):
         opened = PatientStorage(waiting)
         try:
@@ -46,6 +47,7 @@ def open_study_storage(
         except BaseException:
             opened.close()
             raise
+    waiting.seconds = patience
     return opened
 
 

@@ -104,7 +104,6 @@ class StudyStore:
             None if there is nothing to begin; others may still be at work: see `all_done`.
         """
         about = describe_owner(owner)
-        self._fail_deadly(about)
         for way in (self._take_abandoned, self._begin_waiting, self._begin_new):
             token = uuid.uuid4().hex
             trial_id = way(token, about, n_trials)
@@ -123,20 +122,20 @@ class StudyStore:
         states = [trial.state for trial in self.study.get_trials(deepcopy=False)]
         return sum(state != TrialState.WAITING for state in states) >= n_trials
 
-    def _abandoned(self) -> list[Lease]:
-        leases = self.storage.transaction(self.leases.running)
-        ours = self.storage.fences
-        return [each for each in leases if each.trial_id not in ours and (each.expired or owner_is_dead(each.owner))]
-
-    def _fail_deadly(self, owner: str) -> None:
-        """Give up trials in which worker after worker died."""
-        for lease in self._abandoned():
-            token = uuid.uuid4().hex
-            if lease.attempts >= MOST_ATTEMPTS and self._take(lease, token, owner):
-                self._claim(lease.trial_id, token).fail(f"{lease.attempts} workers died while they trained it")
-
     def _take_abandoned(self, token: str, owner: str, n_trials: int) -> int | None:
-        return next((each.trial_id for each in self._abandoned() if self._take(each, token, owner)), None)
+        for lease in self.storage.transaction(self.leases.running):
+            if lease.trial_id in self.storage.fences or not (lease.expired or owner_is_dead(lease.owner)):
+                continue
+            if lease.attempts >= MOST_ATTEMPTS:
+                self._give_up(lease, owner)
+            elif self._take(lease, token, owner):
+                return lease.trial_id
+        return None
+
+    def _give_up(self, lease: Lease, owner: str) -> None:
+        token = uuid.uuid4().hex
+        if self._take(lease, token, owner):
+            self._claim(lease.trial_id, token).fail(f"{lease.attempts} workers died while they trained it")
 
     def _take(self, lease: Lease, token: str, owner: str) -> bool:
         def work(connection: Any) -> bool:
