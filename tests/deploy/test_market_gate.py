@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,26 @@ def test_a_study_whose_best_is_luck_does_not_pass(run: RunDir, monkeypatch: pyte
     result = decide(run, monkeypatch, account(0.2), of=luck)
     assert failed(result) == ["overfitting"] and result.figures["overfitting_probability"] == 1.0
     assert decide(run, monkeypatch, account(0.2), of=luck, most_overfitting=1.0).passed
+
+
+def test_trials_that_are_all_good_may_differ_by_luck(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sampler that has found where good settings are makes many of them."""
+    rows = 40.0 + np.random.default_rng(3).normal(size=(4, 6))
+    rows[0] = [50.0, 30.0, 50.0, 30.0, 50.0, 30.0]
+    trials = [
+        TrialView(k, "finished", 40.0, (40.0,), parts={f"fold-{n}": {"value": v} for n, v in enumerate(row)})
+        for k, row in enumerate(rows.tolist())
+    ]
+    for less, passes in ((0.0, True), (39.0, False)):
+        lower = [
+            replace(trial, parts={name: {"value": part["value"] - less} for name, part in trial.parts.items()})
+            for trial in trials
+        ]
+        result = decide(
+            run, monkeypatch, account(0.2), of=StudyView("study", None, "", True, lower), most_overfitting=0.1
+        )
+        assert result.figures["overfitting_probability"] > 0.1
+        assert result.passed is passes
 
 
 def test_trials_without_folds_do_not_pass_and_a_single_trial_was_not_chosen(
