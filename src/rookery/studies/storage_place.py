@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
@@ -24,7 +24,7 @@ class StoragePlace:
 
     file: Path | None
     url: str
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
 
     @classmethod
     def parse(cls, storage: str | Path, base: Path | None = None) -> StoragePlace:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.console import printable
-from rookery.errors import FileError, StudyError
+from rookery.errors import StudyError
 from rookery.files import own_folder, read_plain, replace_file
 from rookery.studies.storage_place import StoragePlace
 from rookery.studies.trial_attributes import FORMAT
@@ -94,13 +94,20 @@ class StudyFolder:
         """
         try:
             about = json.loads(read_plain(self.about, LARGEST))
-            known = isinstance(about["name"], str) and isinstance(about["storage"], str) and about["format"] >= 1
-        except (OSError, ValueError, KeyError, TypeError, RecursionError, FileError) as error:
-            raise StudyError(f"{printable(self.about)} cannot be read as that of a study ({error})") from None
-        if not known or about["format"] > FORMAT:
+            newer = about["format"] > FORMAT
+            known = isinstance(about["name"], str) and isinstance(about["storage"], str)
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise StudyError(
+                f"{printable(self.about)} cannot be read as that of a study ({type(error).__name__}: {error})"
+            ) from None
+        if newer:
             raise StudyError(
                 f"{printable(self.path)} was made by a newer rookery (format {printable(about['format'])}; this one "
                 f"reads {FORMAT}): pip install -U rookery"
+            )
+        if not known:
+            raise StudyError(
+                f"{printable(self.about)} cannot be read as that of a study: its name or storage is no text"
             )
         return about
 

@@ -128,7 +128,7 @@ def _open_study(
     else:
         _describe(folder, study, config)
     if config is not None and not folder.config.exists():
-        replace_file(folder.config, [to_toml(recorded_config(config), short=True).encode()])
+        replace_file(folder.config, [to_toml(recorded_config(config, short=True)).encode()])
     if not folder.exists:
         folder.write(place, study.user_attrs[STUDY_ID])
 

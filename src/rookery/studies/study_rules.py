@@ -22,13 +22,12 @@ WHOLE = ("search.space", "world_options", "tables")  # tables whose keys have do
 SHOWN = 5
 
 
-def recorded_config(config: RunConfig) -> dict[str, Any]:
-    """The configuration as it is kept with the study: what JSON has, and no password."""
-    found = config.model_dump(mode="json")
-    storage = found["search"]["storage"]
-    if storage is not None:
-        place = StoragePlace.parse(storage)
-        found["search"]["storage"] = storage if place.file is not None else place.url
+def recorded_config(config: RunConfig, short: bool = False) -> dict[str, Any]:
+    """The configuration as it is kept with the study: what JSON has, and no password. If `short`, without defaults."""
+    found = config.model_dump(mode="json", exclude_defaults=short)
+    if config.search.storage is not None:
+        place = StoragePlace.parse(config.search.storage)
+        found["search"]["storage"] = config.search.storage if place.file is not None else place.url
     return found
 
 
