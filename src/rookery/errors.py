@@ -139,10 +139,6 @@ class StorageLost(StudyError):
     """The database of a study does not answer, is full or is gone. Nothing that was recorded is lost by waiting."""
 
 
-class LeaseLost(StudyError):
-    """Another worker has taken over the trial, because this one was not heard of in time; nothing was written."""
-
-
 class RegistryError(RookeryError, RuntimeError):
     """A registry of agents has no such version or alias, or cannot be changed; the message says why."""
 
@@ -155,9 +151,10 @@ class LiveAccount(RookeryError, RuntimeError):
     """The account or endpoint is not a paper account: rookery does not trade real money."""
 
 
-class RequestRefused(RookeryError, RuntimeError):
-    """A server of `rookery serve` refused a request; the message is its sentence, and `status` its HTTP status."""
+class KillSwitch(RookeryError, RuntimeError):
+    """Paper trading has stopped at one of its limits. `kind` is drawdown, account-lost, stale-data, clock-skew,
+    missing-feed or bad-bars."""
 
-    def __init__(self, message: str, status: int = 0) -> None:
+    def __init__(self, message: str, kind: str = "drawdown") -> None:
         super().__init__(message)
-        self.status = status
+        self.kind = kind

@@ -27,6 +27,7 @@ CHUNK = 1 << 24
 ABANDONED_SECONDS = 86_400
 Build = Callable[[], Mapping[str, np.ndarray]]
 _open: dict[Path, dict[str, np.ndarray]] = {}  # what this process has mapped and verified
+_unshared: list[bool] = []  # nothing is shared while it is not empty
 
 
 def shared(key: str, build: Build) -> dict[str, np.ndarray]:
@@ -38,7 +39,7 @@ def shared(key: str, build: Build) -> dict[str, np.ndarray]:
     Args:
         key: Everything that the arrays depend on, such as the hash of the data and the names of the columns.
     """
-    folder = cache_folder("tables")
+    folder = None if _unshared else cache_folder("tables")
     if folder is None:
         return _in_memory(build())
     place = folder / f"{PREFIX}{hashlib.sha256(key.encode()).hexdigest()[:32]}"
@@ -50,6 +51,16 @@ def shared(key: str, build: Build) -> dict[str, np.ndarray]:
         _open[place] = arrays
     _mark_used(place)
     return dict(_open[place])
+
+
+@contextmanager
+def unshared() -> Iterator[None]:
+    """Tables that are made within are this process's own: for bars that grow, whose tables nobody needs again."""
+    _unshared.append(True)
+    try:
+        yield
+    finally:
+        _unshared.pop()
 
 
 def forget() -> None:

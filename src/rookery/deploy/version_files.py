@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rookery.deploy.audit import plain_values
 from rookery.deploy.code_version import code_version
 from rookery.files import replace_file, sync_folder
 from rookery.training.storage.checkpoint import Checkpoints, save
@@ -30,7 +29,7 @@ def write_version(run: RunDir, folder: Path, about: Mapping[str, Any], checkpoin
     beside.mkdir()
     step = _write_run(run, RunDir(beside), checkpoint)
     facts = {
-        **plain_values(about),
+        **about,
         "run": run.name,
         "run_id": run.id,
         "checkpoint": checkpoint,

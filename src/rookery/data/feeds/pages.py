@@ -83,6 +83,11 @@ class Clock:
     def now(self) -> float:
         return time.time() - max(self._ahead or 0.0, 0.0)
 
+    @property
+    def ahead(self) -> float | None:
+        """Seconds by which this machine's clock is before the server's; None until the server has told its time."""
+        return self._ahead
+
     def learn(self, date: str | None) -> None:
         """From the header `Date` of an answer that has just arrived."""
         try:

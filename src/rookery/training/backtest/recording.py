@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
+from gymnasium import spaces
 
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import kernel_of
@@ -37,20 +38,42 @@ def record_windows(
             "like them, without wrappers"
         )
     view = MarketView(kernel.world)
-    check_spaces(world, kernel.world, agent)
+    check_spaces(world.name, kernel.world, agent)
     numbers = np.arange(len(view.windows)) if windows is None else np.asarray(windows)
-    count = len(numbers)
-    alone = count - 1 or None  # makes an engine whose envs can be stepped one by one
-    engine: Any = make_vec(world.factory, count, "kernel", 1, batch_size=alone, autoreset_mode="Disabled", copy=False)
+    player = AgentPlayer(agent, "agent", deterministic=deterministic, copy=False)
+    return play_windows(view, world.factory, lambda engine: player, numbers, seed), view.facts()
+
+
+def play_windows(
+    view: MarketView, world: Any, player_for: Callable[[Any], WindowPlayer], numbers: np.ndarray, seed: int = 0,
+    **parameters: Any,
+) -> list[WindowRecord]:  # fmt: skip
+    """The records of these windows, played by what `player_for` returns for the engine. `world` is what `make_vec`
+    takes; parameters of the world have one value, or one per window."""
+    alone = len(numbers) - 1 or None  # makes an engine whose envs can be stepped one by one
+    engine: Any = make_vec(world, len(numbers), "kernel", 1, batch_size=alone, autoreset_mode="Disabled", copy=False)
     try:
-        engine.set_parameters(window=numbers, time_limit=0)
-        player = AgentPlayer(agent, "agent", deterministic=deterministic, copy=False)
-        return _Recording(view, engine, player, seed, numbers).run(), view.facts()
+        engine.set_parameters(window=numbers, time_limit=0, **parameters)
+        return _Recording(view, engine, player_for(engine), seed, numbers).run()
     finally:
         engine.close()
 
 
-def check_spaces(world: World, kernel_world: Any, agent: Agent) -> None:
+class WindowPlayer(Protocol):
+    """Acts in windows, which are given by their places, as an `AgentPlayer` does."""
+
+    @property
+    def action_space(self) -> spaces.Space:
+        """Of its actions."""
+
+    def begin(self, envs: np.ndarray, seeds: Sequence[int] | None = None) -> None:
+        """These windows begin."""
+
+    def act(self, observations: Any, envs: np.ndarray, mask: np.ndarray | None = None) -> Any:
+        """Actions for the next bar of these windows."""
+
+
+def check_spaces(name: str, kernel_world: Any, agent: Agent) -> None:
     """Refuse a world with other observations or actions than the agent's."""
     for what, mine, theirs in (
         ("observes", agent.observation_space, kernel_world.observation_space),
@@ -58,7 +81,7 @@ def check_spaces(world: World, kernel_world: Any, agent: Agent) -> None:
     ):
         if mine != theirs:
             raise OptionError(
-                f"the agent {what} {mine}, and {world.name} has {theirs}: give it the symbols, columns and lookback "
+                f"the agent {what} {mine}, and {name} has {theirs}: give it the symbols, columns and lookback "
                 "that the agent was trained with"
             )
 
@@ -66,7 +89,7 @@ def check_spaces(world: World, kernel_world: Any, agent: Agent) -> None:
 class _Recording:
     """The windows that are played side by side: arrays by column, (windows, steps of the longest)."""
 
-    def __init__(self, view: MarketView, engine: Engine, player: AgentPlayer, seed: int, numbers: np.ndarray) -> None:
+    def __init__(self, view: MarketView, engine: Engine, player: WindowPlayer, seed: int, numbers: np.ndarray) -> None:
         self._view, self._engine, self._player, self._seed, self._numbers = view, engine, player, seed, numbers
         self._room = (len(numbers), int(np.diff(view.windows[numbers]).max()))
         self._columns: dict[str, np.ndarray] = {}
