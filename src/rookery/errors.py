@@ -139,6 +139,10 @@ class StorageLost(StudyError):
     """The database of a study does not answer, is full or is gone. Nothing that was recorded is lost by waiting."""
 
 
+class LeaseLost(StudyError):
+    """Another worker has taken over the trial, because this one was not heard of in time; nothing was written."""
+
+
 class RegistryError(RookeryError, RuntimeError):
     """A registry of agents has no such version or alias, or cannot be changed; the message says why."""
 
@@ -149,6 +153,14 @@ class RegistryBusy(RegistryError):
 
 class LiveAccount(RookeryError, RuntimeError):
     """The account or endpoint is not a paper account: rookery does not trade real money."""
+
+
+class RequestRefused(RookeryError, RuntimeError):
+    """A server of `rookery serve` refused a request; the message is its sentence, and `status` its HTTP status."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class KillSwitch(RookeryError, RuntimeError):

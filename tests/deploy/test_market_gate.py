@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from rookery.deploy.gates import market
 from rookery.deploy.gates.gate_result import GateResult
 from rookery.deploy.gates.last_segment import last_segment, seen_bars
 from rookery.deploy.gates.market import market_gate
+from rookery.deploy.history import History
+from rookery.deploy.registry import Registry
 from rookery.errors import OptionError
 from rookery.studies.study_view import StudyView
 from rookery.studies.trial_view import TrialView
@@ -134,6 +137,26 @@ def test_a_study_whose_best_is_luck_does_not_pass(run: RunDir, monkeypatch: pyte
     assert decide(run, monkeypatch, account(0.2), of=luck, most_overfitting=1.0).passed
 
 
+def test_trials_that_are_all_good_may_differ_by_luck(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sampler that has found where good settings are makes many of them."""
+    rows = 40.0 + np.random.default_rng(3).normal(size=(4, 6))
+    rows[0] = [50.0, 30.0, 50.0, 30.0, 50.0, 30.0]
+    trials = [
+        TrialView(k, "finished", 40.0, (40.0,), parts={f"fold-{n}": {"value": v} for n, v in enumerate(row)})
+        for k, row in enumerate(rows.tolist())
+    ]
+    for less, passes in ((0.0, True), (39.0, False)):
+        lower = [
+            replace(trial, parts={name: {"value": part["value"] - less} for name, part in trial.parts.items()})
+            for trial in trials
+        ]
+        result = decide(
+            run, monkeypatch, account(0.2), of=StudyView("study", None, "", True, lower), most_overfitting=0.1
+        )
+        assert result.figures["overfitting_probability"] > 0.1
+        assert result.passed is passes
+
+
 def test_trials_without_folds_do_not_pass_and_a_single_trial_was_not_chosen(
     run: RunDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,3 +207,13 @@ def test_a_champion_with_other_columns_and_costs_plays_the_same_bars(run: RunDir
     assert figures["champion"]["total_return"] > -0.5  # with its own fee it would have lost nearly everything
     again = market_gate(run, champion, study=study(), comparisons=0)
     assert again == result
+
+
+def test_comparisons_on_bars_that_were_added_to_since_count(tmp_path: Path) -> None:
+    """Data that grow every night have another hash every night, and mostly the same last segment."""
+    registry = Registry.create(tmp_path / "deployed")
+    for segment in ("aa:1000-2000", "aa:1000-2000", "bb:1900-2900", "cc:2901-4000"):
+        registry.note("compare", {"gate": "market", "segment": segment}, version=None, champion=None)
+    registry.note("compare", {"gate": "episodes", "seed": 3}, version=None, champion=None)
+    history = History(registry)
+    assert [history.comparisons_on(key) for key in ("aa:1000-2000", "dd:1950-2950", "ee:5000-6000")] == [3, 4, 0]

@@ -74,12 +74,15 @@ def test_a_command_receives_it_on_standard_input(tmp_path, monkeypatch: pytest.M
     assert json.loads(file.read_text())["kind"] == "kill-switch"
 
 
+def threads_of_alerts() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "rookery alert"]
+
+
 def test_nothing_is_sent_when_nothing_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("ROOKERY_ALERT_WEBHOOK", "ROOKERY_ALERT_COMMAND"):
         monkeypatch.delenv(name, raising=False)
-    sender = Alerts.from_environment()
-    assert not sender
-    sender.send("promotion", "text")
+    Alerts.from_environment().send("promotion", "text")
+    assert not threads_of_alerts()
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
-from tests.studies.example_studies import CONFIG, add_trial, make_folder, make_study, settings
 
 from rookery.errors import StorageLost, StudyError
 from rookery.studies.study_storage import shown
 from rookery.studies.study_view import StudyReader, StudyView, open_study
+from studies.example_studies import CONFIG, add_trial, make_folder, make_study, settings
 
 
 def test_a_study_of_rookery_has_the_attributes_of_its_trials(tmp_path: Path) -> None:
@@ -90,8 +90,11 @@ def _objective(trial: optuna.Trial) -> float:
 @pytest.mark.parametrize("kind", ["file", "url", "journal", "name and storage"])
 def test_studies_of_optuna_are_read_from_any_storage(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a study.db"
-    storage = JournalStorage(JournalFileBackend(str(path))) if kind == "journal" else f"sqlite:///{path}"
-    study = optuna.create_study(study_name="theirs", storage=storage, direction="maximize")
+    if kind == "journal":
+        journal = JournalStorage(JournalFileBackend(str(path)))
+        study = optuna.create_study(study_name="theirs", storage=journal, direction="maximize")
+    else:
+        study = make_study(path, "theirs")
     study.optimize(_objective, 6)
     study.enqueue_trial({"x": 0.5, "n": 3, "kind": None})
     if kind == "name and storage":
@@ -128,7 +131,7 @@ def test_a_reader_sees_what_changes(tmp_path: Path) -> None:
 
 
 def test_several_objectives(tmp_path: Path) -> None:
-    study = optuna.create_study(storage=f"sqlite:///{tmp_path / 'a.db'}", directions=["maximize", "minimize"])
+    study = make_study(tmp_path / "a.db", directions=["maximize", "minimize"])
     study.optimize(lambda trial: (trial.suggest_float("x", 0, 1), 2.0), 2)
     view = open_study(tmp_path / "a.db")
     assert view.directions == (True, False)

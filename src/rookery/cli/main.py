@@ -15,14 +15,18 @@ from rookery.cli import (
     compare_verbs,
     convert_verb,
     data_verbs,
+    deploy_verb,
     eval_verb,
     export_verb,
     league_verbs,
     paper_verb,
     play_verb,
     run_verbs,
+    schedule_verb,
     selftest_verb,
+    serve_verb,
     speed_verbs,
+    study_verb,
     train_verb,
     watch_verb,
 )
@@ -38,7 +42,8 @@ GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
 ENV_FAILED = (BadValue, EnvError, RestartLimit, WorkerDied)
 VERBS = (  # in the order of --help
     train_verb, run_verbs, compare_verbs, eval_verb, backtest_verb, watch_verb, export_verb, league_verbs, play_verb,
-    paper_verb, data_verbs, check_verbs, selftest_verb, speed_verbs, convert_verb,
+    study_verb, deploy_verb, serve_verb, paper_verb, schedule_verb, data_verbs, check_verbs, selftest_verb,
+    speed_verbs, convert_verb,
 )  # fmt: skip
 
 

@@ -8,7 +8,9 @@ still known: who changes the registry next completes the log first, and readers 
 from __future__ import annotations
 
 import json
+import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,23 @@ from rookery.files import open_plain
 from rookery.monitor.append_only import append_record, open_append_only
 
 Entry = dict[str, Any]
+
+
+def plain_values(value: Any) -> Any:
+    """A value as strict JSON can hold it: NaN and infinity become null, numbers of NumPy plain ones.
+
+    >>> plain_values({"share": float("nan"), "interval": (0.5, 1)})
+    {'share': None, 'interval': [0.5, 1]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain_values(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_values(part) for part in value]
+    if hasattr(value, "tolist"):
+        return plain_values(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 class AuditLog:

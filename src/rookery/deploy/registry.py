@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.console import printable
-from rookery.deploy.audit import AuditLog, Entry
+from rookery.deploy.audit import AuditLog, Entry, plain_values
 from rookery.deploy.registered_version import Version
 from rookery.deploy.version_files import UNFINISHED, remove_version, write_version
 from rookery.errors import RegistryBusy, RegistryError, RunBusy
@@ -149,10 +149,13 @@ class Registry:
             self._commit(state, changes, "rollback", version=before, evidence=evidence, **{"from": now, "to": before})
         return version
 
-    def note(self, what: str, evidence: Mapping[str, Any], *, wait: float = WAIT_SECONDS, **facts: Any) -> Entry:
-        """Add an entry to the log that changes no alias, such as a comparison."""
+    def note(
+        self, what: str, evidence: Mapping[str, Any], *, version: int | None = None, champion: int | None = None,
+        wait: float = WAIT_SECONDS,
+    ) -> Entry:  # fmt: skip
+        """Add an entry to the log that changes no alias, such as a comparison of a version with the champion."""
         with self.changing(wait) as state:
-            return self._commit(state, {}, what, evidence=evidence, **facts)
+            return self._commit(state, {}, what, version=version, evidence=evidence, **{"from": champion})
 
     @contextmanager
     def changing(self, wait: float = WAIT_SECONDS) -> Iterator[dict[str, Any]]:
@@ -174,7 +177,7 @@ class Registry:
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "who": _who(),
             "what": what,
-            **{key: dict(value) if isinstance(value, Mapping) else value for key, value in facts.items()},
+            **plain_values(facts),
         }
         merged = {**state, **changes, "change": entry}
         kept = {key: value for key, value in merged.items() if value is not None}

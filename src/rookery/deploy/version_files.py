@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rookery.deploy.audit import plain_values
 from rookery.deploy.code_version import code_version
 from rookery.files import replace_file, sync_folder
 from rookery.training.storage.checkpoint import Checkpoints, save
@@ -29,7 +30,7 @@ def write_version(run: RunDir, folder: Path, about: Mapping[str, Any], checkpoin
     beside.mkdir()
     step = _write_run(run, RunDir(beside), checkpoint)
     facts = {
-        **about,
+        **plain_values(about),
         "run": run.name,
         "run_id": run.id,
         "checkpoint": checkpoint,

@@ -50,10 +50,6 @@ class Alerts:
         """Alerts by ROOKERY_ALERT_WEBHOOK and ROOKERY_ALERT_COMMAND, where nothing else is given."""
         return cls(webhook or os.environ.get(WEBHOOK), command or os.environ.get(COMMAND))
 
-    def __bool__(self) -> bool:
-        """Whether anything is configured."""
-        return bool(self._ways)
-
     def send(self, kind: str, text: str, facts: Mapping[str, Any] | None = None) -> None:
         """Tell what happened: "promotion", "kill-switch", "search-failed", "parity" or another kind, in a sentence and
         with facts for programs. A failure to send is reported on standard error."""

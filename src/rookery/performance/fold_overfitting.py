@@ -15,9 +15,9 @@ class FoldOverfitting:
     """The result of `fold_overfitting`.
 
     Attributes:
-        probability: How often the best trial of a fold is in the worse half of the trials in the folds that share no
+        probability: How often the best trial of a fold is below the median of the trials in the folds that share no
             test bar with it.
-        loss: How often its value there is below 0.
+        loss: How often its value there is not above 0.
         trials: How many trials were compared.
     """
 
@@ -31,7 +31,8 @@ def fold_overfitting(values: np.ndarray, tested: Sequence[Sequence[int]]) -> Fol
 
     With 4 groups of which 2 are tested, each fold has one other that tests on all other bars: these are the 6 choices
     of combinatorially symmetric cross-validation. With more groups, it is the mean over all folds without a common
-    group. Trials that are all equal are half luck: a tie counts with its mean rank.
+    group. Among trials that are all worth the same the probability is about one half too, whether that is nothing or
+    much: `loss` tells which.
 
     Args:
         values: One row per trial, with a number for every fold.
@@ -52,6 +53,5 @@ def fold_overfitting(values: np.ndarray, tested: Sequence[Sequence[int]]) -> Fol
     after = np.stack([table[:, k].mean(axis=1) for k in others], axis=1)  # (trials, folds)
     best = table.argmax(axis=0)
     chosen = after[best, np.arange(table.shape[1])]
-    rank = (after < chosen).sum(axis=0) + ((after == chosen).sum(axis=0) + 1) / 2
-    worse_half = rank <= (len(table) + 1) / 2
-    return FoldOverfitting(float(worse_half.mean()), float((chosen < 0).mean()), len(table))
+    below = chosen < np.median(after, axis=0)
+    return FoldOverfitting(float(below.mean()), float((chosen <= 0).mean()), len(table))

@@ -12,10 +12,10 @@ from rookery.errors import StudyError
 from rookery.studies.stored_trials import State, StoredStudy
 from rookery.studies.study_place import StudyPlace, near_names
 from rookery.studies.study_storage import Storage, open_storage, shown
+from rookery.studies.trial_attributes import STUDY_CONFIG
 from rookery.studies.trial_view import TrialView, VerifiedTrial, trial_view, verified_trials
 
 __all__ = ["StudyReader", "StudyView", "TrialView", "VerifiedTrial", "open_study"]
-CONFIG = "rookery:config"
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class StudyReader:
             if view is None or view.state in ("waiting", "running"):
                 view = self._views[trial.number] = trial_view(trial)
             trials.append(view)
-        config = stored.attributes.get(CONFIG)
+        config = stored.attributes.get(STUDY_CONFIG)
         return StudyView(
             name=name,
             folder=self.place.folder,

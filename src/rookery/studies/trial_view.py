@@ -9,9 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from rookery.studies.stored_trials import State, StoredTrial
-
-SETTINGS, PARTS, INTERVAL = "rookery:settings", "rookery:parts", "rookery:interval"
-SECONDS, REASON, VERIFIED = "rookery:seconds", "rookery:reason", "rookery:verified:"
+from rookery.studies.trial_attributes import INTERVAL, PARTS, REASON, SECONDS, SETTINGS, verified_number
 
 
 @dataclass(frozen=True)
@@ -81,11 +79,11 @@ def verified_trials(attributes: Mapping[str, Any]) -> dict[int, VerifiedTrial]:
     """The verified trials of a study by number, from its attributes."""
     found = {}
     for key, value in attributes.items():
-        number = key.removeprefix(VERIFIED)
-        if key.startswith(VERIFIED) and number.isdecimal() and isinstance(value, dict):
-            found[int(number)] = VerifiedTrial(
-                number=int(number),
-                iqm=float("nan") if (iqm := _number(value.get("iqm"))) is None else iqm,
+        number = verified_number(key)
+        if number is not None and isinstance(value, dict):
+            found[number] = VerifiedTrial(
+                number=number,
+                iqm=math.nan if (iqm := _number(value.get("iqm"))) is None else iqm,
                 interval=_interval(value.get("interval")),
                 values=_table(value.get("values")),
                 runs=tuple(map(str, value.get("runs") or ())),

@@ -35,6 +35,22 @@ class LastSegment:
         return f"{self.bars:,} bars from {date_text(self.start)} to {date_text(self.end)}"
 
 
+def share_bars(key: str, other: str) -> bool:
+    """Whether two keys are of bars at the same time. Bars that were added to a file since make another key, and most of
+    the segment stays: who was compared on it was compared on these bars.
+
+    >>> share_bars("a1:100-500", "b2:400-800"), share_bars("a1:100-500", "a1:501-800")
+    (True, False)
+    """
+    (start, end), (other_start, other_end) = _span(key), _span(other)
+    return start <= other_end and other_start <= end
+
+
+def _span(key: str) -> tuple[int, int]:
+    start, end = key.rpartition(":")[2].split("-")
+    return int(start), int(end)
+
+
 def last_segment(run: RunDir) -> LastSegment:
     """The last segment of the data that a run was trained on."""
     view = _view(build_config(run.read_config()), SPLIT)

@@ -49,7 +49,8 @@ def market_gate(
         comparisons: How many comparisons were made on the last segment before this one: each is an attempt too.
         margin: By how much the Sharpe ratio a year must be above that of the champion or of holding.
         confidence: The least deflated Sharpe ratio: the probability that the candidate is better than holding.
-        most_overfitting: The largest probability of backtest overfitting of the study.
+        most_overfitting: The largest probability of backtest overfitting of the study. A larger one is accepted only if
+            the best trials of some bars never lost to holding on the others.
         drawdown_factor: How many times the champion's (or holding's) largest drawdown its own may be.
     """
     if comparisons < 0:
@@ -119,10 +120,13 @@ def _overfitting(study: StudyView, most: float) -> Condition:
         several = sum(trial.state == "finished" for trial in study.trials) > 1
         why = "its trials have no values by fold" if several else "one trial alone was not chosen"
         return not several, f"probability of backtest overfitting unknown: {why}", {"overfitting_probability": None}
-    passed = found.probability <= most
     text = f"probability of backtest overfitting {found.probability:.2f} over {found.trials} trials"
     figures = {"overfitting_probability": found.probability, "loss_probability": found.loss}
-    return passed, f"{text}, {'at most' if passed else 'above'} {most:g}", figures
+    if found.probability <= most:
+        return True, f"{text}, at most {most:g}", figures
+    if found.loss == 0:  # trials that are all good differ by luck alone, and any of them may be taken
+        return True, f"{text}, above {most:g}, but its best trials never lost to holding on other bars", figures
+    return False, f"{text}, above {most:g}", figures
 
 
 def _drawdown(mine: float, other: float, factor: float, name: str) -> Condition:

@@ -68,7 +68,7 @@ def export_onnx(
     }
     if isinstance(trained.config.image_size, (int, list)):
         metadata["image_size"] = "x".join(map(str, size_of(trained.config.image_size)))
-    path = Path(out) if out is not None else trained.run.path / "policy.onnx"
+    path = Path(out) if out is not None else trained.run.outputs / "policy.onnx"
     confirm_overwrite(path, overwrite)
     contents = to_onnx(model, metadata)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -57,7 +57,7 @@ def export_standalone(
         trained = open_run(run, runs_dir, best, parts=("agent", "envs"))
         saved, has_mask = trained.saved["agent"], has_action_masks(trained)
         about = {"run": trained.run.name, "world": world_title(trained.config.world), "step": trained.step}
-        path = Path(out or trained.run.path / "agent.py")
+        path = Path(out or trained.run.outputs / "agent.py")
     if path.suffix != ".py":
         raise OptionError(f"a standalone agent is a Python file: its name should end in .py, got {path.name!r}")
     confirm_overwrite(path, overwrite)

@@ -1,0 +1,178 @@
+"""The command `deploy`: promote agents to a registry, go back to the one before, and show the registry."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from typing import TYPE_CHECKING, Any
+
+from rookery.cli.arguments import check_positive, runs_dir_argument, trust_argument
+from rookery.cli.parser import Commands, add_command
+from rookery.cli.stored_run import LOADING, stdout_to_stderr
+from rookery.console import meanwhile
+from rookery.errors import OptionError
+from rookery.training import check_installed
+
+if TYPE_CHECKING:
+    from rookery.deploy.promotion import Deployment
+    from rookery.deploy.registry import Registry
+
+SHOWN = 5  # entries of the log
+REFUSED = 1  # the exit status if the gate does not hold
+
+
+def add_commands(commands: Commands) -> None:
+    """Add it to the parser."""
+    parser = add_command(
+        commands, "deploy", _deploy, "put the best agent of a study or run to use, if it is better than the one in use",
+        "Takes the best verified trial of a study, or a run, compares it with the champion of a registry on data that "
+        "neither has seen, and promotes it if the gate of the world holds. Without X it shows the registry.",
+        "rookery deploy cartpole-ppo --to agents/cartpole --watch",
+    )  # fmt: skip
+    parser.add_argument("name", metavar="X", nargs="?", help="the name or folder of a study or of a run")
+    parser.add_argument("--to", metavar="DIR", required=True, help="the folder of the registry; made if it is missing")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--watch", action="store_true", help="follow the study, and promote whenever there is a better one"
+    )
+    what.add_argument("--rollback", action="store_true", help="let champion and previous version change places")
+    what.add_argument(
+        "--dry-run", action="store_true", help="compare, say what would happen and why, and change nothing"
+    )
+    parser.add_argument(
+        "--every", type=float, default=60.0, metavar="S", help="seconds between looks with --watch (60)"
+    )
+    _comparison_arguments(parser)
+    parser.add_argument(
+        "--studies-dir", default="studies", metavar="DIR", help="the folder that holds the studies (studies)"
+    )
+    parser.add_argument(
+        "--storage", metavar="URL", help="the database of the study, if it is not in the study's folder"
+    )
+    parser.add_argument(
+        "--mlflow", metavar="MODEL", help="show the registry as this registered model of MLflow as well"
+    )
+    runs_dir_argument(parser)
+    trust_argument(parser)
+
+
+def _comparison_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--margin", type=float, metavar="M",
+        help="by how much it must be better: of the mean return (0), of the share of decided games (0) or of the "
+        "Sharpe ratio a year (0.1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--episodes", "--games", type=int, metavar="N", help="how many new episodes (200) or games (400) decide"
+    )
+    parser.add_argument(
+        "--checkpoint", choices=("best", "latest"), help="which agent of the run (the one that the study compared)"
+    )
+    parser.add_argument("--first", action="store_true", help="take the first champion without a comparison")
+    parser.add_argument("--again", action="store_true", help="compare a candidate anew that was decided about before")
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="seed of the new episodes (a random one, never used before)"
+    )
+
+
+def _deploy(options: argparse.Namespace) -> int:
+    check_positive(options, "episodes")
+    if options.every <= 0:
+        raise OptionError(f"every should be a number of seconds above 0, got {options.every:g}")
+    if options.rollback and options.name:
+        raise OptionError(
+            f"--rollback takes no study or run, got {options.name!r}: it makes the previous version champion"
+        )
+    if options.name is None and (options.watch or options.dry_run):
+        raise OptionError(
+            f"{'--watch' if options.watch else '--dry-run'} needs a study or run: `rookery deploy X --to DIR`"
+        )
+    if options.watch and (options.first or options.again):
+        raise OptionError("--first and --again are about one decision: deploy once with them, then --watch without")
+    check_installed()
+    from rookery.deploy.registry import Registry
+
+    registry = Registry(options.to)
+    if options.rollback:
+        version = registry.rollback({"why": "rollback"})
+        _export(registry, options)
+        return _print(options, registry, f"version {version.number} is the champion again")
+    if options.name is None:
+        return _print(options, registry, "")
+    with meanwhile(LOADING):
+        from rookery.deploy import promotion  # noqa: F401 - loads torch
+    return _watch(options, registry) if options.watch else _decide(options, registry)
+
+
+def _decide(options: argparse.Namespace, registry: Registry) -> int:
+    from rookery import printing
+    from rookery.deploy.promotion import deploy
+
+    with stdout_to_stderr(options.json):
+        decision = deploy(
+            options.name, options.to, margin=options.margin, episodes=options.episodes, first=options.first,
+            again=options.again, dry_run=options.dry_run, seed=options.seed, trust=options.trust, **_where(options),
+        )  # fmt: skip
+    if not options.dry_run:
+        _export(registry, options)
+    if options.json:
+        printing.emit_json(decision.as_json())
+    else:
+        print(f"{'dry run: ' if options.dry_run else ''}{decision.action}: {decision.text}")
+    return REFUSED if decision.action == "refused" else 0
+
+
+def _watch(options: argparse.Namespace, registry: Registry) -> int:
+    """Ends with status 0 when it is told to by SIGTERM, as systemd does."""
+    from rookery import printing
+    from rookery.deploy.comparison import ComparisonOptions
+    from rookery.deploy.deploy_watch import Watcher
+
+    def report(decision: Deployment) -> None:
+        if options.json:
+            printing.emit_json(decision.as_json())
+        if decision.action == "promoted":
+            _export(registry, options)
+
+    how = ComparisonOptions(options.margin, options.episodes, options.seed, options.trust)
+    tell = (lambda line: None) if options.json else (lambda line: print(line, flush=True))
+    watcher = Watcher(options.name, options.to, how, where=_where(options), tell=tell, on_decision=report)
+    before = signal.signal(signal.SIGTERM, lambda number, frame: watcher.stop())
+    try:
+        watcher.run(options.every)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return 0
+
+
+def _where(options: argparse.Namespace) -> dict[str, Any]:
+    names = ("studies_dir", "runs_dir", "storage", "checkpoint")
+    return {name: getattr(options, name) for name in names}
+
+
+def _export(registry: Registry, options: argparse.Namespace) -> None:
+    if options.mlflow and registry.exists:
+        from rookery.deploy.mlflow_export import export_to_mlflow
+
+        export_to_mlflow(registry, options.mlflow)
+
+
+def _print(options: argparse.Namespace, registry: Registry, text: str) -> int:
+    """Show who is champion, and the last changes."""
+    from rookery import printing
+    from rookery.training.storage.registry_folder import read_state
+
+    read_state(registry.folder)  # says so if there is no registry
+    aliases, log = registry.aliases(), registry.audit()
+    if options.json:
+        versions = {version.number: version.about for version in registry.versions()}
+        printing.emit_json({"aliases": aliases, "versions": versions, "audit": log})
+        return 0
+    if text:
+        print(text)
+    for alias, number in aliases.items():
+        print(f"{alias:<11} version {number}")
+    for entry in log[-SHOWN:]:
+        change = f" {entry['from']} -> {entry['to']}" if "to" in entry else ""
+        print(f"{entry['time']}  {entry['what']}{change}  by {entry['who']}")
+    return 0

@@ -1,0 +1,173 @@
+"""The command `study`: the report of a search, its plots, and its best configuration."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rookery.cli.parser import Commands, add_command
+from rookery.errors import OptionError
+
+if TYPE_CHECKING:
+    from rookery.studies.report import StudyReport
+    from rookery.studies.study_view import StudyView
+
+SECONDS = 2.0
+FILE_WIDTH = 160  # columns of a report that goes to a file or a pipe
+
+
+def add_commands(commands: Commands) -> None:
+    """Add it to the parser."""
+    parser = add_command(
+        commands, "study", _study, "show a search: its trials, the best settings, what matters; or list all",
+        "Nothing is written to the study, so that a search can go on meanwhile. It also shows studies that Optuna or "
+        "rl_zoo3 made.",
+        "rookery study cartpole --watch",
+    )  # fmt: skip
+    parser.add_argument(
+        "study", metavar="STUDY", nargs="?",
+        help="the name of a study, its folder, a SQLite file or journal of Optuna, or the URL of a database; without "
+        "one, all studies are listed",
+    )  # fmt: skip
+    parser.add_argument("--watch", action="store_true", help="show it again and again until the search ends")
+    parser.add_argument(
+        "--every", type=float, default=SECONDS, metavar="SECONDS", help=f"with --watch: how often ({SECONDS:g} s)"
+    )
+    parser.add_argument("--top", type=int, default=5, metavar="N", help="number of best trials in the table (5)")
+    parser.add_argument(
+        "--importances", choices=("ped-anova", "fanova"), default="ped-anova",
+        help="how importances are computed (ped-anova); fanova needs scikit-learn",
+    )  # fmt: skip
+    _file_arguments(parser)
+    parser.add_argument(
+        "--storage",
+        metavar="URL",
+        help="the database that holds the study: a SQLite file, a journal of Optuna, or a URL",
+    )
+    parser.add_argument(
+        "--studies-dir", default="studies", metavar="DIR", help="the folder that holds the studies (studies)"
+    )
+
+
+def _file_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--plot", nargs="?", const="", metavar="DIR", help="draw plots into this folder (plots in the study's folder)"
+    )
+    parser.add_argument(
+        "--export-config", metavar="FILE", help="write the best settings as a configuration for `rookery train`"
+    )
+    parser.add_argument("--trial", type=int, metavar="N", help="with --export-config: this trial instead of the best")
+    parser.add_argument("--world", metavar="WORLD", help="with --export-config: the world, for a study of others")
+    parser.add_argument("--learner", metavar="NAME", help="with --export-config: the learner, for a study of others")
+    parser.add_argument("--force", action="store_true", help="with --export-config: overwrite an existing file")
+
+
+def _study(options: argparse.Namespace) -> int:
+    _check(options)
+    if options.study is None:
+        return _list(options)
+    if options.watch:
+        return _watch(options)
+    from rookery import printing
+    from rookery.studies.report import Reporter
+    from rookery.studies.report_json import report_json
+    from rookery.studies.study_view import open_study
+
+    study = open_study(options.study, options.studies_dir, options.storage)
+    if options.export_config:
+        return _export(options, study)
+    report = Reporter(options.importances).report(study)
+    plots = [] if options.plot is None else _plot(options.plot, report)
+    if options.json:
+        printing.emit_json({**report_json(report), **({"plots": plots} if plots else {})})
+    else:
+        _print(report, options.top)
+        for path in plots:
+            print(f"plot: {path}")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse flags that do not go together."""
+    from rookery.cli.arguments import check_positive
+
+    check_positive(options, "top")
+    if not options.every > 0:
+        raise OptionError(f"--every should be a number of seconds > 0, got {options.every}")
+    if options.study is None:
+        for name in _given(options, "watch", "plot", "export_config", "storage"):
+            raise OptionError(f"--{name.replace('_', '-')} needs a study: name it, such as `rookery study cartpole`")
+    if options.export_config is None:
+        for name in _given(options, "trial", "world", "learner", "force"):
+            raise OptionError(f"--{name} is for --export-config, which is not given")
+    if options.watch and (options.json or options.export_config or options.plot is not None):
+        raise OptionError("--watch shows the study on the terminal only: omit --json, --plot and --export-config")
+
+
+def _given(options: argparse.Namespace, *names: str) -> list[str]:
+    return [name for name in names if getattr(options, name) not in (None, False)]
+
+
+def _list(options: argparse.Namespace) -> int:
+    from rookery import printing
+    from rookery.studies.studies_table import print_table, table
+
+    rows = table(options.studies_dir)
+    if options.json:
+        printing.emit_json({"studies": rows})
+    elif rows:
+        print_table(rows)
+    else:
+        print(
+            f"there are no studies in {options.studies_dir}; `rookery search CartPole-v1 --n-trials 20 --study-name "
+            "cartpole` starts one"
+        )
+    return 0
+
+
+def _watch(options: argparse.Namespace) -> int:
+    from rookery.studies.report import Reporter
+    from rookery.studies.study_view import StudyReader
+    from rookery.studies.watching import StudyWatch
+
+    def find() -> StudyReader:
+        return StudyReader.find(options.study, options.studies_dir, options.storage)
+
+    StudyWatch(find, Reporter(options.importances), every=options.every, top=options.top).run()
+    return 0
+
+
+def _export(options: argparse.Namespace, study: StudyView) -> int:
+    from rookery import printing
+    from rookery.studies.config_export import exported_config, write_config
+
+    exported = exported_config(study, options.trial, world=options.world, learner=options.learner)
+    path = write_config(exported, Path(options.export_config), overwrite=options.force)
+    if options.json:
+        printing.emit_json({"path": str(path), "trial": exported.trial, "notes": list(exported.notes)})
+        return 0
+    for note in exported.notes:
+        print(f"note: {note}")
+    print(f"{path}: trial {exported.trial} of {study.name}; `rookery train {path}` trains with it")
+    return 0
+
+
+def _plot(folder: str, report: StudyReport) -> list[str]:
+    from rookery.studies.study_plots import draw_plots
+
+    own = report.study.folder
+    if not folder and own is None:
+        raise OptionError("this study has no folder of its own: name one for the plots, such as --plot plots")
+    place = Path(folder) if folder or own is None else own / "plots"
+    return [str(path) for path in draw_plots(report, place)]
+
+
+def _print(report: StudyReport, top: int) -> None:
+    from rookery import printing
+    from rookery.studies.report_text import report_text
+
+    out = printing.console()
+    if not out.is_terminal:
+        out.width = FILE_WIDTH
+    out.print(report_text(report, out.width, top))

@@ -1,0 +1,1 @@
+"""An agent behind HTTP: requests, batches, the change to a new champion, and the client."""
