@@ -20,6 +20,7 @@ from rookery.files import open_plain
 from rookery.monitor.append_only import append_record, open_append_only
 
 Entry = dict[str, Any]
+BLOCK = 1 << 16  # bytes
 
 
 def plain_values(value: Any) -> Any:
@@ -47,7 +48,7 @@ class AuditLog:
 
     def read(self, last: Entry | None = None) -> list[Entry]:
         """All entries, the oldest first. `last` is the entry in `aliases.json`, which the log may lack."""
-        entries, _ = self._complete_lines()
+        entries = self._complete_lines()
         if last is not None and (not entries or entries[-1]["entry"] < last["entry"]):
             entries.append(last)
         return entries
@@ -60,17 +61,35 @@ class AuditLog:
 
     def repair(self, last: Entry | None) -> None:
         """Remove a line that was written in part, and add the last entry if it is missing."""
-        entries, size = self._complete_lines()
-        newest, known = entries[-1]["entry"] if entries else 0, last["entry"] if last else 0
+        size, end, line = self._last_line()
+        newest, known = self._parse(line)["entry"] if line else 0, last["entry"] if last else 0
         if newest > known:
             raise RegistryError(
                 f"{printable(self.path)} knows {newest} changes, and aliases.json beside it {known}: it is missing or "
                 "an older copy; restore the newest one"
             )
-        if os.path.lexists(self.path) and self.path.stat().st_size > size:
-            self._cut(size)
+        if size > end:
+            self._cut(end)
         if last is not None and newest < known:
             self.append(last)
+
+    def _last_line(self) -> tuple[int, int, bytes]:
+        """The size of the file, where its last complete line ends, and that line. Only the end of the file is read."""
+        try:
+            fd = open_plain(self.path, os.O_RDONLY)
+        except FileNotFoundError:
+            return 0, 0, b""
+        with os.fdopen(fd, "rb") as file:
+            size, block = os.fstat(fd).st_size, BLOCK
+            while True:
+                start = max(0, size - block)
+                file.seek(start)
+                tail = file.read(size - start)
+                end = tail.rfind(b"\n") + 1
+                begin = tail.rfind(b"\n", 0, max(0, end - 1)) + 1
+                if begin or not start:
+                    return size, start + end, tail[begin:end]
+                block *= 2
 
     def _cut(self, size: int) -> None:
         fd = open_plain(self.path, os.O_RDWR)
@@ -80,22 +99,23 @@ class AuditLog:
         finally:
             os.close(fd)
 
-    def _complete_lines(self) -> tuple[list[Entry], int]:
-        """The entries, and the bytes of their lines; the last line does not count if it was written in part."""
+    def _complete_lines(self) -> list[Entry]:
+        """The entries; the last line does not count if it was written in part."""
         try:
             with os.fdopen(open_plain(self.path, os.O_RDONLY), "rb") as file:
                 lines = file.read().splitlines(keepends=True)
         except FileNotFoundError:
-            return [], 0
+            return []
         if lines and not lines[-1].endswith(b"\n"):
             lines.pop()
-        return [self._parse(number, line) for number, line in enumerate(lines, 1)], sum(map(len, lines))
+        return [self._parse(line, number) for number, line in enumerate(lines, 1)]
 
-    def _parse(self, number: int, line: bytes) -> Entry:
+    def _parse(self, line: bytes, number: int | None = None) -> Entry:
         try:
             entry = json.loads(line)
             if isinstance(entry, dict) and type(entry.get("entry")) is int:
                 return entry
         except (ValueError, RecursionError):
             pass
-        raise RegistryError(f"{printable(self.path)} is damaged: line {number} is no entry of the log")
+        line_name = "its last line" if number is None else f"line {number}"
+        raise RegistryError(f"{printable(self.path)} is damaged: {line_name} is no entry of the log")
