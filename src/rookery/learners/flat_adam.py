@@ -32,15 +32,27 @@ class FlatAdam:
         self.gradient = self.flat.grad = torch.zeros_like(self.flat)
         self.moments = torch.zeros_like(self.flat.data), torch.zeros_like(self.flat.data)
         self.steps = torch.zeros((), device=self.flat.device)
+        self._compiled = compiled and self.flat.device.type == "cpu"
+        self._make_views()
+
+    def _make_views(self) -> None:
+        """Let the parameters be parts of the vector."""
         start = 0
         for p in self.parameters:
             part = slice(start, start + p.numel())
             p.data = self.flat.data[part].view(p.shape)
             p.grad = self.gradient[part].view(p.shape)  # backward() adds into it
             start = part.stop
-        self._compiled = compiled and self.flat.device.type == "cpu"
         if self._compiled:  # the same memory, as compiled code wants it
             self._arrays = [x.numpy() for x in (self.flat.data, self.gradient, *self.moments)]
+
+    def move_to(self, flat: Tensor, gradient: Tensor, moments: tuple[Tensor, Tensor]) -> None:
+        """Keep weights, gradient and moments in this memory from now on; their values move with them."""
+        for new, old in zip((flat, gradient, *moments), (self.flat.data, self.gradient, *self.moments), strict=True):
+            new.copy_(old)
+        self.flat.data, self.moments = flat, moments
+        self.gradient = self.flat.grad = gradient
+        self._make_views()
 
     def minimize(self, loss: Tensor, max_norm: float | None = None) -> Tensor:
         """Backward and one step on `loss`; returns the gradient's norm before clipping."""
@@ -54,7 +66,7 @@ class FlatAdam:
         if self._compiled:
             self.steps += 1
             limit = math.inf if max_norm is None else max_norm
-            return torch.tensor(_adam_step(*self._arrays, float(self.steps), self.learning_rate, self.eps, limit))
+            return torch.tensor(adam_step(*self._arrays, float(self.steps), self.learning_rate, self.eps, limit))
         length = self.gradient.norm()
         if max_norm is not None:
             self.gradient.mul_((max_norm / (length + 1e-6)).clamp(max=1.0))
@@ -77,7 +89,7 @@ class FlatAdam:
 
 
 @cached_njit(nogil=True, fastmath={"reassoc"}, error_model="numpy")
-def _adam_step(
+def adam_step(
     weights: np.ndarray,
     gradient: np.ndarray,
     first: np.ndarray,

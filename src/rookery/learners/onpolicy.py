@@ -46,7 +46,7 @@ class OnPolicy(Learner):
         """Sample the noise of a new rollout, if one begins; returns how many steps the present one has."""
         if self.rollout.noise is None:
             noise = self.head.sample_noise(self.rollout.length, self.num_envs, generator=self.generator)
-            self.rollout.begin(noise, self.memory)
+            self.rollout.begin(noise.to(self.device), self.memory)  # the generator may be a GPU's
             self.accelerator.invalidate()
         return self.rollout.steps_made(slice(0, None))
 

@@ -135,10 +135,11 @@ class PPO(OnPolicy):
     # --- targets: advantages and returns --------------------------------------------------------------------------
 
     @torch.no_grad()
-    def evaluate_rollout(self) -> dict[str, Tensor]:
-        """Values, log-probabilities, advantages and returns of the rollout, each [steps, envs]."""
+    def evaluate_rollout(self, values: Tensor | None = None) -> dict[str, Tensor]:
+        """Values, log-probabilities, advantages and returns of the rollout, each [steps, envs]. The critic's `values`
+        may be known already."""
         rollout = self.rollout
-        values = self._values()
+        values = self._values() if values is None else values
         next_values = torch.cat([values[1:], self._value(rollout.last, self.memory).unsqueeze(0)])
         for t, envs, leaves in rollout.finals:  # the value after a truncated episode is the critic's
             memory = rollout.features[t, envs] if rollout.features is not None else None

@@ -1,0 +1,1 @@
+"""PPO learners that differ only in numbers, updated together: stacked parameters, one batched program."""

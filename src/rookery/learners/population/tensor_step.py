@@ -1,0 +1,227 @@
+"""Gradient steps of all members on any device: stacked parameters, batched products, one set of launches for all.
+
+Equal to those of single learners to float tolerance. On a GPU a step is replayed as a CUDA graph: its hundred kernels
+take a few microseconds each, less than it takes to launch them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.console import say
+from rookery.learners.flat_adam import BETAS
+from rookery.learners.heads import FORBIDDEN, GaussianHead
+from rookery.learners.networks import MLP
+from rookery.learners.population.parameter_stack import ParameterStack
+from rookery.learners.population.settings import MemberSettings
+from rookery.learners.population.stacked_heads import entropy, log_prob
+
+WARM_UP = 3  # steps before a graph is captured, which allocate what libraries need
+NUMBERS = ("learning_rate", "clip", "clip_values", "entropy", "value_weight", "max_grad_norm")
+
+
+class TensorStep:
+    """Autograd and Adam over copies of a `ParameterStack` on a device."""
+
+    def __init__(self, stack: ParameterStack, device: torch.device) -> None:
+        learner = stack.learners[0]
+        self.stack, self.device = stack, device
+        self.head, self.policy, self.eps = learner.head, learner.policy, learner.adam.eps
+        members = len(stack)
+        self.weights = torch.zeros_like(stack.flat, device=device).requires_grad_()
+        self.first, self.second = (torch.zeros_like(stack.flat, device=device) for _ in range(2))
+        self.count = torch.zeros(members, 1, device=device)
+        self.numbers = {name: torch.zeros(members, 1, device=device) for name in NUMBERS}
+        self.normalise = torch.zeros(members, 1, dtype=torch.bool, device=device)
+        self.active = torch.zeros(members, 1, dtype=torch.bool, device=device)
+        self.metrics = torch.zeros(members, 5, device=device)
+        self._offsets = torch.arange(members, device=device).unsqueeze(1)
+        self._samples: dict[str, Tensor] = {}  # [members * rows, ...]
+        self._graphs: dict[int, Graph] | None = {} if device.type == "cuda" else None
+        self._was_active: np.ndarray | None = None
+
+    # --- one update -----------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def begin(self, settings: MemberSettings) -> None:
+        """Take weights, moments and settings to the device."""
+        stack = self.stack
+        for mine, its in zip((self.weights, self.first, self.second), (stack.flat, *stack.moments), strict=True):
+            mine.copy_(its)
+        self.count.copy_(stack.steps.unsqueeze(1))
+        for name, tensor in self.numbers.items():
+            tensor.copy_(torch.from_numpy(getattr(settings, name)).float().unsqueeze(1))
+        self.normalise.copy_(torch.from_numpy(settings.normalise).unsqueeze(1))
+        self._was_active = None
+
+    @torch.no_grad()
+    def end(self) -> None:
+        """Bring weights and moments back to the learners."""
+        stack = self.stack
+        for its, mine in zip((stack.flat, *stack.moments), (self.weights, self.first, self.second), strict=True):
+            its.copy_(mine)
+        stack.set_steps(self.count[:, 0].cpu())
+
+    @torch.no_grad()
+    def values(self, features: Tensor) -> Tensor:
+        """The critics' values of features [members, rows, width], on the CPU."""
+        return self._net(self.policy.critic, features.to(self.device)).squeeze(-1).cpu()
+
+    def shuffle(self, samples: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+        """The places of an epoch's rows. The samples are taken to the device once per update, and gathered there."""
+        rows = order.shape[1]
+        if self._samples.get("of") is not samples["log_probs"]:
+            self._upload(samples)
+        return {"places": order.to(self.device) + self._offsets * rows}
+
+    def _upload(self, samples: dict[str, Tensor]) -> None:
+        """Into memory that stays the same, as graphs need it."""
+        flat = {name: value.flatten(0, 1) for name, value in samples.items()}
+        known = self._samples.keys() - {"of"} == flat.keys()
+        if known and all(self._samples[name].shape == value.shape for name, value in flat.items()):
+            for name, value in flat.items():
+                self._samples[name].copy_(value, non_blocking=True)
+        else:
+            self._samples = {name: value.to(self.device, copy=True) for name, value in flat.items()}
+            if self._graphs is not None:
+                self._graphs = {}
+        self._samples["of"] = samples["log_probs"]
+
+    def step(self, shuffled: dict[str, Tensor], low: int, high: int, active: np.ndarray) -> Tensor:
+        """One gradient step on rows [low, high) of every member; returns metrics [members, 5], valid until the next."""
+        if self._was_active is None or not np.array_equal(active, self._was_active):
+            self.active.copy_(torch.from_numpy(active).unsqueeze(1))
+            self._was_active = active.copy()
+        places = shuffled["places"][:, low:high]
+        if self._graphs is None:
+            self._train(places)
+        else:
+            self._replay(places)
+        return self.metrics
+
+    # --- CUDA graphs ----------------------------------------------------------------------------------------------
+
+    def _replay(self, places: Tensor) -> None:
+        rows = places.shape[1]
+        assert self._graphs is not None
+        if rows not in self._graphs:
+            try:
+                self._graphs[rows] = Graph(self._train, places, self._state())
+            except RuntimeError as error:
+                say(f"steps are launched one by one, as no CUDA graph could be made of them: {error}")
+                self._graphs = None
+                return self._train(places)
+        self._graphs[rows](places)
+        return None
+
+    def _state(self) -> list[Tensor]:
+        return [self.weights, self.first, self.second, self.count]
+
+    # --- loss and optimizer -----------------------------------------------------------------------------------------
+
+    def _train(self, places: Tensor) -> None:
+        rows = places.flatten()
+        batch = {
+            name: value.index_select(0, rows).view(*places.shape, *value.shape[1:])
+            for name, value in self._samples.items()
+            if name != "of"
+        }
+        loss, terms = self._loss(batch)
+        (gradient,) = torch.autograd.grad(loss, [self.weights])
+        self._adam(gradient, terms)
+
+    def _loss(self, batch: dict[str, Tensor]) -> tuple[Tensor, list[Tensor]]:
+        """The sum of the members' losses, and of each its divergence, policy loss, value loss and entropy."""
+        outputs = self._net(self.policy.actor, batch["features"])
+        if "masks" in batch:
+            outputs = outputs.masked_fill(~batch["masks"], FORBIDDEN)
+        log_std = None
+        if isinstance(self.head, GaussianHead):
+            log_std = self.stack.view(self.weights, self.head.log_std)
+        log_ratio = log_prob(self.head, outputs, batch["actions"], log_std) - batch["log_probs"]
+        policy_loss = self._policy_loss(log_ratio.exp(), batch["advantages"])
+        value_loss = self._value_loss(self._net(self.policy.critic, batch["features"]).squeeze(-1), batch)
+        spread = entropy(self.head, outputs, log_std)
+        weights = self.numbers["value_weight"][:, 0], self.numbers["entropy"][:, 0]
+        loss = policy_loss + weights[0] * value_loss - weights[1] * spread
+        with torch.no_grad():
+            kl = (log_ratio.exp() - 1 - log_ratio).mean(-1)
+        return loss.sum(), [kl, policy_loss.detach(), value_loss.detach(), spread.detach()]
+
+    def _policy_loss(self, ratio: Tensor, advantages: Tensor) -> Tensor:
+        clip = self.numbers["clip"]
+        if advantages.shape[1] > 1:
+            mean, std = advantages.mean(-1, keepdim=True), advantages.std(-1, keepdim=True)
+            advantages = torch.where(self.normalise, (advantages - mean) / (std + 1e-8), advantages)
+        clipped = torch.minimum(torch.maximum(ratio, 1 - clip), 1 + clip)
+        return -torch.min(advantages * ratio, advantages * clipped).mean(-1)
+
+    def _value_loss(self, values: Tensor, batch: dict[str, Tensor]) -> Tensor:
+        limit = self.numbers["clip_values"]
+        error = (values - batch["returns"]).square()
+        near = batch["values"] + torch.minimum(torch.maximum(values - batch["values"], -limit), limit)
+        return 0.5 * torch.max(error, (near - batch["returns"]).square()).mean(-1)
+
+    def _net(self, net: MLP, features: Tensor) -> Tensor:
+        *hidden, last = net.layer_params
+        for weight, bias in hidden:
+            features = net.activation(self._layer(features, weight, bias))
+        return self._layer(features, *last)
+
+    def _layer(self, features: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        weights, biases = self.stack.view(self.weights, weight), self.stack.view(self.weights, bias)
+        return torch.baddbmm(biases.unsqueeze(1), features, weights.transpose(1, 2))
+
+    @torch.no_grad()
+    def _adam(self, gradient: Tensor, terms: list[Tensor]) -> None:
+        """A step of every active member; the metrics of the others stay."""
+        norm = gradient.norm(dim=1, keepdim=True)
+        gradient = gradient * (self.numbers["max_grad_norm"] / (norm + 1e-6)).clamp(max=1.0)
+        active = self.active
+        self.count.add_(active)
+        first = self.first + (1 - BETAS[0]) * (gradient - self.first)
+        second = BETAS[1] * self.second + (1 - BETAS[1]) * gradient.square()
+        rate = self.numbers["learning_rate"] / (1 - BETAS[0] ** self.count)
+        spread = (1 - BETAS[1] ** self.count).rsqrt()
+        change = rate * first / (second.sqrt() * spread + self.eps)
+        self.first.copy_(torch.where(active, first, self.first))
+        self.second.copy_(torch.where(active, second, self.second))
+        self.weights.sub_(torch.where(active, change, torch.zeros_like(change)))
+        metrics = torch.stack([*terms, norm[:, 0]], 1)
+        self.metrics.copy_(torch.where(active, metrics, self.metrics))
+
+
+class Graph:
+    """A step for one number of rows, captured as a CUDA graph."""
+
+    def __init__(self, train: Callable[[Tensor], None], places: Tensor, state: list[Tensor]) -> None:
+        """`state` is what `train` changes: warming up leaves it as it was."""
+        self._places = places.clone()
+        kept = [tensor.detach().clone() for tensor in state]
+        try:
+            self._graph = self._captured(train)
+        finally:
+            with torch.no_grad():
+                for tensor, value in zip(state, kept, strict=True):
+                    tensor.copy_(value)
+
+    def _captured(self, train: Callable[[Tensor], None]) -> torch.cuda.CUDAGraph:
+        device = self._places.device
+        stream = torch.cuda.Stream(device)
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP):
+                train(self._places)
+        torch.cuda.current_stream(device).wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            train(self._places)
+        return graph
+
+    def __call__(self, places: Tensor) -> None:
+        self._places.copy_(places)
+        self._graph.replay()

@@ -1,0 +1,119 @@
+"""The update of a population: what `PPO.update` does, for all members in one batched program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.learners.population.compiled_step import CompiledStep
+from rookery.learners.population.parameter_stack import ParameterStack
+from rookery.learners.population.settings import MemberSettings
+from rookery.learners.ppo import METRICS, PPO
+
+
+class Steps(Protocol):
+    """Gradient steps of all members."""
+
+    def begin(self, settings: MemberSettings) -> None: ...
+    def shuffle(self, samples: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]: ...
+    def step(self, shuffled: dict[str, Tensor], low: int, high: int, active: np.ndarray) -> Tensor: ...
+    def end(self) -> None: ...
+
+
+class PopulationUpdate:
+    """Updates PPO learners whose nets and rollouts have the same shapes. The learners stay as they are: each can be
+    saved, evaluated and trained on alone between two updates. They lie on the CPU; a GPU holds copies meanwhile."""
+
+    def __init__(self, learners: Sequence[PPO], device: torch.device | str = "cpu") -> None:
+        self.learners = list(learners)
+        self.stack = ParameterStack(self.learners)
+        device = torch.device(device)
+        if device.type == "cpu" and CompiledStep.supports(self.stack):
+            self.steps: Steps = CompiledStep(self.stack)
+        else:
+            from rookery.learners.population.tensor_step import TensorStep
+
+            self.steps = TensorStep(self.stack, device)
+
+    def update(self) -> list[dict[str, float]]:
+        """Learn from the rollouts, which are all full; returns the metrics of each member."""
+        settings = MemberSettings.of(self.learners)
+        self.steps.begin(settings)
+        samples = self._samples()
+        metrics = self._epochs(samples, settings)
+        self.steps.end()
+        for learner in self.learners:
+            learner.policy.encoder.update_normalisers(learner.rollout.flat_leaves())
+            learner.rollout.clear()
+            learner.updates += 1
+            learner.accelerator.invalidate()
+        return metrics
+
+    def _epochs(self, samples: dict[str, Tensor], settings: MemberSettings) -> list[dict[str, float]]:
+        """Members with fewer epochs, or whose policy has moved as far as it may, rest while others go on."""
+        rows = samples["log_probs"].shape[1]
+        size = -(-rows // min(self.learners[0].minibatches, rows))
+        active = np.ones(len(self.learners), np.bool_)
+        order = torch.empty(len(self.learners), rows, dtype=torch.int64, device=self.learners[0].generator.device)
+        of_epochs: list[tuple[np.ndarray, Tensor]] = []
+        for epoch in range(int(settings.epochs.max())):
+            active &= epoch < settings.epochs
+            if not active.any():
+                break
+            for row in np.flatnonzero(active):
+                generator = self.learners[row].generator
+                order[row] = torch.randperm(rows, generator=generator, device=generator.device)
+            shuffled = self.steps.shuffle(samples, order)
+            for low in range(0, rows, size):
+                latest = self.steps.step(shuffled, low, min(low + size, rows), active)
+            of_epochs.append((active.copy(), latest.clone()))
+            if np.isfinite(settings.target_kl).any():
+                active &= ~(latest[:, 0].cpu().numpy() > settings.target_kl)
+        return _mean_metrics(of_epochs)
+
+    def _samples(self) -> dict[str, Tensor]:
+        """The rollouts of all members and what their critics make of them, [members, rows, ...]."""
+        features = torch.stack([_features(learner) for learner in self.learners])
+        values = self._values(features)
+        found = [
+            learner.evaluate_rollout(None if values is None else values[k].reshape(learner.rollout.length, -1))
+            for k, learner in enumerate(self.learners)
+        ]
+        samples = {name: torch.stack([one[name].flatten() for one in found]) for name in found[0]}
+        rows = features.shape[1]
+        actions = torch.stack([learner.rollout.actions.reshape(rows, -1) for learner in self.learners])
+        samples |= {"features": features, "actions": actions}
+        if any(learner.rollout.masks is not None for learner in self.learners):
+            samples["masks"] = torch.stack([_masks(learner, rows) for learner in self.learners])
+        return samples
+
+    def _values(self, features: Tensor) -> Tensor | None:
+        """The critics' values [members, rows], where they are computed together."""
+        compute = getattr(self.steps, "values", None)
+        return None if compute is None else compute(features)
+
+
+def _features(learner: PPO) -> Tensor:
+    """The inputs of actor and critic: normalisers stay as they are until the end of an update."""
+    with torch.no_grad():
+        return learner.policy.encoder(learner.rollout.flat_leaves())
+
+
+def _masks(learner: PPO, rows: int) -> Tensor:
+    masks = learner.rollout.masks
+    return torch.ones(rows, learner.head.outputs, dtype=torch.bool) if masks is None else masks.reshape(rows, -1)
+
+
+def _mean_metrics(of_epochs: list[tuple[np.ndarray, Tensor]]) -> list[dict[str, float]]:
+    """The mean over the epochs in which a member was active."""
+    members = len(of_epochs[0][0])
+    values = [latest.cpu() for _, latest in of_epochs]
+    found = []
+    for k in range(members):
+        own = [latest[k] for (active, _), latest in zip(of_epochs, values, strict=True) if active[k]]
+        found.append(dict(zip(METRICS, torch.stack(own).mean(0).tolist(), strict=True)))
+    return found
