@@ -222,19 +222,17 @@ class KernelEngine(Engine):
     def plain(self) -> bool:
         """Whether a step is only arrays: one vector of floats per row, one discrete action, no masks. Infos may
         be read where episodes end."""
+        return self.has_plain_steps and self._same_step
+
+    @property
+    def has_plain_steps(self) -> bool:
+        """As `plain`, whatever follows the end of an episode."""
         observed, acted = self.batch.observations.only_array, self.batch.actions.only_array
         if observed is None:
             return False
         vectors = observed.ndim == 2 and observed.dtype == np.float32 and acted.ndim == 1
         watched = self.settings.bounds or self.settings.step_timeout is not None or self._runner.is_plain
-        return (
-            vectors
-            and self.world.action_mask is None
-            and self._same_step
-            and self.agents == 1
-            and not self._copy
-            and not watched
-        )
+        return vectors and self.world.action_mask is None and self.agents == 1 and not self._copy and not watched
 
     def plain_arrays(self) -> tuple[np.ndarray, ...]:
         """Observations, actions, rewards and flags of all envs, as compiled code reads and writes them."""
@@ -251,6 +249,10 @@ class KernelEngine(Engine):
             self._wait(segments, count)
         finally:
             self._forget_in_flight(segments)
+        return self.finish_rows(rows)
+
+    def finish_rows(self, rows: slice | np.ndarray) -> tuple:
+        """What a step of these rows returns, after the compiled code has run."""
         infos: dict[str, Any] = {}
         batch = self.batch
         if self._reset_options:

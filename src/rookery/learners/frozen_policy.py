@@ -73,12 +73,12 @@ class PackedPolicy:
 
     def __init__(self, encoder: Encoder, actor: FrozenActor) -> None:
         layers = [(weight.detach().cpu(), bias.detach().cpu()) for weight, bias in actor.layers]
-        self._net, self._to_actions = PackedMLP(layers, KINDS[actor.activation]), actor.to_actions
+        self.net, self._to_actions = PackedMLP(layers, KINDS[actor.activation]), actor.to_actions
         norm = encoder.norm
         if norm is not None:
             self._shift = norm.mean.cpu().float().numpy()
             self._scale = (norm.variance + 1e-8).rsqrt().cpu().float().numpy()
-        self._normalises = norm is not None
+        self.normalises = norm is not None
 
     def __call__(
         self,
@@ -88,9 +88,9 @@ class PackedPolicy:
         mask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray | None]:
         features = np.ascontiguousarray(observations, np.float32)
-        if self._normalises:
+        if self.normalises:
             features = np.minimum(np.maximum((features - self._shift) * self._scale, -CLIP), CLIP)
-        outputs = self._net(features)
+        outputs = self.net(features)
         if mask is None:
             return self._to_actions(outputs, noise), None
         return self._to_actions(outputs, noise, mask), None

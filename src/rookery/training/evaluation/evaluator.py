@@ -79,6 +79,7 @@ class Evaluator:
         and `workers` are those of the envs that train; `options` are further ones of `make_vec`."""
         self.episodes, self.seed, self.deterministic = episodes, seed, deterministic
         self.max_episodes = max(episodes, max_episodes or episodes)
+        self.episodes_of: Callable[[EpisodeEnvs, AgentPlayer], type[Episodes]] = lambda envs, player: Episodes
         self._each = max(1, len(opponents))  # games of a number
         self._envs: EpisodeEnvs | None = None
         self._make = lambda: EpisodeEnvs(world, backend, episodes, num_envs, workers, **options)
@@ -86,6 +87,11 @@ class Evaluator:
         if opponents:
             options |= {"games": episodes, "num_envs": num_envs}
             self._opponent_games = OpponentGames(world, backend, opponents, runs_dir, deterministic, **options)
+
+    def prepare(self) -> None:
+        """Make the envs now, rather than in the first evaluation."""
+        if self._opponent_games is None:
+            self._envs = self._envs or self._make()
 
     def run(
         self,
@@ -120,7 +126,8 @@ class Evaluator:
         while True:
             before = len(played)
             numbers = range(before, min(before + self.episodes, self.max_episodes))
-            more = Episodes(envs, player, self.seed, numbers).play(stop, partial(_add, progress, before))
+            kind = self.episodes_of(envs, player)
+            more = kind(envs, player, self.seed, numbers).play(stop, partial(_add, progress, before))
             if more is None:
                 yield None
                 return

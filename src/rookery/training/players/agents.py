@@ -15,7 +15,8 @@ from gymnasium import spaces
 from rookery.engine.seeding import child_seed
 from rookery.errors import OptionError, RunError
 from rookery.learners.agent import Agent
-from rookery.learners.frozen_policy import forward_pass, freeze
+from rookery.learners.frozen_policy import PackedPolicy, forward_pass, freeze
+from rookery.learners.policy import Policy
 from rookery.training.players import random_player
 from rookery.training.players.file_player import FilePlayer
 from rookery.training.resolve.seats import SCRIPTS, Seat
@@ -94,6 +95,16 @@ class AgentPlayer:
             seeds = [child_seed(self.seed, self._begun + k) for k in range(len(envs))]
         self._begun += len(envs)
         self._seeds[envs], self._clock[envs], self._memory[envs] = seeds, 0, 0.0
+
+    @property
+    def policy(self) -> Policy:
+        """The agent's policy."""
+        return self._agent.policy
+
+    @property
+    def packed(self) -> PackedPolicy | None:
+        """The perceptron that acts, for compiled loops; None if another kind of policy acts."""
+        return self._frozen if isinstance(self._frozen, PackedPolicy) and self._actions is None else None
 
     @property
     def action_space(self) -> spaces.Space:

@@ -53,6 +53,11 @@ class Collector:
         self._stepping = "env" if envs.backend in IN_PROCESS else "waiting"
         self._fused = roller_for(envs, self.learner)
 
+    @property
+    def is_fused(self) -> bool:
+        """Whether compiled code makes the steps."""
+        return self._fused is not None
+
     def begin(self, observations: Any, infos: dict[str, Any]) -> None:
         """Step from these observations of all envs."""
         self.learner.progress = self._share_done(self.steps)
@@ -124,11 +129,14 @@ class Collector:
         """Make all updates that are due."""
         if self.learner.ready():
             self.stopwatch.start()
-            # Schedules are those of where the data began, so that the last update's learning rate is not 0.
-            self.learner.progress = self._share_done(self.steps - self.learner.steps_since_update)
+            self.set_progress()
             while self.learner.ready():
                 self.metrics = self.learner.update()
             self.stopwatch.lap("learner")
+
+    def set_progress(self) -> None:
+        """Before an update: schedules are those of where the data began, so that the last learning rate is not 0."""
+        self.learner.progress = self._share_done(self.steps - self.learner.steps_since_update)
 
     def _send(self, part: CollectorPart) -> None:
         part.actions = self.learner.explore(part.observations, part.rows, part.mask)

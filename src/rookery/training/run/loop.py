@@ -56,14 +56,12 @@ class Loop:
 
     def run(self, observations: Any, infos: dict[str, Any]) -> str:
         """Train from these observations of all envs; returns why the run ended."""
-        self.stop.begin()
-        self._start(observations, infos)
-        while not (reason := self._end_reason()):
-            self._begin_next_phase()
-            self._collect()
-            self._update()
-            self._evaluate_save_and_log()
-        self._finish(reason)
+        self.start(observations, infos)
+        while not (reason := self.end_reason()):
+            self.collect()
+            self.learn()
+            self.evaluate_save_and_log()
+        self.finish(reason)
         return reason
 
     @property
@@ -92,16 +90,18 @@ class Loop:
         self.callbacks.load(tree.get("callbacks", {}))
         return beginning
 
-    def _start(self, observations: Any, infos: dict[str, Any]) -> None:
+    def start(self, observations: Any, infos: dict[str, Any]) -> None:
+        """Begin to make steps."""
+        self.stop.begin()
         self.clock.start(self.state.counts)
         self.collector.begin(observations, infos)
         self.callbacks.call("on_start")
         if not self.learner.steps_since_update:  # in the middle of a rollout, nothing is due before its end
-            self._evaluate_save_and_log()  # an interrupted run may have ended before it could
+            self.evaluate_save_and_log()  # an interrupted run may have ended before it could
         compiles = self.state.engine.backend == "kernel"
         self._event("doing", text="making the first steps" + " (a machine's first run compiles)" * compiles)
 
-    def _end_reason(self) -> str:
+    def end_reason(self) -> str:
         """Why the run is over; "" while it is not."""
         goal, evaluation = self.config.evaluation.stop_at, self.state.last_evaluation
         if self.stop.asked:
@@ -117,7 +117,8 @@ class Loop:
     def _all_episodes(self, count: int) -> bool:
         return self.config.episodes is not None and count >= self.config.episodes
 
-    def _finish(self, reason: str) -> None:
+    def finish(self, reason: str) -> None:
+        """The last figures, evaluation and checkpoint."""
         self._log()
         if reason != "interrupted" and self.state.evaluated_at != self.steps:
             self._evaluate()
@@ -134,8 +135,9 @@ class Loop:
             self._announce_phase(self.curriculum)
             self._save()  # unless there is one already, from which a resumed run begins the phase as well
 
-    def _collect(self) -> None:
+    def collect(self) -> None:
         """A complete rollout, or as many steps as may be made before something else is due."""
+        self._begin_next_phase()
         rounds = self.learner.steps_until_update
         if not self.learner.on_policy:
             due = [interval.steps_left(self.steps) for interval in (self._evaluations, self._checkpoints)]
@@ -159,7 +161,7 @@ class Loop:
         due = (interval.passed(self.state.checked_at, counts) for interval in (self._evaluations, self._checkpoints))
         return self._all_episodes(counts.episodes) or any(due)
 
-    def _update(self) -> None:
+    def learn(self) -> None:
         """Learn from the rollout. An off-policy learner has learned while the steps were collected."""
         if self.learner.on_policy:
             self.collector.update()
@@ -169,7 +171,7 @@ class Loop:
         self._episodes_in_rollout = len(finished)
         self.callbacks.on_progress(self.learner.updates, self.collector.metrics, finished)
 
-    def _evaluate_save_and_log(self) -> None:
+    def evaluate_save_and_log(self) -> None:
         """What is due: evaluations and checkpoints by counts, so that speed changes no number; logs by the clock."""
         if self.stop.asked:
             return

@@ -24,6 +24,11 @@ def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, 
     except BaseException as error:
         write_failure(folder, loop, error)
         raise
+    return finish_run(run, folder, loop, reason)
+
+
+def finish_run(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> Result:
+    """Write the summary of a run whose loop has ended for this reason, with the pictures that the config wants."""
     _write_summary(folder, loop, reason, **_draw(run, folder, loop, reason))
     result = Result(
         run_name=folder.name,

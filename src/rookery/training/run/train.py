@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -61,6 +62,7 @@ from rookery.training.storage.trust import check_run, code_in, remember
 from rookery.user_code import being_imported, permit
 
 FEW_UPDATES = 10
+MakeLearner = Callable[[ResolvedRun], Learner]
 
 
 @with_keywords(TrainOptions)
@@ -124,6 +126,30 @@ def _one_of(what: Any, config_path: str | Path | None) -> Any:
 
 
 def _train(config: RunConfig, world_object: Any, callbacks: list[Callback] | None) -> Result:
+    with StopRequest() as stop, open_new_run(config, stop, callbacks, world_object) as opened:
+        return run_to_end(opened.run, opened.folder, opened.loop, opened.observations, opened.infos)
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run that is about to make steps."""
+
+    run: ResolvedRun
+    folder: RunDir
+    loop: Loop
+    observations: Any
+    infos: dict[str, Any]
+
+
+@contextmanager
+def open_new_run(
+    config: RunConfig,
+    stop: StopRequest,
+    callbacks: list[Callback] | None = None,
+    world_object: Any = None,
+    make: MakeLearner = make_learner,
+) -> Iterator[OpenRun]:
+    """A new run, in a folder of its own that is locked meanwhile. Without `callbacks` it has those of the config."""
     _refuse_objects(config)
     weights = read_initial_weights(config.init_from, Path(config.runs_dir)) if config.init_from else None
     run = resolve_run(config if weights is None else with_nets_of(weights, config), world_object)
@@ -134,7 +160,7 @@ def _train(config: RunConfig, world_object: Any, callbacks: list[Callback] | Non
     if run.seat is not None:
         run = fit_learner(run)
     keep_memory()
-    with StopRequest() as stop, open_engine(run) as engine:
+    with open_engine(run) as engine:
         run = with_image_size(run, engine)
         if run.seat is None:
             run = fit_learner(run.with_spaces(engine.single_observation_space, engine.single_action_space))
@@ -143,8 +169,12 @@ def _train(config: RunConfig, world_object: Any, callbacks: list[Callback] | Non
             check_initial_weights(weights, run)
         checkpoint_dir = Path(config.checkpoints.dir) if config.checkpoints.dir else None
         folder = RunDir.create(Path(config.runs_dir), config.name or run.title, checkpoint_dir)
-        with _removed_unless_begun(folder) as begun, folder.lock():
-            return _run_loop(run, folder, engine, stop, callbacks, weights=weights, begun=begun)
+        with (
+            _removed_unless_begun(folder) as begun,
+            folder.lock(),
+            _open_loop(run, folder, engine, stop, callbacks, make, weights=weights, begun=begun) as opened,
+        ):
+            yield opened
 
 
 def _refuse_objects(config: RunConfig) -> None:
@@ -222,9 +252,25 @@ def _resume(
     trust: bool,
     world: Any,
 ) -> Result:
+    with StopRequest() as stop, open_recorded_run(folder, runs_dir, stop, changes, callbacks, trust, world) as opened:
+        return run_to_end(opened.run, opened.folder, opened.loop, opened.observations, opened.infos)
+
+
+@contextmanager
+def open_recorded_run(
+    folder: RunDir,
+    runs_dir: Path,
+    stop: StopRequest,
+    changes: dict[str, Any],
+    callbacks: list[Callback] | None = None,
+    trust: bool = False,
+    world: Any = None,
+    make: MakeLearner = make_learner,
+) -> Iterator[OpenRun]:
+    """A run that is there already, from its latest checkpoint, with some keys of its config changed."""
     folder.refuse_links()
     keep_memory()
-    with folder.lock(), StopRequest() as stop:
+    with folder.lock():
         recorded = build_config(folder.read_config())
         config, changed = resumed_config(recorded, changes)
         if config.learner == "auto":
@@ -243,7 +289,8 @@ def _resume(
             resolved = resolved.with_spaces(engine.single_observation_space, engine.single_action_space)
             if weights is not None:
                 check_initial_weights(weights, resolved)
-            return _run_loop(resolved, folder, engine, stop, callbacks, saved, changed, weights)
+            with _open_loop(resolved, folder, engine, stop, callbacks, make, saved, changed, weights) as opened:
+                yield opened
 
 
 def _code_by_name(options: dict[str, Any]) -> dict[str, Any]:
@@ -270,21 +317,23 @@ def _refuse_while_imported(name: str) -> None:
         )
 
 
-def _run_loop(
+@contextmanager
+def _open_loop(
     run: ResolvedRun,
     folder: RunDir,
     engine: Engine,
     stop: StopRequest,
     callbacks: list[Callback],
+    make: MakeLearner,
     saved: Any = None,
     changed: str = "",
     weights: InitialWeights | None = None,
     begun: list[bool] | None = None,
-) -> Result:
-    """Make the run's components and run its loop, from the start or from a checkpoint (`saved`). `changed` says which
+) -> Iterator[OpenRun]:
+    """Make the run's components and its loop, from the start or from a checkpoint (`saved`). `changed` says which
     keys of the config are different since then. A new run may begin with the `weights` of another one. A value is
     added to `begun` once the loop begins."""
-    learner = make_learner(run)
+    learner = make(run)
     if weights is not None:
         load_initial_weights(weights, learner)
         changed = ", ".join(filter(None, (changed, weights.note)))
@@ -306,7 +355,7 @@ def _run_loop(
             raise
         if begun is not None:
             begun.append(True)
-        return run_to_end(run, folder, loop, observations, infos)
+        yield OpenRun(run, folder, loop, observations, infos)
 
 
 # --- checkpoints to resume from ---------------------------------------------------------------------------------------
