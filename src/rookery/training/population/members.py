@@ -84,7 +84,11 @@ def _opened(plan: MemberPlan, stop: StopRequest) -> AbstractContextManager[OpenR
         config = plan.config.model_copy(update={"monitor": monitor, **_one_thread(plan.config)})
         return open_new_run(config, stop, callbacks, make=_learner_on_cpu)
     runs_dir = Path(plan.config.runs_dir)
-    changes = {**plan.changes, **_one_thread(plan.config), "monitor": {**plan.changes.get("monitor", {}), "verbose": False}}
+    changes = {
+        **plan.changes,
+        **_one_thread(plan.config),
+        "monitor": {**plan.changes.get("monitor", {}), "verbose": False},
+    }
     return open_recorded_run(plan.folder, runs_dir, stop, changes, callbacks, trust=True, make=_learner_on_cpu)
 
 

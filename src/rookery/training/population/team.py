@@ -35,6 +35,8 @@ class Team:
     def __enter__(self) -> Team:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._pool is not None:
             self._pool.shutdown()
