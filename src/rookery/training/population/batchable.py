@@ -74,9 +74,10 @@ def _why_not_alone(config: RunConfig) -> str:
     """Why a run cannot be a member at all; a learner may still be "auto"."""
     if config.learner not in ("ppo", "auto"):
         return f"`learner` is {config.learner!r}: only ppo trains as one program"
-    if config.ppo.recurrent:
+    options = getattr(config, "ppo")  # noqa: B009 - sections of learners are made at run time
+    if options.recurrent:
         return "`ppo.recurrent` is set: recurrent policies train one by one"
-    if getattr(config.ppo, "network", None):
+    if getattr(options, "network", None):
         return "`ppo.network` is set: networks of your own train one by one"
     if config.has_curriculum:
         return "opponents, phases and a league are of one run each: such runs train one by one"

@@ -96,7 +96,7 @@ def _threads(members: Sequence[Member]) -> Iterator[int]:
     """How many threads of members there are. Each of them computes with as many threads of torch as a member would
     alone; those that learn on a GPU act on one."""
     before = torch.get_num_threads()
-    of_torch = members[0].learner.options.threads or members[0].run.config.ppo.threads or 1
+    of_torch = members[0].run.config.model_dump()["ppo"]["threads"] or 1
     torch.set_num_threads(of_torch)
     try:
         yield max(1, min(usable_cores() // of_torch, len(members)))
