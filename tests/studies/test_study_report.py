@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import random
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -136,11 +137,37 @@ def test_importances_find_what_matters() -> None:
     assert importances(view(*(trial(n, 1.0) for n in range(30)))) == {}
 
 
-def test_conditional_parameters_have_importances_too() -> None:
-    """With no parameter that all trials have, those that most have count."""
+def test_conditional_parameters_are_judged_by_the_trials_that_have_them() -> None:
     half = [trial(n, 100 * settings(n)["ppo.gamma"]) for n in range(20)]
-    other = [trial(n, 5.0, params={"x": 1.0}, settings={"x": 1.0}) for n in range(20, 25)]
-    assert next(iter(importances(view(*half, *other)))) == "ppo.gamma"
+    other = [trial(n, 90.0 + n / 100, params={"x": n % 3}, settings={"x": n % 3}) for n in range(20, 40)]
+    found = importances(view(*half, *other))
+    assert next(iter(found)) == "ppo.gamma"
+    assert "x" in found
+
+
+@pytest.mark.slow
+def test_importances_agree_with_optuna() -> None:
+    """PED-ANOVA is written anew, because Optuna's imports scikit-learn; the figures are about the same."""
+    import optuna
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
+    drawn = random.Random(1)
+    study = optuna.create_study(direction="maximize")
+    trials = []
+    for number in range(400):
+        params = {
+            "ppo.learning_rate": 10 ** drawn.uniform(-5, -2),
+            "ppo.gamma": drawn.uniform(0.9, 0.999),
+            "ppo.activation": drawn.choice(["tanh", "relu"]),
+        }
+        value = -((math.log10(params["ppo.learning_rate"]) + 3) ** 2) + 0.3 * (params["ppo.activation"] == "relu")
+        trials.append(trial(number, value, params=params))
+        study.add_trial(optuna.trial.create_trial(value=value, params=params, distributions=SPACE))
+    theirs = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
+    ours = importances(view(*trials))
+    assert list(ours) == list(theirs)
+    assert ours == pytest.approx(theirs, abs=0.05)
+    assert next(iter(importances(view(*trials), "fanova"))) == "ppo.learning_rate"
 
 
 def test_the_pareto_front_of_two_objectives() -> None:
