@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rookery.learners.ppo import PPO
     from rookery.learners.sac import SAC
     from rookery.learners.td3 import TD3
+    from rookery.studies.search_study import search
     from rookery.training.backtest.backtest import backtest
     from rookery.training.run.callbacks import Callback
     from rookery.training.run.result import Result
@@ -55,6 +56,7 @@ __all__ = [
     "pettingzoo",
     "resume",
     "sb3",
+    "search",
     "testing",
     "train",
 ]
@@ -79,6 +81,7 @@ _HOMES = {
     "load": "rookery.training.storage.load_agent",
     "make_vec": "rookery.engine.make_vec",
     "resume": "rookery.training.run.train",
+    "search": "rookery.studies.search_study",
     "train": "rookery.training.run.train",
 }
 _MODULES = {"errors", "markets", "pettingzoo", "sb3", "testing"}
@@ -86,7 +89,7 @@ _MODULES = {"errors", "markets", "pettingzoo", "sb3", "testing"}
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        if _HOMES[name].startswith(("rookery.training", "rookery.learners")):
+        if _HOMES[name].startswith(("rookery.training", "rookery.learners", "rookery.studies")):
             import_module("rookery.training").check_installed()
         return getattr(import_module(_HOMES[name]), name)
     if name in _MODULES:

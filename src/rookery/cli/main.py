@@ -23,6 +23,7 @@ from rookery.cli import (
     play_verb,
     run_verbs,
     schedule_verb,
+    search_verb,
     selftest_verb,
     serve_verb,
     speed_verbs,
@@ -42,7 +43,7 @@ GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
 ENV_FAILED = (BadValue, EnvError, RestartLimit, WorkerDied)
 VERBS = (  # in the order of --help
     train_verb, run_verbs, compare_verbs, eval_verb, backtest_verb, watch_verb, export_verb, league_verbs, play_verb,
-    study_verb, deploy_verb, serve_verb, paper_verb, schedule_verb, data_verbs, check_verbs, selftest_verb,
+    search_verb, study_verb, deploy_verb, serve_verb, paper_verb, schedule_verb, data_verbs, check_verbs, selftest_verb,
     speed_verbs, convert_verb,
 )  # fmt: skip
 

@@ -79,7 +79,7 @@ def add_commands(commands: Commands) -> None:
         "",
     )  # fmt: skip
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = textwrap.fill(parser.description or "", 100)
+    parser.description = filled(parser.description)
     parser.epilog = "example: " + "\n         ".join(EXAMPLES)
     parser.add_argument(
         "world", metavar="WORLD_OR_CONFIG", nargs="?",
@@ -89,7 +89,7 @@ def add_commands(commands: Commands) -> None:
     groups = {title: parser.add_argument_group(title) for title in FLAGS}
     for title, flags in FLAGS.items():
         for names, key, metavar in flags:
-            _add_flag(groups[title], names, key, metavar)
+            add_flag(groups[title], names, key, metavar)
     _add_switches(groups)
     seeds.add_arguments(groups["the run"])
     more = parser.add_argument_group("everything else")
@@ -101,11 +101,16 @@ def add_commands(commands: Commands) -> None:
     more.add_argument("--help-config", action="store_true", help="print a config file with every key, and exit")
 
 
-def _add_flag(group: argparse._ArgumentGroup, names: str, key: str, metavar: str) -> None:
+def filled(text: str | None) -> str:
+    """A description in lines, for a parser that prints it as it is."""
+    return textwrap.fill(text or "", 100)
+
+
+def add_flag(group: argparse._ArgumentGroup, names: str, key: str, metavar: str, is_text: bool = False) -> None:
     """A flag for a key of the configuration, with the description of the key as its help."""
     from rookery.config import parse_value
 
-    kind: Callable[[str], Any] = str if key in TEXTS else parse_value
+    kind: Callable[[str], Any] = str if is_text or key in TEXTS else parse_value
     group.add_argument(*names.split(), dest=key, type=kind, metavar=metavar, help=_help_of(key))
 
 
@@ -117,10 +122,7 @@ def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
         "--batch-size", dest="batch_size", type=parse_value, metavar="N",
         help="rows of a minibatch (PPO), or transitions in one update, of the chosen learner",
     )  # fmt: skip
-    for key, (kind, metavar, text) in _world_flags().items():
-        name = key.partition(".")[2]
-        names = dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}"))  # with underscores too, as in a file
-        groups["the world"].add_argument(*names, dest=key, type=kind, metavar=metavar, help=text)
+    add_world_flags(groups["the world"])
     for flag, key, title in (("--wrap", "wrappers", "the world"), ("--callback", "callbacks", "the run")):
         groups[title].add_argument(
             flag, dest=key, action="append", metavar="FILE:NAME", help=f"{_help_of(key)}; can be repeated"
@@ -135,7 +137,15 @@ def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
     )
 
 
-def _world_flags() -> dict[str, tuple[Callable[[str], Any], str, str]]:
+def add_world_flags(group: argparse._ArgumentGroup) -> None:
+    """The flags of options that worlds add."""
+    for key, (kind, metavar, text) in world_flags().items():
+        name = key.partition(".")[2]
+        names = dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}"))  # with underscores too, as in a file
+        group.add_argument(*names, dest=key, type=kind, metavar=metavar, help=text)
+
+
+def world_flags() -> dict[str, tuple[Callable[[str], Any], str, str]]:
     """Keys of the options that worlds add to this command, with the type, the metavar and the help of each."""
     from rookery.config import parse_value
 
@@ -167,7 +177,7 @@ def _train(options: argparse.Namespace) -> int:
         return print_choices(options.json)
     from rookery.config import build_config
 
-    keys = {key for flags in FLAGS.values() for _, key, _ in flags} | SWITCHES | _world_flags().keys()
+    keys = {key for flags in FLAGS.values() for _, key, _ in flags} | SWITCHES | world_flags().keys()
     flags = {key: value for key, value in vars(options).items() if key in keys and value is not None}
     if options.panel is not None:
         flags["monitor.panel"] = options.panel

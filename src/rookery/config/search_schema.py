@@ -97,12 +97,14 @@ class SearchOptions(ConfigTable):
     )
     seeds: Count = Field(3, description="Largest number of seeds of a trial.")
     first_seeds: Count = Field(1, description="Seeds that every trial gets; more only while it may still be the best.")
-    verify: Count = Field(3, description="Number of best trials that are trained again with held-out seeds.")
+    verify: int = Field(
+        3, ge=0, description="Number of best trials that are trained again with held-out seeds; 0 verifies none."
+    )
     verify_seeds: Count = Field(5, description="Held-out seeds of each of them.")
     metric: Literal["auto", "best_evaluation", "evaluation", "sharpe_difference"] = Field(
         "auto",
-        description="Value of a run: its last evaluation, its best one, or the Sharpe ratio less that of holding; auto "
-        "takes the last in market worlds, else the first.",
+        description="Value of a run: the mean return of its last evaluation, of its best one (biased upwards), or the "
+        "Sharpe ratio less that of holding. auto is sharpe_difference in market worlds, else evaluation.",
     )
     folds: Count | None = Field(
         None, description="Groups of combinatorial purged cross-validation of a market world; if omitted, 4."

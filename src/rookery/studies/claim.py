@@ -104,6 +104,7 @@ class Claim:
     def report(self, value: float, step: int) -> None:
         """Record a value for pruning; one that was reported for this step is replaced."""
         self._storage.set_trial_intermediate_value(self._trial_id, int(step), float(value))
+        self.trial._cached_frozen_trial.intermediate_values[int(step)] = float(value)  # which Optuna's pruners read
 
     def should_prune(self) -> bool:
         """Whether the study's pruner would stop the trial here."""

@@ -103,7 +103,7 @@ def train(
         if found is not None:
             name, world_object, given["world_options"] = found.name, found.source, found.options
     with silent(given.get("verbose") in (False, 0)):
-        config = build_config(name, **_code_by_name(given))
+        config = build_config(name, **code_by_name(given))
     with silent(not config.monitor.verbose):
         return _train(config, world_object, callbacks)
 
@@ -293,7 +293,7 @@ def open_recorded_run(
                 yield opened
 
 
-def _code_by_name(options: dict[str, Any]) -> dict[str, Any]:
+def code_by_name(options: dict[str, Any]) -> dict[str, Any]:
     """Options with wrappers, networks and schedules that are classes or functions by names that a run can record."""
 
     def named(value: Any) -> Any:

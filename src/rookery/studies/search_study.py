@@ -1,0 +1,257 @@
+"""`search`: from a configuration to a study with a verified best trial."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from rookery.config import RunConfig, build_config
+from rookery.config.layers import merge
+from rookery.console import say, silent
+from rookery.errors import RookeryError, UsageError, WorldError
+from rookery.monitor.alerts import Alerts
+from rookery.studies.pruning import pruning_report
+from rookery.studies.search_screen import SearchScreen
+from rookery.studies.space import SearchSpace
+from rookery.studies.study_config import divided, study_config, with_share
+from rookery.studies.study_folder import StudyFolder
+from rookery.studies.study_result import StudyResult, best_trials, pareto_front
+from rookery.studies.study_store import StudyStore
+from rookery.studies.study_view import StudyReader, StudyView
+from rookery.studies.supervisor import Event, Supervisor
+from rookery.studies.trial_attributes import STUDY_CONFIG
+from rookery.studies.trial_worker import open_store
+from rookery.training.resolve.session_world import session_world
+from rookery.training.resolve.world_choice import OBJECT
+from rookery.training.run.train import code_by_name
+from rookery.training.seeds.shares import Shares
+
+FAILED = 1  # exit status
+MOST_RESERVED = 0.5  # share of the timeout that is kept for verification
+SEARCH_KEYS = ("n_trials", "study_name", "workers", "storage", "timeout", "sampler", "studies_dir")
+
+
+def search(
+    what: str | Path | Mapping[str, Any] | RunConfig | Callable[..., Any] | gym.Env | None = None,
+    *,
+    n_trials: int | None = None,
+    study_name: str | None = None,
+    workers: int | None = None,
+    storage: str | None = None,
+    timeout: float | str | None = None,
+    sampler: str | None = None,
+    studies_dir: str | Path | None = None,
+    space: Mapping[str, Any] | None = None,
+    search: Mapping[str, Any] | None = None,
+    config_path: str | Path | None = None,
+    **options: Any,
+) -> StudyResult:
+    """Search for good settings; returns the result, with the best verified trial. The same call again continues.
+
+    Args:
+        what: A world, the path of a configuration, or one as a dict or `RunConfig`, as `rookery.train` takes it. Worker
+            processes must find the world, so that it cannot be a lambda or an env object.
+        n_trials: Number of trials of the study, with those of earlier searches.
+        study_name: Name of the study; made of world and learner if omitted.
+        workers: Processes that train trials at the same time.
+        storage: A SQLite file or the URL of a database; if omitted, a file in the study's folder.
+        timeout: Time after which no trial is begun, such as "20h" or a number of seconds.
+        sampler: "tpe", "gp", "cmaes", "random" or "grid".
+        studies_dir: Folder that holds one folder per study.
+        space: What varies, such as `{"ppo.learning_rate": {"log": [1e-5, 1e-2]}}`; a space of the learner's if omitted.
+        search: Further keys of the section `search` of a configuration.
+        config_path: The path of a configuration, instead of `what`.
+        options: Other keys of the configuration, as for `rookery.train`, such as `steps=20_000` or `num_envs=8`.
+    """
+    named = {
+        "n_trials": n_trials, "study_name": study_name, "workers": workers, "storage": storage, "timeout": timeout,
+        "sampler": sampler, "studies_dir": None if studies_dir is None else str(studies_dir), "space": space,
+    }  # fmt: skip
+    given = {**(search or {}), **{key: value for key, value in named.items() if value is not None}}
+    if (what is None) == (config_path is None):
+        raise UsageError("rookery.search() takes a world, such as 'CartPole-v1', or `config_path`: give one of them")
+    source = what if config_path is None else Path(config_path)
+    with silent(options.get("verbose") in (False, 0)):
+        config = _config(source, given, dict(options))
+    with silent(not config.monitor.verbose):
+        return run_search(config)
+
+
+def _config(what: Any, given: dict[str, Any], options: dict[str, Any]) -> RunConfig:
+    if isinstance(what, RunConfig):
+        layers = what.model_dump(mode="json", exclude_unset=True), {"search": given}, options
+        return build_config(merge(*layers))
+    if not isinstance(what, (str, Mapping, Path)):
+        found = session_world(what)
+        if found.name.startswith(OBJECT):
+            raise WorldError(
+                f"worker processes cannot find {found.name.removeprefix(OBJECT)}: give a class or function at the top "
+                "of a file, or its name, such as my_file.py:MyEnv"
+            )
+        what = found.name
+        options = {**({} if found.num_envs is None else {"num_envs": found.num_envs}), **options}
+        if found.options:
+            options["world_options"] = {**found.options, **options.get("world_options", {})}
+    return build_config(what, **code_by_name(options), **({"search": given} if given else {}))
+
+
+def run_search(config: RunConfig) -> StudyResult:
+    """Search as a valid configuration says."""
+    recorded = _recorded(config)
+    base = study_config(config, recorded)
+    first = SearchSpace.of(base).first_trials(base)  # before anything is written: it may be refused
+    folder = _folder(base)
+    place = folder.place(base.search.storage)
+    base = _with_search(base, study_name=folder.name)
+    if base.search.storage is not None:  # without a password, which workers get by their environment
+        base = _with_search(base, storage=place.url if place.file is None else str(place.file))
+    with open_store(folder, base, config.search.storage) as store:
+        store.enqueue(first)
+        return StudySearch(store, base, divided(base), place.environment).run()
+
+
+class StudySearch:
+    """One call of `rookery search`: its workers, its clock and its screen."""
+
+    def __init__(self, store: StudyStore, base: RunConfig, shares: Shares, variables: Mapping[str, str]) -> None:
+        """`variables` are added to the environment of workers, such as the password of a database."""
+        self.store, self.base, self.folder, self.search = store, base, store.folder, base.search
+        self._shares, self._variables = shares, variables
+        self._reader = StudyReader.find(self.folder.path, storage=None)
+        self._began = time.monotonic()
+        self._failed_here, self._finished_any = Counter[str](), False
+        self.reason = "finished"
+
+    def run(self) -> StudyResult:
+        jobs = self._shares.jobs
+        panel, verbose = self.base.monitor.panel is not False, self.base.monitor.verbose
+        say(f"{self.folder.name}: {self.search.n_trials} trials, {jobs} at a time, in {self.folder.path}")
+        signalled = 0
+        try:
+            with SearchScreen(self.search.n_trials, panel, verbose) as screen:
+                signalled = self._supervised(screen, jobs, train=True)
+                if self.reason == "timeout" and self.search.verify:
+                    signalled = self._supervised(screen, jobs, train=False)
+        except RookeryError as error:
+            self._alert(str(error))
+            raise
+        if self.reason not in ("finished", "timeout", "interrupted"):
+            self._alert(self.reason)
+        return self._result(signalled)
+
+    def _supervised(self, screen: SearchScreen, workers: int, train: bool) -> int:
+        """Train and verify, or verify only; returns the signal that ended it, or 0."""
+        base = with_share(self.base, self._shares)
+        with Supervisor(self.folder, base, workers, self._variables, train=train) as supervisor:
+
+            def heard(event: Event) -> None:
+                if event["event"] == "end":
+                    self._count(event, supervisor)
+                screen.heard(event, self._reader.read())
+
+            def tick() -> None:
+                if train and self._time_is_up(workers):
+                    supervisor.stop("timeout")
+                if screen.due:
+                    screen.draw(self._reader.read())
+
+            supervisor.run(heard, tick)
+            self.reason = supervisor.stopping or (self.reason if not train else "finished")
+            return supervisor.signal
+
+    def _count(self, event: Event, supervisor: Supervisor) -> None:
+        """Stop a search in which every trial fails."""
+        if event["state"] in ("finished", "pruned"):
+            self._finished_any = True
+        elif event["state"] == "failed":
+            self._failed_here[event["reason"]] += 1
+            if not self._finished_any and sum(self._failed_here.values()) >= self.search.max_failures:
+                view = self._reader.read()
+                if not view.of_state("finished", "pruned"):
+                    reason, count = self._failed_here.most_common(1)[0]
+                    supervisor.stop(
+                        f"all {len(view.of_state('failed'))} trials failed (search.max_failures = "
+                        f"{self.search.max_failures}); {count} times: {reason}; tracebacks are in {self.folder.workers}"
+                    )
+
+    def _time_is_up(self, workers: int) -> bool:
+        """Whether trials must end now, so that the best can be verified in time."""
+        timeout = self.search.timeout
+        if timeout is None:
+            return False
+        used = time.monotonic() - self._began
+        return used >= timeout or used >= timeout - min(self._verification_seconds(workers), MOST_RESERVED * timeout)
+
+    def _verification_seconds(self, workers: int) -> float:
+        """About how long verification will take, by the seconds of the runs so far."""
+        parts = [part for trial in self._reader.read().of_state("finished") for part in trial.parts.values()]
+        seconds = [part["seconds"] for part in parts if part.get("seconds")]
+        runs = self.search.verify * self.search.verify_seeds
+        return runs / workers * sum(seconds) / len(seconds) if seconds else 0.0
+
+    def _alert(self, text: str) -> None:
+        Alerts.from_environment().send(
+            "search-failed", text, {"study": self.folder.name, "path": str(self.folder.path)}
+        )
+
+    def _result(self, signalled: int) -> StudyResult:
+        view = self._reader.read()
+        best, verified = best_trials(view)
+        is_good = self.reason in ("finished", "timeout") and (best is not None or self.reason == "timeout")
+        return StudyResult(
+            study_name=self.folder.name,
+            path=self.folder.path,
+            storage=self.folder.storage,
+            finished=len(view.of_state("finished")),
+            running=len(view.of_state("running")),
+            failed=len(view.of_state("failed")),
+            pruned=len(view.of_state("pruned")),
+            best=best,
+            verified=verified,
+            front=pareto_front(view),
+            pruning=pruning_report(self.store.study.get_trials(deepcopy=False), self.base.steps),
+            seconds=time.monotonic() - self._began,
+            reason=self.reason if best is not None or self.reason != "finished" else _nothing(view),
+            exit_code=128 + signalled if signalled else 0 if is_good else FAILED,
+        )
+
+
+def _nothing(view: StudyView) -> str:
+    failed = view.of_state("failed")
+    return f"no trial has finished; the last one failed: {failed[-1].reason}" if failed else "no trial has finished"
+
+
+def _recorded(config: RunConfig) -> Mapping[str, Any] | None:
+    """The configuration of the study that is continued; None if there is none, or its name is not known yet."""
+    name = config.search.study_name
+    folder = None if name is None else StudyFolder(Path(config.search.studies_dir) / name)
+    if folder is None or not folder.exists:
+        return None
+    with StudyStore.open(folder, config.search.storage) as store:
+        found = store.study.user_attrs.get(STUDY_CONFIG)
+    return found if isinstance(found, Mapping) else None
+
+
+def _folder(base: RunConfig) -> StudyFolder:
+    name = base.search.study_name
+    return StudyFolder.create(base.search.studies_dir, name or _usual_name(base), base.search.storage)
+
+
+def _usual_name(base: RunConfig) -> str:
+    """
+    >>> _usual_name(RunConfig(world="/tmp/my_env.py:MyEnv", learner="ppo"))
+    'my_env.py-MyEnv-ppo'
+    """
+    import re
+
+    world = re.sub(r"[^A-Za-z0-9_.+=,@-]+", "-", base.world.rpartition("/")[2]).strip("-.")[:60]
+    return f"{world or 'world'}-{base.learner}"
+
+
+def _with_search(base: RunConfig, **changes: Any) -> RunConfig:
+    return base.model_copy(update={"search": base.search.model_copy(update=changes)})
