@@ -26,7 +26,7 @@ from rookery.training.storage.run_lock import Lock
 DAY = 86_400.0
 ATTEMPTS = 3  # of a step that fails
 RETRY_SECONDS = 600.0  # between two of them
-STOP_SECONDS = 120.0  # for a step that is told to end, which saves its checkpoints
+STOP_SECONDS = 90.0  # for a step that is told to end, which saves its checkpoints; less than systemd waits
 LARGEST_STATE = 1 << 20  # bytes
 FORMAT = 1
 

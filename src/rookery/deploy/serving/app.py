@@ -56,9 +56,10 @@ def make_app(state: ServedState, token: str | None = None) -> Starlette:
 async def act(request: Request) -> Response:
     """Actions for a batch of observations."""
     state: ServedState = request.app.state.served
+    headers = dict(request.headers)  # Starlette searches its list for every name
     try:
-        body = await _body(request, state.most_body_bytes)
-        wanted = read_request(state.batcher.agent.reader, body, request.headers)
+        body = await _body(request, headers, state.most_body_bytes)
+        wanted = read_request(state.batcher.agent.reader, body, headers)
         answer = await state.batcher.answer(wanted)
     except UnknownBody as error:
         return _error(415, str(error))
@@ -74,8 +75,8 @@ async def act(request: Request) -> Response:
         raise
     except Exception as error:  # noqa: BLE001 - of the agent: the server goes on
         return _failed(state, error)
-    content, headers = write_answer(answer, body, request.headers)
-    return Response(content, headers=headers)
+    content, about = write_answer(answer, body, headers)
+    return Response(content, headers=about)
 
 
 async def health(request: Request) -> Response:
@@ -123,19 +124,23 @@ class TokenGuard:
         await refusal(scope, receive, send)
 
 
-async def _body(request: Request, most: int) -> bytes:
+async def _body(request: Request, headers: dict[str, str], most: int) -> bytes:
     """The body, unless it is too large, as announced or in fact, or comes too slowly."""
-    announced = request.headers.get("content-length", "0")
+    announced = headers.get("content-length", "0")
     if not announced.isdecimal() or int(announced[:20]) > most:
         raise _too_large(most)
-    parts, size = [], 0
+    parts, size = list[bytes](), 0
     async with asyncio.timeout(BODY_SECONDS):
-        async for part in request.stream():
-            size += len(part)
+        while True:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
             if size > most:
                 raise _too_large(most)
-            parts.append(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+            if not message.get("more_body", False):
+                return b"".join(parts)
 
 
 def _too_large(most: int) -> HTTPException:
