@@ -292,6 +292,8 @@ def test_a_port_in_use_is_one_sentence(server: AgentServer, registry: Registry, 
     ("what", "options", "kind", "sentence"),
     [("nothing-here", {}, RunError, "there is no run"),
      ("registry:nothing-here", {}, RegistryError, "does not exist"),
+     ("x", {"device": "gpu"}, OptionError, "--device should be cpu, cuda"),
+     ("x", {"device": "cuda:99"}, OptionError, "was asked for, but torch finds"),
      ("x", {"port": 70000}, OptionError, "from 0"),
      ("x", {"host": "no such host"}, OptionError, "there is no such address")],
 )  # fmt: skip

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import torch
+
 from rookery.deploy.registry import Registry
 from rookery.deploy.serving.served_agent import ServedAgent
+from rookery.errors import OptionError
 from rookery.training.storage.load_agent import load, load_agent
 from rookery.training.storage.registry_folder import MARKER, registry_name
 
@@ -62,12 +65,26 @@ def find_source(
     what: str | Path, runs_dir: str | Path = "runs", *, best: bool = False, device: str = "cpu", trust: bool = False
 ) -> AgentSource:
     """The source of a name: the folder of a registry, `registry:DIR`, a run, or the folder of a saved agent."""
+    _check_device(device)
     named = registry_name(what)
     if named is not None and named.which == "champion":
         return ChampionSource(named.folder, device, trust)
     if named is None and (Path(what) / MARKER).is_file():
         return ChampionSource(Path(what), device, trust)
     return RunSource(str(what), Path(runs_dir), best, device, trust)
+
+
+def _check_device(device: str) -> None:
+    """Refuse a device that torch does not know, or that this machine does not have."""
+    if device == "cpu":
+        return
+    from rookery.training.run.components import check_device
+
+    try:
+        torch.device(device)
+    except RuntimeError:
+        raise OptionError(f"--device should be cpu, cuda or cuda:N, got {device!r}") from None
+    check_device(device)
 
 
 def _ready(agent: ServedAgent) -> ServedAgent:
