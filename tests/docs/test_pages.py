@@ -162,6 +162,7 @@ def parser_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "configs").symlink_to(ROOT / "configs")
     (tmp_path / "curriculum.toml").write_text(blocks("docs/curriculum.md", "toml")[0])
+    (tmp_path / "best.toml").write_text('world = "CartPole-v1"\n')
 
 
 @pytest.mark.parametrize("words", command_list("rookery"))

@@ -23,7 +23,7 @@ TELLING = {
     "target_update_interval": "dqn", "policy_delay": "td3", "noise_std": "td3", "noise_type": "td3",
     "ent_coef": "sac", "tau": "sac",
 }  # fmt: skip
-NO_EQUAL = "has no equal here, and is left out"
+NO_EQUAL = "has no equal here, and is omitted"
 
 
 def origin(attributes: Mapping[str, Any]) -> dict[str, Any]:
