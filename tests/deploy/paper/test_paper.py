@@ -128,6 +128,7 @@ def test_torn_anywhere(
     assert (tmp_path / "log.jsonl").read_bytes() == (uninterrupted / "log.jsonl").read_bytes()
 
 
+@pytest.mark.slow
 def test_other_bars_later(run: RunDir, data: str, tmp_path: Path) -> None:
     """Bars that were traded on come from the log: a file with other values for them changes nothing before its end."""
     lines = trade(run.path, data, tmp_path / "account", bars=50)
@@ -178,6 +179,7 @@ def test_drawdown_closes_and_stops(run: RunDir, data: str, tmp_path: Path) -> No
     assert parity(run.path, tmp_path).first_difference is None
 
 
+@pytest.mark.slow
 def test_killed_while_closing(run: RunDir, data: str, tmp_path: Path) -> None:
     """A kill in the middle of the kill-switch's work: it goes on with it, and stops as it would have."""
     limits = KillLimits(max_drawdown=0.005, stale=0)

@@ -49,7 +49,7 @@ class Book:
             and np.array_equal(self._features[:known], features[:known])
         ):
             raise DataError(f"{', '.join(self.symbols)}: bars that were traded on have other values now")
-        if len(bars) > len(self._bars) or self.env is None:
+        if len(bars) > len(self._bars):
             self._make_room(bars, features)
         else:
             self._bars[known : len(bars)], self._features[known : len(bars)] = bars[known:], features[known:]
@@ -67,7 +67,8 @@ class Book:
         row = self.row_at(time)
         assert row is not None
         self._windows[0, 0] = row
-        self.env.set_parameters(initial_balance=balance)
+        self.env = KernelEnv(self._world.with_tables(**self._tables()))
+        self.env.set_parameters(window=0, time_limit=0, initial_balance=balance)
         self.observation, _ = self.env.reset(seed=0)
         self.row, self.positions = row, np.zeros(len(self.symbols))
         self.check()
@@ -129,11 +130,11 @@ class Book:
         room = rows + max(rows, ROOM)
         self._bars, self._features = np.zeros((room, *bars.shape[1:])), np.zeros((room, self._width), np.float32)
         self._bars[:rows], self._features[:rows] = bars, features
+        if self.env is not None:
+            self.env.set_tables(**self._tables())
+
+    def _tables(self) -> dict[str, np.ndarray]:
         tables = {"bars": self._bars, "features": self._features.reshape(-1), "windows": self._windows}
         if "symbol_of" in self._world.tables:
-            tables["symbol_of"] = np.full(room, self._block, np.int16)
-        if self.env is None:
-            self.env = KernelEnv(self._world.with_tables(**tables))
-            self.env.set_parameters(window=0, time_limit=0)
-        else:
-            self.env.set_tables(**tables)
+            tables["symbol_of"] = np.full(len(self._bars), self._block, np.int16)
+        return tables
