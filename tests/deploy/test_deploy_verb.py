@@ -89,6 +89,10 @@ def test_more_verbs(registry: Registry, capsys: pytest.CaptureFixture) -> None:
     small = {"steps": 256, "num_envs": 4, "runs_dir": "runs", "verbose": False}
     result = rookery.train("CartPole-v1", **small)
     registry.promote(registry.add(result.path).number)
+    capsys.readouterr()
+    assert main(["compare", "registry:agents@3", "registry:agents@2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["steps"] == 256
+    assert main(["runs", "registry:agents@3", "--delete", "--yes", "--runs-dir", "agents/versions"]) != 0
     again = rookery.train("CartPole-v1", init_from="registry:agents@champion", name="third", **small)
     assert again.total_steps == 256
     agent = rookery.load("registry:agents@3", device="cpu")

@@ -66,3 +66,21 @@ def test_league_of_versions(player: RunDir, tmp_path: Path, capsys: pytest.Captu
     assert main(words) == 0
     assert (to / "outputs" / "000001" / "league").is_dir()
     registry.version(1)
+
+
+@pytest.mark.slow
+def test_run_keeps_the_champion_that_it_began_with(player: RunDir, tmp_path: Path) -> None:
+    """A resumed run plays against the same version, whoever is champion by then."""
+    import rookery
+
+    registry = Registry.create(tmp_path / "agents")
+    registry.promote(registry.add(player).number)
+    opponents = [{"who": f"registry:{registry.folder}@champion"}]
+    result = rookery.train(
+        "hockey", learner="sac", steps=64, num_envs=2, runs_dir=tmp_path / "runs", opponents=opponents, verbose=False,
+        sac={"hidden": [8], "start_steps": 32, "batch_size": 8, "buffer_size": 100},
+    )  # fmt: skip
+    recorded = RunDir(result.path).read_config()["opponents"][0]["who"]
+    assert Path(recorded) == registry.version(1).folder.resolve()
+    registry.promote(registry.add(player).number)
+    assert rookery.resume(result.path, steps=128, verbose=False).total_steps == 128

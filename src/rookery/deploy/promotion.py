@@ -215,7 +215,7 @@ def _step(candidate: Candidate) -> int:
 def _evaluation(candidate: Candidate) -> dict[str, Any]:
     """What the study and the run itself have measured."""
     summary = candidate.run.read_summary() or {}
-    found: dict[str, Any] = {name: summary[name] for name in ("evaluation", "best_evaluation") if name in summary}
+    found: dict[str, Any] = {name: summary[name] for name in ("eval/return", "eval/best_return") if name in summary}
     if candidate.study is not None and candidate.trial is not None:
         verified = candidate.study.verified[candidate.trial]
         found |= {"verified": verified.iqm, "interval": verified.interval, "values": dict(verified.values)}

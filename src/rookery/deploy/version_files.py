@@ -12,13 +12,15 @@ from typing import Any
 
 from rookery.deploy.audit import plain_values
 from rookery.deploy.code_version import code_version
-from rookery.files import replace_file, sync_folder
+from rookery.files import read_plain, replace_file, sync_folder
 from rookery.training.storage.checkpoint import Checkpoints, save
 from rookery.training.storage.registry_folder import ABOUT, file_hash, files_in
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.state_tree import Tree
 
 UNFINISHED = ".unfinished"  # the folder of a version that is being written; there is one writer at a time
+RECORDS = ("summary.json", "evaluations.jsonl", "metrics.jsonl")  # for `compare`; they decide nothing
+LARGEST_RECORD = 8 << 20
 FROM_BIRTH = ("created", "id", "code")  # of run.json: `code` is what trust is decided by
 
 
@@ -63,6 +65,9 @@ def _write_run(run: RunDir, slim: RunDir, checkpoint: str) -> int:
     if isinstance(section, dict):
         config = {**config, "checkpoints": {**section, "dir": None}}  # they are in the version itself
     slim.write_config(config)
+    for name in RECORDS:
+        if (run.path / name).is_file() and (run.path / name).stat().st_size <= LARGEST_RECORD:
+            replace_file(slim.path / name, [read_plain(run.path / name, LARGEST_RECORD)])
     birth = run.birth()
     slim.remember(**{name: birth[name] for name in FROM_BIRTH if name in birth})
     save(slim.path / "checkpoints" / f"step-{step:012d}", _slim_tree(tree), run=run.id)

@@ -51,6 +51,7 @@ from rookery.training.run.initial_weights import (
     with_nets_of,
 )
 from rookery.training.run.loop import Loop
+from rookery.training.run.registered_opponents import with_fixed_versions
 from rookery.training.run.result import Result
 from rookery.training.run.run_end import run_to_end, write_failure
 from rookery.training.run.stop_request import StopRequest
@@ -151,6 +152,7 @@ def open_new_run(
 ) -> Iterator[OpenRun]:
     """A new run, in a folder of its own that is locked meanwhile. Without `callbacks` it has those of the config."""
     _refuse_objects(config)
+    config = with_fixed_versions(config)
     weights = read_initial_weights(config.init_from, Path(config.runs_dir)) if config.init_from else None
     run = resolve_run(config if weights is None else with_nets_of(weights, config), world_object)
     permit(code_in(run.config))

@@ -51,6 +51,8 @@ def refusal(run: RunDir, runs_dir: Path) -> str:
     path = Path(os.path.abspath(run.path))
     if path.is_symlink():
         return f"{printable(run.path)} is a link that leads elsewhere; remove the link by hand"
+    if run.outputs != run.path:
+        return "it is a version in a registry, and others may use it"
     if path.parent.resolve() != Path(runs_dir).resolve():
         return f"it is not in {printable(runs_dir)}: give its folder with --runs-dir"
     return ""
