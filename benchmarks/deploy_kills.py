@@ -64,8 +64,7 @@ def measure(
             process.close()
         problems += [f"kill {kill}: {problem}" for problem in problems_of(registry, logs)]
     problems += list(kill_commands(registry, runs, deploys, moments))
-    with registry.changing():  # what the killed ones left is put in order
-        left = [path.name for path in (registry.folder / "versions").iterdir() if not path.name.isdecimal()]
+    left = left_over(registry, problems)
     entries = registry.audit()
     return {
         "kills": kills,
@@ -76,6 +75,16 @@ def measure(
         "left_over": left,
         "problems": problems + ([f"left over: {left}"] if left else []),
     }
+
+
+def left_over(registry: Registry, problems: list[str]) -> list[str]:
+    """What there is beside versions after the next one has put the registry in order."""
+    try:
+        with registry.changing():
+            return [path.name for path in (registry.folder / "versions").iterdir() if not path.name.isdecimal()]
+    except RegistryError as error:
+        problems.append(f"the registry cannot be put in order: {error}")
+        return []
 
 
 def train_run(runs_dir: Path, seed: int) -> Path:
@@ -150,7 +159,7 @@ def kill_commands(registry: Registry, runs: list[Path], deploys: int, moments: r
     """Kill the complete command at random moments, then let it end."""
     words = ["deploy", "--to", str(registry.folder), "--again", "--episodes", "10", "--margin", "-1000"]
     length = 4.0
-    for kill in range(deploys + 1):
+    for kill in range(deploys + 1 if deploys else 0):
         run = runs[kill % len(runs)]
         command = [sys.executable, "-m", "rookery", words[0], str(run), *words[1:]]
         began = time.monotonic()

@@ -33,12 +33,14 @@ def test_decided_games_count() -> None:
     assert json.loads(json.dumps(drawn.as_json(), allow_nan=False))["figures"]["decided_share"] is None
 
 
+@pytest.mark.slow
 def test_first_champion_plays_the_weak_script(player: RunDir) -> None:
     result = games_gate(player, None, seed=3, games=10)
     assert result is not None and not result.passed
     assert result.figures["other"] == "weak" and result.figures["games"] == 10
 
 
+@pytest.mark.slow
 def test_registry_as_opponent(player: RunDir, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     """A game is compared by games, and the champion plays as an opponent by its name."""
     to = tmp_path / "agents"

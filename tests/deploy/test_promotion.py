@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import rookery
 from deploy.agents import BAD, GOOD, MIDDLING, SmallStudy, cartpole_run
+from rookery.deploy import promotion
 from rookery.deploy.promotion import deploy
 from rookery.deploy.registry import Registry
 from rookery.errors import OptionError, RegistryError, StudyError
+from rookery.monitor.alerts import Alerts
 from rookery.training.storage.run_dir import RunDir
 
 FEW = 20  # episodes
@@ -50,6 +53,7 @@ def test_floor(runs: dict, tmp_path: Path) -> None:
         deploy(runs[GOOD].path, to, first=True)
 
 
+@pytest.mark.slow
 def test_margin(runs: dict, tmp_path: Path) -> None:
     to = tmp_path / "agents"
     deploy(runs[MIDDLING].path, to, first=True)
@@ -58,6 +62,7 @@ def test_margin(runs: dict, tmp_path: Path) -> None:
     assert "not above the margin of 10000" in refused.text
 
 
+@pytest.mark.slow
 def test_equal_agents_are_not_promoted(runs: dict, tmp_path: Path) -> None:
     """A copy of the champion is not better."""
     deploy(runs[GOOD].path, tmp_path / "agents", first=True)
@@ -81,6 +86,7 @@ def test_same_candidate_is_decided_about_once(runs: dict, tmp_path: Path) -> Non
     assert len(seeds) == len(set(seeds)) == 2
 
 
+@pytest.mark.slow
 def test_rolled_back_candidate_stays_away(runs: dict, tmp_path: Path) -> None:
     to = tmp_path / "agents"
     deploy(runs[MIDDLING].path, to, first=True)
@@ -127,6 +133,7 @@ def test_study(tmp_path: Path) -> None:
     assert rookery.load(f"registry:{to}@champion").action_space.n == 2
 
 
+@pytest.mark.slow
 def test_paths_out_of_a_study(tmp_path: Path) -> None:
     """A database cannot name a run outside of its study's folder."""
     study = SmallStudy(tmp_path / "studies")
@@ -144,6 +151,7 @@ def test_unknown_names(tmp_path: Path) -> None:
         deploy("nothing", tmp_path / "agents", checkpoint="newest")
 
 
+@pytest.mark.slow
 def test_other_world_is_refused(runs: dict, tmp_path: Path) -> None:
     from training.finished import make_run
 
@@ -154,6 +162,7 @@ def test_other_world_is_refused(runs: dict, tmp_path: Path) -> None:
         deploy(other.path, to, episodes=FEW)
 
 
+@pytest.mark.slow
 def test_damaged_champion_stops_deployment(runs: dict, tmp_path: Path) -> None:
     to = tmp_path / "agents"
     deploy(runs[MIDDLING].path, to, first=True)
@@ -163,3 +172,32 @@ def test_damaged_champion_stops_deployment(runs: dict, tmp_path: Path) -> None:
     config.write_text("{}")
     with pytest.raises(RegistryError, match="the previous one is version 1"):
         deploy(runs[BAD].path, to, episodes=FEW)
+
+
+def test_champion_that_changes_during_a_comparison(runs: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The candidate is compared with the new champion, and not promoted by what it did against the old one."""
+    to = tmp_path / "agents"
+    deploy(runs[BAD].path, to, first=True)
+    registry, compare, seen = Registry(to), promotion.compare, []
+
+    def slow_compare(*given: Any) -> Any:
+        result = compare(*given)
+        seen.append(registry.champion_number())
+        if len(seen) == 1:  # another deployer is quicker
+            registry.promote(registry.add(runs[GOOD]).number)
+        return result
+
+    monkeypatch.setattr(promotion, "compare", slow_compare)
+    answer = deploy(runs[MIDDLING].path, to, episodes=FEW)
+    assert (answer.action, seen, registry.champion_number()) == ("refused", [1, 3], 3)
+
+
+def test_promotion_is_reported(runs: dict, tmp_path: Path) -> None:
+    sent: list[tuple[str, str]] = []
+
+    class Sink(Alerts):
+        def send(self, kind: str, text: str, facts: Any = None) -> None:
+            sent.append((kind, facts["registry"]))
+
+    deploy(runs[GOOD].path, tmp_path / "agents", first=True, alerts=Sink())
+    assert sent == [("promotion", str(tmp_path / "agents"))]
