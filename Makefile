@@ -37,7 +37,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 
 .PHONY: help setup train train-20k train-parallel train-pure-rl test test-all $(PARTS) test-sanitize check
 .NOTPARALLEL:
-.PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-serve clean
+.PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-serve clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -139,6 +139,9 @@ bench-snake: $(READY)  ## PPO on images of 10 x 10 pixels by default choices (se
 
 bench-scaling: $(READY)  ## steps/s of stepping and training with 1 to 16 envs, as a table and docs/scaling.png
 	$(BIN)/python benchmarks/scaling.py
+
+bench-search: $(READY)  ## forty small trials with two workers and with one (a few minutes)
+	$(BIN)/python benchmarks/search.py
 
 bench-serve: $(READY)  ## an agent behind HTTP: 64 clients while its champion changes 20 times (two minutes)
 	$(BIN)/python benchmarks/serve.py

@@ -19,6 +19,7 @@ from rookery.studies.stop_signals import StopSignals
 from rookery.studies.study_folder import StudyFolder
 from rookery.studies.study_view import open_study
 from rookery.studies.trial_worker import TIME, TrialWorker, open_store
+from rookery.studies.verification_worker import VerificationWorker
 from rookery.training.storage.run_dir import RunDir
 
 SPACE = {"ppo.learning_rate": {"log": [1e-5, 1e-1]}}
@@ -72,7 +73,7 @@ class Training:
 def training(monkeypatch):
     made = Training()
     monkeypatch.setattr("rookery.studies.part_training.train_part", made)
-    monkeypatch.setattr("rookery.studies.trial_worker.train_part", made)
+    monkeypatch.setattr("rookery.studies.verification_worker.train_part", made)
     return made
 
 

@@ -1,4 +1,4 @@
-"""A worker of a search: a process that claims trials, trains them, and verifies the best.
+"""A worker of a search: a process that claims trials and trains them, and then verifies the best.
 
 It writes one line of JSON to standard output for whatever the supervisor should know. Everything else, such as the
 traceback of a trial that failed, goes to standard error: workers/NAME.log in the study's folder.
@@ -25,7 +25,7 @@ from rookery.errors import LeaseLost, RookeryError, RunBusy, StorageLost
 from rookery.studies.claim import Claim
 from rookery.studies.limits import Verdicts, limit_gpu_memory, too_long
 from rookery.studies.open_trial import OpenTrial
-from rookery.studies.part_training import INTERRUPTED, PartOutcome, reason_of, train_part, train_parts
+from rookery.studies.part_training import INTERRUPTED, PartOutcome, reason_of, train_parts
 from rookery.studies.plans import plan_for
 from rookery.studies.pruning import PRUNED, make_pruner
 from rookery.studies.samplers import make_sampler
@@ -34,17 +34,9 @@ from rookery.studies.stop_signals import StopSignals
 from rookery.studies.study_config import trial_config
 from rookery.studies.study_folder import StudyFolder
 from rookery.studies.study_store import StudyStore
-from rookery.studies.trial_attributes import PARTS, SETTINGS
+from rookery.studies.trial_attributes import PARTS
 from rookery.studies.trial_plan import TrialPart, Values
-from rookery.studies.verification import (
-    add_value,
-    failed_facts,
-    is_verified,
-    known_value,
-    part_lock,
-    to_verify,
-    verified_facts,
-)
+from rookery.studies.verification_worker import VerificationWorker
 
 POLL_SECONDS = 0.5  # while other workers have what is left
 STOPPED, LOST = 143, 75  # exit statuses: by a signal; the storage is gone
@@ -208,59 +200,6 @@ class TrialWorker:
         if trial.state:
             self.tell(event="end", trial=trial.number, state=trial.state, reason=trial.reason, value=trial.total)
 
-    # --- verification -------------------------------------------------------------------------------------------
-
-    def verify(self) -> None:
-        """Train the best trials with held-out seeds, together with the other workers."""
-        trials = self.store.study.get_trials(deepcopy=False)
-        chosen = to_verify(trials, self.search.verify)
-        parts = {
-            trial.number: self.plan.verify_parts(
-                trial_config(self.base, trial.user_attrs[SETTINGS], trial.number, self.folder.runs)
-            )
-            for trial in chosen
-        }
-        while not self.stop:
-            open_numbers = [number for number in parts if not is_verified(self.store.study, number)]
-            if not open_numbers:
-                return
-            if not any([self._verify_next(number, parts[number]) for number in open_numbers]):
-                time.sleep(POLL_SECONDS)
-
-    def _verify_next(self, number: int, parts: Sequence[TrialPart]) -> bool:
-        """Train those parts of a trial that no other worker has; returns whether anything was done."""
-        busy = False
-        for part in parts:
-            if self.stop:
-                return True
-            if known_value(part) is not None:
-                continue
-            with part_lock(self.folder.workers, part) as free:
-                if not free or known_value(part) is not None:
-                    continue
-                busy = True
-                reason = self._verify_part(number, part)
-            if reason:
-                self.store.set_verified(number, failed_facts(parts, reason))
-                return True
-        facts = verified_facts(self.plan, parts)
-        if facts is not None:
-            self.store.set_verified(number, facts)
-            self.tell(event="verified", trial=number, value=facts["iqm"])
-        return busy or facts is not None
-
-    def _verify_part(self, number: int, part: TrialPart) -> str:
-        """Train a part; returns why it cannot be valued, or ""."""
-        self.tell(event="verify", trial=number, part=part.name)
-        try:
-            outcome = train_part(part)
-        except RunBusy as error:
-            return reason_of(error)
-        if outcome.state == INTERRUPTED:
-            self.stop.noticed()
-            return ""
-        return add_value(self.plan, part, outcome)
-
 
 def open_store(folder: StudyFolder, base: RunConfig, storage: str | None = None) -> StudyStore:
     """The study with the sampler and the pruner of its configuration."""
@@ -288,7 +227,7 @@ def work(task: Task, out: TextIO) -> int:
             if task.train:
                 worker.run()
             if task.verify and not stop:
-                worker.verify()
+                VerificationWorker(store, base, stop, tell).run()
     except StorageLost as error:
         say(str(error))
         tell(event="lost", reason=str(error))
