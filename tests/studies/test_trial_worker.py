@@ -88,12 +88,10 @@ def run_worker(base, stop, name="x", verify=True, told=None):
     folder = StudyFolder.create(base.search.studies_dir, name)
     with open_store(folder, base) as store:
         store.enqueue(SearchSpace.of(base).first_trials(base))
-        worker = TrialWorker(
-            store, base, "worker", stop, lambda **facts: told.append(facts) if told is not None else None
-        )
-        worker.run()
+        tell = (lambda **facts: None) if told is None else (lambda **facts: told.append(facts))
+        TrialWorker(store, base, "worker", stop, tell).run()
         if verify and not stop:
-            worker.verify()
+            VerificationWorker(store, base, stop, tell).run()
     return open_study(folder.path)
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+import optuna
 from optuna.trial import TrialState
 
 from rookery.config import RunConfig, build_config
@@ -204,6 +205,7 @@ class TrialWorker:
 def open_store(folder: StudyFolder, base: RunConfig, storage: str | None = None) -> StudyStore:
     """The study with the sampler and the pruner of its configuration."""
     search = base.search
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # its notes are for programs that call it
     directions = ["maximize"] if search.objectives == "value" else ["maximize", "minimize"]
     return StudyStore.open(
         folder, storage or search.storage, base, make_sampler(search, SearchSpace.of(base)), directions=directions,
