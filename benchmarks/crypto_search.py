@@ -4,8 +4,9 @@
 
 The search is the usual one of the world: seven assets, 12 envs, six folds of combinatorial purged cross-validation with
 100,000 steps each, and the world's own space, with nets of 512 to 1536. Steps of folds that are under way when the time
-is up count as well, so that any speed can be measured; the world is compiled before. The target is for one H200 and 16
-cores, and a measurement of at least 8 minutes; elsewhere the figure is printed beside it, and nothing is missed.
+is up count as well, so that any speed can be measured. The world is compiled before, and the clock starts with the
+first run. The target is for one H200 and 16 cores, and a measurement of at least 8 minutes; elsewhere the figure is
+printed, and nothing is missed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,12 @@ import torch
 import rookery
 from engine_rows import Row
 from report import report
+from rookery.training.storage.run_dir import RunDir
 
 FOLDS = 6
 HOURS = 1.0  # for 500 trials on one H200 and 16 cores
 LEAST_MINUTES = 8
+STARTING = 30  # seconds for processes to start
 
 
 def main() -> int:
@@ -62,28 +65,28 @@ def compile_world(args: argparse.Namespace, folder: Path) -> None:
 
 
 def measure(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Steps and seconds of a search that is stopped by its timeout."""
+    """Steps and seconds of a search that is stopped by its timeout; the seconds since its first run began."""
     result = rookery.search(
-        "crypto", n_trials=args.trials, study_name="crypto", studies_dir=folder, timeout=60 * args.minutes,
+        "crypto", n_trials=args.trials, study_name="crypto", studies_dir=folder, timeout=60 * args.minutes + STARTING,
         workers=args.workers, num_envs=args.n_envs, steps=args.steps, device=args.device, learner="ppo",
         search={"verify": 0, "sampler": "random", "population": {"size": args.population}}, verbose=False,
     )  # fmt: skip
-    steps = list(trained_steps(result.path / "runs"))
+    ended, runs = time.time(), RunDir.all(result.path / "runs")
+    steps = list(map(trained_steps, runs))
+    seconds = ended - runs[0].created if runs else result.seconds
     return {
-        "seconds": result.seconds, "steps": sum(steps), "runs": len(steps), "finished_trials": result.finished,
+        "seconds": seconds, "steps": sum(steps), "runs": len(steps), "finished_trials": result.finished,
         "failed_trials": result.failed, "device": args.device,
     }  # fmt: skip
 
 
-def trained_steps(runs: Path) -> Iterator[int]:
-    """The steps of each run, finished or not: of its summary, or of the last line of its metrics."""
-    for run in sorted(runs.iterdir()):
-        try:
-            summary = json.loads((run / "summary.json").read_text())
-            yield int(summary["steps"])
-        except (OSError, KeyError):
-            lines = (run / "metrics.jsonl").read_text().splitlines() if (run / "metrics.jsonl").exists() else []
-            yield int(json.loads(lines[-1])["step"]) if lines else 0
+def trained_steps(run: RunDir) -> int:
+    """The steps of a run, finished or not: of its summary, or of the last line of its metrics."""
+    summary = run.read_summary()
+    if summary is not None:
+        return int(summary["steps"])
+    lines = run.metrics.read_text().splitlines() if run.metrics.exists() else []
+    return int(json.loads(lines[-1])["step"]) if lines else 0
 
 
 def row(found: dict[str, Any], args: argparse.Namespace) -> Row:
