@@ -184,3 +184,21 @@ def test_mistakes_are_found_at_once(words: list[str], sentence: str, tmp_path: P
 def test_a_short_period_is_refused(plan: Plan) -> None:
     with pytest.raises(OptionError, match="at least 60 s"):
         Schedule(Plan("a", "b", "c", every=1.0))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_world_is_searched_and_its_best_agent_promoted(tmp_path: Path, capfd: Any, monkeypatch: Any) -> None:
+    """By the command itself; the second time there is nothing left to do."""
+    monkeypatch.chdir(tmp_path)
+    settings = ["steps=512", "search.n_trials=2", "search.seeds=1", "search.verify=1", "search.verify_seeds=2"]
+    changes = [word for change in settings for word in ("--set", change)]
+    words = ["schedule", "CartPole-v1", "--to", "agents", "--once", "--json", *changes]
+    assert main(words) == 0
+    state = json.loads(capfd.readouterr().out)
+    assert states(state) == {"search": "finished", "promote": "finished"}
+    assert state["steps"]["promote"]["action"] in ("promoted", "refused")
+    assert (tmp_path / "studies" / f"CartPole-v1-{state['period']}").is_dir()
+    assert main(words) == 0
+    shown = capfd.readouterr()
+    assert json.loads(shown.out) == state and "rookery search" not in shown.err

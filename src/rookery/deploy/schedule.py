@@ -27,6 +27,7 @@ DAY = 86_400.0
 ATTEMPTS = 3  # of a step that fails
 RETRY_SECONDS = 600.0  # between two of them
 STOP_SECONDS = 90.0  # for a step that is told to end, which saves its checkpoints; less than systemd waits
+STANDARD_ERROR = 2  # where steps print: standard output is for the result of this command
 LARGEST_STATE = 1 << 20  # bytes
 FORMAT = 1
 
@@ -129,6 +130,8 @@ class Schedule:
             status, answer = self._wait_for(step)
             if self._stopped.is_set() and status != 0:
                 return None
+            if "text" in answer:
+                say(f"{self.plan.name}: {answer['action']}: {answer['text']}")
             facts = {"status": status, "seconds": round(time.monotonic() - began, 1), "attempts": attempt, **answer}
             if status == 0 or answer.get("action") == "refused":  # the gate did not hold: nothing is wrong
                 return {"state": "finished", **facts}
@@ -141,7 +144,7 @@ class Schedule:
 
     def _wait_for(self, step: Step) -> tuple[int, dict[str, Any]]:
         """The exit status of a step, and what it decided if it prints JSON."""
-        process = self._start(*step.words, stdout=subprocess.PIPE if "--json" in step.words else None)
+        process = self._start(*step.words, stdout=subprocess.PIPE if "--json" in step.words else STANDARD_ERROR)
         read: list[bytes] = []
         reader = threading.Thread(target=lambda: read.append(process.stdout.read() if process.stdout else b""))
         reader.start()
@@ -193,4 +196,4 @@ def _decision(output: bytes) -> dict[str, Any]:
         found = json.loads(output)
     except (ValueError, RecursionError):
         return {}
-    return {key: found[key] for key in ("action", "text") if key in found} if isinstance(found, dict) else {}
+    return {key: str(found.get(key, "")) for key in ("action", "text")} if isinstance(found, dict) else {}
