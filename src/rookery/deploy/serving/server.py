@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rookery.deploy.serving.agent_source import find_source
 from rookery.deploy.serving.batching import MOST_WAITING, Batcher
 from rookery.deploy.serving.swap import ChampionWatch
+from rookery.deploy.serving.version_source import find_source
 from rookery.errors import MissingExtra, OptionError, UsageError
 
 TOKEN = "ROOKERY_SERVE_TOKEN"  # noqa: S105 - the variable's name

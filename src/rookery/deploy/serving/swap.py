@@ -6,8 +6,8 @@ import threading
 import time
 
 from rookery.console import say
-from rookery.deploy.serving.agent_source import AgentSource
 from rookery.deploy.serving.batching import Batcher
+from rookery.deploy.serving.version_source import VersionSource
 
 RETRY_SECONDS = 30.0  # until a version that did not load is tried again
 
@@ -16,7 +16,7 @@ class ChampionWatch:
     """Looks for another champion every `poll_seconds`, in a thread. If a new one cannot be served, the old one stays,
     and `problem` says why."""
 
-    def __init__(self, source: AgentSource, batcher: Batcher, poll_seconds: float = 1.0) -> None:
+    def __init__(self, source: VersionSource, batcher: Batcher, poll_seconds: float = 1.0) -> None:
         self._source, self._batcher, self._poll_seconds = source, batcher, poll_seconds
         self.problem = ""
         self.swaps = 0

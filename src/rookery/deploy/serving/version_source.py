@@ -15,7 +15,7 @@ from rookery.training.storage.load_agent import load, load_agent
 from rookery.training.storage.registry_folder import MARKER, registry_name
 
 
-class AgentSource(Protocol):
+class VersionSource(Protocol):
     """Says which version should be served, and loads it."""
 
     def wanted(self) -> int | str:
@@ -63,7 +63,7 @@ class RunSource:
 
 def find_source(
     what: str | Path, runs_dir: str | Path = "runs", *, best: bool = False, device: str = "cpu", trust: bool = False
-) -> AgentSource:
+) -> VersionSource:
     """The source of a name: the folder of a registry, `registry:DIR`, a run, or the folder of a saved agent."""
     _check_device(device)
     named = registry_name(what)
