@@ -16,6 +16,7 @@ from rich.console import Console
 from rookery.studies.importances import importances
 from rookery.studies.report import Reporter
 from rookery.studies.report_json import plain, report_json
+from rookery.studies.report_tables import value_text
 from rookery.studies.report_text import report_text, status_line
 from rookery.studies.study_figures import busy_seconds, pareto_front, study_figures, top_trials
 from rookery.studies.study_view import StudyView, TrialView, VerifiedTrial
@@ -202,3 +203,23 @@ def test_running_trials_show_their_progress(tmp_path: Path) -> None:
 
 def test_plain_replaces_what_json_has_not() -> None:
     assert plain({"a": (1.0, math.nan), 2: {"b": math.inf}}) == {"a": [1.0, None], "2": {"b": None}}
+
+
+def test_market_studies_show_folds_and_luck() -> None:
+    drawn = random.Random(0)
+    trials = []
+    for number in range(12):
+        values = [number / 10 + drawn.gauss(0, 0.3) for _ in range(6)]
+        parts = {f"fold-{k}": {"value": value, "run": f"runs/{number}-{k}"} for k, value in enumerate(values)}
+        trials.append(trial(number, sum(values) / 6, parts=parts))
+    study = view(*trials, config={"world": "crypto", "search": {"folds": 4}})
+    report = Reporter().report(study)
+    assert report.market is not None
+    assert 0 <= report.market["overfitting_probability"] <= 1
+    shown = text_of(study)
+    best = study.best
+    assert best is not None
+    assert "probability of backtest overfitting" in shown
+    assert all(f"{k}: {value_text(best.parts[f'fold-{k}']['value'])}" in shown for k in range(6))
+    assert report_json(report)["market"]["trials"] == 12
+    assert Reporter().report(view(trial(0, 1.0))).market is None

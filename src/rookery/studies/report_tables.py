@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -17,9 +18,15 @@ from rookery.studies.report import FOLD, StudyReport
 from rookery.studies.study_view import StudyView, TrialView
 
 IMPORTANCE_BAR = 24  # cells
+FEW_SETTINGS = 6  # that are shown in one column
 SHOWN_IMPORTANCES, SHOWN_RUNS, SHOWN_FRONT = 8, 8, 10
 METHOD_NAMES = {"ped-anova": "PED-ANOVA", "fanova": "fANOVA"}
 PALE = "bright_black"
+
+
+def heading(title: str, note: str = "") -> Text:
+    """The first line of a part of the report."""
+    return Text.assemble((title, "bold"), (f"  {note}" if note else "", PALE))
 
 
 def value_text(value: float | None, interval: tuple[float, float] | None = None) -> str:
@@ -47,10 +54,10 @@ def best_part(report: StudyReport) -> RenderableType | None:
     """The trial to use: its value when it was tuned beside that with held-out seeds, and its settings."""
     study, trial = report.study, report.study.chosen
     if trial is None:
-        return Text("no trial has finished with a finite value", PALE) if study.trials else None
+        return Text("no trial has finished with a finite value", PALE) if report.figures.ended else None
     verified = study.verified.get(trial.number)
-    title = Text(f"best trial: {trial.number}", "bold")
-    title.append("  " + ("verified with held-out seeds" if verified else "not verified with held-out seeds yet"), PALE)
+    open_note = "not verified with held-out seeds" if study.config is not None else ""  # nor will those of others be
+    title = heading(f"best trial: {trial.number}", "verified with held-out seeds" if verified else open_note)
     values = printing.table("", "", "value>", "95 % interval", "of")
     values.add_row("tuning", value_text(trial.value), _interval(trial.interval), _parts_of(trial))
     if verified is not None:
@@ -78,7 +85,7 @@ def market_part(report: StudyReport) -> RenderableType | None:
         "deflated_sharpe": "deflated Sharpe ratio",
         "trials": "trials tried",
     }
-    lines = [Text("cross-validation", "bold"), Text(f"  folds  {'   '.join(folds)}")]
+    lines = [heading("cross-validation"), Text(f"  folds  {'   '.join(folds)}")]
     lines += [Text(f"  {words}  {value_text(report.market.get(key))}") for key, words in names.items()]
     return Group(*lines)
 
@@ -94,8 +101,7 @@ def importances_part(report: StudyReport) -> RenderableType | None:
     rows.add_column(style="blue")
     for name, share in shown:
         rows.add_row(printable(name), percent(share), "█" * round(IMPORTANCE_BAR * share))
-    title = Text("importances", "bold").append(f"  {METHOD_NAMES[report.method]}", PALE)
-    return Group(title, _indented(rows))
+    return Group(heading("importances", METHOD_NAMES[report.method]), _indented(rows))
 
 
 def trials_part(report: StudyReport, width: int, top: int) -> RenderableType | None:
@@ -112,7 +118,7 @@ def trials_part(report: StudyReport, width: int, top: int) -> RenderableType | N
         made = _trials_table(report.study, trials, names)
     title = "Pareto front" if report.front else "top trials"
     total = len(report.front) if report.front else report.figures.counts["finished"]
-    return Group(Text(title, "bold").append(f"  {len(trials)} of {total:,}", PALE), _indented(made))
+    return Group(heading(title, f"{len(trials)} of {total:,}"), _indented(made))
 
 
 def progress_part(report: StudyReport) -> RenderableType | None:
@@ -120,7 +126,7 @@ def progress_part(report: StudyReport) -> RenderableType | None:
     running = report.study.of_state("running")
     if not report.progress:
         numbers = ", ".join(str(trial.number) for trial in running[:SHOWN_RUNS])
-        return Text("running trials: ", "bold").append(numbers, "cyan") if running else None
+        return heading("running trials", numbers) if running else None
     made = printing.table("", "trial>", "part", "steps>", "done>", "steps/s>", "last evaluation>")
     for each in report.progress[:SHOWN_RUNS]:
         steps = f"{count(each.steps)} of {count(each.total)}" if each.total else count(each.steps)
@@ -128,15 +134,14 @@ def progress_part(report: StudyReport) -> RenderableType | None:
         speed = rate(each.steps_per_second) if each.is_busy else "waits"
         made.add_row(str(each.trial), each.part, steps, share, speed, value_text(each.value))
     more = len(report.progress) - SHOWN_RUNS
-    title = Text("in training", "bold").append(f"  and {more:,} more runs" if more > 0 else "", PALE)
-    return Group(title, _indented(made))
+    return Group(heading("in training", f"and {more:,} more runs" if more > 0 else ""), _indented(made))
 
 
 def _trials_table(study: StudyView, trials: Sequence[TrialView], names: Sequence[str]) -> Table:
     several = len(study.directions) > 1
     values = [f"value {k + 1}>" for k in range(len(study.directions))] if several else ["value>"]
     held_out = ["held-out>"] if study.verified else []
-    made = printing.table("", "trial>", *values, "95 % interval", *held_out, "of", "time>", *(f"{n}>" for n in names))
+    made = printing.table("", "trial>", *values, "95 % interval", *held_out, "of", "time>", *_short(study, names))
     for trial in trials:
         verified = study.verified.get(trial.number)
         cells = [str(trial.number), *(value_text(value) for value in trial.values), _interval(trial.interval)]
@@ -146,11 +151,21 @@ def _trials_table(study: StudyView, trials: Sequence[TrialView], names: Sequence
     return made
 
 
+def _short(study: StudyView, names: Sequence[str]) -> list[str]:
+    """Headings without the name of the learner, if the study has one only."""
+    learner = f"{(study.config or {}).get('learner')}."
+    alone = all(name.startswith(learner) or "." not in name for name in names)
+    return [f"{printable(name.removeprefix(learner) if alone else name)}>" for name in names]
+
+
 def _settings(report: StudyReport, trial: TrialView) -> Table:
-    order = [name for name in report.importances if name in trial.settings]
+    """The settings, the most important first; many in two columns."""
+    names = list(dict.fromkeys([*(n for n in report.importances if n in trial.settings), *trial.settings]))
+    cells = [(Text(printable(name)), Text(setting_text(trial.settings[name]), "cyan")) for name in names]
+    height = len(cells) if len(cells) <= FEW_SETTINGS else (len(cells) + 1) // 2
     rows = Table.grid(padding=(0, 2))
-    for name in dict.fromkeys([*order, *trial.settings]):
-        rows.add_row(Text(printable(name)), Text(setting_text(trial.settings[name]), "cyan"))
+    for left, right in zip_longest(cells[:height], cells[height:], fillvalue=(Text(""), Text(""))):
+        rows.add_row(*left, *(right if len(cells) > height else ()))
     return rows
 
 

@@ -9,7 +9,7 @@ from rookery.console import printable
 from rookery.monitor.formatting import count, duration, number, percent
 from rookery.monitor.text_charts import divide_cells
 from rookery.studies.report import StudyReport
-from rookery.studies.report_tables import best_part, importances_part, market_part, progress_part, trials_part
+from rookery.studies.report_tables import best_part, heading, importances_part, market_part, progress_part, trials_part
 from rookery.studies.study_view import StudyView
 
 BAR = 40  # cells of the bar of all trials
@@ -22,11 +22,11 @@ def report_text(report: StudyReport, width: int = 100, top: int = 5) -> Renderab
     """The whole report; a blank line between its parts."""
     parts = [
         _headline(report),
+        progress_part(report),
         best_part(report),
         market_part(report),
         importances_part(report),
         trials_part(report, width, top),
-        progress_part(report),
     ]
     shown = [part for part in parts if part is not None]
     lines: list[RenderableType] = [shown[0]]
@@ -54,8 +54,7 @@ def status_line(report: StudyReport) -> str:
 
 def _headline(report: StudyReport) -> RenderableType:
     figures = report.figures
-    title = Text(printable(report.study.name), "bold")
-    title.append(f"  {' · '.join([status(report), *_about(report.study)])}", PALE)
+    title = heading(printable(report.study.name), " · ".join([status(report), *_about(report.study)]))
     lines = [title, *([_bar(report)] if figures.n_trials else []), _counts(report)]
     pace = _pace(report)
     lines += [Text(" · ".join(pace))] if pace else []
