@@ -186,6 +186,19 @@ def test_too_few_bars_for_the_folds_are_an_error_that_says_what_to_do(folder: Pa
         plan_of(config).first_parts(config)
 
 
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [({"embargo": 5000}, "too few"), ({"pruner": "median"}, "wilcoxon"), ({"pruner": "hyperband"}, "wilcoxon")],
+)
+def test_a_search_that_cannot_be_judged_is_refused_before_it_begins(
+    folder: Path, tmp_path: Path, search: dict[str, Any], message: str
+) -> None:
+    config = config_of(folder, search={**search, "studies_dir": str(tmp_path / "studies"), "study_name": "none"})
+    with pytest.raises(OptionError, match=message):
+        rookery.search(config)
+    assert not (tmp_path / "studies").exists()
+
+
 def test_one_group_cannot_be_cross_validated(folder: Path) -> None:
     config = config_of(folder, search={"folds": 1})
     with pytest.raises(OptionError, match=r"search\.folds = 1"):

@@ -13,8 +13,10 @@ import numpy as np
 
 from rookery.config import RunConfig
 from rookery.config.search_schema import SearchOptions
+from rookery.errors import OptionError
 from rookery.studies.market_folds import market_folds, refuse_own_splits
 from rookery.studies.market_value import sharpe_above_hold
+from rookery.studies.pruning import BY_EVALUATIONS
 from rookery.studies.trial_plan import TrialPart, Values, part_of
 from rookery.training.evaluation.confidence import interval_of
 from rookery.training.storage.run_dir import RunDir
@@ -30,6 +32,11 @@ class CrossValidationPlan:
     """Trials of market worlds: one part per fold; verified with held-out seeds on the split "validation"."""
 
     def __init__(self, search: SearchOptions) -> None:
+        if search.pruner in BY_EVALUATIONS:
+            raise OptionError(
+                f'search.pruner = "{search.pruner}" compares evaluations during a run, which are on the bars that a '
+                'fold trains on: use "wilcoxon", which compares folds, or "none"'
+            )
         self.search = search
 
     def first_parts(self, config: RunConfig) -> list[TrialPart]:

@@ -15,6 +15,7 @@ from rookery.config.layers import merge
 from rookery.console import say, silent
 from rookery.errors import RookeryError, UsageError, WorldError
 from rookery.monitor.alerts import Alerts
+from rookery.studies.plans import plan_for
 from rookery.studies.pruning import pruning_report
 from rookery.studies.search_screen import SearchScreen
 from rookery.studies.space import SearchSpace
@@ -105,6 +106,7 @@ def run_search(config: RunConfig) -> StudyResult:
     recorded = _recorded(config)
     base = study_config(config, recorded)
     first = SearchSpace.of(base).first_trials(base)  # before anything is written: it may be refused
+    plan_for(base).first_parts(base)  # likewise, such as with too few bars for its folds
     folder = _folder(base)
     place = folder.place(base.search.storage)
     base = _with_search(base, study_name=folder.name)
