@@ -34,6 +34,7 @@ from rookery.training.seeds.shares import Shares
 
 FAILED = 1  # exit status
 MOST_RESERVED = 0.5  # share of the timeout that is kept for verification
+REREAD_SECONDS = 5.0  # between two readings of the study, where nothing was heard: others may work on it too
 SEARCH_KEYS = ("n_trials", "study_name", "workers", "storage", "timeout", "sampler", "studies_dir")
 
 
@@ -125,6 +126,8 @@ class StudySearch:
         self.store, self.base, self.folder, self.search = store, base, store.folder, base.search
         self._shares, self._variables = shares, variables
         self._reader = StudyReader.find(self.folder.path, storage=None)
+        self._known: StudyView | None = None
+        self._known_at = 0.0
         self._began = time.monotonic()
         self._failed_here, self._finished_any = Counter[str](), False
         self.reason = "finished"
@@ -152,15 +155,16 @@ class StudySearch:
         with Supervisor(self.folder, base, workers, self._variables, train=train) as supervisor:
 
             def heard(event: Event) -> None:
+                self._known = None
                 if event["event"] == "end":
                     self._count(event, supervisor)
-                screen.heard(event, self._reader.read())
+                screen.heard(event, self._view())
 
             def tick() -> None:
                 if train and self._time_is_up(workers):
                     supervisor.stop("timeout")
                 if screen.due:
-                    screen.draw(self._reader.read())
+                    screen.draw(self._view())
 
             supervisor.run(heard, tick)
             self.reason = supervisor.stopping or (self.reason if not train else "finished")
@@ -173,7 +177,7 @@ class StudySearch:
         elif event["state"] == "failed":
             self._failed_here[event["reason"]] += 1
             if not self._finished_any and sum(self._failed_here.values()) >= self.search.max_failures:
-                view = self._reader.read()
+                view = self._view()
                 if not view.of_state("finished", "pruned"):
                     reason, count = self._failed_here.most_common(1)[0]
                     supervisor.stop(
@@ -191,10 +195,17 @@ class StudySearch:
 
     def _verification_seconds(self, workers: int) -> float:
         """About how long verification will take, by the seconds of the runs so far."""
-        parts = [part for trial in self._reader.read().of_state("finished") for part in trial.parts.values()]
+        parts = [part for trial in self._view().of_state("finished") for part in trial.parts.values()]
         seconds = [part["seconds"] for part in parts if part.get("seconds")]
         runs = self.search.verify * self.search.verify_seeds
         return runs / workers * sum(seconds) / len(seconds) if seconds else 0.0
+
+    def _view(self) -> StudyView:
+        """The study as it was a moment ago."""
+        now = time.monotonic()
+        if self._known is None or now - self._known_at > REREAD_SECONDS:
+            self._known, self._known_at = self._reader.read(), now
+        return self._known
 
     def _alert(self, text: str) -> None:
         Alerts.from_environment().send(
