@@ -130,7 +130,7 @@ def test_damaged_champion_names_the_previous_version(registry: Registry) -> None
         registry.promote(2)
 
 
-@pytest.mark.parametrize("change", ["missing", "more", "link", "about"])
+@pytest.mark.parametrize("change", ["missing", "more", "link", "about", "facts"])
 def test_changed_versions_are_refused(registry: Registry, change: str) -> None:
     folder = registry.version(2).folder
     folder.chmod(0o755)
@@ -141,8 +141,12 @@ def test_changed_versions_are_refused(registry: Registry, change: str) -> None:
     elif change == "link":
         (folder / "run.json").unlink()
         (folder / "run.json").symlink_to("/etc/hostname")
-    else:
+    elif change == "about":
         (folder / "version.json").unlink()
+    else:
+        about = folder / "version.json"
+        about.chmod(0o644)
+        about.write_text(about.read_text().replace('"step": 1000', '"step": 1001'))
     with pytest.raises(RegistryError, match=r"version 2 .* damaged"):
         rookery.load(f"registry:{registry.folder}@2")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,6 @@ class Deployment:
     previous: int | None = None
     gate: GateResult | None = None
     dry_run: bool = False
-    about: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         gate = None if self.gate is None else self.gate.as_json()

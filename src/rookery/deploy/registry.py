@@ -113,9 +113,11 @@ class Registry:
             number = state.get("newest", 0) + 1
             folder = version_path(self.folder, number)
             write_version(run, folder, about or {}, checkpoint)
-            source = {"run": str(run.path), **{key: (about or {}).get(key) for key in ("study", "trial")}}
+            version = Version(number, folder)
+            facts = version.about
+            source = {"run": str(run.path), **{key: facts.get(key) for key in ("study", "trial", "sha256")}}
             self._commit(state, {"newest": number, "challenger": number}, "add", version=number, evidence=source)
-        return Version(number, folder)
+        return version
 
     def promote(
         self, number: int, evidence: Mapping[str, Any] | None = None, *, instead_of: int | None = ANY,

@@ -14,7 +14,7 @@ from rookery.deploy.audit import plain_values
 from rookery.deploy.code_version import code_version
 from rookery.files import read_plain, replace_file, sync_folder
 from rookery.training.storage.checkpoint import Checkpoints, save
-from rookery.training.storage.registry_folder import ABOUT, file_hash, files_in
+from rookery.training.storage.registry_folder import ABOUT, file_hash, files_in, sealed
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.state_tree import Tree
 
@@ -41,7 +41,7 @@ def write_version(run: RunDir, folder: Path, about: Mapping[str, Any], checkpoin
         "created": time.time(),
         "files": {name: file_hash(beside / name) for name in files_in(beside)},
     }
-    replace_file(beside / ABOUT, [json.dumps(facts, indent=2).encode(), b"\n"])
+    replace_file(beside / ABOUT, [json.dumps(sealed(facts), indent=2).encode(), b"\n"])
     _make_read_only(beside)
     beside.rename(folder)
     sync_folder(folder.parent)

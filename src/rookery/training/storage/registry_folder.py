@@ -149,7 +149,14 @@ def read_about(version: Path) -> dict[str, Any]:
         raise RegistryError(f"{printable(path)} is not JSON ({error})") from None
     if not isinstance(about, dict) or not isinstance(about.get("files"), dict):
         raise RegistryError(f"{printable(path)} does not list the version's files")
+    if sealed({key: value for key, value in about.items() if key != "sha256"}) != about:
+        raise RegistryError(f"{printable(path)} does not match its own SHA-256")
     return about
+
+
+def sealed(about: dict[str, Any]) -> dict[str, Any]:
+    """What `version.json` holds: the facts, and a SHA-256 of them."""
+    return {**about, "sha256": hashlib.sha256(json.dumps(about).encode()).hexdigest()}
 
 
 def check_files(version: Path) -> None:
