@@ -1,4 +1,4 @@
-"""A perceptron of every member on a CPU, with written-out gradients: `FusedMLP` for all members at once."""
+"""A perceptron of every member on a CPU, with written-out gradients, for all members at once."""
 
 from __future__ import annotations
 

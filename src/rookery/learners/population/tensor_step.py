@@ -17,7 +17,7 @@ from rookery.learners.flat_adam import BETAS
 from rookery.learners.heads import FORBIDDEN, GaussianHead
 from rookery.learners.networks import MLP
 from rookery.learners.population.parameter_stack import ParameterStack
-from rookery.learners.population.settings import MemberSettings
+from rookery.learners.population.member_settings import MemberSettings
 from rookery.learners.population.stacked_heads import entropy, log_prob
 
 WARM_UP = 3  # steps before a graph is captured, which allocate what libraries need
@@ -41,7 +41,7 @@ class TensorStep:
         self.metrics = torch.zeros(members, 5, device=device)
         self._offsets = torch.arange(members, device=device).unsqueeze(1)
         self._samples: dict[str, Tensor] = {}  # [members * rows, ...]
-        self._graphs: dict[int, Graph] | None = {} if device.type == "cuda" else None
+        self._graphs: dict[int, CapturedStep] | None = {} if device.type == "cuda" else None
         self._was_active: np.ndarray | None = None
 
     # --- one update -----------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class TensorStep:
         assert self._graphs is not None
         if rows not in self._graphs:
             try:
-                self._graphs[rows] = Graph(self._train, places, self._state())
+                self._graphs[rows] = CapturedStep(self._train, places, self._state())
             except RuntimeError as error:
                 say(f"steps are launched one by one, as no CUDA graph could be made of them: {error}")
                 self._graphs = None
@@ -195,7 +195,7 @@ class TensorStep:
         self.metrics.copy_(torch.where(active, metrics, self.metrics))
 
 
-class Graph:
+class CapturedStep:
     """A step for one number of rows, captured as a CUDA graph."""
 
     def __init__(self, train: Callable[[Tensor], None], places: Tensor, state: list[Tensor]) -> None:

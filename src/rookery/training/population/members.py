@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,12 @@ class Member:
     def is_compiled(self) -> bool:
         """Whether its steps are made by compiled code, which other threads need not wait for."""
         return self.loop.collector.is_fused
+
+    def use_config(self, config: RunConfig) -> None:
+        """Record another configuration, from which a resumed run continues."""
+        self.run = replace(self.run, config=config)
+        self.loop.config = self.loop.state.config = config
+        self.folder.write_config(config.model_dump(mode="json"))
 
     def start(self) -> None:
         """Begin to make steps."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from rookery.learners.population.update import PopulationUpdate
+from rookery.learners.population.population_update import PopulationUpdate
 from rookery.training.population.members import Member
 from rookery.training.population.team import Team
 from rookery.training.run.result import Result

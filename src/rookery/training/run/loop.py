@@ -124,7 +124,7 @@ class Loop:
             self._evaluate()
         if self.state.evaluated_at == self.steps:  # the time that it took, and what callbacks have logged
             self._event("progress", **self.state.stopwatch.shares(), **self.callbacks.take_metrics())
-        self._save()
+        self.save()
 
     # --- the parts of the loop ------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class Loop:
         if isinstance(self.curriculum, Curriculum) and self.curriculum.phase_over:
             self.collector.begin(*self.curriculum.begin_next_phase(self.learner))
             self._announce_phase(self.curriculum)
-            self._save()  # unless there is one already, from which a resumed run begins the phase as well
+            self.save()  # unless there is one already, from which a resumed run begins the phase as well
 
     def collect(self) -> None:
         """A complete rollout, or as many steps as may be made before something else is due."""
@@ -184,7 +184,7 @@ class Loop:
         is_best = evaluation_due and self._evaluate()
         self._keep_opponents(before.steps, checkpoint_due)
         if is_best or checkpoint_due:
-            self._save()
+            self.save()
         if self.review is not None:
             self._review_backend(self.review)
         if self.components.adaptive is not None:
@@ -212,10 +212,11 @@ class Loop:
             return math.inf
         return EVALUATION_SHARE * (self.steps - max(0, self.state.evaluated_at))
 
-    def _save(self) -> None:
-        """Write a checkpoint. If the disk is full, the run continues with the one before."""
+    def save(self, again: bool = False) -> None:
+        """Write a checkpoint, unless there is one of this step; `again` writes another one, of an agent that was
+        changed from outside. If the disk is full, the run continues with the one before."""
         state = self.state
-        if state.saved_at == self.steps or (self.stop.asked and not self.steps):
+        if (state.saved_at == self.steps and not again) or (self.stop.asked and not self.steps):
             return  # there is one already, or nothing was learned: without one, the run resumes from its beginning
         started = time.perf_counter()
         score = state.best_evaluation if state.best_at == self.steps else None
@@ -296,6 +297,10 @@ class Loop:
         self.learner.resize(wanted)
 
     # --- events ---------------------------------------------------------------------------------------------------
+
+    def note(self, text: str) -> None:
+        """Report a choice or a change."""
+        self._event("note", text=text)
 
     def _announce_phase(self, curriculum: Curriculum) -> None:
         announcement = curriculum.announcement(self.episodes.count)

@@ -139,6 +139,12 @@ class Checkpoints:
         """Steps with a checkpoint, in ascending order."""
         return sorted({entry.step for entry in self._entries()})
 
+    def remove_after(self, step: int) -> None:
+        """Remove the checkpoints of later steps."""
+        for entry in self._entries():
+            if entry.step > step and self._is_own(entry.path):
+                _remove(entry.path)
+
     def latest(self) -> Path | None:
         """The newest checkpoint."""
         return next((entry.path for entry in reversed(self._entries())), None)

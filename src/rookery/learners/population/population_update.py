@@ -11,11 +11,11 @@ from torch import Tensor
 
 from rookery.learners.population.compiled_step import CompiledStep
 from rookery.learners.population.parameter_stack import ParameterStack
-from rookery.learners.population.settings import MemberSettings
+from rookery.learners.population.member_settings import MemberSettings
 from rookery.learners.ppo import METRICS, PPO
 
 
-class Steps(Protocol):
+class GradientSteps(Protocol):
     """Gradient steps of all members."""
 
     def begin(self, settings: MemberSettings) -> None: ...
@@ -33,7 +33,7 @@ class PopulationUpdate:
         self.stack = ParameterStack(self.learners)
         device = torch.device(device)
         if device.type == "cpu" and CompiledStep.supports(self.stack):
-            self.steps: Steps = CompiledStep(self.stack)
+            self.steps: GradientSteps = CompiledStep(self.stack)
         else:
             from rookery.learners.population.tensor_step import TensorStep
 
