@@ -47,8 +47,8 @@ def train_pbt(config: RunConfig) -> list[Result]:
 
 
 class Scheduler:
-    """Decides which member becomes a copy of which, and with which numbers. Draws depend on `search.seed` and the number
-    of the round alone."""
+    """Decides which member becomes a copy of which, and with which numbers. Draws depend on `search.seed` and the
+    number of the round alone."""
 
     def __init__(self, config: RunConfig) -> None:
         options = config.search.population

@@ -11,8 +11,8 @@ from gymnasium import spaces
 
 from rookery.learners.learner import StepBatch
 from rookery.learners.population.compiled_step import CompiledStep
-from rookery.learners.population.tensor_step import TensorStep
 from rookery.learners.population.population_update import PopulationUpdate
+from rookery.learners.population.tensor_step import TensorStep
 from rookery.learners.ppo import PPO
 from rookery.learners.registry import PPOOptions
 

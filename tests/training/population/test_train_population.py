@@ -140,7 +140,7 @@ def test_the_reason_names_what_is_not_batchable(tmp_path: Path, changes: dict[st
 
 def test_runs_that_are_not_batchable_are_refused_before_a_folder_is_made(tmp_path: Path) -> None:
     configs = [trial(tmp_path, "a"), trial(tmp_path, "b", num_envs=8)]
-    with pytest.raises(ConfigError, match="`num_envs` differs.*one by one"):
+    with pytest.raises(ConfigError, match=r"`num_envs` differs.*one by one"):
         train_population(configs)
     assert not list(tmp_path.iterdir())
 

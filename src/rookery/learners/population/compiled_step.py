@@ -9,9 +9,9 @@ from torch import Tensor
 from rookery.learners.fast.fused_ppo import FusedPPO
 from rookery.learners.heads import FORBIDDEN, GaussianHead, MultiCategoricalHead
 from rookery.learners.population.compiled_passes import adam_all, categorical_all, gaussian_all, values_all
+from rookery.learners.population.member_settings import MemberSettings
 from rookery.learners.population.parameter_stack import ParameterStack
 from rookery.learners.population.products import ExactProducts
-from rookery.learners.population.member_settings import MemberSettings
 from rookery.learners.population.stacked_perceptron import StackedPerceptron
 
 METRIC_COUNT = 5

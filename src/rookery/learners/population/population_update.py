@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from rookery.learners.population.compiled_step import CompiledStep
-from rookery.learners.population.parameter_stack import ParameterStack
 from rookery.learners.population.member_settings import MemberSettings
+from rookery.learners.population.parameter_stack import ParameterStack
 from rookery.learners.ppo import METRICS, PPO
 
 

@@ -16,8 +16,8 @@ from rookery.console import say
 from rookery.learners.flat_adam import BETAS
 from rookery.learners.heads import FORBIDDEN, GaussianHead
 from rookery.learners.networks import MLP
-from rookery.learners.population.parameter_stack import ParameterStack
 from rookery.learners.population.member_settings import MemberSettings
+from rookery.learners.population.parameter_stack import ParameterStack
 from rookery.learners.population.stacked_heads import entropy, log_prob
 
 WARM_UP = 3  # steps before a graph is captured, which allocate what libraries need

@@ -1,6 +1,7 @@
 """Evaluation episodes of perceptrons in kernel worlds, played by compiled code from one end of an episode to the next.
 
-They are the episodes that Python plays step by step, to the bit. No thread has to wait for another: members are evaluated on all cores.
+They are the episodes that Python plays step by step, to the bit. No thread has to wait for another: members are
+evaluated on all cores.
 """
 
 from __future__ import annotations
