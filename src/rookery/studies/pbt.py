@@ -64,7 +64,7 @@ class Scheduler:
 
     def _check_keys(self) -> None:
         learner, options = self.config.learner, getattr(self.config, self.config.learner, None)
-        adjustable = getattr(options, "adjustable", frozenset())
+        adjustable: frozenset[str] = getattr(options, "adjustable", frozenset())
         for dimension in self.space.dimensions:
             section, _, name = dimension.key.partition(".")
             if section != learner or name not in adjustable:
