@@ -7,9 +7,10 @@ from pathlib import Path
 
 import optuna
 import pytest
-from optuna.storages import JournalStorage
+from optuna.storages import JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
+from sqlalchemy import NullPool
 
 from rookery.errors import StorageLost, StudyError
 from rookery.studies.study_storage import shown
@@ -171,3 +172,20 @@ def test_what_is_no_study_is_refused_in_a_sentence(tmp_path: Path) -> None:
 def test_a_password_is_never_shown() -> None:
     assert shown("postgresql://me:secret@host:5432/rl") == "postgresql://me@host:5432/rl"
     assert shown(Path("a@b.db")) == "a@b.db"
+
+
+@pytest.mark.slow  # it starts a server
+def test_studies_are_read_from_postgresql(postgres_url: str) -> None:
+    url = postgres_url.replace("postgresql://", "postgresql+psycopg://")
+    storage = RDBStorage(url, engine_kwargs={"poolclass": NullPool})  # closes its connections
+    study = optuna.create_study(study_name="theirs", storage=storage, direction="maximize")
+    study.optimize(_objective, 6)
+    reader = StudyReader.find(postgres_url)
+    _same_as_optuna(reader.read(), study)
+    study.optimize(_objective, 1)
+    _same_as_optuna(reader.read(), study)
+    assert open_study("theirs", storage=postgres_url).name == "theirs"
+    with pytest.raises(StudyError, match="did you mean theirs"):
+        open_study("their", storage=postgres_url)
+    with pytest.raises(StorageLost, match="cannot be read"):
+        open_study("theirs", storage="postgresql://nobody@127.0.0.1:1/none")

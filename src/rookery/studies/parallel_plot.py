@@ -66,7 +66,8 @@ def _draw_axis(axes: Any, place: int, parameter: PlotParameter, ends: tuple[floa
     if parameter.choices is not None:
         for index, choice in enumerate(parameter.choices):
             height = (index - low) / (high - low or 1.0)
-            axes.text(place + 0.03, height, printable(choice)[:14], color=INK, fontsize=8, va="center")
+            beside, side = (place - 0.03, "right") if place == 0 else (place + 0.03, "left")
+            axes.text(beside, height, printable(choice)[:14], color=INK, fontsize=8, va="center", ha=side)
         return
     for height, at in ((-0.05, low), (1.05, high)):
         value = 10**at if parameter.is_log else at

@@ -19,6 +19,7 @@ from rookery.studies.study_view import StudyView, TrialView
 
 IMPORTANCE_BAR = 24  # cells
 FEW_SETTINGS = 6  # that are shown in one column
+ENOUGH = 50  # trials for importances to rely on
 SHOWN_IMPORTANCES, SHOWN_RUNS, SHOWN_FRONT = 8, 8, 10
 METHOD_NAMES = {"ped-anova": "PED-ANOVA", "fanova": "fANOVA"}
 PALE = "bright_black"
@@ -101,7 +102,9 @@ def importances_part(report: StudyReport) -> RenderableType | None:
     rows.add_column(style="blue")
     for name, share in shown:
         rows.add_row(printable(name), percent(share), "█" * round(IMPORTANCE_BAR * share))
-    return Group(heading("importances", METHOD_NAMES[report.method]), _indented(rows))
+    finished = report.figures.counts["finished"]
+    note = f"{METHOD_NAMES[report.method]} over {finished:,} trials{'' if finished >= ENOUGH else ': still vague'}"
+    return Group(heading("importances", note), _indented(rows))
 
 
 def trials_part(report: StudyReport, width: int, top: int) -> RenderableType | None:

@@ -122,9 +122,11 @@ def draw_front(figure: Any, report: StudyReport) -> bool:
         return False
     axes = figure.add_axes(BOX)
     known = np.array([trial.values for trial in report.study.trials if trial.is_comparable])
-    front = np.array([trial.values for trial in report.front])
+    front = np.array(sorted((trial.values for trial in report.front), key=lambda values: values[1]))
+    corners = "steps-pre" if report.study.directions[1] else "steps-post"
     axes.scatter(known[:, 1], known[:, 0], s=_dot(len(known)), color=PALE, alpha=0.6, linewidth=0, label="trial")
-    axes.plot(front[:, 1], front[:, 0], color=EVAL, marker="o", markersize=5, linewidth=1.2, label="Pareto front")
+    line = {"color": EVAL, "marker": "o", "markersize": 5, "linewidth": 1.2, "drawstyle": corners}
+    axes.plot(front[:, 1], front[:, 0], label="Pareto front", **line)
     for trial in report.front[:12]:
         axes.annotate(
             str(trial.number), trial.values[1::-1], (4, -9), textcoords="offset points", fontsize=8, color=INK
