@@ -18,7 +18,7 @@ from rookery.deploy.paper.account_log import AccountLog, Line
 from rookery.deploy.paper.book import Book
 from rookery.deploy.paper.market_form import MarketForm, form_of
 from rookery.deploy.paper.paper_world import PaperWorld, rules_of
-from rookery.deploy.paper.traded_agents import AgentSource, TradedAgent
+from rookery.deploy.paper.traded_agents import TradedAgent, TradedAgents
 from rookery.errors import DataError, KillSwitch, OptionError, RookeryError
 from rookery.training.backtest.recording import check_spaces
 from rookery.training.players.agents import AgentPlayer
@@ -74,7 +74,7 @@ class Account:
     """
 
     def __init__(
-        self, agents: AgentSource, log: AccountLog, dataset: Dataset, max_drawdown: float = 1.0,
+        self, agents: TradedAgents, log: AccountLog, dataset: Dataset, max_drawdown: float = 1.0,
         handover: Handover = "keep",
     ) -> None:  # fmt: skip
         self.agents, self.log, self._dataset = agents, log, dataset

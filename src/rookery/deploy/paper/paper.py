@@ -23,7 +23,7 @@ from rookery.deploy.paper.first_bar import first_bar, first_decision
 from rookery.deploy.paper.kill_limits import KillLimits
 from rookery.deploy.paper.live_accounts import refuse_live
 from rookery.deploy.paper.market_form import MarketForm, form_of
-from rookery.deploy.paper.traded_agents import AgentSource, challenger_of, first_number, open_agents
+from rookery.deploy.paper.traded_agents import TradedAgents, challenger_of, first_number, open_agents
 from rookery.errors import DataError, KillSwitch, OptionError, RookeryError
 from rookery.monitor.alerts import Alerts
 
@@ -75,7 +75,7 @@ def paper(
         trader.run()
 
 
-def account_path(agents: AgentSource, given: Path | None) -> Path:
+def account_path(agents: TradedAgents, given: Path | None) -> Path:
     """The folder of the account."""
     return agents.folder / "paper" if given is None else given
 
@@ -84,7 +84,7 @@ class Trader:
     """The accounts of the champion and, maybe, of the challenger, on the same bars."""
 
     def __init__(
-        self, agents: AgentSource, shadow: AgentSource | None, folder: AccountFolder, options: PaperOptions,
+        self, agents: TradedAgents, shadow: TradedAgents | None, folder: AccountFolder, options: PaperOptions,
         on_line: OnLine, alerts: Alerts,
     ) -> None:  # fmt: skip
         self._options, self._folder, self._on_line, self._alerts = options, folder, on_line, alerts
@@ -174,7 +174,7 @@ class Trader:
             self._options.limits.check_gap(account.state.time, time, known.timeframe, known.calendar, arrived=True)
         self._resumed = False
 
-    def _take_in_shadow(self, agents: AgentSource, arrival: Arrival) -> None:
+    def _take_in_shadow(self, agents: TradedAgents, arrival: Arrival) -> None:
         """The challenger's account. What stops it does not stop the champion's."""
         try:
             if self._shadow is None:
@@ -188,7 +188,7 @@ class Trader:
             if self._shadow is not None and self._shadow.state.killed is None:
                 self._shadow.kill(error.kind if isinstance(error, KillSwitch) else "bad-bars", str(error))
 
-    def _begin_shadow(self, agents: AgentSource, start: int) -> Account | None:
+    def _begin_shadow(self, agents: TradedAgents, start: int) -> Account | None:
         folder = AccountFolder(self._folder.path / SHADOW)
         if not folder.has_begun:
             if agents.current() is None:
@@ -199,7 +199,7 @@ class Trader:
         return account
 
     def _opened(
-        self, agents: AgentSource, folder: AccountFolder, first: Callable[[], tuple[Dataset, int]] | None
+        self, agents: TradedAgents, folder: AccountFolder, first: Callable[[], tuple[Dataset, int]] | None
     ) -> tuple[Account, Dataset]:
         """The account of a folder, as its log says, or a new one."""
         if folder.has_begun:
@@ -221,7 +221,7 @@ class Trader:
         account.state.time = max(account.state.time, log.lines[0]["start"] - 1)
         return account, known
 
-    def _about(self, agents: AgentSource) -> dict[str, Any]:
+    def _about(self, agents: TradedAgents) -> dict[str, Any]:
         return {"agents": agents.name, "data": printable(self._options.data)}
 
     def _mention_refusals(self, account: Account) -> None:

@@ -20,7 +20,7 @@ from rookery.deploy.paper.account_log import Line
 from rookery.deploy.paper.book import CLOSING
 from rookery.deploy.paper.market_form import MarketForm
 from rookery.deploy.paper.paper_world import PaperWorld
-from rookery.deploy.paper.traded_agents import AgentSource, TradedAgent
+from rookery.deploy.paper.traded_agents import TradedAgent, TradedAgents
 from rookery.training.backtest.market_view import MarketView
 from rookery.training.backtest.recording import play_windows
 from rookery.training.backtest.records import WindowRecord
@@ -83,7 +83,7 @@ class _Decision:
     closing: bool
 
 
-def check_parity(folder: AccountFolder, agents: AgentSource) -> Parity:
+def check_parity(folder: AccountFolder, agents: TradedAgents) -> Parity:
     """Play a log again through the backtest, and compare every figure and fill."""
     lines = folder.lines()
     dataset = folder.bars(lines)
@@ -102,7 +102,7 @@ def check_parity(folder: AccountFolder, agents: AgentSource) -> Parity:
 class _Loaded:
     """Agents by number, each loaded once."""
 
-    def __init__(self, agents: AgentSource) -> None:
+    def __init__(self, agents: TradedAgents) -> None:
         self._agents = agents
         self._loaded: dict[int, TradedAgent] = {}
 

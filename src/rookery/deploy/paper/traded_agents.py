@@ -26,7 +26,7 @@ class TradedAgent:
     agent: Agent
 
 
-class AgentSource(Protocol):
+class TradedAgents(Protocol):
     """Says which agent trades, and loads it."""
 
     name: str  # a part of the ids of orders
@@ -68,7 +68,7 @@ class RegistryAgents:
         return _loaded(number, self._registry.version(number).folder, False, self._trust)
 
 
-def open_agents(what: str | Path, runs_dir: str | Path = "runs", trust: bool = False) -> AgentSource:
+def open_agents(what: str | Path, runs_dir: str | Path = "runs", trust: bool = False) -> TradedAgents:
     """The agents of a registry's folder, of `registry:DIR@ALIAS`, or of a run by its name or folder."""
     named = registry_name(what)
     if named is not None:
@@ -84,14 +84,14 @@ def open_agents(what: str | Path, runs_dir: str | Path = "runs", trust: bool = F
     return RunAgents(RunDir.find(what, Path(runs_dir)), trust)
 
 
-def challenger_of(agents: AgentSource, trust: bool = False) -> AgentSource:
+def challenger_of(agents: TradedAgents, trust: bool = False) -> TradedAgents:
     """The challenger of the same registry."""
     if not isinstance(agents, RegistryAgents):
         raise OptionError("--shadow runs the challenger of a registry, and a run has none: name the registry's folder")
     return RegistryAgents(agents.folder, "challenger", trust)
 
 
-def first_number(agents: AgentSource) -> int:
+def first_number(agents: TradedAgents) -> int:
     """The number of the agent to begin with."""
     number = agents.current()
     if number is None:
