@@ -37,7 +37,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 
 .PHONY: help setup train train-20k train-parallel train-pure-rl test test-all $(PARTS) test-sanitize check
 .NOTPARALLEL:
-.PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-serve bench-paper clean
+.PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-serve bench-paper bench-search-faults clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -142,6 +142,9 @@ bench-scaling: $(READY)  ## steps/s of stepping and training with 1 to 16 envs, 
 
 bench-search: $(READY)  ## forty small trials with two workers and with one (a few minutes)
 	$(BIN)/python benchmarks/search.py
+
+bench-search-faults: $(READY)  ## whether a search survives kills, and a restarted, full, locked or deleted database (an hour)
+	$(BIN)/python benchmarks/search_faults.py
 
 bench-serve: $(READY)  ## an agent behind HTTP: 64 clients while its champion changes 20 times (two minutes)
 	$(BIN)/python benchmarks/serve.py
