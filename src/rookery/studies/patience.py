@@ -67,7 +67,7 @@ class Patience:
     def _over(self, waited: float, reason: str) -> StorageLost:
         return StorageLost(
             f"the database {self.place.shown} could not be used for {waited:.0f} s ({reason}): finished trials are "
-            "kept; when it works again, start the same search to go on"
+            "kept; when it works again, start the same search again to continue"
         )
 
     def _identity(self) -> tuple[int, int] | None:
