@@ -14,8 +14,11 @@ import pytest
 from rookery.config import build_config
 from rookery.studies.limits import Verdicts
 from rookery.studies.part_training import FAILED, FINISHED, INTERRUPTED, PartOutcome
+from rookery.studies.parts_together import batches
+from rookery.studies.seed_plan import SeedPlan
 from rookery.studies.space import SearchSpace
 from rookery.studies.stop_signals import StopSignals
+from rookery.studies.study_config import trial_config
 from rookery.studies.study_folder import StudyFolder
 from rookery.studies.study_view import open_study
 from rookery.studies.trial_worker import TIME, TrialWorker, open_store
@@ -247,9 +250,17 @@ def test_wilcoxon_stops_a_trial_between_its_seeds(tmp_path, training, stop):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [1, 2])
-def test_trials_side_by_side_have_the_same_values(size, tmp_path, training, stop):
-    view = run_worker(config(tmp_path, sampler="random", population={"size": size}, seeds=1, verify=0), stop)
-    assert [trial.value for trial in view.trials] == [
-        pytest.approx(-abs(math.log10(trial.settings["ppo.learning_rate"]) + 3)) for trial in view.trials
-    ]
+def test_trials_side_by_side_are_runs_of_their_own(tmp_path, stop):
+    """With real training: trials that differ in numbers are one program."""
+    wanted = {"sampler": "random", "population": {"size": 3}, "seeds": 1, "n_trials": 4, "verify": 0}
+    base = config(tmp_path, **wanted)
+    base = base.model_copy(update={"ppo": base.ppo.model_copy(update={"threads": 1})})
+    view = run_worker(base, stop)
+    assert [trial.state for trial in view.trials] == ["finished"] * 4
+    configs = [trial_config(base, trial.settings, trial.number, tmp_path) for trial in view.trials]
+    parts = [SeedPlan(base.search).first_parts(config)[0] for config in configs]
+    assert batches(parts) == [parts], "one program"
+    for trial in view.trials:
+        run = RunDir(tmp_path / "x" / trial.parts["seed-0"]["run"])
+        assert run.read_config()["ppo"]["learning_rate"] == trial.settings["ppo.learning_rate"]
+        assert run.read_summary()["eval/return"] == trial.value

@@ -75,8 +75,8 @@ def train_part(part: TrialPart, watcher: Callback | None = None) -> PartOutcome:
     """Train one part, from its last checkpoint if its run is there already. An error is an outcome too; its traceback
     is printed on standard error."""
     folder = RunDir(Path(part.config.runs_dir) / part.run_name)
-    known = outcome_of(folder)
-    if known is not None and known.state == FINISHED and _is_of(part.config, read_config(folder)):
+    known = known_outcome(part)
+    if known is not None:
         return known
     try:
         with silent():
@@ -88,8 +88,20 @@ def train_part(part: TrialPart, watcher: Callback | None = None) -> PartOutcome:
     except Exception as error:  # noqa: BLE001 - of the user's env, or of settings that do not work together
         say(f"{part.run_name} failed\n{''.join(traceback.format_exception(error)).rstrip()}")
         return PartOutcome(FAILED, folder, reason=reason_of(error))
-    is_over = result.reason in ENDED
-    state, why = (FINISHED, "") if is_over else (INTERRUPTED, result.reason)
+    return outcome_from(result)
+
+
+def known_outcome(part: TrialPart) -> PartOutcome | None:
+    """The outcome of a part that has been trained to its end; None if it has not."""
+    folder = RunDir(Path(part.config.runs_dir) / part.run_name)
+    known = outcome_of(folder)
+    is_over = known is not None and known.state == FINISHED and _is_of(part.config, read_config(folder))
+    return known if is_over else None
+
+
+def outcome_from(result: Result) -> PartOutcome:
+    """The outcome of a run that has returned."""
+    state, why = (FINISHED, "") if result.reason in ENDED else (INTERRUPTED, result.reason)
     return PartOutcome(state, RunDir(result.path), result.seconds, result.total_steps, why)
 
 
@@ -116,17 +128,21 @@ def reason_of(error: BaseException) -> str:
 
 def _trained(config: RunConfig, folder: RunDir, watcher: Callback | None) -> Result:
     own = [] if watcher is None else [watcher]
-    if folder.path.exists():
-        with folder.lock():
-            has_begun = _has_begun(config, folder)
-        if has_begun:
-            return resume(folder.path, callbacks=[*config.callbacks, *own], trust=True)
+    if has_begun(config, folder):
+        return resume(folder.path, callbacks=[*config.callbacks, *own], trust=True)
     return train(config, callbacks=[*map(make_callback, config.callbacks), *own])
 
 
-def _has_begun(config: RunConfig, folder: RunDir) -> bool:
+def has_begun(config: RunConfig, folder: RunDir) -> bool:
     """Whether the run in this folder is one to resume. What was killed before it began is removed, and the run of
     another study, whose files were lost, is set aside."""
+    if not folder.path.exists():
+        return False
+    with folder.lock():
+        return _is_resumable(config, folder)
+
+
+def _is_resumable(config: RunConfig, folder: RunDir) -> bool:
     if not folder.config.is_file():
         shutil.rmtree(folder.path)
         return False

@@ -26,7 +26,8 @@ from rookery.errors import LeaseLost, RookeryError, RunBusy, StorageLost
 from rookery.studies.claim import Claim
 from rookery.studies.limits import Verdicts, limit_gpu_memory, too_long
 from rookery.studies.open_trial import OpenTrial
-from rookery.studies.part_training import INTERRUPTED, PartOutcome, reason_of, train_parts
+from rookery.studies.part_training import INTERRUPTED, PartOutcome, Watcher, reason_of, train_parts
+from rookery.studies.parts_together import batches, train_together
 from rookery.studies.plans import plan_for
 from rookery.studies.pruning import PRUNED, make_pruner
 from rookery.studies.samplers import make_sampler
@@ -42,6 +43,8 @@ from rookery.studies.verification_worker import VerificationWorker
 POLL_SECONDS = 0.5  # while other workers have what is left
 STOPPED, LOST = 143, 75  # exit statuses: by a signal; the storage is gone
 TIME, LEASE = "time", "lease"  # why a run is stopped
+
+Done = Callable[[TrialPart, PartOutcome], None]
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,20 @@ class TrialWorker:
                 self._record(trial, lambda: trial.add(part, outcome))
 
         wanted = [part for part in parts if not owner[part.run_name].state]
-        train_parts(wanted, lambda: bool(self.stop), lambda part: owner[part.run_name].watcher(part), done)
+        self._train_parts(wanted, lambda part: owner[part.run_name].watcher(part), done)
+
+    def _train_parts(self, parts: Sequence[TrialPart], watcher: Watcher, done: Done) -> None:
+        """One by one, or side by side if the search says so."""
+        if self.search.population.size == 1:
+            train_parts(parts, lambda: bool(self.stop), watcher, done)
+            return
+        for group in batches(parts):
+            if self.stop:
+                return
+            outcomes = train_together(group, watcher)
+            for part in group:
+                if part.run_name in outcomes:
+                    done(part, outcomes[part.run_name])
 
     def _after_a_stop(self, trials: Sequence[OpenTrial]) -> None:
         """Trials that took too long have failed; others are given back, to go on from their checkpoints."""
