@@ -17,6 +17,7 @@ from rookery.deploy.serving.batching import Batcher, QueueFull
 from rookery.deploy.serving.served_agent import ServedAgent
 from rookery.deploy.serving.swap import ChampionWatch
 from rookery.errors import BadValue
+from rookery.monitor.alerts import Alerts
 
 SPACES = {
     "perceptron": (spaces.Box(-9, 9, (4,), np.float32), {}),
@@ -228,6 +229,17 @@ class _Refusing:
 # --- champions --------------------------------------------------------------------------------------------------------
 
 
+class Recorder(Alerts):
+    """Keeps alerts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[tuple[str, str]] = []
+
+    def send(self, kind: str, text: str, facts: Any = None) -> None:
+        self.sent.append((kind, text))
+
+
 class Source:
     """Versions by number; an exception is one that does not load."""
 
@@ -252,7 +264,8 @@ def test_a_new_champion_takes_over_and_a_bad_one_does_not(caplog: Any, monkeypat
     other_space = make_agent(spaces.Box(-1, 1, (7,), np.float32))
     source = Source(make_agent(), make_agent(seed=1), ValueError("damaged"), other_space, make_agent(recurrent=True))
     batcher = Batcher(source.load(1))
-    watch = ChampionWatch(source, batcher, poll_seconds=3600)
+    alerts = Recorder()
+    watch = ChampionWatch(source, batcher, poll_seconds=3600, alerts=alerts)
 
     def look(champion: int) -> tuple[Any, str]:
         source.champion = champion
@@ -271,5 +284,6 @@ def test_a_new_champion_takes_over_and_a_bad_one_does_not(caplog: Any, monkeypat
     assert look(0) == (2, "the registry cannot be read, and version 2 stays: aliases.json is gone")
     assert look(1) == (1, "") and watch.swaps == 2
     assert caplog.text.count("damaged") == 1
+    assert [kind for kind, _ in alerts.sent] == ["champion-refused"] * 4
     watch.close()
     batcher.close()

@@ -8,6 +8,7 @@ import time
 from rookery.console import say
 from rookery.deploy.serving.batching import Batcher
 from rookery.deploy.serving.version_source import VersionSource
+from rookery.monitor.alerts import Alerts
 
 RETRY_SECONDS = 30.0  # until a version that did not load is tried again
 
@@ -16,8 +17,11 @@ class ChampionWatch:
     """Looks for another champion every `poll_seconds`, in a thread. If a new one cannot be served, the old one stays,
     and `problem` says why."""
 
-    def __init__(self, source: VersionSource, batcher: Batcher, poll_seconds: float = 1.0) -> None:
+    def __init__(
+        self, source: VersionSource, batcher: Batcher, poll_seconds: float = 1.0, alerts: Alerts | None = None
+    ) -> None:
         self._source, self._batcher, self._poll_seconds = source, batcher, poll_seconds
+        self._alerts = alerts or Alerts.from_environment()
         self.problem = ""
         self.swaps = 0
         self._failed: tuple[int | str, float] | None = None  # a version, and when it may be tried again
@@ -60,10 +64,12 @@ class ChampionWatch:
 
     def _complain(self, what: str, error: Exception) -> None:
         """Say it once, until something else is wrong."""
-        problem = f"{what}, and version {self._batcher.agent.version} stays: {error}"
-        if problem != self.problem:
+        serving = self._batcher.agent.version
+        problem = f"{what}, and version {serving} stays: {error}"
+        is_new, self.problem = problem != self.problem, problem
+        if is_new:
             say(problem)
-        self.problem = problem
+            self._alerts.send("champion-refused", problem, {"version": serving})
 
     def _watch(self) -> None:
         while not self._stop.wait(self._poll_seconds):
