@@ -18,7 +18,8 @@ from rookery.studies.report import Reporter
 from rookery.studies.report_json import plain, report_json
 from rookery.studies.report_tables import value_text
 from rookery.studies.report_text import report_text, status_line
-from rookery.studies.study_figures import busy_seconds, pareto_front, study_figures, top_trials
+from rookery.studies.study_figures import busy_seconds, pareto_front, search_options, study_figures, top_trials
+from rookery.studies.study_plots import draw_plots
 from rookery.studies.study_view import StudyView, TrialView, VerifiedTrial
 from studies.example_studies import SPACE, settings
 
@@ -33,7 +34,7 @@ def at(minutes: float) -> datetime:
 def trial(number: int, value: float | None = None, state: Any = "finished", **given: Any) -> TrialView:
     values = () if value is None else (value,)
     options = {"value": value, "values": values, "settings": settings(number), "params": settings(number)} | given
-    return TrialView(number, state, distributions=SPACE, **options)
+    return TrialView(number, state, **{"distributions": SPACE, **options})
 
 
 def view(*trials: TrialView, maximise: bool = True, **given: Any) -> StudyView:
@@ -67,6 +68,16 @@ def test_rate_and_time_left() -> None:
     assert figures.eta_seconds == pytest.approx(1800)
     assert study_figures(view(*ended, config=study.config), at(900)).eta_seconds is None  # nothing is running
     assert "3 trials an hour · ETA 1 h 0 min · 1 h 0 min of 2 h 0 min (50 %) used" in text_of(study)
+
+
+def test_a_later_search_may_have_more_trials(tmp_path: Path) -> None:
+    """It writes the configuration in the study's folder anew."""
+    (tmp_path / "config.toml").write_text("[search]\nn_trials = 20\n")
+    study = view(trial(0, 1.0), config={"search": {"n_trials": 1, "verify": 3}}, folder=tmp_path)
+    assert search_options(study) == {"n_trials": 20, "verify": 3}
+    assert not study_figures(study).is_complete
+    (tmp_path / "config.toml").write_text("no TOML")
+    assert study_figures(study).is_complete
 
 
 def test_pruning_says_what_it_saved() -> None:
@@ -223,3 +234,11 @@ def test_market_studies_show_folds_and_luck() -> None:
     assert all(f"{k}: {value_text(best.parts[f'fold-{k}']['value'])}" in shown for k in range(6))
     assert report_json(report)["market"]["trials"] == 12
     assert Reporter().report(view(trial(0, 1.0))).market is None
+
+
+def test_plots_take_any_names(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    params = [{"a$b": n / 10, "c_{$": ("$x", "y\x1b")[n % 2]} for n in range(9)]
+    trials = [trial(n, n * 1.0, params=each, settings=each, distributions={}) for n, each in enumerate(params)]
+    names = {path.name for path in draw_plots(Reporter().report(view(*trials)), tmp_path)}
+    assert names == {"history.png", "importances.png", "slices.png", "parallel.png"}

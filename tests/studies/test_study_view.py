@@ -171,7 +171,9 @@ def test_what_is_no_study_is_refused_in_a_sentence(tmp_path: Path) -> None:
 
 def test_a_password_is_never_shown() -> None:
     assert shown("postgresql://me:secret@host:5432/rl") == "postgresql://me@host:5432/rl"
-    assert shown(Path("a@b.db")) == "a@b.db"
+    assert shown("postgresql://me@host/rl?password=secret&x=1") == "postgresql://me@host/rl?password=...&x=1"
+    assert shown("postgresql://host/rl") == "postgresql://host/rl"
+    assert shown(Path("a:b@c.db")) == "a:b@c.db"
 
 
 @pytest.mark.slow  # it starts a server

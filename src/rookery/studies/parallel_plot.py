@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from rookery.console import printable
 from rookery.monitor.matplotlib_figure import INK, PALE
-from rookery.studies.plot_parameters import PlotParameter, plot_parameters
+from rookery.studies.plot_parameters import PlotParameter, label, plot_parameters
 from rookery.studies.report import StudyReport
 from rookery.studies.report_tables import setting_text
 from rookery.studies.study_view import TrialView
@@ -45,7 +44,7 @@ def draw_parallel(figure: Any, report: StudyReport) -> bool:
     axes.set_ylim(-0.03, 1.03)
     axes.axis("off")
     _colour_scale(figure, trials)
-    figure.suptitle(printable(report.study.name), x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK)
+    figure.suptitle(label(report.study.name), x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK)
     figure.text(0.012, 0.9, "each line is a trial; its colour is the place of its value", color=PALE, fontsize=9.5)
     return True
 
@@ -57,7 +56,7 @@ def _draw_axis(axes: Any, place: int, parameter: PlotParameter, ends: tuple[floa
     axes.text(
         place,
         -0.18 if low_name else -0.13,
-        printable(parameter.name),
+        label(parameter.name),
         ha="center",
         va="center",
         color=INK,
@@ -67,7 +66,7 @@ def _draw_axis(axes: Any, place: int, parameter: PlotParameter, ends: tuple[floa
         for index, choice in enumerate(parameter.choices):
             height = (index - low) / (high - low or 1.0)
             beside, side = (place - 0.03, "right") if place == 0 else (place + 0.03, "left")
-            axes.text(beside, height, printable(choice)[:14], color=INK, fontsize=8, va="center", ha=side)
+            axes.text(beside, height, label(choice)[:14], color=INK, fontsize=8, va="center", ha=side)
         return
     for height, at in ((-0.05, low), (1.05, high)):
         value = 10**at if parameter.is_log else at

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rookery.console import printable
 from rookery.studies.report import StudyReport
 from rookery.studies.report_tables import setting_text
 from rookery.studies.study_view import TrialView
@@ -28,6 +29,11 @@ class PlotParameter:
         if self.choices is not None:
             return float(self.choices.index(setting_text(value)))
         return math.log10(value) if self.is_log else float(value)
+
+
+def label(text: str) -> str:
+    """A name in a plot: Matplotlib takes what is between dollars for a formula."""
+    return printable(text).replace("$", r"\$")
 
 
 def plot_parameters(report: StudyReport, trials: Sequence[TrialView], most: int) -> list[PlotParameter]:

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rookery.console import printable
 from rookery.monitor.matplotlib_figure import INK, PALE, style_frame
 from rookery.monitor.run_plot import ACCENT, EVAL
-from rookery.studies.plot_parameters import PlotParameter, plot_parameters
+from rookery.studies.plot_parameters import PlotParameter, label, plot_parameters
 from rookery.studies.report import StudyReport
 
 MOST, COLUMNS = 12, 4
@@ -40,7 +39,7 @@ def draw_slices(figure: Any, report: StudyReport) -> bool:
             axes.set_yticklabels([])
         else:
             axes.set_ylabel("value", color=INK, fontsize=9)
-    figure.suptitle(printable(report.study.name), x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK)
+    figure.suptitle(label(report.study.name), x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK)
     figure.text(
         0.012, 1 - 0.5 / height, "value over each parameter, the most important first", color=PALE, fontsize=9.5
     )
@@ -59,7 +58,7 @@ def _draw_one(axes: Any, report: StudyReport, parameter: PlotParameter) -> None:
     if best is not None and best in trials:
         axes.plot(places[trials.index(best)], best.values[0], "D", color=EVAL, markersize=5.5)
     style_frame(axes)
-    axes.set_title(printable(parameter.name), fontsize=9, color=INK, loc="left")
+    axes.set_title(label(parameter.name), fontsize=9, color=INK, loc="left")
     _ticks(axes, parameter)
 
 
@@ -67,7 +66,7 @@ def _ticks(axes: Any, parameter: PlotParameter) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     if parameter.choices is not None:
-        names = [printable(name)[:12] for name in parameter.choices]
+        names = [label(name)[:12] for name in parameter.choices]
         axes.set_xticks(range(len(names)), names, rotation=30 if len(names) > 3 else 0)
         axes.set_xlim(-0.5, len(names) - 0.5)
     elif parameter.is_log:

@@ -6,17 +6,21 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from rookery.files import read_plain
 from rookery.studies.stored_trials import State
 from rookery.studies.study_view import StudyView, TrialView
+from rookery.toml_reader import loads
 
 STATES: tuple[State, ...] = ("finished", "running", "failed", "pruned", "waiting")
 ENDED: tuple[State, ...] = ("finished", "pruned", "failed")
 REASONS = 3  # of failures that are shown
 LONGEST_REASON = 120
+LARGEST = 16 << 20  # bytes of config.toml
 
 
 @dataclass(frozen=True)
@@ -77,9 +81,15 @@ def study_figures(study: StudyView, now: datetime | None = None) -> StudyFigures
 
 
 def search_options(study: StudyView) -> dict[str, Any]:
-    """The section `search` of the study's configuration; {} for studies of others."""
-    found = (study.config or {}).get("search")
-    return dict(found) if isinstance(found, dict) else {}
+    """The section `search` of the latest search of the study; {} for studies of others.
+
+    The study's attributes have that of the first search. A later one may have more trials, and writes config.toml anew.
+    """
+    first, latest = (study.config or {}).get("search"), None
+    with suppress(OSError, ValueError):
+        if study.folder is not None:
+            latest = loads(read_plain(study.folder / "config.toml", LARGEST).decode()).get("search")
+    return {**(first if isinstance(first, dict) else {}), **(latest if isinstance(latest, dict) else {})}
 
 
 def busy_seconds(trials: Iterable[TrialView], now: datetime) -> float:

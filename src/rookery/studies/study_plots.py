@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from rookery.console import printable
 from rookery.errors import StudyError
 from rookery.monitor.matplotlib_figure import INK, PALE, figure_class, save_figure, style_frame
 from rookery.monitor.run_plot import ACCENT, EVAL
 from rookery.studies.parallel_plot import draw_parallel
+from rookery.studies.plot_parameters import label
 from rookery.studies.report import StudyReport
 from rookery.studies.report_tables import METHOD_NAMES
 from rookery.studies.slice_plot import draw_slices
@@ -76,7 +76,7 @@ def draw_importances(figure: Any, report: StudyReport) -> bool:
     shown = list(report.importances.items())[:15][::-1]
     figure.set_size_inches(9, 1.6 + 0.36 * len(shown))
     axes = figure.add_subplot()
-    bars = axes.barh([printable(name) for name, _ in shown], [share for _, share in shown], color=ACCENT, height=0.62)
+    bars = axes.barh([label(name) for name, _ in shown], [share for _, share in shown], color=ACCENT, height=0.62)
     axes.bar_label(bars, [f"{100 * share:.0f} %" for _, share in shown], padding=4, color=INK, fontsize=9)
     style_frame(axes)
     axes.grid(False)
@@ -142,12 +142,12 @@ def draw_front(figure: Any, report: StudyReport) -> bool:
 
 def _draw_verified(axes: Any, study: StudyView) -> None:
     for place, (number, trial) in enumerate(study.verified.items()):
-        label = "with held-out seeds, 95 % interval" if place == 0 else None
+        named = "with held-out seeds, 95 % interval" if place == 0 else None
         low, high = trial.interval or (trial.iqm, trial.iqm)
         error = [[max(0.0, trial.iqm - low)], [max(0.0, high - trial.iqm)]]
         axes.errorbar(
             number, trial.iqm, error, color=EVAL, marker="D", markersize=5, capsize=3, linewidth=1.2, linestyle="",
-            label=label,
+            label=named,
         )  # fmt: skip
 
 
@@ -177,5 +177,5 @@ def _dot(count: int) -> float:
 
 
 def _title(figure: Any, axes: Any, study: StudyView, what: str) -> None:
-    figure.suptitle(printable(study.name), x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK)
+    figure.suptitle(label(study.name), x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK)
     axes.set_title(what, loc="left", fontsize=9.5, color=PALE, pad=8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Protocol
 
@@ -40,8 +41,10 @@ def open_storage(storage: str | Path) -> Storage:
 
 
 def shown(storage: str | Path) -> str:
-    """A storage for people: without the password."""
-    head, at, tail = str(storage).rpartition("@")
+    """A storage for people: without passwords."""
+    if isinstance(storage, Path):
+        return printable(storage)
+    head, at, tail = re.sub(r"(?<=[?&])(\w*password)=[^&]*", r"\1=...", storage).rpartition("@")
     scheme, slashes, user = head.partition("://")
     return printable(f"{scheme}{slashes}{user.partition(':')[0]}{at}{tail}")
 
