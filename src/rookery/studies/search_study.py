@@ -106,7 +106,10 @@ def run_search(config: RunConfig) -> StudyResult:
     """Search as a valid configuration says."""
     recorded = _recorded(config)
     base = study_config(config, recorded)
-    first = SearchSpace.of(base).first_trials(base)  # before anything is written: it may be refused
+    space = SearchSpace.of(base)
+    first = space.first_trials(base)  # before anything is written: it may be refused
+    if base.search.sampler == "grid" and space.size is not None:  # which would begin again
+        base = _with_search(base, n_trials=min(base.search.n_trials, space.size + len(first)))
     plan_for(base).first_parts(base)  # likewise, such as with too few bars for its folds
     folder = _folder(base)
     place = folder.place(base.search.storage)
