@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rookery.console import say
-from rookery.errors import ConfigError
+from rookery.errors import RookeryError, RunBusy
 from rookery.studies.part_training import (
     FAILED,
     INTERRUPTED,
@@ -19,7 +19,7 @@ from rookery.studies.part_training import (
     train_part,
 )
 from rookery.studies.trial_plan import TrialPart
-from rookery.training.population.batchable import why_not_batchable
+from rookery.training.population.batchable import batchable_groups
 from rookery.training.population.members import MemberPlan
 from rookery.training.population.train_population import recorded_config, run_population
 from rookery.training.run.callbacks import make_callback
@@ -28,15 +28,7 @@ from rookery.training.storage.run_dir import RunDir
 
 def batches(parts: Sequence[TrialPart]) -> list[list[TrialPart]]:
     """The parts in groups that can train as one program; a part that can with no other is a group of its own."""
-    groups: list[list[TrialPart]] = []
-    for part in parts:
-        for group in groups:
-            if not why_not_batchable([group[0].config, part.config]):
-                group.append(part)
-                break
-        else:
-            groups.append([part])
-    return groups
+    return [[parts[place] for place in places] for places in batchable_groups([part.config for part in parts])]
 
 
 def train_together(parts: Sequence[TrialPart], watcher: Watcher) -> dict[str, PartOutcome]:
@@ -50,8 +42,10 @@ def train_together(parts: Sequence[TrialPart], watcher: Watcher) -> dict[str, Pa
             results = run_population([_plan(part, folders[part.run_name], watcher) for part in left])
         except (KeyboardInterrupt, SystemExit):  # before the first step
             return outcomes | {part.run_name: PartOutcome(INTERRUPTED, folders[part.run_name]) for part in left}
-        except ConfigError as error:
-            say(f"{error}")
+        except RunBusy:
+            raise
+        except RookeryError as error:  # of one of them, which training one by one will name
+            say(f"{len(left)} runs train one by one, as they could not side by side: {error}")
         else:
             for part, result in zip(left, results, strict=True):
                 folder = folders[part.run_name]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rookery.config import RunConfig
+from rookery.errors import RookeryError
 from rookery.learners.composite_head import head_for
 from rookery.learners.heads import CategoricalHead, GaussianHead, MultiCategoricalHead
 from rookery.learners.learner import Learner
@@ -40,6 +42,30 @@ def why_not_batchable(configs: Sequence[RunConfig]) -> str:
         return "there are no runs"
     reason = next(filter(None, map(_why_not_alone, configs)), "") or _difference(configs)
     return reason or _why_not_resolved([resolve_run(config) for config in configs])
+
+
+def batchable_groups(configs: Sequence[RunConfig]) -> list[list[int]]:
+    """The places of runs that can train side by side, group by group, in their order; one that cannot is a group of its
+    own. Only kernel worlds are grouped: others would need the processes of all members at once."""
+    groups: dict[str, list[int]] = {}
+    for place, config in enumerate(configs):
+        alone = _why_not_alone(config)
+        key = f"alone {place}" if alone else json.dumps(_shared(config), sort_keys=True)
+        groups.setdefault(key, []).append(place)
+    found: list[list[int]] = []
+    for places in groups.values():
+        found += [places] if _is_worth_grouping([configs[place] for place in places]) else [[k] for k in places]
+    return sorted(found)
+
+
+def _is_worth_grouping(configs: Sequence[RunConfig]) -> bool:
+    if len(configs) < 2:
+        return False
+    try:
+        runs = [resolve_run(config) for config in configs]
+    except RookeryError:  # training one by one will say which run it is
+        return False
+    return runs[0].config.backend == "kernel" and not _why_not_resolved(runs)
 
 
 def _why_not_resolved(runs: Sequence[ResolvedRun]) -> str:

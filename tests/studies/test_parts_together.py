@@ -1,0 +1,71 @@
+"""Parts that differ in numbers, seeds and windows train side by side, with the results that they have alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from rookery.config import build_config
+from rookery.studies.part_training import FINISHED, INTERRUPTED, train_part
+from rookery.studies.parts_together import batches, train_together
+from rookery.studies.trial_plan import part_of
+from rookery.training.population.train_population import run_population
+from rookery.training.run.callbacks import Callback
+
+QUIET = {"verbose": False, "plot": False, "tensorboard": False, "episodes": False, "system": False}
+
+
+@pytest.fixture
+def trial(tmp_path):
+    """The configuration of a small trial."""
+    options = {"steps": 512, "num_envs": 4, "backend": "kernel", "learner": "ppo", "runs_dir": str(tmp_path)}
+    small = {"ppo": {"rollout_length": 32, "threads": 1}, "evaluation": {"every": 256, "episodes": 1}, "monitor": QUIET}
+    return build_config("CartPole-v1", name="trial-00000", **options, **small)
+
+
+def parts_of(trial, folder):
+    """Two seeds each of a trial, of one with another learning rate, and of one with another net."""
+    base = trial.model_copy(update={"runs_dir": str(folder)})
+    fast, narrow = (
+        base.model_copy(update={"ppo": base.ppo.model_copy(update=numbers), "name": f"trial-0000{k}"})
+        for k, numbers in enumerate(({"learning_rate": 1e-2}, {"hidden": [8]}), 1)
+    )
+    return [part_of(one, f"seed-{seed}", seed=seed) for one in (base, fast, narrow) for seed in (0, 1)]
+
+
+def test_parts_with_nets_of_one_shape_are_a_group(trial, tmp_path):
+    assert [len(group) for group in batches(parts_of(trial, tmp_path))] == [4, 2]
+
+
+def test_a_group_has_the_results_that_its_parts_have_alone(trial, tmp_path, monkeypatch):
+    trained = []
+
+    def counted(plans):
+        trained.append(len(plans))
+        return run_population(plans)
+
+    monkeypatch.setattr("rookery.studies.parts_together.run_population", counted)
+    group = parts_of(trial, tmp_path / "together")[:4]
+    outcomes = train_together(group, lambda part: None)
+    assert train_together(group, lambda part: None).keys() == outcomes.keys()
+    assert trained == [4], "finished parts are read"
+    for part in parts_of(trial, tmp_path / "alone")[1:3]:
+        both = [one.run.read_summary() for one in (outcomes[part.run_name], train_part(part))]
+        for name in ("eval/return", "return_last_100", "episodes", "reason"):
+            assert both[0][name] == both[1][name]
+
+
+def test_a_group_that_is_interrupted_goes_on_as_a_group(trial):
+    class Interruption(Callback):
+        def on_rollout(self, run):
+            if run.step >= 256:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    parts = [part_of(trial, f"seed-{seed}", seed=seed) for seed in (0, 1)]
+    stopped = train_together(parts, lambda part: Interruption())
+    assert {one.state for one in stopped.values()} == {INTERRUPTED}
+    finished = train_together(parts, lambda part: None)
+    assert {(one.state, one.steps) for one in finished.values()} == {(FINISHED, 512)}
+    assert not list(stopped["trial-00000-seed-0"].run.path.parent.glob("*-2")), "no second folder"
