@@ -13,7 +13,7 @@ from gymnasium import spaces
 from deploy.serving_agents import make_agent
 from rookery.deploy.serving import swap
 from rookery.deploy.serving.act_request import ActRequest
-from rookery.deploy.serving.batching import Batcher, QueueFull
+from rookery.deploy.serving.batching import Batcher, QueueFull, _answers
 from rookery.deploy.serving.served_agent import ServedAgent
 from rookery.deploy.serving.swap import ChampionWatch
 from rookery.errors import BadValue
@@ -214,6 +214,27 @@ def test_an_error_of_the_agent_reaches_who_asked_and_the_thread_lives() -> None:
     served._forward = _Refusing(served._forward)
     asyncio.run(ask())
     batcher.close()
+
+
+def test_an_observation_that_gives_nan_spoils_no_other_answer() -> None:
+    """Not even in the same batch, and sessions make one step each."""
+    served = ServedAgent(make_agent(action_space=ACTIONS["continuous"], recurrent=True, activation="relu"), 1)
+    served.warm_up()
+    act, first = served._act, ActRequest([np.ones((1, 4), np.float32)], session="a")
+
+    def nan_for_minus_one(requests: list[ActRequest], deterministic: bool) -> Any:
+        if any((request.leaves[0] < 0).any() for request in requests):
+            raise BadValue("the agent's actions are NaN or infinite")
+        return act(requests, deterministic)
+
+    served._act = nan_for_minus_one  # type: ignore[method-assign]
+    bad = ActRequest([-np.ones((1, 4), np.float32)], deterministic=False, session="b")
+    good, failed = _answers(served, [first, bad])
+    assert isinstance(failed, BadValue) and not isinstance(good, Exception)
+    other = ServedAgent(served.agent, 1)
+    assert (good.actions == other.act([first])[0]).all()
+    assert (served.act([first])[0] == other.act([first])[0]).all()  # the second step of the session
+    assert list(served._memories) == ["a"]
 
 
 class _Refusing:

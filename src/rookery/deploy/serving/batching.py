@@ -98,12 +98,7 @@ class Batcher:
             return batch
 
     def _answer(self, batch: list[_Waiting]) -> None:
-        agent = self._agent
-        try:
-            results: list[Any] = agent.act([waiting.request for waiting in batch])
-            answers: list[Answer | Exception] = [Answer(actions, agent.version) for actions in results]
-        except Exception as error:  # noqa: BLE001 - the thread must live; the error goes to those who asked
-            answers = [error] * len(batch)
+        answers = _answers(self._agent, [waiting.request for waiting in batch])
         self.batches += 1
         self.answered += len(batch)
         loop = batch[0].future.get_loop()
@@ -111,6 +106,17 @@ class Batcher:
             loop.call_soon_threadsafe(_deliver, batch, answers)
         except RuntimeError:  # the loop was closed while the last batch was computed: nobody waits
             pass
+
+
+def _answers(agent: ServedAgent, requests: list[ActRequest]) -> list[Answer | Exception]:
+    """Answers or errors. If a batch fails, each of its requests is tried alone: an observation for which the agent
+    computes NaN must not spoil the answers of others."""
+    try:
+        return [Answer(actions, agent.version) for actions in agent.act(requests)]
+    except Exception as error:  # noqa: BLE001 - the thread must live; the error goes to those who asked
+        if len(requests) == 1:
+            return [error]
+        return [answer for request in requests for answer in _answers(agent, [request])]
 
 
 def _deliver(batch: list[_Waiting], answers: list[Answer | Exception]) -> None:

@@ -50,16 +50,23 @@ class ServedAgent:
         self._memories.clear()
 
     def act(self, requests: Sequence[ActRequest]) -> list[Any]:
-        """The actions for each request. No two of them are of one session."""
+        """The actions for each request. No two of them are of one session. After an error, no memory has changed."""
         answers: dict[int, Any] = {}
+        memories: list[tuple[ActRequest, torch.Tensor]] = []
         for deterministic in (True, False):
             chosen = [(k, request) for k, request in enumerate(requests) if request.deterministic == deterministic]
             if chosen:
-                parts = self._act([request for _, request in chosen], deterministic)
+                parts, kept = self._act([request for _, request in chosen], deterministic)
                 answers.update(zip((k for k, _ in chosen), parts, strict=True))
+                memories += kept
+        for request, memory in memories:
+            self._remember(request, memory)
         return [answers[k] for k in range(len(requests))]
 
-    def _act(self, requests: list[ActRequest], deterministic: bool) -> list[Any]:
+    def _act(
+        self, requests: list[ActRequest], deterministic: bool
+    ) -> tuple[list[Any], list[tuple[ActRequest, torch.Tensor]]]:
+        """The actions for each request, and the next memory of each if the agent is recurrent."""
         ends = np.cumsum([request.rows for request in requests])
         rows = int(ends[-1])
         leaves = [self._tensor(parts) for parts in zip(*(request.leaves for request in requests), strict=True)]
@@ -69,10 +76,9 @@ class ServedAgent:
         actions = flat.cpu().numpy()
         if actions.dtype.kind == "f" and not np.isfinite(actions).all():
             raise BadValue("the agent's actions are NaN or infinite")
-        if memory is not None:
-            for request, kept in zip(requests, torch.tensor_split(memory, ends[:-1].tolist()), strict=True):
-                self._remember(request, kept)
-        return [self.agent.nested(part) for part in np.split(actions, ends[:-1])]
+        memories = [] if memory is None else torch.tensor_split(memory, ends[:-1].tolist())
+        nested = [self.agent.nested(part) for part in np.split(actions, ends[:-1])]
+        return nested, list(zip(requests, memories, strict=False))
 
     def _tensor(self, parts: Sequence[np.ndarray]) -> torch.Tensor:
         joined = np.concatenate(parts)  # a copy: bytes of a request cannot be written to, which torch warns of
