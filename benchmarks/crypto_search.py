@@ -6,7 +6,7 @@ The search is the usual one of the world: seven assets, 12 envs, six folds of co
 100,000 steps each, and the world's own space, with nets of 512 to 1536. Steps of folds that are under way when the time
 is up count as well, so that any speed can be measured. The world is compiled before, and the clock starts with the
 first run. The target is for one H200 and 16 cores, and a measurement of at least 8 minutes; elsewhere the figure is
-printed, and nothing is missed.
+printed without it.
 """
 
 from __future__ import annotations
@@ -53,14 +53,20 @@ def main() -> int:
     if not found["steps"]:
         print("no run was trained in this time: give more --minutes")
         return 1
-    return report([row(found, args)], "the crypto search", args.json)
+    measured = row(found, args)
+    if args.minutes >= LEAST_MINUTES and args.device.startswith("cuda"):
+        return report([measured], "the crypto search", args.json)
+    print(f"{measured.measure}: {measured.figure} on this machine ({measured.ours})")
+    if args.json:
+        args.json.write_text(json.dumps({**found, "hours": measured.value}, indent=1))
+    return 0
 
 
 def compile_world(args: argparse.Namespace, folder: Path) -> None:
     """A short run: what it compiles is stored, and the workers find it."""
     rookery.train(
         "crypto", steps=4 * args.n_envs * 16, num_envs=args.n_envs, device=args.device, learner="ppo", runs_dir=folder,
-        ppo={"rollout_length": 16, "hidden": [512, 512]}, monitor={"report": False}, verbose=False,
+        name="compiled", ppo={"rollout_length": 16, "hidden": [512, 512]}, monitor={"report": False}, verbose=False,
     )  # fmt: skip
 
 
@@ -93,10 +99,8 @@ def row(found: dict[str, Any], args: argparse.Namespace) -> Row:
     """The hours of all trials at the measured speed."""
     speed = found["steps"] / found["seconds"]
     hours = args.trials * FOLDS * args.steps / speed / 3600
-    counts = args.minutes >= LEAST_MINUTES and args.device.startswith("cuda")
     measured = f"{found['steps']:,} steps in {found['seconds']:.0f} s, {speed:,.0f}/s"
-    limit = HOURS if counts else max(HOURS, hours)
-    return Row(f"{args.trials} trials of {FOLDS} x {args.steps:,} steps", measured, "", hours, limit, " h", most=True)
+    return Row(f"{args.trials} trials of {FOLDS} x {args.steps:,} steps", measured, "", hours, HOURS, " h", most=True)
 
 
 if __name__ == "__main__":
