@@ -112,6 +112,7 @@ def test_a_study_whose_database_is_gone_is_not_begun_anew(store: StudyStore, tmp
         opened(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_worker_ends_in_one_sentence_when_the_folder_is_deleted(tmp_path: Path) -> None:
     with workers_of(tmp_path / "study", 2, 50, 0.02) as workers:
         workers.start()

@@ -40,10 +40,10 @@ def test_a_study_is_continued_by_its_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [({"steps": 2000}, r"steps = 2000 \(1000 before\)"),
-     ({"world": "Acrobot-v1"}, r'world = "Acrobot-v1" \("CartPole-v1" before\)'),
-     ({"ppo": {"epochs": 3}}, r"ppo\.epochs = 3 \(.* before\)"),
+     pytest.param({"world": "Acrobot-v1"}, r'world = "Acrobot-v1" \("CartPole-v1" before\)', marks=pytest.mark.slow),
+     pytest.param({"ppo": {"epochs": 3}}, r"ppo\.epochs = 3 \(.* before\)", marks=pytest.mark.slow),
      ({"search": {"space": {"ppo.gamma": {"uniform": [0.9, 1]}}}}, r'search\.space = \{"ppo\.gamma".*\(\{\} before\)'),
-     ({"search": {"seeds": 5}}, r"search\.seeds = 5 \(3 before\)")],
+     pytest.param({"search": {"seeds": 5}}, r"search\.seeds = 5 \(3 before\)", marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_what_makes_trials_incomparable_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
     make(tmp_path).close()
@@ -79,6 +79,7 @@ def test_odd_names_are_refused(name: str, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_folders_may_have_odd_names(tmp_path: Path) -> None:
     """Of those above a study rookery is not the master."""
     with make(tmp_path / "a {b} %41 ?#& 'ü'") as store:
@@ -123,6 +124,7 @@ def test_a_damaged_study_json_is_named(tmp_path: Path) -> None:
             make(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_database_that_was_replaced_is_refused(tmp_path: Path) -> None:
     """Its trials are not those whose runs are in the folder."""
     make(tmp_path).close()
@@ -132,6 +134,7 @@ def test_a_database_that_was_replaced_is_refused(tmp_path: Path) -> None:
         make(tmp_path)
 
 
+@pytest.mark.slow
 def test_another_database_for_the_same_study_is_refused(tmp_path: Path) -> None:
     make(tmp_path, storage=str(tmp_path / "a.db")).close()
     make(tmp_path).close()  # as study.json says
@@ -143,6 +146,7 @@ def test_another_database_for_the_same_study_is_refused(tmp_path: Path) -> None:
     assert len(optuna.get_all_study_names(f"sqlite:///{tmp_path}/a.db")) == 2
 
 
+@pytest.mark.slow
 def test_a_study_of_optuna_is_not_continued(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/x.db"
     optuna.create_study(study_name="probe", storage=url, direction="maximize").optimize(lambda trial: 1.0, n_trials=1)
@@ -150,6 +154,19 @@ def test_a_study_of_optuna_is_not_continued(tmp_path: Path) -> None:
         make(tmp_path, storage=url)
 
 
+@pytest.mark.slow
+def test_a_study_that_another_program_deletes_is_one_sentence(tmp_path: Path) -> None:
+    """As a dashboard can, while a search runs."""
+    with make(tmp_path) as store:
+        claim = store.claim("test", 2)
+        assert claim is not None
+        optuna.delete_study(study_name="probe", storage=f"sqlite:///{store.folder.database}")
+        for write in (lambda: claim.finish(1.0), lambda: claim.report(1.0, 1), lambda: store.claim("test", 2)):
+            with pytest.raises(StudyError, match=r"is not in the database .*study\.db any more"):
+                write()
+
+
+@pytest.mark.slow
 def test_another_direction_is_refused(tmp_path: Path) -> None:
     make(tmp_path).close()
     with pytest.raises(StudyError, match=r"was made to maximize, not to maximize and minimize: give search.objectives"):
@@ -165,6 +182,7 @@ def test_studies_are_found_by_name_and_path(tmp_path: Path) -> None:
     assert [folder.name for folder in StudyFolder.all(tmp_path)] == ["probe"]
 
 
+@pytest.mark.slow
 def test_a_folder_can_be_moved(tmp_path: Path) -> None:
     make(tmp_path / "a").close()
     (tmp_path / "a").rename(tmp_path / "b")

@@ -146,6 +146,7 @@ def test_who_comes_late_writes_nothing(open_store: Open) -> None:
     assert second.study.trials[0].value == 2.0
 
 
+@pytest.mark.slow
 def test_a_lease_that_nobody_took_can_be_renewed_late(open_store: Open) -> None:
     """Nothing is lost by a long silence if no other worker asked meanwhile."""
     store = open_store(lease_seconds=0.1)
@@ -155,6 +156,7 @@ def test_a_lease_that_nobody_took_can_be_renewed_late(open_store: Open) -> None:
     claim.finish(1.0)
 
 
+@pytest.mark.slow
 def test_a_kept_lease_does_not_run_out(open_store: Open) -> None:
     first, second = open_store(lease_seconds=0.6), open_store()
     claim = claimed(first)
@@ -164,6 +166,7 @@ def test_a_kept_lease_does_not_run_out(open_store: Open) -> None:
     assert not any(thread.name == "rookery lease" for thread in threading.enumerate())
 
 
+@pytest.mark.slow
 def test_a_lost_lease_is_told_while_it_is_kept(open_store: Open) -> None:
     """A worker that was stopped stops training when it wakes."""
     first, second = open_store(lease_seconds=0.3), open_store()
@@ -174,6 +177,7 @@ def test_a_lost_lease_is_told_while_it_is_kept(open_store: Open) -> None:
         assert told.wait(5) and claim.lost
 
 
+@pytest.mark.slow
 def test_a_released_trial_is_taken_up_at_once(open_store: Open) -> None:
     store = open_store()
     claim = claimed(store)
@@ -193,6 +197,7 @@ def test_finishing_twice_is_finishing_once(open_store: Open) -> None:
     assert store.study.trials[0].value == 1.0
 
 
+@pytest.mark.slow
 def test_a_trial_that_kills_every_worker_fails(open_store: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless it gets on: then the count begins anew."""
     monkeypatch.setattr(study_store, "MOST_ATTEMPTS", 3)
@@ -206,11 +211,13 @@ def test_a_trial_that_kills_every_worker_fails(open_store: Open, monkeypatch: py
     assert states(store) == ["FAIL"] and store.attributes(0)[REASON] == "3 workers died while they trained it"
 
 
+@pytest.mark.slow
 def test_a_verified_trial_is_recorded_with_the_study(open_store: Open) -> None:
     open_store().set_verified(3, {"values": {1000: 2.0}, "iqm": 2.0, "interval": [1.0, 3.0], "runs": []})
     assert open_store().study.user_attrs[verified_key(3)]["values"] == {"1000": 2.0}
 
 
+@pytest.mark.slow
 def test_grids_and_two_objectives(open_store: Open) -> None:
     """Optuna's grid sampler stops a study when it is through, which is no error here."""
     sampler = optuna.samplers.GridSampler({"x": [0.0, 1.0]}, seed=1)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from optuna.storages import BaseStorage, get_storage
 from sqlalchemy import event
 
-from rookery.errors import LeaseLost
+from rookery.errors import LeaseLost, StudyError
 from rookery.studies.patience import Patience
 from rookery.studies.rdb import open_rdb
 
@@ -51,6 +51,7 @@ class PatientStorage(BaseStorage):
     def __init__(self, patience: Patience) -> None:
         self.patience = patience
         self.fences: dict[int, Hook] = {}  # by trial id: raises LeaseLost if the lease is lost
+        self.complete = False  # set when the study has been opened: from then on nothing may be missing
         self._hooks = threading.local()
         self._rdb = self.patiently(lambda: open_rdb(patience.place))
         self._inner = get_storage(self._rdb)  # keeps finished trials in memory
@@ -88,7 +89,15 @@ class PatientStorage(BaseStorage):
 
     def patiently(self, call: Callable[[], T]) -> T:
         """Call it until the database answers, or the patience is over."""
-        return self.patience.call(call)
+        try:
+            return self.patience.call(call)
+        except KeyError as error:
+            if not self.complete:
+                raise
+            raise StudyError(
+                f"a study or trial is not in the database {self.patience.place.shown} any more ({error}): it was "
+                "deleted by another program; start a search of another name"
+            ) from None
 
     def _begun(self, _session: Any, _transaction: Any, connection: Any) -> None:
         begin, _ = getattr(self._hooks, "now", (None, None))

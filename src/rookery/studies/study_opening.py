@@ -47,7 +47,7 @@ def open_study_storage(
         except BaseException:
             opened.close()
             raise
-    waiting.seconds = patience
+    waiting.seconds, opened.complete = patience, True
     return opened
 
 
