@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sqlite3
 from pathlib import Path
 
 import optuna
@@ -167,6 +168,24 @@ def test_what_is_no_study_is_refused_in_a_sentence(tmp_path: Path) -> None:
             open_study(tmp_path / name)
     with pytest.raises(StorageLost, match="does not exist"):
         open_study("a", storage=str(tmp_path / "none.db"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE trial_user_attributes SET value_json = 'no JSON'",
+        'UPDATE trial_params SET distribution_json = \'{"name": "Unknown"}\'',
+        "UPDATE trials SET state = 'UNKNOWN'",
+        "UPDATE trials SET datetime_start = 'yesterday'",
+    ],
+)
+def test_a_damaged_study_is_refused_in_a_sentence(tmp_path: Path, change: str) -> None:
+    add_trial(make_study(tmp_path / "a.db"), 1.0)
+    with sqlite3.connect(tmp_path / "a.db") as database:
+        database.execute(change)
+    database.close()
+    with pytest.raises(StudyError, match=r"the study 'demo' in .* is damaged"):
+        open_study(tmp_path / "a.db")
 
 
 def test_a_password_is_never_shown() -> None:

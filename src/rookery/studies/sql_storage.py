@@ -69,7 +69,13 @@ class SqlStorage:
             columns = ("trial_id", "number", "state", "datetime_start", "datetime_complete")
             trials = connection.execute(_select("trials", *columns).where(of_study).order_by(column("number"))).all()
             details = _details(connection, study, [row[0] for row in trials if row[0] not in self._ended])
-        return StoredStudy(maximised, _decoded(attributes), [self._trial(tuple(row), details) for row in trials])
+        try:
+            return StoredStudy(maximised, _decoded(attributes), [self._trial(tuple(row), details) for row in trials])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise StudyError(
+                f"the study {name!r} in {self._where} is damaged, or of another version of Optuna "
+                f"({type(error).__name__}: {printable(error)[:200]})"
+            ) from None
 
     def close(self) -> None:
         self._engine.dispose()

@@ -61,8 +61,9 @@ def study_figures(study: StudyView, now: datetime | None = None) -> StudyFigures
     ended = sum(counts[state] for state in ENDED)
     rate = 3600 * ended / busy if ended and busy > 0 else None
     search = search_options(study)
-    n_trials = search.get("n_trials")
-    timeout = search.get("timeout")
+    n_trials, timeout = search.get("n_trials"), search.get("timeout")
+    n_trials = n_trials if isinstance(n_trials, int) and n_trials > 0 else None
+    timeout = float(timeout) if isinstance(timeout, int | float) and timeout > 0 else None
     eta = None
     if rate and n_trials and counts["running"]:
         eta = 3600 * max(0, n_trials - ended) / rate
