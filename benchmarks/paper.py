@@ -28,7 +28,8 @@ from rookery.deploy.paper.parity import check_parity
 from rookery.deploy.paper.traded_agents import open_agents
 
 LIMITS = KillLimits(max_drawdown=1.0)
-LONGEST = 3.0  # seconds of work before a kill
+LONGEST = 3.0  # seconds from the start of a trader to its kill
+WHILE_TRADING = 0.3  # seconds from its first new line to its kill, every other time
 KILLED_BARS = 1500  # of each account that is killed again and again
 SERVER = multiprocessing.get_context("forkserver")  # traders begin with everything imported, and nothing used
 
@@ -80,30 +81,42 @@ def measure_kills(run: Path, data: str, folder: Path, kills: int, moments: rando
     SERVER.set_forkserver_preload(["rookery.deploy.paper.paper", "torch"])
     trade(run, data, folder / "whole", KILLED_BARS)
     whole = (folder / "whole" / "log.jsonl").read_bytes()
-    done, accounts, during, different = 0, 0, 0, 0
+    done, accounts, torn, different = 0, 0, 0, 0
     while done < kills or accounts == 0 or (folder / f"account{accounts}").exists():
         account = folder / f"account{accounts}"
         trader = SERVER.Process(target=trade, args=(run, data, account, KILLED_BARS))
         trader.start()
-        trader.join(moments.uniform(0, LONGEST) if done < kills else None)
+        if done == kills:
+            trader.join()
+        elif done % 2:
+            trader.join(moments.uniform(0, LONGEST))
+        else:
+            _wait_for_a_line(trader, account / "log.jsonl")
+            trader.join(moments.uniform(0, WHILE_TRADING))
         if trader.exitcode is None:
             os.kill(trader.pid or 0, signal.SIGKILL)
             trader.join()
             done += 1
-            during += _is_torn(account / "log.jsonl")
+            torn += _is_torn(account / "log.jsonl")
             continue
         different += (account / "log.jsonl").read_bytes() != whole
         accounts += 1
     orders = [order["id"] for line in AccountFolder(folder / "account0").lines() for order in line.get("orders", ())]
     return {
         "measure": f"SIGKILL at {done} random moments", "accounts": accounts, "bars_of_each": KILLED_BARS,
-        "unfinished_lines": during, "different_logs": different, "orders_twice": len(orders) - len(set(orders)),
+        "unfinished_lines": torn, "different_logs": different, "orders_twice": len(orders) - len(set(orders)),
         "passed": different == 0 and len(orders) == len(set(orders)) and done == kills,
     }  # fmt: skip
 
 
 def trade(run: Path, data: str, account: Path, bars: int) -> None:
     paper(run, PaperOptions(data, account=account, bars=bars, start=1, limits=LIMITS))
+
+
+def _wait_for_a_line(trader: Any, log: Path) -> None:
+    size = log.stat().st_size if log.exists() else 0
+    while trader.exitcode is None and (not log.exists() or log.stat().st_size <= size):
+        time.sleep(0.002)
 
 
 def _is_torn(log: Path) -> bool:
