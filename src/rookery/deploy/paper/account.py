@@ -8,57 +8,23 @@ the disk has ordered nothing; whoever is killed after it finds its orders there,
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from rookery.data.dataset import Dataset
 from rookery.deploy.paper.account_log import AccountLog, Line
+from rookery.deploy.paper.account_state import AccountSegment, AccountState, action_array, new_player, plain_action
 from rookery.deploy.paper.book import Book
 from rookery.deploy.paper.market_form import MarketForm, form_of
 from rookery.deploy.paper.paper_world import PaperWorld, rules_of
+from rookery.deploy.paper.succession import Succession, rules
 from rookery.deploy.paper.traded_agents import TradedAgent, TradedAgents
-from rookery.errors import DataError, KillSwitch, OptionError, RookeryError
+from rookery.errors import DataError, KillSwitch
 from rookery.training.backtest.recording import check_spaces
-from rookery.training.players.agents import AgentPlayer
 
 Handover = Literal["keep", "close"]
 ID_LETTERS = 24
-
-
-@dataclass
-class AccountSegment:
-    """A stretch of the account in one world. Another agent for the same rules continues it."""
-
-    traded: TradedAgent
-    world: PaperWorld
-    books: list[Book]
-    rules: tuple[Any, ...]
-    player: AgentPlayer
-    balances: list[float]
-
-
-@dataclass
-class AccountState:
-    """What the lines say, beside the books."""
-
-    time: int = 0
-    peak: float = 0.0
-    equities: list[float] = field(default_factory=list)
-    actions: list[Any] = field(default_factory=list)
-    orders: dict[str, str] = field(default_factory=dict)  # symbol -> id of the order that waits for the next bar
-    closing: dict[str, Any] | None = None
-    killed: dict[str, Any] | None = None
-    bars: int = 0
-
-    @property
-    def equity(self) -> float:
-        return float(sum(self.equities))
-
-    @property
-    def drawdown(self) -> float:
-        return 1.0 - self.equity / self.peak if self.peak > 0 else 0.0
 
 
 class Account:
@@ -81,8 +47,7 @@ class Account:
         self._max_drawdown, self._handover = max_drawdown, handover
         self.state = AccountState()
         self.segment: AccountSegment | None = None
-        self.refused: dict[int, str] = {}  # versions that cannot take over -> why
-        self._loaded: TradedAgent | None = None
+        self.succession = Succession(agents)
         self._wanted: TradedAgent | None = None  # who should take over at this bar
         for line in log.lines[1:]:
             self._replay(line)
@@ -105,7 +70,8 @@ class Account:
     def on_bar(self, time: int, bars: dict[str, list[float | None]], missed: bool = False) -> Line:
         """Fill the orders that wait, value the account, decide, and write the line. `missed`: a later bar is known
         already, so that nothing can be ordered. A KillSwitch after a line that ends trading."""
-        self._wanted = self._find_wanted()  # once a bar: a promotion may happen at any moment
+        # Once a bar: a promotion may happen at any moment.
+        self._wanted = self.succession.wanted(self.segment, self._dataset, time)
         line: Line = {"kind": "bar", "time": time, "bars": bars, **self._stepped(time)}
         reason = self._reason_to_stop(line)
         line["closing"] = self._closing_after(line, reason)
@@ -128,7 +94,7 @@ class Account:
         line = {
             "kind": "kill", "time": self.state.time, "reason": kind, "why": why,
             "cancelled": sorted(self.state.orders.values()),
-            "actions": [None if book.row is None else _plain(book.hold_action()) for book in books],
+            "actions": [None if book.row is None else plain_action(book.hold_action()) for book in books],
         }  # fmt: skip
         self.log.append(line)
         self._remember(line)
@@ -157,7 +123,7 @@ class Account:
             if book.row_at(time) != book.row + 1:
                 raise DataError(f"{', '.join(book.symbols)}: a bar before {time} was not traded on")
             before = book.positions
-            entries.append(book.step(_array(self.state.actions[number]), self.state.closing is not None))
+            entries.append(book.step(action_array(self.state.actions[number]), self.state.closing is not None))
             fills += self._fills(book, before)
         equities = [
             known if entry is None else entry["equity"]
@@ -193,41 +159,9 @@ class Account:
         wanted = self._wanted
         if wanted is None or self.segment is None:
             return None
-        if self._handover == "keep" and self._rules(wanted) == self.segment.rules:
+        if self._handover == "keep" and rules(wanted, self._dataset) == self.segment.rules:
             return None
         return {"for": "handover", "version": wanted.number}
-
-    def _find_wanted(self) -> TradedAgent | None:
-        """The agent that should take over, if there is one that can."""
-        number = self.agents.current()
-        if number is None or number == self.version or number in self.refused:
-            return None
-        if self._loaded is None or self._loaded.number != number:
-            try:
-                self._loaded = self.agents.load(number)
-                if self.segment is not None:
-                    self._check_form(form_of(self._loaded.config))
-                    self._rules(self._loaded)
-            except RookeryError as error:
-                if self.segment is None:
-                    raise
-                self.refused[number], self._loaded = str(error), None
-        return self._loaded
-
-    def _check_form(self, form: MarketForm) -> None:
-        assert self.segment is not None
-        mine = self.segment.world.form
-        if (form.symbols, form.timeframe) != (mine.symbols, mine.timeframe):
-            raise OptionError(
-                f"it trades {', '.join(form.symbols)} on bars of {form.timeframe} s, and the account "
-                f"{', '.join(mine.symbols)} on bars of {mine.timeframe} s: begin another account with --account"
-            )
-
-    def _rules(self, traded: TradedAgent) -> tuple[Any, ...]:
-        world = PaperWorld(traded.config, form_of(traded.config))
-        made = world.build(self._dataset)
-        check_spaces(traded.config.world, made, traded.agent)
-        return rules_of(made, world.form)
 
     def _begin_block(self, line: Line) -> Line | None:
         """What a new segment is begun with, if one begins at this bar: at the first, and at a handover with nothing
@@ -260,26 +194,23 @@ class Account:
         if "begin" in line:
             self._begin(line["begin"])
         elif self.segment is not None and line["version"] != self.version:
-            traded = self._agent(line["version"])
-            self.segment.traded, self.segment.player = traded, _player(traded, len(self.segment.books))
+            traded = self.succession.agent(line["version"])
+            self.segment.traded, self.segment.player = traded, new_player(traded, len(self.segment.books))
         if self.segment is not None:
             for book, balance in zip(self.segment.books, self.segment.balances, strict=True):
                 if book.row is None and book.row_at(line["time"]) is not None:
                     book.begin(line["time"], balance)
 
     def _begin(self, begin: Line) -> None:
-        traded = self._agent(begin["version"])
+        traded = self.succession.agent(begin["version"])
         world = PaperWorld(traded.config, MarketForm.from_json(begin["form"]))
         made = world.build(self._dataset)
         books = [Book(made, block, symbols) for block, symbols in enumerate(world.books)]
-        rules = rules_of(made, world.form)
-        self.segment = AccountSegment(traded, world, books, rules, _player(traded, len(books)), list(begin["balances"]))
+        own = rules_of(made, world.form)
+        self.segment = AccountSegment(
+            traded, world, books, own, new_player(traded, len(books)), list(begin["balances"])
+        )
         self.state.actions = [None] * len(books)
-
-    def _agent(self, number: int) -> TradedAgent:
-        if self._loaded is None or self._loaded.number != number:
-            self._loaded = self.agents.load(number)
-        return self._loaded
 
     def _ordered(self, time: int, line: Line, missed: bool) -> Line:
         """The actions of all books with a bar now, and the orders that they are."""
@@ -292,9 +223,9 @@ class Account:
         for number, action in zip(now, chosen, strict=True):
             book = books[number]
             if missed:
-                actions[number] = _plain(book.hold_action())
+                actions[number] = plain_action(book.hold_action())
                 continue
-            actions[number] = _plain(book.closing_action() if line["closing"] is not None else action)
+            actions[number] = plain_action(book.closing_action() if line["closing"] is not None else action)
             for symbol, wanted in zip(book.symbols, np.atleast_1d(actions[number]).tolist(), strict=True):
                 orders.append({"id": self._order_id(time, symbol), "symbol": symbol, "action": wanted})
         return {"missed": missed, "actions": actions, "orders": orders}
@@ -358,18 +289,3 @@ class Account:
         if lost or not any(book.positions.any() for book in self.segment.books):
             self.kill(closing["reason"], closing["why"])
             raise KillSwitch(closing["why"], closing["reason"])
-
-
-def _player(traded: TradedAgent, books: int) -> AgentPlayer:
-    player = AgentPlayer(traded.agent, "agent", deterministic=True, copy=False)
-    player.begin(np.arange(books), [0] * books)
-    return player
-
-
-def _plain(action: Any) -> Any:
-    """An action as JSON holds it; a float32 becomes the float64 of the same value."""
-    return action.tolist() if isinstance(action, (np.ndarray, np.generic)) else action
-
-
-def _array(action: Any) -> Any:
-    return np.array(action, np.float32) if isinstance(action, list) else action

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.deploy.paper.paper_world import usable_rows
+from rookery.deploy.paper.paper_world import lookback_of, usable_rows
 from rookery.errors import DataError
 from rookery.kernel.kernel_env import KernelEnv
 
@@ -32,7 +32,7 @@ class Book:
         self.times = np.zeros(0, np.int64)
         self._windows = np.array([[0, ENDLESS]])
         bars, features = self._rows(world)
-        self._width = features.shape[1]
+        self._width, self._lookback = features.shape[1], lookback_of(world)
         self._bars, self._features = bars[:0], features[:0]
         self._normal = {name: world.values[name] for name in CLOSING if name in world.values}
         self._closing = False
@@ -88,7 +88,8 @@ class Book:
 
     def check(self) -> None:
         """Refuse to decide on a bar with a number that is missing."""
-        if not self._usable[self.row]:
+        assert self.row is not None
+        if not self._usable[self.row - self._lookback + 1 : self.row + 1].all():
             raise DataError(f"{', '.join(self.symbols)}: a column of the bar has no value")
 
     def opens(self) -> np.ndarray:

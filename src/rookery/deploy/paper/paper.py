@@ -225,7 +225,7 @@ class Trader:
         return {"agents": agents.name, "data": printable(self._options.data)}
 
     def _mention_refusals(self, account: Account) -> None:
-        for number, why in account.refused.items():
+        for number, why in account.succession.refused.items():
             if number not in self._seen_refusals:
                 self._seen_refusals.add(number)
                 text = f"version {number} cannot take over the account, and version {account.version} goes on: {why}"
