@@ -50,13 +50,13 @@ def trials(members: int, steps: int, device: str, folder: str, **more: Any) -> l
     ]  # fmt: skip
 
 
-def seconds(call: Callable[[], list[Result]], device: str) -> tuple[float, list[Result]]:
-    """How long a call takes, with all that the device has to do for it."""
-    started = time.perf_counter()
-    results = call()
+def seconds(call: Callable[[], list[Result]], device: str) -> tuple[float, float]:
+    """How long a call takes, with all that the device has to do for it, and the time of all its threads on cores."""
+    started, on_cores = time.perf_counter(), time.process_time()
+    call()
     if device != "cpu":
         torch.cuda.synchronize()
-    return time.perf_counter() - started, results
+    return time.perf_counter() - started, time.process_time() - on_cores
 
 
 def one_by_one(configs: list[RunConfig]) -> list[Result]:
@@ -92,16 +92,17 @@ def measure(options: argparse.Namespace, folder: str) -> dict[str, Any]:
     for call in (train_population, one_by_one):
         call(trials(2, 4 * ROWS_PER_UPDATE, options.device, folder))
     configs = trials(options.members, options.steps, options.device, folder)
-    together, _ = seconds(lambda: train_population(configs), options.device)
+    together, cores_together = seconds(lambda: train_population(configs), options.device)
     some = configs[: options.alone]
-    alone, _ = seconds(lambda: one_by_one(some), options.device)
-    alone *= len(configs) / len(some)
+    alone, cores_alone = (x * len(configs) / len(some) for x in seconds(lambda: one_by_one(some), options.device))
     return {
         "device": torch.cuda.get_device_name() if options.device != "cpu" else "cpu",
         "members": options.members,
         "steps": options.steps,
         "one_by_one_seconds": round(alone, 2),
         "population_seconds": round(together, 2),
+        "one_by_one_core_seconds": round(cores_alone, 2),
+        "population_core_seconds": round(cores_together, 2),
         "times_as_fast": round(alone / together, 2),
         "must_reach": MUST_REACH[options.device.partition(":")[0]],
         **compare(options.members, options.device, folder),
