@@ -182,12 +182,16 @@ def test_a_trial_with_too_much_memory_fails(start, tmp_path):
 
 
 def test_a_timeout_ends_trials_and_verifies_the_best(start, tmp_path):
-    process = start(pause=0.01, n_trials=1000, timeout="25s")
+    """However many trials the machine makes in that time."""
+    process = start(pause=0.01, n_trials=1000, timeout="60s")
     output = ended(process)
     assert process.returncode == 0, output
     view = open_study(tmp_path / "studies/x")
-    assert 0 < len(view.of_state("finished")) < 1000
-    assert view.best_verified is not None and "on held-out seeds" in output
+    assert len(view.of_state("finished")) < 1000
+    if view.of_state("finished"):
+        assert view.best_verified is not None and "on held-out seeds" in output
+    else:
+        assert "no trial has finished in this time" in output
 
 
 def test_trials_are_runs_that_other_verbs_take(start, tmp_path):

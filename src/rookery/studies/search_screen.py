@@ -131,6 +131,8 @@ def print_result(result: StudyResult, command: str) -> None:
         print(f"{_because(result.reason)}. To continue:\n  {command}")
     elif result.best is not None:
         _print_next(result)
+    else:
+        print(f"no trial has finished in this time. To continue:\n  {command}")
 
 
 def _print_best(best: BestTrial, result: StudyResult) -> None:
