@@ -172,6 +172,11 @@ def test_damaged_champion_stops_deployment(runs: dict, tmp_path: Path) -> None:
     config.write_text("{}")
     with pytest.raises(RegistryError, match="the previous one is version 1"):
         deploy(runs[BAD].path, to, episodes=FEW)
+    Registry(to).rollback()
+    about = to / "versions" / "000002" / "version.json"
+    about.chmod(0o644)
+    about.write_text("{")
+    assert deploy(runs[BAD].path, to, episodes=FEW).version == 3  # an old version that is damaged stops nobody
 
 
 def test_champion_that_changes_during_a_comparison(runs: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -231,6 +231,22 @@ def test_lock(registry: Registry) -> None:
         assert registry.champion_number() == 2
 
 
+def test_file_system_without_locks(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is changed where two deployers could not keep out of each other's way."""
+
+    def no_locks(fd: int, operation: int) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("rookery.training.storage.run_lock.fcntl.flock", no_locks)
+    with pytest.raises(RegistryError, match=r"cannot be locked \(Operation not supported\)"):
+        registry.rollback()
+    assert registry.champion_number() == 2
+
+
+def test_registry_by_its_name(registry: Registry) -> None:
+    assert Registry(f"registry:{registry.folder}").champion_number() == 2
+
+
 def test_log_says_who_and_why(registry: Registry) -> None:
     last = registry.audit()[-1]
     assert (last["what"], last["from"], last["to"], last["evidence"]) == ("promote", 1, 2, {"why": "a test"})

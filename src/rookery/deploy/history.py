@@ -10,6 +10,7 @@ from rookery.deploy.candidate import Candidate
 from rookery.deploy.gates.last_segment import share_bars
 from rookery.deploy.registered_version import Version
 from rookery.deploy.registry import Registry
+from rookery.errors import RegistryError
 
 DECISIONS = ("promote", "refuse")
 
@@ -19,7 +20,9 @@ class History:
 
     def __init__(self, registry: Registry) -> None:
         self.entries: Sequence[Entry] = registry.audit() if registry.exists else []
-        self._versions = registry.versions() if registry.exists else []
+        self._versions = (
+            [version for version in registry.versions() if _is_readable(version)] if registry.exists else []
+        )
 
     @property
     def seeds(self) -> set[int]:
@@ -57,6 +60,14 @@ class History:
 
     def _comparisons(self) -> list[Entry]:
         return [entry for entry in self.entries if entry["what"] == "compare" and isinstance(entry["evidence"], dict)]
+
+
+def _is_readable(version: Version) -> bool:
+    """Whether a version says what it is. An old one that is damaged must not stop all others."""
+    try:
+        return bool(version.about)
+    except RegistryError:
+        return False
 
 
 def _is_same(about: dict[str, Any], candidate: Candidate, step: int) -> bool:

@@ -31,6 +31,7 @@ from rookery.training.storage.registry_folder import (
     checked_version,
     read_aliases,
     read_state,
+    registry_name,
     version_number,
     version_path,
 )
@@ -49,7 +50,8 @@ class Registry:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder).expanduser()
+        named = registry_name(folder)
+        self.folder = Path(folder).expanduser() if named is None else named.folder
         self._log = AuditLog(self.folder / AUDIT)
 
     @classmethod
@@ -193,7 +195,12 @@ def _locked(folder: Path, wait: float) -> Iterator[None]:
     deadline = time.monotonic() + wait
     while True:
         try:
-            lock = Lock(folder / LOCK)
+            lock = Lock(folder / LOCK, strict=True)
+        except OSError as error:
+            raise RegistryError(
+                f"{printable(folder)} cannot be locked ({error.strerror or error}): a registry that several can change "
+                "must be on a file system with locks that they may write to"
+            ) from error
         except RunBusy as error:
             if time.monotonic() > deadline:
                 holder = str(error).partition(" is in use by ")[2].partition(";")[0]

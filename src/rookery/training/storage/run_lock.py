@@ -31,7 +31,8 @@ WAIT_SECONDS = 3.0
 class Lock:
     """Holds `path` from the moment it is made until `release()`, the end of a `with` block, or of the process."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, strict: bool = False) -> None:
+        """`strict` refuses a file system without locks; else the user is told to take care."""
         self.path = path
         self._fd = open_plain(path, os.O_RDWR | os.O_CREAT)
         forks.keep_from_children(self._fd)
@@ -44,6 +45,9 @@ class Lock:
                 f"{printable(path.parent)} is in use by {holder}; wait for it, or start a run of another name"
             ) from None
         except OSError as error:
+            if strict:
+                self.release()
+                raise
             say(f"{path.parent} cannot be locked ({error.strerror}): make sure that no second process uses it")
         self._write_holder()
 
