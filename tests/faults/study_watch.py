@@ -49,6 +49,7 @@ class Workers:
     def kill(self, worker: BaseProcess) -> None:
         worker.kill()
         worker.join()
+        worker.close()
         self.running.remove(worker)
         self.harmed += 1
 

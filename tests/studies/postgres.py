@@ -43,7 +43,9 @@ class Server:
         return self.url(name)
 
     def start(self) -> None:
-        options = f"-k {self.folder} -c listen_addresses='' -c fsync=off -c max_connections=60"
+        # Nothing in /dev/shm, where tests that run beside this one look for what they have left.
+        shared = "-c dynamic_shared_memory_type=mmap"
+        options = f"-k {self.folder} -c listen_addresses='' -c fsync=off -c max_connections=60 {shared}"
         self._run(
             "pg_ctl", "-D", str(self.data), "-w", "-t", "60", "-l", str(self.folder / "log"), "-o", options, "start"
         )
