@@ -17,6 +17,7 @@ from rookery.studies.dimensions import parse_dimension
 from rookery.studies.explored_settings import drawn, perturbed
 from rookery.studies.lineage import LINEAGE
 from rookery.studies.pbt import Scheduler, read_lineage, train_pbt
+from rookery.studies.search_study import run_search
 from rookery.training.population.population_loop import PopulationLoop
 from rookery.training.population.train_population import run_population
 from rookery.training.run.result import Result
@@ -109,6 +110,12 @@ def test_an_incomplete_line_of_the_lineage_does_not_count(tmp_path: Path) -> Non
 def test_what_cannot_be_a_population_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         train_pbt(population(tmp_path, **changes))
+
+
+def test_a_search_refuses_rounds_that_it_would_not_make(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"exploit_every.*train_pbt"):
+        run_search(population(tmp_path))
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("spec", [{"log": [1e-4, 1e-2]}, {"uniform": [0.0, 0.5]}, {"int": [1, 9]}, [1, 2, 4]])

@@ -13,7 +13,7 @@ import gymnasium as gym
 from rookery.config import RunConfig, build_config
 from rookery.config.layers import merge
 from rookery.console import say, silent
-from rookery.errors import RookeryError, UsageError, WorldError
+from rookery.errors import ConfigError, RookeryError, UsageError, WorldError
 from rookery.monitor.alerts import Alerts
 from rookery.studies.plans import plan_for
 from rookery.studies.pruning import pruning_report
@@ -104,6 +104,11 @@ def _config(what: Any, given: dict[str, Any], options: dict[str, Any]) -> RunCon
 
 def run_search(config: RunConfig) -> StudyResult:
     """Search as a valid configuration says."""
+    if config.search.population.exploit_every is not None:
+        raise ConfigError(
+            f"`search.population.exploit_every` is {config.search.population.exploit_every}: the trials of a search "
+            "keep their settings; omit it, or call rookery.studies.pbt.train_pbt"
+        )
     recorded = _recorded(config)
     base = study_config(config, recorded)
     space = SearchSpace.of(base)
