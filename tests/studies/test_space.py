@@ -226,6 +226,10 @@ def test_every_learner_has_a_space_that_holds_its_own_settings(learner):
         assert with_settings(config, settings).learner == learner
 
 
-def test_the_default_space_leaves_updates_to_a_short_run():
-    config = RunConfig(world="CartPole-v1", learner="ppo", num_envs=8, steps=2_000, ppo={"rollout_length": 32})
-    assert max(default_space(config)["ppo.rollout_length"]["choice"]) <= 32
+def test_the_default_space_of_a_kernel_world_has_fewer_envs_and_shorter_rollouts_too():
+    """A short run needs updates more than it needs envs."""
+    config = RunConfig(world="CartPole-v1", learner="ppo", num_envs=16, backend="kernel", ppo={"rollout_length": 64})
+    space = default_space(config)
+    assert space["num_envs"]["choice"] == [2, 4, 8, 16]
+    assert space["ppo.rollout_length"]["choice"] == [16, 32, 64, 128]
+    assert "num_envs" not in default_space(config.model_copy(update={"backend": "process"}))

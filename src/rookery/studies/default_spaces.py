@@ -42,8 +42,8 @@ OF_LEARNERS: dict[str, Space] = {
     },
     "td3": REPLAY | {"exploration_noise": {"log": [0.03, 0.5]}, "updates_per_step": {"choice": [0.25, 0.5, 1.0]}},
 }  # fmt: skip
-MULTIPLES = (0.25, 0.5, 1, 2, 4)  # of an own size, where only its order of magnitude is known to be right
-FEWEST_UPDATES = 8
+MULTIPLES = (0.125, 0.25, 0.5, 1, 2)  # of an own size, where only its order of magnitude is known to be right
+FEWEST_STEPS, FEWEST_ROWS = 16, 32  # of a rollout, and of a minibatch
 
 
 def default_space(config: RunConfig) -> Space:
@@ -72,17 +72,21 @@ def _known(name: str) -> Space:
 
 
 def _rollouts(config: RunConfig) -> Space:
-    """Lengths of rollouts and numbers of minibatches around the configuration's own; a run keeps a few updates."""
-    options = getattr(config, config.learner)
-    envs = config.num_envs if isinstance(config.num_envs, int) else 8
-    longest = max(options.rollout_length, config.steps // (envs * FEWEST_UPDATES))
-    lengths = {int(options.rollout_length * factor) for factor in MULTIPLES}
-    found: Space = {"ppo.rollout_length": {"choice": sorted(n for n in lengths if 4 <= n <= longest)}}
+    """Numbers of envs, lengths of rollouts and minibatches around the configuration's own. A short run needs
+    few envs, and so many updates; where a step costs next to nothing, fewer envs are no slower."""
+    options, envs = getattr(config, config.learner), config.num_envs
+    found: Space = {"ppo.rollout_length": {"choice": _around(options.rollout_length, FEWEST_STEPS)}}
     if options.batch_size is not None:
-        sizes = {int(options.batch_size * factor) for factor in MULTIPLES}
-        return found | {"ppo.batch_size": {"choice": sorted(n for n in sizes if n >= 8)}}
-    counts = {int(options.minibatches * factor) for factor in MULTIPLES}
-    return found | {"ppo.minibatches": {"choice": sorted(n for n in counts if n >= 1)}}
+        found["ppo.batch_size"] = {"choice": _around(options.batch_size, FEWEST_ROWS)}
+    else:
+        found["ppo.minibatches"] = {"choice": _around(options.minibatches, 1)}
+    if isinstance(envs, int) and config.backend == "kernel":
+        found["num_envs"] = {"choice": [n for n in _around(envs, 1) if n <= envs]}
+    return found
+
+
+def _around(own: int, least: int) -> list[int]:
+    return sorted({own, *(int(own * factor) for factor in MULTIPLES if own * factor >= least)})
 
 
 def _with_own(space: Space, config: RunConfig) -> Space:
