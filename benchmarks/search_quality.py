@@ -1,6 +1,6 @@
 """What a search finds, and in how many seconds: rookery against rl_zoo3's tuner and against random settings.
 
-Every tool has 20 trials of 20,000 steps of PPO with one seed each, in one process, on Acrobot and on Pendulum, five
+Every tool has 20 trials of 20,000 steps of PPO with one seed each, on one core, on Acrobot and on Pendulum, five
 times. The settings that it calls best are then trained again by the same library with seeds that no trial had, and the
 last agents play 50 episodes each in Gymnasium's own env. `python benchmarks/search_quality.py [--jobs 1]`
 """
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import gymnasium as gym
@@ -146,14 +147,16 @@ def _zoo_agent(logs: Path, world: str) -> Act:
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 RUN = {"rookery": run_rookery, "rl_zoo3": run_zoo, "random": run_random}
 
 
-def measure(tool: str, world: str, repetition: int) -> dict[str, Any]:
-    """One search in a process of its own."""
-    command = [sys.executable, __file__, "--one", tool, world, str(repetition)]
-    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **threads})
+def measure(tool: str, world: str, repetition: int, cores: SimpleQueue[int]) -> dict[str, Any]:
+    """One search in a process of its own, on one core of its own."""
+    core = cores.get()
+    command = [sys.executable, __file__, "--core", str(core), "--one", tool, world, str(repetition)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **ONE_THREAD})
+    cores.put(core)
     if done.returncode:
         raise SystemExit(f"{tool} on {world} failed:\n{done.stderr[-2000:]}")
     found = json.loads(done.stdout.strip().splitlines()[-1])
@@ -174,17 +177,22 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=REPETITIONS)
     parser.add_argument("--tools", nargs="+", default=TOOLS, choices=TOOLS)
     parser.add_argument("--worlds", nargs="+", default=WORLDS)
+    parser.add_argument("--core", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--one", nargs=3, metavar=("TOOL", "WORLD", "REPETITION"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         tool, world, repetition = options.one
+        os.sched_setaffinity(0, {options.core})
         with tempfile.TemporaryDirectory() as folder:
             seconds, scores = RUN[tool](world, int(repetition), Path(folder))
         print(json.dumps({"seconds": seconds, "score": float(np.mean(scores)), "scores": scores}))
         return
     jobs = [(tool, world, k) for k in range(options.repetitions) for world in options.worlds for tool in options.tools]
+    cores: SimpleQueue[int] = SimpleQueue()
+    for core in sorted(os.sched_getaffinity(0)):
+        cores.put(core)
     with ThreadPoolExecutor(options.jobs) as pool:
-        found = dict(zip(jobs, pool.map(lambda job: measure(*job), jobs), strict=True))
+        found = dict(zip(jobs, pool.map(lambda job: measure(*job, cores), jobs), strict=True))
     print(f"\n{'world':12} {'tool':8} {'score':>9} {'seconds':>8}   rookery's score less this one's, 95 % interval")
     for world in options.worlds:
         own = np.array([found[("rookery", world, k)]["score"] for k in range(options.repetitions)])
