@@ -30,7 +30,7 @@ import psutil
 
 from engine_rows import Row
 from report import measured, parser_for, report
-from rookery.studies.study_view import StudyView, open_study
+from rookery.studies.storage.study_view import StudyView, open_study
 from rookery.training.storage.run_dir import RunDir
 from studies.postgres import Server, programs
 

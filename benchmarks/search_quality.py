@@ -63,7 +63,7 @@ def run_rookery(world: str, repetition: int, folder: Path) -> tuple[float, list[
 def _trained(world: str, settings: dict[str, Any], folder: Path) -> Iterator[float]:
     import rookery
     from rookery.config import build_config
-    from rookery.studies.space import with_settings
+    from rookery.studies.space.space import with_settings
 
     for seed in SEEDS:
         config = with_settings(
@@ -85,8 +85,8 @@ def run_random(world: str, repetition: int, folder: Path) -> tuple[float, list[f
 
     import rookery
     from rookery.config import build_config
-    from rookery.studies.samplers import make_sampler
-    from rookery.studies.space import SearchSpace, with_settings
+    from rookery.studies.space.samplers import make_sampler
+    from rookery.studies.space.space import SearchSpace, with_settings
     from rookery.training.resolve.resolved_run import resolve_run
 
     start = time.perf_counter()

@@ -19,9 +19,9 @@ from typing import Any
 import optuna
 from optuna.distributions import FloatDistribution, distribution_to_json
 
-from rookery.studies.report import Reporter
-from rookery.studies.report_json import report_json
-from rookery.studies.study_view import StudyReader
+from rookery.studies.report.report import Reporter
+from rookery.studies.report.report_json import report_json
+from rookery.studies.storage.study_view import StudyReader
 
 PARAMETERS = 8
 UNIT = distribution_to_json(FloatDistribution(0.0, 1.0))

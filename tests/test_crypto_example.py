@@ -16,8 +16,8 @@ from rookery.cli.main import build_parser
 from rookery.config import build_config
 from rookery.data.storage import write
 from rookery.data.synth import synthesise
-from rookery.studies.plans import plan_for
-from rookery.studies.space import SearchSpace
+from rookery.studies.space.space import SearchSpace
+from rookery.studies.trials.plans import plan_for
 
 FOLDER = Path(__file__).parents[1] / "examples" / "crypto_5m"
 README = (FOLDER / "README.md").read_text()

@@ -6,7 +6,7 @@ import pytest
 
 from rookery.config import build_config
 from rookery.errors import ConfigError
-from rookery.studies.space import SearchSpace
+from rookery.studies.space.space import SearchSpace
 
 GRID = {
     "hyperparameters": {"learning_rate": [1e-4, 5e-4], "batch_size": [256, 512, 1024]},

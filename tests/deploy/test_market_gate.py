@@ -21,8 +21,8 @@ from rookery.deploy.gates.market import market_gate
 from rookery.deploy.history import History
 from rookery.deploy.registry import Registry
 from rookery.errors import OptionError
-from rookery.studies.study_view import StudyView
-from rookery.studies.trial_view import TrialView
+from rookery.studies.storage.study_view import StudyView
+from rookery.studies.storage.trial_view import TrialView
 from rookery.training.backtest.joined_account import JoinedAccount
 from rookery.training.backtest.records import MarketFacts
 from rookery.training.storage.run_dir import RunDir

@@ -16,8 +16,8 @@ from pathlib import Path
 import optuna
 
 from faults.study_worker import main, value_of
-from rookery.studies.study_folder import StudyFolder
-from rookery.studies.study_store import StudyStore
+from rookery.studies.storage.study_folder import StudyFolder
+from rookery.studies.storage.study_store import StudyStore
 
 
 class Workers:

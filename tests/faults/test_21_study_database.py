@@ -16,9 +16,9 @@ import pytest
 from faults.study_watch import wait_until, workers_of
 from faults.study_worker import EXIT_STOPPED, settings_of
 from rookery.errors import StorageLost, StudyError
-from rookery.studies import rdb
-from rookery.studies.study_folder import StudyFolder
-from rookery.studies.study_store import StudyStore
+from rookery.studies.storage import rdb
+from rookery.studies.storage.study_folder import StudyFolder
+from rookery.studies.storage.study_store import StudyStore
 from studies.postgres import Server, programs
 
 pytestmark = pytest.mark.timeout(300)

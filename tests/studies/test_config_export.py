@@ -11,9 +11,9 @@ import pytest
 from rookery.config import RunConfig, collect_config, resolve
 from rookery.config.fields import fields
 from rookery.errors import OptionError, StudyError
-from rookery.studies.config_export import exported_config, write_config
-from rookery.studies.other_params import guessed_learner, origin, translated
-from rookery.studies.study_view import StudyView, TrialView, VerifiedTrial
+from rookery.studies.report.config_export import exported_config, write_config
+from rookery.studies.report.other_params import guessed_learner, origin, translated
+from rookery.studies.storage.study_view import StudyView, TrialView, VerifiedTrial
 
 BASE = RunConfig(world="CartPole-v1", learner="ppo", steps=3000, num_envs=4, seed=7, search={"n_trials": 9})
 SETTINGS = {"ppo.learning_rate": 0.00123, "ppo.hidden": [32, 32], "ppo.target_kl": None, "num_envs": 8}

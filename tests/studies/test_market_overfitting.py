@@ -11,10 +11,10 @@ import pytest
 
 from rookery.errors import OptionError
 from rookery.performance.fold_overfitting import fold_overfitting
-from rookery.studies.market_folds import groups_by_fold
-from rookery.studies.market_overfitting import chance_of_worth, market_figures, study_overfitting, trials_tried
-from rookery.studies.market_value import FIGURES, beyond, excess_moments
-from rookery.studies.study_view import StudyView, TrialView
+from rookery.studies.report.market_overfitting import chance_of_worth, market_figures, study_overfitting, trials_tried
+from rookery.studies.storage.study_view import StudyView, TrialView
+from rookery.studies.trials.market_folds import groups_by_fold
+from rookery.studies.trials.market_value import FIGURES, beyond, excess_moments
 
 PAIRS = groups_by_fold(4)
 

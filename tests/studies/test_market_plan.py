@@ -17,11 +17,11 @@ from rookery.data.storage import write
 from rookery.data.synth import synthesise
 from rookery.errors import OptionError
 from rookery.performance.ratios import sharpe
-from rookery.studies.market_folds import groups_by_fold, market_folds
-from rookery.studies.market_plan import CrossValidationPlan
-from rookery.studies.market_value import read_figures
-from rookery.studies.plans import plan_for
-from rookery.studies.trial_plan import TrialPart
+from rookery.studies.trials.market_folds import groups_by_fold, market_folds
+from rookery.studies.trials.market_plan import CrossValidationPlan
+from rookery.studies.trials.market_value import read_figures
+from rookery.studies.trials.plans import plan_for
+from rookery.studies.trials.trial_plan import TrialPart
 from rookery.training.backtest.world_to_test import world_to_test
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.storage.run_dir import RunDir

@@ -11,7 +11,7 @@ import rookery
 from rookery.config import build_config
 from rookery.data.storage import write
 from rookery.data.synth import synthesise
-from rookery.studies.plans import plan_for
+from rookery.studies.trials.plans import plan_for
 from rookery.training.population.batchable import why_not_batchable
 from rookery.training.population.train_population import train_population
 

@@ -13,11 +13,11 @@ import torch
 import rookery
 from rookery.config import RunConfig, build_config
 from rookery.errors import ConfigError
-from rookery.studies.dimensions import parse_dimension
-from rookery.studies.explored_settings import drawn, perturbed
-from rookery.studies.lineage import LINEAGE
-from rookery.studies.pbt import Scheduler, read_lineage, train_pbt
+from rookery.studies.population.explored_settings import drawn, perturbed
+from rookery.studies.population.lineage import LINEAGE
+from rookery.studies.population.pbt import Scheduler, read_lineage, train_pbt
 from rookery.studies.search_study import run_search
+from rookery.studies.space.dimensions import parse_dimension
 from rookery.training.population.population_loop import PopulationLoop
 from rookery.training.population.train_population import run_population
 from rookery.training.run.result import Result

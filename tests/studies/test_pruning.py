@@ -8,8 +8,8 @@ from optuna.trial import TrialState, create_trial
 
 from rookery.config import build_config
 from rookery.config.search_schema import SearchOptions
-from rookery.studies.pruning import PRUNED, make_pruner, pruning_callback, pruning_report
-from rookery.studies.trial_attributes import PARTS
+from rookery.studies.storage.trial_attributes import PARTS
+from rookery.studies.trials.pruning import PRUNED, make_pruner, pruning_callback, pruning_report
 from rookery.training.run.callbacks import callback_name
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from rookery.config.schema import RunConfig
-from rookery.studies.samplers import make_sampler
-from rookery.studies.space import SearchSpace
-from rookery.studies.study_folder import StudyFolder
-from rookery.studies.study_store import StudyStore
+from rookery.studies.space.samplers import make_sampler
+from rookery.studies.space.space import SearchSpace
+from rookery.studies.storage.study_folder import StudyFolder
+from rookery.studies.storage.study_store import StudyStore
 
 SPACE = {
     "ppo.learning_rate": {"log": [1e-6, 1e-3]},

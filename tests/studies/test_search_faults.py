@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rookery.studies.study_view import open_study
+from rookery.studies.storage.study_view import open_study
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

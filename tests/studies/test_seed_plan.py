@@ -9,9 +9,9 @@ import pytest
 
 from rookery.config import build_config
 from rookery.config.search_schema import SearchOptions
-from rookery.studies.plans import metric_of, plan_for
-from rookery.studies.seed_plan import SeedPlan
-from rookery.studies.trial_plan import trial_name
+from rookery.studies.trials.plans import metric_of, plan_for
+from rookery.studies.trials.seed_plan import SeedPlan
+from rookery.studies.trials.trial_plan import trial_name
 from rookery.training.storage.run_dir import RunDir
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from rookery.config.schema import RunConfig
 from rookery.errors import StudyError
-from rookery.studies.study_folder import StudyFolder
-from rookery.studies.study_store import StudyStore
-from rookery.studies.trial_attributes import STUDY_CONFIG, STUDY_FORMAT
+from rookery.studies.storage.study_folder import StudyFolder
+from rookery.studies.storage.study_store import StudyStore
+from rookery.studies.storage.trial_attributes import STUDY_CONFIG, STUDY_FORMAT
 from studies.postgres import Server
 
 CONFIG = {"world": "CartPole-v1", "steps": 1000}

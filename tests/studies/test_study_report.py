@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rookery.studies.importances import importances
-from rookery.studies.report import Reporter
-from rookery.studies.report_json import plain, report_json
-from rookery.studies.report_tables import value_text
-from rookery.studies.report_text import report_text, status_line
-from rookery.studies.study_figures import busy_seconds, pareto_front, search_options, study_figures, top_trials
-from rookery.studies.study_plots import draw_plots
-from rookery.studies.study_view import StudyView, TrialView, VerifiedTrial
+from rookery.studies.report.importances import importances
+from rookery.studies.report.report import Reporter
+from rookery.studies.report.report_json import plain, report_json
+from rookery.studies.report.report_tables import value_text
+from rookery.studies.report.report_text import report_text, status_line
+from rookery.studies.report.study_figures import busy_seconds, pareto_front, search_options, study_figures, top_trials
+from rookery.studies.report.study_plots import draw_plots
+from rookery.studies.storage.study_view import StudyView, TrialView, VerifiedTrial
 from studies.example_studies import SPACE, settings
 
 NOON = datetime(2026, 1, 1, 12)

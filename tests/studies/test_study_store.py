@@ -13,11 +13,11 @@ import pytest
 from optuna.trial import TrialState
 
 from rookery.errors import LeaseLost
-from rookery.studies import study_store
-from rookery.studies.claim import Claim
-from rookery.studies.study_folder import StudyFolder
-from rookery.studies.study_store import StudyStore
-from rookery.studies.trial_attributes import PARTS, REASON, SETTINGS, verified_key
+from rookery.studies.storage import study_store
+from rookery.studies.storage.claim import Claim
+from rookery.studies.storage.study_folder import StudyFolder
+from rookery.studies.storage.study_store import StudyStore
+from rookery.studies.storage.trial_attributes import PARTS, REASON, SETTINGS, verified_key
 
 Open = Callable[..., StudyStore]
 

@@ -14,8 +14,8 @@ from optuna.trial import TrialState
 from sqlalchemy import NullPool
 
 from rookery.errors import StorageLost, StudyError
-from rookery.studies.study_storage import shown
-from rookery.studies.study_view import StudyReader, StudyView, open_study
+from rookery.studies.storage.study_storage import shown
+from rookery.studies.storage.study_view import StudyReader, StudyView, open_study
 from studies.example_studies import CONFIG, add_trial, make_folder, make_study, settings
 
 

@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from rookery.config import build_config
-from rookery.studies.limits import Verdicts
-from rookery.studies.part_training import FAILED, FINISHED, INTERRUPTED, PartOutcome
-from rookery.studies.parts_together import batches
-from rookery.studies.seed_plan import SeedPlan
-from rookery.studies.space import SearchSpace
-from rookery.studies.stop_signals import StopSignals
+from rookery.studies.space.space import SearchSpace
+from rookery.studies.storage.study_folder import StudyFolder
+from rookery.studies.storage.study_view import open_study
 from rookery.studies.study_config import trial_config
-from rookery.studies.study_folder import StudyFolder
-from rookery.studies.study_view import open_study
-from rookery.studies.trial_worker import TIME, TrialWorker, open_store
-from rookery.studies.verification_worker import VerificationWorker
+from rookery.studies.trials.part_training import FAILED, FINISHED, INTERRUPTED, PartOutcome
+from rookery.studies.trials.parts_together import batches
+from rookery.studies.trials.seed_plan import SeedPlan
+from rookery.studies.workers.limits import Verdicts
+from rookery.studies.workers.stop_signals import StopSignals
+from rookery.studies.workers.trial_worker import TIME, TrialWorker, open_store
+from rookery.studies.workers.verification_worker import VerificationWorker
 from rookery.training.storage.run_dir import RunDir
 
 SPACE = {"ppo.learning_rate": {"log": [1e-5, 1e-1]}}
@@ -75,8 +75,8 @@ class Training:
 @pytest.fixture
 def training(monkeypatch):
     made = Training()
-    monkeypatch.setattr("rookery.studies.part_training.train_part", made)
-    monkeypatch.setattr("rookery.studies.verification_worker.train_part", made)
+    monkeypatch.setattr("rookery.studies.trials.part_training.train_part", made)
+    monkeypatch.setattr("rookery.studies.workers.verification_worker.train_part", made)
     return made
 
 

@@ -12,9 +12,9 @@ import pytest
 from optuna.trial import TrialState
 from rich.console import Console
 
-from rookery.studies.report import Reporter
-from rookery.studies.study_view import StudyReader
-from rookery.studies.watching import IDLE_SECONDS, PATIENCE_SECONDS, StudyWatch
+from rookery.studies.report.report import Reporter
+from rookery.studies.report.watching import IDLE_SECONDS, PATIENCE_SECONDS, StudyWatch
+from rookery.studies.storage.study_view import StudyReader
 from studies.example_studies import CONFIG, add_trial, make_folder
 
 TOTAL = {**CONFIG, "search": {"n_trials": 2, "verify": 1}}
@@ -103,7 +103,7 @@ def test_a_study_that_is_deleted_ends_it_in_a_sentence(
 def test_a_locked_database_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("rookery.studies.sql_storage.WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("rookery.studies.storage.sql_storage.WAIT_SECONDS", 0.01)
     study = make_folder(tmp_path)
     study.set_user_attr("rookery:config", {**TOTAL, "search": {"n_trials": 1, "verify": 0}})
     study.ask()

@@ -10,8 +10,8 @@ from rookery.cli.parser import Commands, add_command
 from rookery.errors import OptionError
 
 if TYPE_CHECKING:
-    from rookery.studies.report import StudyReport
-    from rookery.studies.study_view import StudyView
+    from rookery.studies.report.report import StudyReport
+    from rookery.studies.storage.study_view import StudyView
 
 SECONDS = 2.0
 FILE_WIDTH = 160  # columns of a report that goes to a file or a pipe
@@ -70,9 +70,9 @@ def _study(options: argparse.Namespace) -> int:
     if options.watch:
         return _watch(options)
     from rookery import printing
-    from rookery.studies.report import Reporter
-    from rookery.studies.report_json import report_json
-    from rookery.studies.study_view import open_study
+    from rookery.studies.report.report import Reporter
+    from rookery.studies.report.report_json import report_json
+    from rookery.studies.storage.study_view import open_study
 
     study = open_study(options.study, options.studies_dir, options.storage)
     if options.export_config:
@@ -111,7 +111,7 @@ def _given(options: argparse.Namespace, *names: str) -> list[str]:
 
 def _list(options: argparse.Namespace) -> int:
     from rookery import printing
-    from rookery.studies.studies_table import print_table, table
+    from rookery.studies.report.studies_table import print_table, table
 
     rows = table(options.studies_dir)
     if options.json:
@@ -127,9 +127,9 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _watch(options: argparse.Namespace) -> int:
-    from rookery.studies.report import Reporter
-    from rookery.studies.study_view import StudyReader
-    from rookery.studies.watching import StudyWatch
+    from rookery.studies.report.report import Reporter
+    from rookery.studies.report.watching import StudyWatch
+    from rookery.studies.storage.study_view import StudyReader
 
     def find() -> StudyReader:
         return StudyReader.find(options.study, options.studies_dir, options.storage)
@@ -140,7 +140,7 @@ def _watch(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace, study: StudyView) -> int:
     from rookery import printing
-    from rookery.studies.config_export import exported_config, write_config
+    from rookery.studies.report.config_export import exported_config, write_config
 
     exported = exported_config(study, options.trial, world=options.world, learner=options.learner)
     path = write_config(exported, Path(options.export_config), overwrite=options.force)
@@ -154,7 +154,7 @@ def _export(options: argparse.Namespace, study: StudyView) -> int:
 
 
 def _plot(folder: str, report: StudyReport) -> list[str]:
-    from rookery.studies.study_plots import draw_plots
+    from rookery.studies.report.study_plots import draw_plots
 
     own = report.study.folder
     if not folder and own is None:
@@ -165,7 +165,7 @@ def _plot(folder: str, report: StudyReport) -> list[str]:
 
 def _print(report: StudyReport, top: int) -> None:
     from rookery import printing
-    from rookery.studies.report_text import report_text
+    from rookery.studies.report.report_text import report_text
 
     out = printing.console()
     if not out.is_terminal:

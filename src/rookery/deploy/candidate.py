@@ -10,8 +10,8 @@ from typing import Any
 from rookery.config import RunConfig, build_config
 from rookery.console import printable
 from rookery.errors import RegistryError, RunError, StudyError
-from rookery.studies.plans import metric_of
-from rookery.studies.study_view import StudyView, VerifiedTrial, open_study
+from rookery.studies.storage.study_view import StudyView, VerifiedTrial, open_study
+from rookery.studies.trials.plans import metric_of
 from rookery.training.storage.run_dir import RunDir
 
 

@@ -16,8 +16,8 @@ from rookery.deploy.gates.last_segment import last_segment
 from rookery.deploy.gates.market import market_gate
 from rookery.deploy.history import History
 from rookery.errors import OptionError
-from rookery.studies.plans import is_market
-from rookery.studies.study_view import StudyView
+from rookery.studies.storage.study_view import StudyView
+from rookery.studies.trials.plans import is_market
 from rookery.training.resolve import world_choice
 from rookery.training.storage.run_dir import RunDir
 from rookery.worlds import registry as worlds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rookery.config import RunConfig
 from rookery.deploy.gates.last_segment import last_segment
-from rookery.studies.plans import is_market
+from rookery.studies.trials.plans import is_market
 from rookery.training.storage.run_dir import RunDir
 
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from rookery.monitor.formatting import duration, number, percent
+from rookery.studies.storage.study_view import StudyView, TrialView
 from rookery.studies.study_result import BestTrial, StudyResult
-from rookery.studies.study_view import StudyView, TrialView
 
 REDRAW_SECONDS = 0.5
 HOUR = 3600.0

@@ -15,18 +15,18 @@ from rookery.config.layers import merge
 from rookery.console import say, silent
 from rookery.errors import ConfigError, RookeryError, UsageError, WorldError
 from rookery.monitor.alerts import Alerts
-from rookery.studies.plans import plan_for
-from rookery.studies.pruning import pruning_report
 from rookery.studies.search_screen import SearchScreen
-from rookery.studies.space import SearchSpace
+from rookery.studies.space.space import SearchSpace
+from rookery.studies.storage.study_folder import StudyFolder
+from rookery.studies.storage.study_store import StudyStore
+from rookery.studies.storage.study_view import StudyReader, StudyView
+from rookery.studies.storage.trial_attributes import STUDY_CONFIG
 from rookery.studies.study_config import divided, study_config, with_share
-from rookery.studies.study_folder import StudyFolder
 from rookery.studies.study_result import StudyResult, best_trials, pareto_front
-from rookery.studies.study_store import StudyStore
-from rookery.studies.study_view import StudyReader, StudyView
-from rookery.studies.supervisor import Event, Supervisor
-from rookery.studies.trial_attributes import STUDY_CONFIG
-from rookery.studies.trial_worker import open_store
+from rookery.studies.trials.plans import plan_for
+from rookery.studies.trials.pruning import pruning_report
+from rookery.studies.workers.supervisor import Event, Supervisor
+from rookery.studies.workers.trial_worker import open_store
 from rookery.training.resolve.session_world import session_world
 from rookery.training.resolve.world_choice import OBJECT
 from rookery.training.run.train import code_by_name
@@ -107,7 +107,7 @@ def run_search(config: RunConfig) -> StudyResult:
     if config.search.population.exploit_every is not None:
         raise ConfigError(
             f"`search.population.exploit_every` is {config.search.population.exploit_every}: the trials of a search "
-            "keep their settings; omit it, or call rookery.studies.pbt.train_pbt"
+            "keep their settings; omit it, or call rookery.studies.population.pbt.train_pbt"
         )
     recorded = _recorded(config)
     base = study_config(config, recorded)

@@ -9,8 +9,8 @@ from typing import Any
 from rookery.config import RunConfig
 from rookery.engine.machine import available_memory, usable_cores
 from rookery.errors import OptionError
-from rookery.studies.space import with_settings
-from rookery.studies.trial_plan import trial_name
+from rookery.studies.space.space import with_settings
+from rookery.studies.trials.trial_plan import trial_name
 from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.run.components import check_device

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rookery.studies.study_view import StudyView, TrialView
+from rookery.studies.storage.study_view import StudyView, TrialView
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rookery.config import build_config
-from rookery.studies.space import SearchSpace
+from rookery.studies.space.space import SearchSpace
 from rookery.worlds import registry
 from rookery.worlds.world_spec import load_object
 

@@ -10,9 +10,9 @@ from rookery.deploy.gates.gate_result import GateResult
 from rookery.deploy.gates.last_segment import LastSegment, last_segment, seen_bars
 from rookery.errors import OptionError, RookeryError
 from rookery.performance.drawdown import max_drawdown
-from rookery.studies.market_overfitting import chance_of_worth, study_overfitting, trials_tried
-from rookery.studies.market_value import figures_of, played, ratio
-from rookery.studies.study_view import StudyView
+from rookery.studies.report.market_overfitting import chance_of_worth, study_overfitting, trials_tried
+from rookery.studies.storage.study_view import StudyView
+from rookery.studies.trials.market_value import figures_of, played, ratio
 from rookery.training.backtest.joined_account import JoinedAccount
 from rookery.training.storage.run_dir import RunDir
 from rookery.worlds.market.options import with_own_names

@@ -1,0 +1,1 @@
+"""Population-based training: who copies whom, and with which changes."""

@@ -1,0 +1,1 @@
+"""What `rookery study` shows: figures, tables, plots, importances and the best configuration."""

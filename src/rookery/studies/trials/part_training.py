@@ -1,0 +1,163 @@
+"""Trains the parts of trials, as ordinary runs: new ones are begun, interrupted ones resumed, finished ones read."""
+
+from __future__ import annotations
+
+import shutil
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from rookery.config import RunConfig
+from rookery.console import printable, say, silent
+from rookery.errors import RunBusy, RunError
+from rookery.studies.trials.trial_plan import TrialPart
+from rookery.training.run.callbacks import Callback, make_callback
+from rookery.training.run.result import Result
+from rookery.training.run.train import resume, train
+from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.run_groups import read_config
+
+FINISHED, INTERRUPTED, FAILED = "finished", "interrupted", "failed"
+ENDED = ("finished", "goal reached")  # reasons of a run that needs no further training
+COMPARED = {"learner", "seed", "steps", "episodes", "num_envs", "reward_scale"}
+LONGEST_REASON = 300  # characters of an error
+
+Watcher = Callable[[TrialPart], Callback | None]
+
+
+@dataclass(frozen=True)
+class PartOutcome:
+    """What became of a part. An interrupted one has a checkpoint, and goes on from there."""
+
+    state: str  # FINISHED, INTERRUPTED or FAILED
+    run: RunDir
+    seconds: float = 0.0  # of training, with those before an interruption
+    steps: int = 0
+    reason: str = ""  # of a failure, in one line
+
+    def facts(self, value: float | None, study: Path) -> dict[str, Any]:
+        """What the study records about it; paths are relative to the study's folder."""
+        path = self.run.path.resolve()
+        place = path.relative_to(study.resolve()) if path.is_relative_to(study.resolve()) else path
+        return {
+            "value": value, "run": str(place), "seconds": round(self.seconds, 3), "steps": self.steps,
+            "reason": self.reason,
+        }  # fmt: skip
+
+
+def train_parts(
+    parts: Sequence[TrialPart],
+    stop: Callable[[], bool] = lambda: False,
+    watcher: Watcher = lambda part: None,
+    done: Callable[[TrialPart, PartOutcome], None] = lambda part, outcome: None,
+) -> dict[str, PartOutcome]:
+    """Train parts of one or several trials; returns the outcome of each by the name of its run. Those that were not
+    begun, because of a stop, are missing.
+
+    Args:
+        stop: Asked before each part: true leaves the rest. A run that is under way stops on SIGTERM, as always.
+        watcher: Makes a callback for a part, such as one that stops bad runs.
+        done: Called after each part.
+    """
+    outcomes: dict[str, PartOutcome] = {}
+    for part in parts:
+        if stop():
+            break
+        outcomes[part.run_name] = train_part(part, watcher(part))
+        done(part, outcomes[part.run_name])
+    return outcomes
+
+
+def train_part(part: TrialPart, watcher: Callback | None = None) -> PartOutcome:
+    """Train one part, from its last checkpoint if its run is there already. An error is an outcome too; its traceback
+    is printed on standard error."""
+    folder = RunDir(Path(part.config.runs_dir) / part.run_name)
+    known = known_outcome(part)
+    if known is not None:
+        return known
+    try:
+        with silent():
+            result = _trained(part.config, folder, watcher)
+    except (KeyboardInterrupt, SystemExit):  # before the first step: there is nothing to save
+        return PartOutcome(INTERRUPTED, folder)
+    except RunBusy:
+        raise
+    except Exception as error:  # noqa: BLE001 - of the user's env, or of settings that do not work together
+        say(f"{part.run_name} failed\n{''.join(traceback.format_exception(error)).rstrip()}")
+        return PartOutcome(FAILED, folder, reason=reason_of(error))
+    return outcome_from(result)
+
+
+def known_outcome(part: TrialPart) -> PartOutcome | None:
+    """The outcome of a part that has been trained to its end; None if it has not."""
+    folder = RunDir(Path(part.config.runs_dir) / part.run_name)
+    known = outcome_of(folder)
+    is_over = known is not None and known.state == FINISHED and _is_of(part.config, read_config(folder))
+    return known if is_over else None
+
+
+def outcome_from(result: Result) -> PartOutcome:
+    """The outcome of a run that has returned."""
+    state, why = (FINISHED, "") if result.reason in ENDED else (INTERRUPTED, result.reason)
+    return PartOutcome(state, RunDir(result.path), result.seconds, result.total_steps, why)
+
+
+def outcome_of(run: RunDir) -> PartOutcome | None:
+    """What the run's folder says about it; None if there is no such run, or nothing to read yet."""
+    try:
+        summary = run.read_summary()
+    except RunError:
+        return None
+    if summary is None:
+        return None
+    reason = str(summary.get("reason", ""))
+    state = FINISHED if reason in ENDED else FAILED if reason.startswith("failed") else INTERRUPTED
+    numbers = [summary.get(key) for key in ("seconds", "steps")]
+    seconds, steps = (value if isinstance(value, int | float) else 0 for value in numbers)
+    return PartOutcome(state, run, float(seconds), int(steps), "" if state == FINISHED else reason)
+
+
+def reason_of(error: BaseException) -> str:
+    """An error in one line."""
+    text = f"{type(error).__name__}: {error}".splitlines()[0]
+    return printable(text)[:LONGEST_REASON]
+
+
+def _trained(config: RunConfig, folder: RunDir, watcher: Callback | None) -> Result:
+    own = [] if watcher is None else [watcher]
+    if has_begun(config, folder):
+        return resume(folder.path, callbacks=[*config.callbacks, *own], trust=True)
+    return train(config, callbacks=[*map(make_callback, config.callbacks), *own])
+
+
+def has_begun(config: RunConfig, folder: RunDir) -> bool:
+    """Whether the run in this folder is one to resume. What was killed before it began is removed, and the run of
+    another study, whose files were lost, is set aside."""
+    if not folder.path.exists():
+        return False
+    with folder.lock():
+        return _is_resumable(config, folder)
+
+
+def _is_resumable(config: RunConfig, folder: RunDir) -> bool:
+    if not folder.config.is_file():
+        shutil.rmtree(folder.path)
+        return False
+    if _is_of(config, read_config(folder)):
+        return True
+    aside = next(path for k in count(1) if not (path := folder.path.with_name(f"{folder.name}.old-{k}")).exists())
+    folder.path.rename(aside)
+    say(f"{folder.name} has other settings than its trial: it was renamed to {aside.name}")
+    return False
+
+
+def _is_of(config: RunConfig, recorded: Mapping[str, Any]) -> bool:
+    """Whether a run was recorded with the numbers of this configuration: those that are given, of the run and of its
+    learner."""
+    section = config.model_dump(mode="json", exclude_unset=True).get(config.learner, {})
+    theirs = recorded.get(config.learner)
+    same = isinstance(theirs, Mapping) and all(theirs.get(key) == value for key, value in section.items())
+    return same and all(recorded.get(key) == getattr(config, key) for key in COMPARED & config.model_fields_set)

@@ -1,0 +1,78 @@
+"""Limits of a trial: time, memory, GPU memory. A worker keeps what it can; the supervisor kills one that does not."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from rookery.config import RunConfig
+from rookery.config.search_schema import SearchOptions
+from rookery.console import size_text
+from rookery.files import read_plain, replace_file
+from rookery.monitor.formatting import duration
+from rookery.studies.trials.trial_plan import trial_name
+
+GRACE_SECONDS = 60.0  # to save a checkpoint and end, beyond the time of a trial
+LARGEST = 1 << 16  # bytes of a verdict
+
+
+def memory_of(pid: int) -> int:
+    """Resident memory of a process and of all that it has started, in bytes; 0 if it has ended."""
+    total = 0
+    with suppress(psutil.Error):
+        process = psutil.Process(pid)
+        for one in [process, *process.children(recursive=True)]:
+            with suppress(psutil.Error):
+                total += one.memory_info().rss
+    return total
+
+
+def limit_gpu_memory(config: RunConfig) -> None:
+    """Have torch refuse this process more GPU memory than a trial may take: the trial fails then, as without any."""
+    limit = config.search.trial_gpu_memory
+    if limit is None or config.device == "cpu":
+        return
+    import torch
+
+    if torch.cuda.is_available():
+        index = int(config.device.partition(":")[2] or 0)
+        total = torch.cuda.get_device_properties(index).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, limit / total), index)
+
+
+def too_long(search: SearchOptions) -> str:
+    """The reason of a trial that took too long."""
+    return f"took longer than search.trial_timeout = {duration(search.trial_timeout)}"
+
+
+def too_large(search: SearchOptions, memory: int) -> str:
+    """The reason of a trial that took too much memory."""
+    return f"took {size_text(memory)} of memory, more than search.trial_memory = {size_text(search.trial_memory or 0)}"
+
+
+class Verdicts:
+    """Trials that the supervisor has given up while it killed their worker, with the reason of each. The next worker
+    that claims such a trial records it as failed. These are files: the supervisor may be killed in between."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def give(self, number: int, reason: str) -> None:
+        replace_file(self._file(number), [json.dumps({"trial": number, "reason": reason}).encode()])
+
+    def take(self, number: int) -> str | None:
+        """The reason to fail the trial; None if there is none."""
+        file = self._file(number)
+        try:
+            return str(json.loads(read_plain(file, LARGEST))["reason"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def forget(self, number: int) -> None:
+        self._file(number).unlink(missing_ok=True)
+
+    def _file(self, number: int) -> Path:
+        return self._folder / f"{trial_name(number)}.failed.json"

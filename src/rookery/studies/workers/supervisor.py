@@ -1,0 +1,163 @@
+"""Starts the workers of a search, watches them, replaces those that die, and stops them."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from rookery.config import RunConfig
+from rookery.errors import StorageLost, StudyError
+from rookery.files import own_folder, replace_file
+from rookery.studies.storage.study_folder import StudyFolder
+from rookery.studies.workers.limits import GRACE_SECONDS, Verdicts, memory_of, too_large, too_long
+from rookery.studies.workers.worker_process import WorkerProcess
+
+POLL_SECONDS = 0.2
+MEMORY_SECONDS = 1.0  # between two measurements
+MOST_DEATHS = 3  # of workers in one trial, or of workers that have trained nothing
+LOST = 75  # exit status of a worker whose storage is gone
+
+Event = Mapping[str, Any]
+
+
+class Supervisor:
+    """Within `with`, SIGINT and SIGTERM stop all workers, which save; a second SIGINT ends everything at once."""
+
+    def __init__(
+        self, folder: StudyFolder, base: RunConfig, workers: int, variables: Mapping[str, str], train: bool = True
+    ) -> None:
+        """`variables` are added to the environment of workers. Without `train`, trials are verified only."""
+        self.folder, self.search, self.signal = folder, base.search, 0
+        self.workers: list[WorkerProcess] = []
+        self._events: queue.SimpleQueue[tuple[WorkerProcess, Event | None]] = queue.SimpleQueue()
+        self._variables, self._deaths, self._memory_due = dict(variables), Counter[int](), 0.0
+        self._verdicts = Verdicts(own_folder(folder.workers))
+        self._stopping, self._idle_deaths = "", 0
+        self._before: dict[int, Any] = {}
+        self._names = [f"{os.getpid()}-{k}" for k in range(1, workers + 1)]
+        self._task = {
+            "study": str(folder.path.absolute()), "config": base.model_dump(mode="json", exclude_unset=True),
+            "train": train, "verify": base.search.verify > 0,
+        }  # fmt: skip
+
+    def __enter__(self) -> Supervisor:
+        if threading.current_thread() is threading.main_thread():  # elsewhere Python does not allow handlers
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._on_signal)
+        for name in self._names:
+            self._start(name)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.workers:  # an error passes: nothing may be left running
+            worker.kill()
+            self._file(worker.name).unlink(missing_ok=True)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @property
+    def running(self) -> list[int]:
+        """The trials that are being trained."""
+        return sorted(number for worker in self.workers for number in worker.trials)
+
+    @property
+    def stopping(self) -> str:
+        """Why the workers were asked to stop; "" if they were not."""
+        return self._stopping
+
+    def stop(self, reason: str) -> None:
+        """Ask all workers to save and end. What they have begun is continued by the next search."""
+        self._stopping = self._stopping or reason
+        for worker in self.workers:
+            worker.stop()
+
+    def run(self, heard: Callable[[Event], None], tick: Callable[[], None]) -> None:
+        """Until all workers have ended. `heard` is called with each event, and `tick` several times a second.
+
+        Raises:
+            StorageLost: The storage is gone; the message is a worker's.
+            StudyError: Workers die before they have begun a trial.
+        """
+        while self.workers:
+            if self.signal and not self._stopping:
+                self.stop("interrupted")
+            try:
+                worker, event = self._events.get(timeout=POLL_SECONDS)
+            except queue.Empty:
+                self._check_limits()
+                tick()
+                continue
+            if event is None:
+                self._ended(worker)
+            else:
+                worker.note(event, GRACE_SECONDS)
+                if event["event"] == "lost":
+                    raise StorageLost(event["reason"])
+                heard(event)
+
+    # --- limits and deaths --------------------------------------------------------------------------------------
+
+    def _check_limits(self) -> None:
+        now = time.monotonic()
+        for worker in self.workers:
+            for number in worker.overdue(now):
+                self._give_up(worker, number, too_long(self.search))
+        limit = self.search.trial_memory
+        if limit is None or now < self._memory_due:
+            return
+        self._memory_due = now + MEMORY_SECONDS
+        for worker in self.workers:
+            used = memory_of(worker.process.pid) if worker.trials else 0
+            if used > limit:
+                for number in list(worker.trials):
+                    self._give_up(worker, number, too_large(self.search, used))
+
+    def _give_up(self, worker: WorkerProcess, number: int, reason: str) -> None:
+        """Fail a trial by killing its worker; the one that replaces it records the reason."""
+        self._verdicts.give(number, reason)
+        self._deaths[number] = 0
+        worker.kill()
+
+    def _ended(self, worker: WorkerProcess) -> None:
+        self.workers.remove(worker)
+        status = worker.status or 0
+        self._file(worker.name).unlink(missing_ok=True)
+        if status == 0 or self._stopping:
+            return
+        for number in worker.trials:
+            self._deaths[number] += 1
+            if self._deaths[number] >= MOST_DEATHS:
+                self._verdicts.give(number, f"{MOST_DEATHS} workers died while they trained it ({_how(status)})")
+        self._idle_deaths = 0 if worker.began_any else self._idle_deaths + 1
+        if self._idle_deaths >= MOST_DEATHS:
+            raise StudyError(f"workers end before they begin a trial ({_how(status)}):\n{worker.last_words()}")
+        self._start(worker.name)
+
+    def _start(self, name: str) -> None:
+        task = self._file(name)
+        replace_file(task, [json.dumps({**self._task, "name": name}).encode()])
+        log = self.folder.workers / f"worker-{name.rpartition('-')[2]}.log"
+        self.workers.append(WorkerProcess(name, task, log, self._events, self._variables))
+
+    def _file(self, name: str) -> Path:
+        return self.folder.workers / f"worker-{name}.json"
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.signal and number == signal.SIGINT:
+            for worker in self.workers:
+                worker.kill()
+            os._exit(128 + number)
+        self.signal = number
+
+
+def _how(status: int) -> str:
+    return f"killed by signal {-status}" if status < 0 else f"exit status {status}"

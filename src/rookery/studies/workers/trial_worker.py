@@ -1,0 +1,260 @@
+"""A worker of a search: a process that claims trials and trains them, and then verifies the best.
+
+It writes one line of JSON to standard output for whatever the supervisor should know. Everything else, such as the
+traceback of a trial that failed, goes to standard error: workers/NAME.log in the study's folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import optuna
+from optuna.trial import TrialState
+
+from rookery.config import RunConfig, build_config
+from rookery.console import say
+from rookery.errors import LeaseLost, RookeryError, RunBusy, StorageLost
+from rookery.studies.space.samplers import make_sampler
+from rookery.studies.space.space import SearchSpace
+from rookery.studies.storage.claim import Claim
+from rookery.studies.storage.study_folder import StudyFolder
+from rookery.studies.storage.study_store import StudyStore
+from rookery.studies.storage.trial_attributes import PARTS
+from rookery.studies.study_config import trial_config
+from rookery.studies.trials.part_training import INTERRUPTED, PartOutcome, Watcher, reason_of, train_parts
+from rookery.studies.trials.parts_together import batches, train_together
+from rookery.studies.trials.plans import plan_for
+from rookery.studies.trials.pruning import PRUNED, make_pruner
+from rookery.studies.trials.trial_plan import TrialPart, Values
+from rookery.studies.workers.limits import Verdicts, limit_gpu_memory, too_long
+from rookery.studies.workers.open_trial import OpenTrial
+from rookery.studies.workers.stop_signals import StopSignals
+from rookery.studies.workers.verification_worker import VerificationWorker
+
+POLL_SECONDS = 0.5  # while other workers have what is left
+STOPPED, LOST = 143, 75  # exit statuses: by a signal; the storage is gone
+TIME, LEASE = "time", "lease"  # why a run is stopped
+
+Done = Callable[[TrialPart, PartOutcome], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a worker is told when it starts, as a JSON file."""
+
+    study: str  # the study's folder
+    config: dict[str, Any]  # of the study, with this search's section `search`
+    name: str
+    train: bool = True  # trials
+    verify: bool = True
+
+    @classmethod
+    def read(cls, file: Path) -> Task:
+        return cls(**json.loads(file.read_text()))
+
+
+class TrialWorker:
+    """Claims and trains trials until none is left or it is asked to stop."""
+
+    def __init__(
+        self, store: StudyStore, base: RunConfig, name: str, stop: StopSignals, tell: Callable[..., None]
+    ) -> None:
+        """`tell` is called with facts for the supervisor."""
+        self.store, self.base, self.name, self.stop, self.tell = store, base, name, stop, tell
+        self.folder, self.search = store.folder, base.search
+        self.space, self.plan = SearchSpace.of(base), plan_for(base)
+        self.verdicts = Verdicts(self.folder.workers)
+
+    def run(self) -> None:
+        """All trials."""
+        while not self.stop:
+            trials = self._claim()
+            if trials:
+                self._train(trials)
+            elif self.store.all_done(self.search.n_trials):
+                return
+            else:
+                time.sleep(POLL_SECONDS)
+
+    # --- trials -------------------------------------------------------------------------------------------------
+
+    def _claim(self) -> list[OpenTrial]:
+        """As many trials as train side by side, or fewer. Those whose settings cannot work fail at once."""
+        trials: list[OpenTrial] = []
+        while len(trials) < self.search.population.size and not self.stop:
+            claim = self.store.claim(self.name, self.search.n_trials)
+            if claim is None:
+                break
+            trial = self._opened(claim)
+            if trial is not None:
+                trials.append(trial)
+        return trials
+
+    def _opened(self, claim: Claim) -> OpenTrial | None:
+        verdict = self.verdicts.take(claim.number)
+        if verdict is not None:
+            self._failed(claim, verdict)
+            self.verdicts.forget(claim.number)
+            return None
+        try:
+            settings = claim.suggest(self.space.suggest)
+            config = trial_config(self.base, settings, claim.number, self.folder.runs)
+            return OpenTrial(claim, config, self.plan, self.base, self.folder)
+        except (StorageLost, LeaseLost):
+            raise
+        except RookeryError as error:
+            self._failed(claim, reason_of(error))
+            return None
+
+    def _failed(self, claim: Claim, reason: str) -> None:
+        claim.fail(reason)
+        self.tell(event="end", trial=claim.number, state="failed", reason=reason, value=None)
+
+    def _train(self, trials: Sequence[OpenTrial]) -> None:
+        with self._kept(trials), self._timed(trials):
+            try:
+                while not self.stop and (open_trials := [trial for trial in trials if not trial.state]):
+                    self._train_round(open_trials)
+            except RunBusy as error:  # a worker that was thought dead is still in the run's folder
+                say(str(error))
+                time.sleep(POLL_SECONDS)
+        self._after_a_stop([trial for trial in trials if not trial.state])
+
+    def _train_round(self, trials: Sequence[OpenTrial]) -> None:
+        """The next parts of all trials; those that have none left are finished."""
+        others = self._other_values()
+        owner: dict[str, OpenTrial] = {}
+        parts: list[TrialPart] = []
+        for trial in trials:
+            mine = trial.next_parts(others)
+            if not mine:
+                self._record(trial, trial.finish)
+            parts += mine
+            owner |= {part.run_name: trial for part in mine}
+
+        def done(part: TrialPart, outcome: PartOutcome) -> None:
+            trial = owner[part.run_name]
+            if outcome.state == INTERRUPTED and outcome.reason != PRUNED:
+                self.stop.noticed()
+            elif not trial.state:
+                self._record(trial, lambda: trial.add(part, outcome))
+
+        wanted = [part for part in parts if not owner[part.run_name].state]
+        self._train_parts(wanted, lambda part: owner[part.run_name].watcher(part), done)
+
+    def _train_parts(self, parts: Sequence[TrialPart], watcher: Watcher, done: Done) -> None:
+        """One by one, or side by side if the search says so."""
+        if self.search.population.size == 1:
+            train_parts(parts, lambda: bool(self.stop), watcher, done)
+            return
+        for group in batches(parts):
+            if self.stop:
+                return
+            outcomes = train_together(group, watcher)
+            for part in group:
+                if part.run_name in outcomes:
+                    done(part, outcomes[part.run_name])
+
+    def _after_a_stop(self, trials: Sequence[OpenTrial]) -> None:
+        """Trials that took too long have failed; others are given back, to go on from their checkpoints."""
+        for trial in trials:
+            if self.stop.reason == TIME:
+                self._record(trial, lambda trial=trial: trial.fail(too_long(self.search)))  # type: ignore[misc]
+            elif not trial.claim.lost:
+                trial.claim.release()
+                self.tell(event="end", trial=trial.number, state="interrupted", reason="", value=None)
+        self.stop.clear(TIME)
+        self.stop.clear(LEASE)
+
+    @contextmanager
+    def _kept(self, trials: Sequence[OpenTrial]) -> Iterator[None]:
+        """Renew the leases within; a run whose lease is lost is stopped."""
+        with ExitStack() as stack:
+            for trial in trials:
+                stack.enter_context(trial.claim.keep(lambda: self.stop.ask(LEASE)))
+            yield
+
+    @contextmanager
+    def _timed(self, trials: Sequence[OpenTrial]) -> Iterator[None]:
+        """Stop runs that take longer than a trial may; tells the supervisor what has begun."""
+        limit = self.search.trial_timeout
+        left = None if limit is None else max(0.0, limit - max(trial.seconds_so_far() for trial in trials))
+        for trial in trials:
+            self.tell(event="begin", trial=trial.number, settings=trial.claim.settings, seconds_left=left)
+        timer = None if left is None else threading.Timer(left, self.stop.ask, args=(TIME,))
+        if timer is not None:
+            timer.daemon = True
+            timer.start()
+        try:
+            yield
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _other_values(self) -> list[Values]:
+        """The values of the parts of all finished trials."""
+        finished = self.store.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+        parts = [trial.user_attrs.get(PARTS, {}) for trial in finished]
+        return [{name: p["value"] for name, p in each.items() if p.get("value") is not None} for each in parts]
+
+    def _record(self, trial: OpenTrial, write: Callable[[], None]) -> None:
+        """Write something about a trial, and tell the supervisor if it is over. A trial that another worker has taken
+        over is not this one's any more."""
+        try:
+            write()
+        except LeaseLost as error:
+            say(str(error))
+            trial.state = LEASE
+        if trial.state:
+            self.tell(event="end", trial=trial.number, state=trial.state, reason=trial.reason, value=trial.total)
+
+
+def open_store(folder: StudyFolder, base: RunConfig, storage: str | None = None) -> StudyStore:
+    """The study with the sampler and the pruner of its configuration."""
+    search = base.search
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # its notes are for programs that call it
+    directions = ["maximize"] if search.objectives == "value" else ["maximize", "minimize"]
+    return StudyStore.open(
+        folder, storage or search.storage, base, make_sampler(search, SearchSpace.of(base)), directions=directions,
+        pruner=make_pruner(search, base.steps),
+    )  # fmt: skip
+
+
+def work(task: Task, out: TextIO) -> int:
+    """Do a task; returns the exit status."""
+
+    def tell(**facts: Any) -> None:
+        out.write(json.dumps(facts) + "\n")
+        out.flush()
+
+    base = build_config(task.config)
+    stop = StopSignals()
+    try:
+        with open_store(StudyFolder(Path(task.study)), base) as store:
+            limit_gpu_memory(base)
+            worker = TrialWorker(store, base, task.name, stop, tell)
+            if task.train:
+                worker.run()
+            if task.verify and not stop:
+                VerificationWorker(store, base, stop, tell).run()
+    except StorageLost as error:
+        say(str(error))
+        tell(event="lost", reason=str(error))
+        return LOST
+    return STOPPED if stop else 0
+
+
+def main() -> None:
+    """The worker process: `sys.argv` holds the file of its task. What code prints does not reach the supervisor."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    sys.exit(work(Task.read(Path(sys.argv[1])), out))
