@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import optuna
 import pytest
 import torch
 
@@ -18,6 +19,8 @@ from rookery.studies.population.lineage import LINEAGE
 from rookery.studies.population.pbt import Scheduler, read_lineage, train_pbt
 from rookery.studies.search_study import run_search
 from rookery.studies.space.dimensions import parse_dimension
+from rookery.studies.storage.study_view import open_study
+from rookery.studies.storage.trial_attributes import LINEAGE as ATTRIBUTE
 from rookery.training.population.population_loop import PopulationLoop
 from rookery.training.population.train_population import run_population
 from rookery.training.run.result import Result
@@ -112,10 +115,29 @@ def test_what_cannot_be_a_population_is_refused(tmp_path: Path, changes: dict[st
         train_pbt(population(tmp_path, **changes))
 
 
-def test_a_search_refuses_rounds_that_it_would_not_make(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"exploit_every.*train_pbt"):
-        run_search(population(tmp_path))
-    assert not list(tmp_path.iterdir())
+def test_a_search_records_the_members_as_trials_and_continues(tmp_path: Path) -> None:
+    config = population(tmp_path)
+    config = build_config(config.model_dump(mode="json", exclude_unset=True) | {
+        "search": {**config.search.model_dump(exclude_unset=True), "studies_dir": str(tmp_path), "study_name": "bred"},
+    })  # fmt: skip
+    result = run_search(config)
+    assert (result.finished, result.failed, result.exit_code) == (4, 0, 0)
+    study = open_study("bred", tmp_path)
+    rounds = read_lineage(tmp_path / "bred" / "runs")
+    for number, trial in enumerate(study.trials):
+        recorded = RunDir(tmp_path / "bred" / trial.parts["member"]["run"]).read_config()["ppo"]
+        assert trial.settings["ppo.learning_rate"] == recorded["learning_rate"]
+        copies = [copy for one in rounds for copy in one["copies"] if copy["member"] == f"member-{number:03d}"]
+        stored = optuna.load_study(study_name="bred", storage=f"sqlite:///{tmp_path}/bred/study.db").trials[number].user_attrs[ATTRIBUTE]
+        assert [one["from"] for one in stored] == [copy["from"] for copy in copies]
+    assert result.best.number == max(study.trials, key=lambda trial: trial.value).number
+    again = run_search(config)
+    assert (again.finished, again.best.number) == (4, result.best.number)
+
+
+def test_without_a_space_a_population_varies_what_can_change_during_a_run(tmp_path: Path) -> None:
+    keys = Scheduler(population(tmp_path, space={})).space.keys
+    assert "ppo.learning_rate" in keys and "ppo.hidden" not in keys and "num_envs" not in keys
 
 
 @pytest.mark.parametrize("spec", [{"log": [1e-4, 1e-2]}, {"uniform": [0.0, 0.5]}, {"int": [1, 9]}, [1, 2, 4]])

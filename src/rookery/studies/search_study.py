@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -13,8 +14,10 @@ import gymnasium as gym
 from rookery.config import RunConfig, build_config
 from rookery.config.layers import merge
 from rookery.console import say, silent
-from rookery.errors import ConfigError, RookeryError, UsageError, WorldError
+from rookery.errors import RookeryError, UsageError, WorldError
 from rookery.monitor.alerts import Alerts
+from rookery.studies.population.pbt import Scheduler
+from rookery.studies.population.pbt_study import train_population_study
 from rookery.studies.search_screen import SearchScreen
 from rookery.studies.space.space import SearchSpace
 from rookery.studies.storage.study_folder import StudyFolder
@@ -104,13 +107,10 @@ def _config(what: Any, given: dict[str, Any], options: dict[str, Any]) -> RunCon
 
 def run_search(config: RunConfig) -> StudyResult:
     """Search as a valid configuration says."""
-    if config.search.population.exploit_every is not None:
-        raise ConfigError(
-            f"`search.population.exploit_every` is {config.search.population.exploit_every}: the trials of a search "
-            "keep their settings; omit it, or call rookery.studies.population.pbt.train_pbt"
-        )
     recorded = _recorded(config)
     base = study_config(config, recorded)
+    if base.search.population.exploit_every is not None:
+        return _population_search(base, config.search.storage)
     space = SearchSpace.of(base)
     first = space.first_trials(base)  # before anything is written: it may be refused
     if base.search.sampler == "grid" and space.size is not None:  # which would begin again
@@ -124,6 +124,20 @@ def run_search(config: RunConfig) -> StudyResult:
     with open_store(folder, base, config.search.storage) as store:
         store.enqueue(first)
         return StudySearch(store, base, divided(base), place.environment).run()
+
+
+def _population_search(base: RunConfig, storage: str | None) -> StudyResult:
+    """Population-based training: one population, whose members are the trials."""
+    Scheduler(base)  # before anything is written: it may be refused
+    base = _with_search(base, n_trials=base.search.population.size, verify=0)
+    folder = _folder(base)
+    place = folder.place(base.search.storage)
+    base = _with_search(base, study_name=folder.name)
+    say(f"{folder.name}: a population of {base.search.population.size}, in {folder.path}")
+    with open_store(folder, base, storage) as store:
+        found = StudySearch(store, base, divided(base), place.environment)
+        is_complete = train_population_study(folder, base, storage)
+        return found.result(0 if is_complete else signal.SIGINT, "finished" if is_complete else "interrupted")
 
 
 class StudySearch:
@@ -155,7 +169,7 @@ class StudySearch:
             raise
         if self.reason not in ("finished", "timeout", "interrupted"):
             self._alert(self.reason)
-        return self._result(signalled)
+        return self.result(signalled, self.reason)
 
     def _supervised(self, screen: SearchScreen, workers: int, train: bool) -> int:
         """Train and verify, or verify only; returns the signal that ended it, or 0."""
@@ -220,7 +234,9 @@ class StudySearch:
             "search-failed", text, {"study": self.folder.name, "path": str(self.folder.path)}
         )
 
-    def _result(self, signalled: int) -> StudyResult:
+    def result(self, signalled: int, reason: str) -> StudyResult:
+        """What has become of the study; `signalled` is the signal that ended the search, or 0."""
+        self.reason = reason
         view = self._reader.read()
         best, verified = best_trials(view)
         is_good = self.reason in ("finished", "timeout") and (best is not None or self.reason == "timeout")

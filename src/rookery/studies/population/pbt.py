@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from rookery.config import RunConfig
+from rookery.console import say
 from rookery.errors import ConfigError, StudyError
 from rookery.studies.population.explored_settings import drawn, perturbed
 from rookery.studies.population.lineage import append_round, drop_later, read_lineage
+from rookery.studies.space.default_spaces import default_space
 from rookery.studies.space.space import SearchSpace, with_settings
 from rookery.training.population.members import Member, MemberPlan
 from rookery.training.population.population_loop import PopulationLoop
@@ -58,20 +60,8 @@ class Scheduler:
                 f"got {options.size} and {options.exploit_every}"
             )
         self.config, self.options = config, options
-        self.space = SearchSpace.of(config)
         self.folder = Path(config.runs_dir)
-        self._check_keys()
-
-    def _check_keys(self) -> None:
-        learner, options = self.config.learner, getattr(self.config, self.config.learner, None)
-        adjustable: frozenset[str] = getattr(options, "adjustable", frozenset())
-        for dimension in self.space.dimensions:
-            section, _, name = dimension.key.partition(".")
-            if section != learner or name not in adjustable:
-                raise ConfigError(
-                    f"`search.space`: `{dimension.key}` cannot change during a run, so that population-based training "
-                    f"cannot vary it; it can vary {', '.join(f'{learner}.{name}' for name in sorted(adjustable))}"
-                )
+        self.space = _adjustable_space(config)
 
     # --- members ----------------------------------------------------------------------------------------------------
 
@@ -120,6 +110,7 @@ class Scheduler:
         rounds = read_lineage(self.folder)
         decided = self._decide(len(rounds) + 1, members)
         append_round(self.folder, decided)
+        say(_announcement(decided))
         self._apply(loop, decided)
 
     def _decide(self, number: int, members: Sequence[Member]) -> dict[str, Any]:
@@ -166,6 +157,25 @@ class Scheduler:
         loop.regroup()
 
 
+def _adjustable_space(config: RunConfig) -> SearchSpace:
+    """The space of a configuration; of the usual one, those keys that can change during a run."""
+    learner = config.learner
+    adjustable: frozenset[str] = getattr(getattr(config, learner, None), "adjustable", frozenset())
+    known = {f"{learner}.{name}" for name in adjustable}
+    if not config.search.space:
+        usual = {key: spec for key, spec in default_space(config).items() if key in known}
+        search = config.search.model_copy(update={"space": usual})
+        config = config.model_copy(update={"search": search})
+    space = SearchSpace.of(config)
+    for key in space.keys:
+        if key not in known:
+            raise ConfigError(
+                f"`search.space`: `{key}` cannot change during a run, so that population-based training cannot vary "
+                f"it; it can vary {', '.join(sorted(known))}"
+            )
+    return space
+
+
 def _copy_weights(source: Member, member: Member) -> None:
     """Weights, optimizer and normalisers; random numbers, envs and counters stay the member's own."""
     own, its = member.learner.state(), source.learner.state()
@@ -187,6 +197,13 @@ def _align(folders: Sequence[RunDir]) -> bool:
 def _score(member: Member) -> float:
     score = member.loop.state.last_evaluation
     return -math.inf if score is None or math.isnan(score) else score
+
+
+def _announcement(decided: Mapping[str, Any]) -> str:
+    known = [score for score in decided["scores"].values() if score is not None]
+    copies = ", ".join(f"{copy['member']} is now a copy of {copy['from']}" for copy in decided["copies"])
+    best = f", best evaluation {max(known):.4g}" if known else ""
+    return f"round {decided['round']}, {decided['step']:,} steps{best}: {copies}"
 
 
 def _text(settings: Mapping[str, Sequence[Any]]) -> str:

@@ -13,6 +13,7 @@ PARTS = "rookery:parts"  # {name: {"value", "run": path in the study's folder, "
 INTERVAL = "rookery:interval"  # [low, high] of the trial's value
 SECONDS = "rookery:seconds"  # of training, over all parts
 REASON = "rookery:reason"  # why a trial failed or was pruned
+LINEAGE = "rookery:lineage"  # of a member of a population: [{"step", "from", "settings": {key: [before, after]}}]
 
 # of a study
 STUDY_FORMAT = "rookery:format"

@@ -152,8 +152,8 @@ class TrialWorker:
         self._train_parts(wanted, lambda part: owner[part.run_name].watcher(part), done)
 
     def _train_parts(self, parts: Sequence[TrialPart], watcher: Watcher, done: Done) -> None:
-        """One by one, or side by side if the search says so."""
-        if self.search.population.size == 1:
+        """Side by side, such as the folds of a trial; one by one if a bad one is to spare the others."""
+        if len(parts) == 1 or (self.search.population.size == 1 and self.search.pruner != "none"):
             train_parts(parts, lambda: bool(self.stop), watcher, done)
             return
         for group in batches(parts):
