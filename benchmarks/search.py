@@ -3,8 +3,7 @@
     python benchmarks/search.py [--trials 40] [--steps 20000] [--json FILE]
 
 Both sides train the same random trials of PPO on the compiled CartPole, one seed each, without verification, each in a
-new study. A first small search fills the caches of compiled code. The sides take turns: half of the trials each, twice,
-so that a change of the machine's speed meets both.
+new study. A first small search fills the caches of compiled code.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import tempfile
 import time
 from pathlib import Path
 
-TURNS = 2
 NEEDED = 1.7
 SPACE = {"ppo.learning_rate": {"log": [1e-4, 1e-2]}, "ppo.entropy": {"log": [1e-6, 1e-2]}}
 
@@ -46,10 +44,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     seconds_of(2, 2, 1_000, seed=99)
-    spent = {1: 0.0, 2: 0.0}
-    for turn in range(TURNS):
-        for workers in (1, 2) if turn % 2 == 0 else (2, 1):
-            spent[workers] += seconds_of(workers, options.trials // TURNS, options.steps, seed=turn)
+    spent = {workers: seconds_of(workers, options.trials, options.steps, seed=0) for workers in (1, 2)}
     ratio = spent[1] / spent[2]
     name = f"{options.trials} small trials, 2 workers over 1"
     print(f"{name}: {spent[1]:.1f} s / {spent[2]:.1f} s = {ratio:.2f}x (needed: {NEEDED}x)")

@@ -16,7 +16,6 @@ from optuna.trial import FrozenTrial, TrialState
 
 from rookery.config.search_schema import SearchOptions
 from rookery.errors import ConfigError
-from rookery.studies.space.cma_sampler import CmaSampler
 from rookery.studies.space.space import SearchSpace
 
 TRIES = 200  # draws until conditions are met
@@ -31,7 +30,7 @@ def make_sampler(search: SearchOptions, space: SearchSpace) -> BaseSampler:
     makers: dict[str, Callable[[int], BaseSampler]] = {
         "tpe": lambda seed: _tpe(seed, space.is_conditional),
         "gp": lambda seed: _quiet(GPSampler, seed=seed, warn_independent_sampling=False),
-        "cmaes": lambda seed: CmaSampler(seed, space),
+        "cmaes": lambda seed: _cma(seed, space),
         "random": lambda seed: RandomSampler(seed=seed),
     }
     return SpaceSampler(space, search.seed, makers[search.sampler])
@@ -115,6 +114,12 @@ class GridOrder(BaseSampler):
 def _tpe(seed: int, conditional: bool) -> BaseSampler:
     # Joint densities of the keys that are there together; each alone finds less in single-objective studies.
     return _quiet(TPESampler, seed=seed, multivariate=True, group=conditional, constant_liar=True)
+
+
+def _cma(seed: int, space: SearchSpace) -> BaseSampler:
+    from rookery.studies.space.cma_sampler import CmaSampler  # its library imports scipy.stats, which takes a second
+
+    return CmaSampler(seed, space)
 
 
 def _quiet(make: Callable[..., BaseSampler], **options: Any) -> BaseSampler:
