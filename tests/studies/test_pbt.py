@@ -128,7 +128,11 @@ def test_a_search_records_the_members_as_trials_and_continues(tmp_path: Path) ->
         recorded = RunDir(tmp_path / "bred" / trial.parts["member"]["run"]).read_config()["ppo"]
         assert trial.settings["ppo.learning_rate"] == recorded["learning_rate"]
         copies = [copy for one in rounds for copy in one["copies"] if copy["member"] == f"member-{number:03d}"]
-        stored = optuna.load_study(study_name="bred", storage=f"sqlite:///{tmp_path}/bred/study.db").trials[number].user_attrs[ATTRIBUTE]
+        stored = (
+            optuna.load_study(study_name="bred", storage=f"sqlite:///{tmp_path}/bred/study.db")
+            .trials[number]
+            .user_attrs[ATTRIBUTE]
+        )
         assert [one["from"] for one in stored] == [copy["from"] for copy in copies]
     assert result.best.number == max(study.trials, key=lambda trial: trial.value).number
     again = run_search(config)

@@ -77,6 +77,8 @@ def training(monkeypatch):
     made = Training()
     monkeypatch.setattr("rookery.studies.trials.part_training.train_part", made)
     monkeypatch.setattr("rookery.studies.workers.verification_worker.train_part", made)
+    monkeypatch.setattr("rookery.studies.trials.parts_together.train_part", made)
+    monkeypatch.setattr("rookery.studies.workers.trial_worker.batches", lambda parts: [[part] for part in parts])
     return made
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rookery.console import say
@@ -18,6 +18,7 @@ from rookery.studies.trials.part_training import (
     reason_of,
     train_part,
 )
+from rookery.studies.trials.pruning import PRUNED
 from rookery.studies.trials.trial_plan import TrialPart
 from rookery.training.population.batchable import batchable_groups
 from rookery.training.population.members import MemberPlan
@@ -31,8 +32,11 @@ def batches(parts: Sequence[TrialPart]) -> list[list[TrialPart]]:
     return [[parts[place] for place in places] for places in batchable_groups([part.config for part in parts])]
 
 
-def train_together(parts: Sequence[TrialPart], watcher: Watcher) -> dict[str, PartOutcome]:
-    """Train parts of one group; returns the outcome of each by the name of its run."""
+def train_together(
+    parts: Sequence[TrialPart], watcher: Watcher, stop: Callable[[], bool] = lambda: False
+) -> dict[str, PartOutcome]:
+    """Train parts of one group; returns the outcome of each by the name of its run. After a stop, those that have not
+    begun have none."""
     folders = {part.run_name: RunDir(Path(part.config.runs_dir) / part.run_name) for part in parts}
     found = {part.run_name: known_outcome(part) for part in parts}
     outcomes = {name: outcome for name, outcome in found.items() if outcome is not None}
@@ -54,7 +58,13 @@ def train_together(parts: Sequence[TrialPart], watcher: Watcher) -> dict[str, Pa
                 else:
                     outcomes[part.run_name] = outcome_from(result)
             return outcomes
-    return outcomes | {part.run_name: train_part(part, watcher(part)) for part in left}
+    for part in left:
+        if stop():
+            break
+        outcomes[part.run_name] = outcome = train_part(part, watcher(part))
+        if outcome.state == INTERRUPTED and outcome.reason != PRUNED:  # its run has taken the signal
+            break
+    return outcomes
 
 
 def _plan(part: TrialPart, folder: RunDir, watcher: Watcher) -> MemberPlan:

@@ -159,7 +159,7 @@ class TrialWorker:
         for group in batches(parts):
             if self.stop:
                 return
-            outcomes = train_together(group, watcher)
+            outcomes = train_together(group, watcher, lambda: bool(self.stop))
             for part in group:
                 if part.run_name in outcomes:
                     done(part, outcomes[part.run_name])
