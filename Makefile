@@ -37,7 +37,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 
 .PHONY: help setup train train-20k train-parallel train-pure-rl test test-all $(PARTS) test-sanitize check
 .NOTPARALLEL:
-.PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-serve bench-paper bench-search-faults clean
+.PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-serve bench-paper clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -142,6 +142,13 @@ bench-scaling: $(READY)  ## steps/s of stepping and training with 1 to 16 envs, 
 
 bench-search: $(READY)  ## forty small trials with two workers and with one (a few minutes)
 	$(BIN)/python benchmarks/search.py
+
+bench-search-quality: $(READY)  ## what a search finds, against rl_zoo3's tuner and random settings (two hours)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(BIN)/python benchmarks/search_quality.py --jobs 2
+
+bench-population: $(READY)  ## sixteen PPO trials side by side, over one by one (two minutes)
+	$(BIN)/python benchmarks/population.py
 
 bench-search-faults: $(READY)  ## whether a search survives kills, and a restarted, full, locked or deleted database (an hour)
 	$(BIN)/python benchmarks/search_faults.py
