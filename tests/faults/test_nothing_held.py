@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import resource
 import signal
@@ -38,6 +39,13 @@ def engine(method: str, world: Any = Walk, **options: Any) -> rookery.Engine:
     envs = rookery.make_vec(world, backend="process", **options)
     envs.reset(seed=1)
     return envs
+
+
+def limit_with(spare: int) -> int:
+    """The limit of descriptors that leaves so many numbers free: those in use need not be the lowest."""
+    taken = {int(name) for name in os.listdir("/proc/self/fd")}
+    free = (number for number in itertools.count() if number not in taken)
+    return next(itertools.islice(free, spare, None))
 
 
 # --- errors that end an engine --------------------------------------------------------------------------------------
@@ -166,7 +174,7 @@ def test_nothing_is_held_where_descriptors_run_out(method: str) -> None:
     before, (soft, hard) = possessions(), resource.getrlimit(resource.RLIMIT_NOFILE)
     outcomes = set()
     for spare in range(0, 14, 2):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (len(before[0]) + spare, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit_with(spare), hard))
         try:
             envs = engine(method, num_envs=2)
             outcomes.add(envs.backend)

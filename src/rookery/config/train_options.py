@@ -78,6 +78,7 @@ class TrainOptions(ResumeOptions, total=False):
     phases: Sequence[Section]
     reward_scale: float
     league: Section
+    search: Section
     wrappers: Code | Sequence[Code]
     image_size: int | Sequence[int] | Literal["auto", "full"]
 
