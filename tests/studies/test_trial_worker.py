@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import signal
-import tempfile
 import time
 from pathlib import Path
 
@@ -26,16 +25,6 @@ from rookery.studies.workers.verification_worker import VerificationWorker
 from rookery.training.storage.run_dir import RunDir
 
 SPACE = {"ppo.learning_rate": {"log": [1e-5, 1e-1]}}
-
-
-@pytest.fixture
-def tmp_path(tmp_path):
-    """In memory where that is possible: a study waits for the disk hundreds of times."""
-    if not os.access("/dev/shm", os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        yield Path(folder)
 
 
 @pytest.fixture
