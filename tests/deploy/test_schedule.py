@@ -11,22 +11,11 @@ from typing import Any
 
 import pytest
 
+from deploy.recorded_alerts import Recorder
 from rookery.cli.main import build_parser, main
 from rookery.deploy import schedule
 from rookery.deploy.schedule import Plan, Schedule
 from rookery.errors import OptionError, RunBusy
-from rookery.monitor.alerts import Alerts
-
-
-class Recorder(Alerts):
-    """Keeps alerts."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sent: list[tuple[str, str]] = []
-
-    def send(self, kind: str, text: str, facts: Any = None) -> None:
-        self.sent.append((kind, text))
 
 
 class Commands:

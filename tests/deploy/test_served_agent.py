@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from deploy.recorded_alerts import Recorder
 from deploy.serving_agents import make_agent
 from rookery.deploy.serving import swap
 from rookery.deploy.serving.act_request import ActRequest
@@ -17,7 +18,6 @@ from rookery.deploy.serving.batching import Batcher, QueueFull, _answers
 from rookery.deploy.serving.served_agent import ServedAgent
 from rookery.deploy.serving.swap import ChampionWatch
 from rookery.errors import BadValue
-from rookery.monitor.alerts import Alerts
 
 SPACES = {
     "perceptron": (spaces.Box(-9, 9, (4,), np.float32), {}),
@@ -248,17 +248,6 @@ class _Refusing:
 
 
 # --- champions --------------------------------------------------------------------------------------------------------
-
-
-class Recorder(Alerts):
-    """Keeps alerts."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.sent: list[tuple[str, str]] = []
-
-    def send(self, kind: str, text: str, facts: Any = None) -> None:
-        self.sent.append((kind, text))
 
 
 class Source:

@@ -31,7 +31,7 @@ def train_population_study(folder: StudyFolder, base: RunConfig, storage: str | 
     """Train the population in the study's folder and record its members; returns whether it has come to its end.
     Called again, it continues."""
     config = base.model_copy(update={"runs_dir": str(folder.runs)})
-    space = Scheduler(config).space  # before anything is written: it may be refused
+    space = Scheduler(config).space
     results = train_pbt(config)
     if any(result.reason == "interrupted" for result in results):
         return False
