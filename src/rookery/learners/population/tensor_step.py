@@ -6,13 +6,11 @@ take a few microseconds each, less than it takes to launch them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.console import say
+from rookery.learners.device.captured_call import CapturedCall
 from rookery.learners.flat_adam import BETAS
 from rookery.learners.heads import FORBIDDEN, GaussianHead
 from rookery.learners.networks import MLP
@@ -20,7 +18,6 @@ from rookery.learners.population.member_settings import MemberSettings
 from rookery.learners.population.parameter_stack import ParameterStack
 from rookery.learners.population.stacked_heads import entropy, log_prob
 
-WARM_UP = 3  # steps before a graph is captured, which allocate what libraries need
 NUMBERS = ("learning_rate", "clip", "clip_values", "entropy", "value_weight", "max_grad_norm")
 
 
@@ -41,7 +38,7 @@ class TensorStep:
         self.metrics = torch.zeros(members, 5, device=device)
         self._offsets = torch.arange(members, device=device).unsqueeze(1)
         self._samples: dict[str, Tensor] = {}  # [members * rows, ...]
-        self._graphs: dict[int, CapturedStep] | None = {} if device.type == "cuda" else None
+        self._graphs: dict[int, tuple[Tensor, CapturedCall]] | None = {} if device.type == "cuda" else None
         self._was_active: np.ndarray | None = None
 
     # --- one update -----------------------------------------------------------------------------------------------
@@ -109,14 +106,14 @@ class TensorStep:
         rows = places.shape[1]
         assert self._graphs is not None
         if rows not in self._graphs:
-            try:
-                self._graphs[rows] = CapturedStep(self._train, places, self._state())
-            except RuntimeError as error:
-                say(f"steps are launched one by one, as no CUDA graph could be made of them: {error}")
-                self._graphs = None
-                return self._train(places)
-        self._graphs[rows](places)
-        return None
+            self._graphs[rows] = self._captured(places.clone())
+        its_places, step = self._graphs[rows]
+        its_places.copy_(places)
+        step()
+
+    def _captured(self, places: Tensor) -> tuple[Tensor, CapturedCall]:
+        """A step for one number of rows, with the tensor that it reads their places from."""
+        return places, CapturedCall(lambda: self._train(places), self.device, state=self._state, name="gradient steps")
 
     def _state(self) -> list[Tensor]:
         return [self.weights, self.first, self.second, self.count]
@@ -193,35 +190,3 @@ class TensorStep:
         self.weights.sub_(torch.where(active, change, torch.zeros_like(change)))
         metrics = torch.stack([*terms, norm[:, 0]], 1)
         self.metrics.copy_(torch.where(active, metrics, self.metrics))
-
-
-class CapturedStep:
-    """A step for one number of rows, captured as a CUDA graph."""
-
-    def __init__(self, train: Callable[[Tensor], None], places: Tensor, state: list[Tensor]) -> None:
-        """`state` is what `train` changes: warming up leaves it as it was."""
-        self._places = places.clone()
-        kept = [tensor.detach().clone() for tensor in state]
-        try:
-            self._graph = self._captured(train)
-        finally:
-            with torch.no_grad():
-                for tensor, value in zip(state, kept, strict=True):
-                    tensor.copy_(value)
-
-    def _captured(self, train: Callable[[Tensor], None]) -> torch.cuda.CUDAGraph:
-        device = self._places.device
-        stream = torch.cuda.Stream(device)
-        stream.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UP):
-                train(self._places)
-        torch.cuda.current_stream(device).wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            train(self._places)
-        return graph
-
-    def __call__(self, places: Tensor) -> None:
-        self._places.copy_(places)
-        self._graph.replay()

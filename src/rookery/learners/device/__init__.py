@@ -1,0 +1,1 @@
+"""Learning on a GPU: captured graphs, kernels, and what they need."""
