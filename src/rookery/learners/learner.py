@@ -24,15 +24,24 @@ Tree = dict[str, Any]  # nested dicts of NumPy arrays and plain values, as a che
 Finals = tuple[np.ndarray, list[Any]]  # of episodes that ended: their rows in a batch, their last observations
 
 
+class TensorFinals(NamedTuple):
+    """The last observations of episodes that ended, where envs return tensors: nothing is selected, as that would wait
+    for the device."""
+
+    ended: Tensor  # [rows], bool
+    observations: Any  # of all rows; undefined where `ended` is False
+
+
 class StepBatch(NamedTuple):
-    """What a step of some envs returned. Where an episode ended, `observations` has the next episode's first one."""
+    """What a step of some envs returned: arrays, or tensors on the learner's device. Where an episode ended,
+    `observations` has the next episode's first one."""
 
     observations: Any
-    rewards: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
-    finals: Finals | None = None
-    mask: np.ndarray | None = None  # the actions allowed next, as `explore` gets them
+    rewards: Any
+    terminated: Any
+    truncated: Any
+    finals: Finals | TensorFinals | None = None
+    mask: Any = None  # the actions allowed next, as `explore` gets them
 
 
 class Learner(ABC):
@@ -69,8 +78,9 @@ class Learner(ABC):
     # --- collecting -------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def explore(self, observations: Any, rows: slice, mask: np.ndarray | None = None) -> np.ndarray:
-        """Actions for the envs in `rows`, in the env's own action space."""
+    def explore(self, observations: Any, rows: slice, mask: Any = None) -> Any:
+        """Actions for the envs in `rows`, in the env's own action space: an array, or a tensor for observations that
+        are tensors."""
 
     @abstractmethod
     def record(self, rows: slice, step: StepBatch) -> None:

@@ -31,11 +31,13 @@ class RunningNorm(nn.Module):
         self.register_buffer("variance", torch.ones(size, dtype=torch.float64))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         self._shift_scale: tuple[Tensor, Tensor] | None = None
+        self._is_stale = True
 
     def forward(self, values: Tensor) -> Tensor:
         """The normalised values."""
-        if self._shift_scale is None:
-            self._shift_scale = self.mean.float(), (self.variance + self.floor).rsqrt().float()
+        if self._is_stale:
+            self._refresh()
+        assert self._shift_scale is not None
         shift, scale = self._shift_scale
         return ((values - shift) * scale).clamp(-CLIP, CLIP)
 
@@ -50,11 +52,21 @@ class RunningNorm(nn.Module):
         self.mean += delta * (count / total)
         self.variance.copy_(squares / total)
         self.count.copy_(total)
-        self._shift_scale = None
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Shift and scale in single precision, in the same memory as before: captured work on a GPU reads it there."""
+        shift, scale = self.mean.float(), (self.variance + self.floor).rsqrt().float()
+        if self._shift_scale is None or self._shift_scale[0].device != shift.device:
+            self._shift_scale = shift, scale
+        else:
+            self._shift_scale[0].copy_(shift)
+            self._shift_scale[1].copy_(scale)
+        self._is_stale = False
 
     def _load_from_state_dict(self, *args: object, **kwargs: object) -> None:
         super()._load_from_state_dict(*args, **kwargs)  # type: ignore[arg-type]
-        self._shift_scale = None
+        self._is_stale = True
 
 
 class ReturnScale(nn.Module):

@@ -118,6 +118,17 @@ def stack(leaves: Sequence[Leaf], rows: Sequence[Any], device: torch.device) -> 
     return [_tensor(np.stack([np.asarray(_at(row, leaf.path)) for row in rows]), leaf.dtype, device) for leaf in leaves]
 
 
+def are_tensors(observations: Any) -> bool:
+    """Whether they are torch tensors, or a Dict or Tuple of them: envs on a GPU return these.
+
+    >>> are_tensors({"a": torch.zeros(2, 3)}), are_tensors(np.zeros((2, 3)))
+    (True, False)
+    """
+    while isinstance(observations, (dict, tuple)):
+        observations = next(iter(observations.values() if isinstance(observations, dict) else observations))
+    return isinstance(observations, torch.Tensor)
+
+
 def choices_in(space: spaces.Space) -> int | None:
     """How many entries a mask of the actions has, over all parts of a Dict or Tuple; None where none are choices.
 

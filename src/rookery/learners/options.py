@@ -14,6 +14,7 @@ from rookery.learners.schedules import ScheduleText
 Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
 Sizes = Annotated[list[Annotated[int, Field(ge=1, lt=2**31)]], Field(max_length=100)]
 UpdatesEach = Literal["step", "round"]
+Precision = Literal["auto", "float32", "tf32", "bf16"]
 
 ALWAYS_ADJUSTABLE = frozenset({"learning_rate", "learning_rate_schedule", "gamma", "max_grad_norm", "threads"})
 REPLAY_ADJUSTABLE = ALWAYS_ADJUSTABLE | {"batch_size", "updates_per_step", "updates_each", "tau"}
@@ -55,6 +56,11 @@ class Options(BaseModel):
         True,
         description="Use the learner's accelerators (written-out gradients, compiled acting) where they fit; false "
         "runs the plain algorithm, with the same results to float tolerance.",
+    )
+    precision: Precision = Field(
+        "auto",
+        description="On a GPU, how products of matrices are computed: float32, or faster as tf32 or bf16 with sums in "
+        "float32. auto is the fastest that learns as well as float32. A CPU computes in float32.",
     )
     threads: int | None = Field(
         None,

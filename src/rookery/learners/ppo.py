@@ -19,9 +19,9 @@ from rookery.learners.composite_head import head_for
 from rookery.learners.custom_network import make_actor_critic, make_encoder
 from rookery.learners.fast.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
-from rookery.learners.learner import StepBatch, seeded
+from rookery.learners.learner import StepBatch, TensorFinals, seeded
 from rookery.learners.networks import MLP
-from rookery.learners.observations import split, stack
+from rookery.learners.observations import are_tensors, split, stack
 from rookery.learners.onpolicy import OnPolicy
 from rookery.learners.policy import FrozenActor, Policy, make_leaves
 from rookery.learners.registry import PPOOptions
@@ -94,17 +94,18 @@ class PPO(OnPolicy):
             policy, observation_space, action_space, options, policy.head, num_envs, seed, torch.device(device)
         )
         self.adam = FlatAdam(policy.parameters(), options.learning_rate, eps=1e-5, compiled=options.accelerate)
+        self.clip: float | Tensor = 0.0 if self.device.type == "cpu" else torch.zeros((), device=self.device)
         self.accelerator = accelerate(self)
 
     # --- collecting: act, and store what was seen, done and rewarded ----------------------------------------------
 
-    def explore(self, observations: Any, rows: slice, mask: np.ndarray | None = None) -> np.ndarray:
+    def explore(self, observations: Any, rows: slice, mask: Any = None) -> Any:
         self.begin_rollout()
         actions = self.accelerator.explore(observations, rows, mask)
         return self._explore(observations, rows, mask) if actions is None else actions
 
     @torch.no_grad()
-    def _explore(self, observations: Any, rows: slice, mask: np.ndarray | None) -> np.ndarray:
+    def _explore(self, observations: Any, rows: slice, mask: Any) -> Any:
         rollout, t = self.rollout, self.rollout.steps_made(rows)
         leaves = split(self.leaves, observations, self.device)
         features = self.policy.features(leaves, self.memory[rows] if self.policy.memory_size else None)
@@ -117,9 +118,13 @@ class PPO(OnPolicy):
         if self.policy.core is not None:
             self.memory[rows] = features
         rollout.store(t, rows, leaves, outputs, actions, features)
-        return self.agent.as_arrays(self.head.to_env(actions))
+        actions = self.head.to_env(actions)
+        return self.agent.nested(actions) if are_tensors(observations) else self.agent.as_arrays(actions)
 
     def record(self, rows: slice, step: StepBatch) -> None:
+        if isinstance(step.rewards, Tensor):
+            self._record_tensors(rows, step)
+            return
         finals = None
         if step.finals is not None:
             ended, observations = step.finals
@@ -131,6 +136,27 @@ class PPO(OnPolicy):
         self.rollout.store_outcome(rows, step.rewards, step.terminated, step.truncated, finals)
         if self.rollout.steps_made(rows) == self.rollout.length:
             self.rollout.store_last(rows, split(self.leaves, step.observations, self.device))
+
+    @torch.no_grad()
+    def _record_tensors(self, rows: slice, step: StepBatch) -> None:
+        """Without a choice of rows, which would wait for the device: final observations of all rows are evaluated."""
+        rollout = self.rollout
+        if not self.accelerator.record(rows, step):
+            if isinstance(step.finals, TensorFinals):
+                self._store_final_values(rows, step.finals)
+            rollout.store_tensors(rows, step.rewards, step.terminated, step.truncated)
+        if rollout.steps_made(rows) == rollout.length:
+            rollout.store_last(rows, split(self.leaves, step.observations, self.device))
+
+    def _store_final_values(self, rows: slice, finals: TensorFinals) -> None:
+        rollout, t = self.rollout, self.rollout.steps_made(rows)
+        if rollout.final_values is None:
+            rollout.final_values = rollout.new_array()
+        leaves = split(self.leaves, finals.observations, self.device)
+        memory = rollout.features[t, rows] if rollout.features is not None else None
+        rollout.final_values[t, rows] = self._value(leaves, memory)
+        if self.policy.core is not None:
+            self.memory[rows] = self.memory[rows].masked_fill(finals.ended.unsqueeze(1), 0.0)
 
     # --- targets: advantages and returns --------------------------------------------------------------------------
 
@@ -144,6 +170,8 @@ class PPO(OnPolicy):
         for t, envs, leaves in rollout.finals:  # the value after a truncated episode is the critic's
             memory = rollout.features[t, envs] if rollout.features is not None else None
             next_values[t, envs] = self._value(leaves, memory)
+        if rollout.final_values is not None:
+            next_values = torch.where(rollout.ended & ~rollout.terminated, rollout.final_values, next_values)
         rewards = rollout.rewards
         if self.scale is not None:
             self.scale.update(rewards, rollout.ended)
@@ -174,7 +202,9 @@ class PPO(OnPolicy):
 
     # --- loss -------------------------------------------------------------------------------------------------------
 
-    def loss(self, minibatch: dict[str, Tensor], clip: float) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor, Tensor]]:
+    def loss(
+        self, minibatch: dict[str, Tensor], clip: float | Tensor
+    ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor, Tensor]]:
         """The loss, and its parts: log-ratios, policy loss, value loss and entropy."""
         features = self.features(minibatch)
         if self.policy.core is not None:
@@ -202,7 +232,7 @@ class PPO(OnPolicy):
             features.append(memory)
         return torch.cat(features)
 
-    def _policy_loss(self, ratio: Tensor, advantages: Tensor, clip: float) -> Tensor:
+    def _policy_loss(self, ratio: Tensor, advantages: Tensor, clip: float | Tensor) -> Tensor:
         if self.options.normalise_advantages and len(advantages) > 1:
             advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         return -torch.min(advantages * ratio, advantages * ratio.clamp(1 - clip, 1 + clip)).mean()
@@ -218,23 +248,39 @@ class PPO(OnPolicy):
     # --- update -----------------------------------------------------------------------------------------------------
 
     def update(self) -> dict[str, float]:
+        self.set_schedules()
+        metrics = self.learn()
+        self.rollout.clear()
+        self.updates += 1
+        return dict(zip(METRICS, metrics.tolist(), strict=True))
+
+    def set_schedules(self) -> None:
+        """The numbers of the next update that follow schedules; on a GPU tensors, which captured work reads."""
         self.adam.learning_rate = self.learning_rate
         clip = scheduled(self.options.clip, self.options.clip_schedule, self.progress)
+        self.clip = self.clip.fill_(clip) if isinstance(self.clip, Tensor) else clip
+
+    def learn(self) -> Tensor:
+        """Learn from the full rollout; returns METRICS. On a GPU nothing is read back."""
+        metrics = self.accelerator.update(self.clip)
+        if metrics is None:
+            metrics = self._learn()
+        self.policy.encoder.update_normalisers(self.rollout.flat_leaves())
+        return metrics
+
+    def _learn(self) -> Tensor:
         samples = self.evaluate_rollout()
         metrics: list[Tensor] = []  # of the last minibatch of each epoch
         for _ in range(self.options.epochs):
             for minibatch in self.rollout.minibatches(samples, self.minibatches, self.generator):
-                latest = self.train_step(minibatch, clip)
+                latest = self.train_step(minibatch, self.clip)
             metrics.append(latest)
             # Once per epoch, since reading the divergence waits for the device.
             if self.options.target_kl is not None and float(latest[0]) > self.options.target_kl:
                 break
-        self.policy.encoder.update_normalisers(self.rollout.flat_leaves())
-        self.rollout.clear()
-        self.updates += 1
-        return dict(zip(METRICS, torch.stack(metrics).mean(0).tolist(), strict=True))
+        return torch.stack(metrics).mean(0)
 
-    def train_step(self, minibatch: dict[str, Tensor], clip: float) -> Tensor:
+    def train_step(self, minibatch: dict[str, Tensor], clip: float | Tensor) -> Tensor:
         """One gradient step on a minibatch; returns its metrics in the order of METRICS."""
         metrics = self.accelerator.train_step(minibatch, clip)
         if metrics is not None:

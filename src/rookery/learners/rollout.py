@@ -36,6 +36,10 @@ class Rollout:
         self.first_memory = torch.zeros(envs, memory, device=device)
         self.masks: Tensor | None = None
         self.noise: Tensor | None = None
+        self._noise_memory: Tensor | None = None  # on a GPU, where the noise of every rollout lies
+        self.values: Tensor | None = None  # of the critic and log-probabilities, if known from acting
+        self.log_probs: Tensor | None = None
+        self.final_values: Tensor | None = None  # of truncated episodes, where envs return tensors
         self.noise_size = head.noise_size
         self._noise_array: np.ndarray | None = None
         self._written = self._as_written()
@@ -69,8 +73,14 @@ class Rollout:
 
     def begin(self, noise: Tensor, memory: Tensor) -> None:
         """A new rollout, with the noise for sampling its actions."""
-        self.noise = noise
+        self.noise = noise if self.device.type == "cpu" else self._in_place(noise)
         self.first_memory.copy_(memory)
+
+    def _in_place(self, noise: Tensor) -> Tensor:
+        """The noise where that of the last rollout was: captured work on a GPU reads it there."""
+        if self._noise_memory is None:
+            self._noise_memory = torch.empty_like(noise)
+        return self._noise_memory.copy_(noise)
 
     @property
     def noise_array(self) -> np.ndarray:
@@ -109,9 +119,9 @@ class Rollout:
         self._clocks[rows.start] = self.steps_made(rows) + steps
         self.recorded += steps * (rows.stop - rows.start)
 
-    def store_mask(self, t: int, rows: slice, mask: np.ndarray) -> Tensor:
+    def store_mask(self, t: int, rows: slice, mask: Any) -> Tensor:
         """Which actions were allowed in step `t`."""
-        allowed = torch.from_numpy(mask).to(self.device)
+        allowed = mask if isinstance(mask, Tensor) else torch.from_numpy(mask).to(self.device)
         if self.masks is None:
             self.masks = torch.ones(self.length, self.envs, *mask.shape[1:], dtype=torch.bool, device=self.device)
         self.masks[t, rows] = allowed
@@ -121,6 +131,20 @@ class Rollout:
         """The observations after the last step."""
         for kept, leaf in zip(self.last, leaves, strict=True):
             kept[rows] = leaf
+
+    def new_array(self) -> Tensor:
+        """Zeros [steps, envs]: for values, log-probabilities or final values."""
+        return torch.zeros(self.length, self.envs, device=self.device)
+
+    def store_tensors(self, rows: slice, rewards: Tensor, terminated: Tensor, truncated: Tensor) -> None:
+        """`store_outcome` for tensors; nothing waits for their device. Final values are stored apart."""
+        t, ended = self.steps_made(rows), terminated | truncated
+        self.rewards[t, rows] = rewards.to(self.rewards.dtype)
+        self.terminated[t, rows] = terminated
+        self.ended[t, rows] = ended
+        if t + 1 < self.length:
+            self.starts[t + 1, rows] = ended
+        self.advance(rows, 1)
 
     def store_outcome(
         self,
@@ -206,7 +230,8 @@ class Rollout:
             return
         arrays = {name: torch.from_numpy(np.array(value)).to(self.device) for name, value in state["arrays"].items()}
         self.noise = arrays["noise"]
-        self.masks = arrays.get("masks")
+        for name in ("masks", "values", "log_probs", "final_values"):
+            setattr(self, name, arrays.get(name))
         for name, tensor in self._tensors().items():
             tensor.copy_(arrays[name])
         leaves = range(len(self.observations))
@@ -230,7 +255,7 @@ class Rollout:
         named |= {f"last{k}": leaf for k, leaf in enumerate(self.last)}
         for name in (
             "actions", "outputs", "rewards", "terminated", "ended", "starts", "features", "first_memory", "masks",
-            "noise",
+            "noise", "values", "log_probs", "final_values",
         ):  # fmt: skip
             value = getattr(self, name)
             if value is not None:

@@ -34,6 +34,10 @@ class Accelerator:
         """As `Learner.explore`: actions for the envs in `rows`, stored as the learner stores them."""
         return None
 
+    def record(self, rows: slice, step: Any) -> bool:
+        """As `Learner.record`, for a `StepBatch` of tensors: whether it has stored the step in the rollout."""
+        return False
+
     def can_roll(self, num_envs: int) -> bool:
         """Whether a compiled loop can collect rollouts of so many envs with `actor_arrays`."""
         return False
@@ -52,6 +56,11 @@ class Accelerator:
         self, rewards: Tensor, values: Tensor, next_values: Tensor, terminated: Tensor, ended: Tensor
     ) -> Tensor | None:
         """Generalised advantage estimation for a rollout [steps, envs]."""
+        return None
+
+    def update(self, clip: Any) -> Tensor | None:
+        """A whole update of PPO on its full rollout: targets, epochs and minibatches. Returns its metrics in the order
+        of `ppo.METRICS`, without waiting for the device. `clip` is the range of ratios, on a GPU as a tensor."""
         return None
 
     def train_step(self, batch: Any, *args: Any) -> Any:
