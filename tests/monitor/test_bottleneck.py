@@ -28,6 +28,8 @@ CASES = [
     ("learner", {"learner": "ppo", "device": "cpu"}, "larger minibatches, fewer epochs or a GPU"),
     ("learner", {"learner": "ppo", "device": "cuda"}, "larger minibatches or fewer epochs"),
     ("learner", {"learner": "sac", "device": "cpu"}, "fewer updates per step or a GPU"),
+    ("gpu", {"learner": "sac", "device": "cuda"}, "waiting for the GPU; a smaller network, fewer updates per step"),
+    ("gpu", {"learner": "ppo", "device": "mps"}, "waiting for the GPU; a smaller network, fewer epochs"),
     ("evaluation", {}, "fewer episodes (--eval-episodes)"),
     ("other", {}, "less frequent"),
 ]
@@ -52,3 +54,22 @@ def test_a_balanced_run_is_called_so() -> None:
 
 def test_missing_shares_say_nothing() -> None:
     assert advise({"time/env": None}, {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("shares", "busy", "expected"),
+    [
+        ({"time/waiting": 0.7, "time/policy": 0.3}, 0.1, "GPU 10 % busy: it waits for envs."),
+        ({"time/env": 0.6, "time/learner": 0.4}, 0.35, "GPU 35 % busy: it waits for envs."),
+        ({"time/env": 0.2, "time/learner": 0.8}, 0.3, "GPU 30 % busy: it waits for the host, which starts its work."),
+        ({"time/evaluation": 0.9, "time/learner": 0.1}, 0.3, "GPU 30 % busy: it waits for evaluations."),
+        ({"time/other": 0.9, "time/learner": 0.1}, 0.3, "GPU 30 % busy: it waits for checkpoints and logs."),
+        ({"time/gpu": 0.9, "time/waiting": 0.1}, 0.95, "GPU 95 % busy."),
+        ({"time/waiting": 0.4, "time/policy": 0.3, "time/learner": 0.3}, 0.0, "GPU 0 % busy: it waits for the host"),
+    ],
+)
+def test_what_a_gpu_waits_for(shares: dict[str, float], busy: float, expected: str) -> None:
+    facts = {"device": "cuda:0", "learner": "sac"}
+    assert expected in advise({**shares, "system/gpu": busy}, facts)
+    assert "busy" not in advise(shares, facts)
+    assert "busy" not in advise({**shares, "system/gpu": busy}, {"device": "cpu"})

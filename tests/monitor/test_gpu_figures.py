@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rookery.monitor import gpu_figures
-from rookery.monitor.gpu_figures import MISSING, RocmSmi, open_gpu, rocm_figures
+from rookery.monitor.gpu_figures import MISSING, NvidiaSmi, RocmSmi, nvidia_figures, open_gpu, rocm_figures
 
 NO_ANSWER = 2**64 - 1
 CARD = {
@@ -101,9 +101,38 @@ def test_what_a_gpu_does_not_say_is_left_out(missing: Any, monkeypatch: pytest.M
     assert figures_of(monkeypatch, FakeNvml(missing, missing, missing, missing)) == {}
 
 
-def test_without_the_package_there_is_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_there_is_a_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert open_gpu(0) == MISSING and "pip install 'rookery[gpu]'" in MISSING
+
+
+@pytest.mark.parametrize(("uuid", "chosen"), [("", "--id=3"), ("aa-bb", "--id=GPU-aa-bb"), ("MIG-c", "--id=MIG-c")])
+def test_without_the_package_the_drivers_tool_is_asked(
+    uuid: str, chosen: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It comes with every driver, and runs beside the training."""
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    fake_tool(tmp_path, f"echo '45, 3000, 80000, 121.7'; echo $* > {tmp_path}/given", "nvidia-smi")
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
+    reader = open_gpu(0, uuid)
+    assert isinstance(reader, NvidiaSmi) and reader.read() == {}
+    for _ in range(500):
+        if found := reader.read():
+            break
+        time.sleep(0.01)
+    assert found["system/gpu"] == pytest.approx(0.45) and found["system/gpu_power"] == pytest.approx(121.7)
+    assert found["system/gpu_memory"] == 3000 * 2**20 and chosen in (tmp_path / "given").read_text().split()
+    reader.close()
+
+
+def test_what_the_drivers_tool_does_not_say_is_left_out() -> None:
+    assert nvidia_figures(b"[N/A], 12, 100, [Not Supported]\n").keys() == {
+        "system/gpu_memory",
+        "system/gpu_memory_total",
+    }
+    assert nvidia_figures(b"No devices were found\n") == nvidia_figures(b"") == nvidia_figures(b"\xff") == {}
 
 
 @pytest.mark.parametrize("error", [NvmlError("Driver Not Loaded"), OSError("libnvidia-ml.so.1"), AttributeError("x")])
@@ -157,8 +186,8 @@ def test_other_output_is_no_figures(output: bytes) -> None:
     assert rocm_figures(output, "card0") == {}
 
 
-def fake_tool(folder: Path, body: str) -> Path:
-    tool = folder / "rocm-smi"
+def fake_tool(folder: Path, body: str, name: str = "rocm-smi") -> Path:
+    tool = folder / name
     tool.write_text(f"#!/bin/sh\n{body}\n")
     tool.chmod(0o755)
     return tool

@@ -13,6 +13,7 @@ MUCH = 0.5  # of the time: this part limits the run
 MOST = 0.35  # of the time: this part limits the run, if no other is close
 CLEAR_LEAD = 1.5
 COMPILED = ("kernel", "cuda")
+BUSY = 0.9  # of the time: a GPU that waits for nothing
 FEW_ENVS = 64  # below this, a policy's forward pass costs about the same with twice as many envs
 
 
@@ -20,7 +21,8 @@ def advise(values: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """One sentence from the `time/...` shares of a progress event and the facts of the start event.
 
     Of the facts it uses `backend`, `num_envs`, `workers`, `device`, `learner`, `groups`, and where they are given
-    `cores` (of this machine) and `twin` (the compiled version of the world). Without shares it returns "".
+    `cores` (of this machine) and `twin` (the compiled version of the world). Without shares it returns "". If the run
+    has a GPU, `system/gpu` among the values is the share of the time in which it was busy.
 
     >>> serial = {"backend": "serial", "num_envs": 8, "cores": 8}
     >>> advise({"time/env": 0.78, "time/policy": 0.12, "time/learner": 0.1}, serial)
@@ -31,6 +33,9 @@ def advise(values: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     '70 % of the time is spent on the learner on the CPU; larger minibatches, fewer epochs or a GPU would help.'
     >>> advise({"time/env": 0.4, "time/policy": 0.28, "time/learner": 0.32}, serial)
     'The time is evenly spread (env 40 %, learner 32 %, policy 28 %); no single change would help much.'
+    >>> on_gpu = {"device": "cuda", "num_envs": 512, "learner": "ppo"}
+    >>> advise({"time/policy": 0.8, "time/waiting": 0.2, "system/gpu": 0.12}, on_gpu).partition(". ")[2]
+    'GPU 12 % busy: it waits for the host, which starts its work.'
     >>> advise({}, serial)
     ''
     """
@@ -39,9 +44,21 @@ def advise(values: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     if shares[first] <= 0:
         return ""
     if shares[first] < MUCH and not (shares[first] >= MOST and shares[first] >= CLEAR_LEAD * shares[second]):
-        return _balanced(shares)
+        return _balanced(shares) + _gpu_waits(values, shares, facts)
     what, remedy = _LIMITS[first](facts)
-    return f"{percent(shares[first])} of the time is spent on {what}; {remedy}."
+    sentence = f"{percent(shares[first])} of the time is spent on {what}; {remedy}."
+    return sentence + _gpu_waits(values, shares, facts)
+
+
+def _gpu_waits(values: Mapping[str, Any], shares: Mapping[str, float], facts: Mapping[str, Any]) -> str:
+    """How busy the run's GPU is and what it waits for; "" if that is not known, or there is little of it."""
+    busy = values.get("system/gpu")
+    if busy is None or not _on_gpu(facts):
+        return ""
+    if busy >= BUSY:
+        return f" GPU {percent(busy)} busy."
+    waited_for = {name: sum(shares[part] for part in parts) for name, parts in _GPU_WAITS_FOR.items()}
+    return f" GPU {percent(busy)} busy: it waits for {max(waited_for, key=waited_for.__getitem__)}."
 
 
 def _balanced(shares: Mapping[str, float]) -> str:
@@ -106,12 +123,17 @@ def _policy(facts: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _learner(facts: Mapping[str, Any]) -> tuple[str, str]:
-    on_policy = facts.get("learner") in {name for name, spec in specs().items() if spec.on_policy}
+    on_policy = _is_on_policy(facts)
     less = "fewer epochs" if on_policy else "fewer updates per step"
     if _on_gpu(facts):
         return "the learner", f"larger {'minibatches' if on_policy else 'batches'} or {less} would help"
     larger = "larger minibatches, " if on_policy else "smaller batches, "
     return "the learner on the CPU", f"{larger}{less} or a GPU would help"
+
+
+def _gpu(facts: Mapping[str, Any]) -> tuple[str, str]:
+    less = "fewer epochs" if _is_on_policy(facts) else "fewer updates per step"
+    return "waiting for the GPU", f"a smaller network, {less} or precision='bf16' would help"
 
 
 def _evaluation(facts: Mapping[str, Any]) -> tuple[str, str]:
@@ -120,6 +142,10 @@ def _evaluation(facts: Mapping[str, Any]) -> tuple[str, str]:
 
 def _other(facts: Mapping[str, Any]) -> tuple[str, str]:
     return "checkpoints, logs and the rest", "less frequent checkpoints would help"
+
+
+def _is_on_policy(facts: Mapping[str, Any]) -> bool:
+    return facts.get("learner") in {name for name, spec in specs().items() if spec.on_policy}
 
 
 def _on_gpu(facts: Mapping[str, Any]) -> bool:
@@ -131,6 +157,12 @@ def _cores(facts: Mapping[str, Any]) -> int:
 
 
 _LIMITS = {
-    "env": _env, "policy": _policy, "learner": _learner, "waiting": _waiting, "evaluation": _evaluation,
+    "env": _env, "policy": _policy, "learner": _learner, "gpu": _gpu, "waiting": _waiting, "evaluation": _evaluation,
     "other": _other,
 }  # fmt: skip
+_GPU_WAITS_FOR = {
+    "envs": ("env", "waiting"),
+    "the host, which starts its work": ("policy", "learner", "gpu"),
+    "evaluations": ("evaluation",),
+    "checkpoints and logs": ("other",),
+}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-PARTS = ("env", "policy", "learner", "waiting", "evaluation", "other")  # of the wall time, as they are shown
+PARTS = ("env", "policy", "learner", "gpu", "waiting", "evaluation", "other")  # of the wall time, as they are shown
 UNKNOWN = "-"
 SIZES = ("B", "kB", "MB", "GB", "TB")
 

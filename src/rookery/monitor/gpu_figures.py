@@ -1,4 +1,4 @@
-"""Load, memory and power of the GPU that a run uses: NVIDIA's by `pynvml`, AMD's by the tool `rocm-smi`.
+"""Load, memory and power of the GPU that a run uses: NVIDIA's by `pynvml` or `nvidia-smi`, AMD's by `rocm-smi`.
 
 What a GPU does not report is left out: a part of one (MIG) has no load, and many laptops no power. A GPU that fails
 leaves no figures, and must not end a run.
@@ -13,11 +13,16 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
 
 UNKNOWN = 1 << 31  # NVML has the largest number of its type for what it does not know; no percentage or mW is so large
 LARGEST_MEMORY = 1 << 60
 TOOL_SECONDS, TOOL_TIMEOUT = 10.0, 30.0  # between two calls of a tool, and until it is given up
+SMI_UNITS = {
+    "utilization.gpu": ("system/gpu", 0.01), "memory.used": ("system/gpu_memory", 2**20),
+    "memory.total": ("system/gpu_memory_total", 2**20), "power.draw": ("system/gpu_power", 1),
+}  # fmt: skip
 MISSING = "the load, memory and power of the GPU are shown with nvidia-ml-py: pip install 'rookery[gpu]'"
 
 
@@ -41,7 +46,8 @@ def open_gpu(index: int, uuid: str = "", rocm: bool = False) -> GpuReader | str:
     try:
         import pynvml
     except ImportError:
-        return MISSING
+        tool = shutil.which("nvidia-smi")
+        return NvidiaSmi(tool, uuid or _visible(index, ("CUDA_VISIBLE_DEVICES",))) if tool else MISSING
     try:
         return Nvml(pynvml, index, uuid)
     except Exception as error:  # noqa: BLE001 - no driver, another version of it, a container without rights
@@ -100,12 +106,17 @@ def _known(name: str, value: Any, unit: float, limit: float) -> dict[str, float]
     return {name: value * unit} if known else {}
 
 
-class RocmSmi:
-    """AMD's tool. It takes up to a second, so it runs beside the training: a reading is that of the last call."""
+class GpuTool:
+    """A vendor's tool. It takes up to a second, so it runs beside the training: a reading is that of the last call."""
 
-    def __init__(self, tool: str, index: int | str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._command = [tool, "--showuse", "--showmeminfo", "vram", "--showpower", "--json"]
-        self._card, self._clock = f"card{index}", clock
+    def __init__(
+        self,
+        command: list[str],
+        figures: Callable[[bytes], dict[str, float]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`figures` reads them from what the command prints."""
+        self._command, self._figures, self._clock = command, figures, clock
         self._process: subprocess.Popen[bytes] | None = None
         self._called = -TOOL_SECONDS
         self._fails = False
@@ -142,7 +153,39 @@ class RocmSmi:
             return {}
         output, _ = self._process.communicate()
         self._process = None
-        return rocm_figures(output, self._card)
+        return self._figures(output)
+
+
+class NvidiaSmi(GpuTool):
+    """NVIDIA's tool, which comes with the driver: for machines without `pynvml`."""
+
+    def __init__(self, tool: str, gpu: int | str, clock: Callable[[], float] = time.monotonic) -> None:
+        """`gpu` is its number or its UUID."""
+        named = gpu if isinstance(gpu, int) or gpu.startswith(("GPU-", "MIG-")) else f"GPU-{gpu}"
+        command = [tool, f"--query-gpu={','.join(SMI_UNITS)}", "--format=csv,noheader,nounits", f"--id={named}"]
+        super().__init__(command, nvidia_figures, clock)
+
+
+class RocmSmi(GpuTool):
+    """AMD's tool."""
+
+    def __init__(self, tool: str, index: int | str, clock: Callable[[], float] = time.monotonic) -> None:
+        command = [tool, "--showuse", "--showmeminfo", "vram", "--showpower", "--json"]
+        super().__init__(command, partial(rocm_figures, card=f"card{index}"), clock)
+
+
+def nvidia_figures(output: bytes) -> dict[str, float]:
+    """The figures in the output of nvidia-smi, which has a word in brackets for what is not known.
+
+    >>> nvidia_figures(b"45, 3000, 81559, [N/A]")
+    {'system/gpu': 0.45, 'system/gpu_memory': 3145728000.0, 'system/gpu_memory_total': 85520809984.0}
+    """
+    line = output.decode(errors="replace").strip().partition("\n")[0]
+    figures: dict[str, float] = {}
+    for (name, unit), word in zip(SMI_UNITS.values(), line.split(","), strict=False):
+        with suppress(ValueError):
+            figures |= _known(name, float(word), unit, UNKNOWN)
+    return figures
 
 
 def rocm_figures(output: bytes, card: str) -> dict[str, float]:

@@ -34,7 +34,7 @@ LABEL = 11  # columns for the names at the left
 METRIC = 9  # columns of a return
 LOSS, LOSS_ROWS = 26, 3  # minimum columns of a loss with its name, and number of rows
 COLOURS = {
-    "env": "green", "policy": "blue", "learner": "magenta", "waiting": "yellow", "evaluation": "cyan",
+    "env": "green", "policy": "blue", "learner": "magenta", "gpu": "red", "waiting": "yellow", "evaluation": "cyan",
     "other": "bright_black",
 }  # fmt: skip
 SHORT = {"evaluation": "eval"}  # in the legend, for which there is little room
@@ -221,17 +221,19 @@ def _system(state: RunState, width: int) -> list[Line]:
 
 def _time(state: RunState, width: int) -> list[Line]:
     room = max(0, width - LABEL)
-    cells = divide_cells([state.shares[part] for part in PARTS], room)
-    bar = [("█" * n, COLOURS[part]) for part, n in zip(PARTS, cells, strict=True)]
-    metrics = [f"{SHORT.get(part, part)} {100 * state.shares[part]:.0f} %" for part in PARTS]
+    parts = [part for part in PARTS if part != "gpu" or state.shares[part] > 0]  # a run on a CPU has no such part
+    cells = divide_cells([state.shares[part] for part in parts], room)
+    bar = [("█" * n, COLOURS[part]) for part, n in zip(parts, cells, strict=True)]
+    metrics = [f"{SHORT.get(part, part)} {100 * state.shares[part]:.0f} %" for part in parts]
     gap = "   " if len("   ".join(metrics)) <= room else " "
-    coloured = (Line(metric, COLOURS[part]) for part, metric in zip(PARTS, metrics, strict=True))
+    coloured = (Line(metric, COLOURS[part]) for part, metric in zip(parts, metrics, strict=True))
     legend = Line(gap).join(coloured)
     return [Line.assemble((f"{'time':<{LABEL}}", "dim"), *bar), Line.assemble(" " * LABEL, legend)]
 
 
 def _advice(state: RunState, width: int) -> list[Line]:
-    sentence = advise({f"time/{part}": share for part, share in state.shares.items()}, state.facts)
+    shares = {f"time/{part}": share for part, share in state.shares.items()}
+    sentence = advise({**shares, "system/gpu": state.values.get("system/gpu")}, state.facts)
     return [Line(" " * LABEL + row, "italic") for row in textwrap.wrap(sentence, max(LABEL, width - LABEL))[:2]]
 
 

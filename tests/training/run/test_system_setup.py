@@ -47,8 +47,9 @@ def test_the_gpu_of_the_run(two_gpus: None, monkeypatch: pytest.MonkeyPatch) -> 
     assert not notes and not any("gpu" in name for name in found)
 
 
-def test_a_gpu_without_the_package_is_a_note(two_gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_without_the_package_is_a_note(two_gpus: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
+    monkeypatch.setenv("PATH", str(tmp_path))  # nor the driver's tool
     found, notes = figures_on("cuda")
     assert found["system/memory"] > 1e6 and len(notes) == 1 and "rookery[gpu]" in notes[0]
 

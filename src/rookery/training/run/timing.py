@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 DEFAULT_TIMES = 10  # evaluations and checkpoints in a run, if the config does not say how often
 LOG_SECONDS = 0.5  # between two lines of progress
-PARTS = ("env", "policy", "learner", "waiting", "evaluation")
+PARTS = ("env", "policy", "learner", "gpu", "waiting", "evaluation")  # "gpu": the host waits for the learner's device
 
 
 class RunCounts(NamedTuple):
