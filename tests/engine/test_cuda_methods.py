@@ -76,7 +76,6 @@ def test_what_it_cannot_do_it_says_in_a_sentence():
     envs = on_cpu(Walker, 2)
     for call, way_out in (
         (envs.finished_episodes, "last_returns"),
-        (lambda: envs.reset_with({0: {"stride": 2.0}}), "set_parameters"),
         (lambda: envs.send([0, 0]), "use step"),
         (envs.recv, "use step"),
         (lambda: envs.groups, "use step"),

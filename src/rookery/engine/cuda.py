@@ -20,6 +20,7 @@ from rookery.engine.kernel import MODES
 from rookery.engine.kernel_envs import encode_many, env_numbers, is_per_env, per_env_parameters
 from rookery.engine.machine import process_usage
 from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int, without_mask
+from rookery.engine.staged_params import StagedParameters
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
 from rookery.kernel.cuda_runtime import DeviceArrays, KernelLauncher, find_device
 from rookery.kernel.env_arrays import EnvArrays
@@ -30,7 +31,8 @@ from rookery.kernel.tables import check_same, shrinks
 
 WRITTEN_BACK = ("states", "params", "observations", "infos")  # by `call`: what a method of an env may change
 NOT_IN_PARTS = "backend='cuda' steps all envs at once, and has no groups: use step(actions)"
-SAVED = ("states", "params", "infos", "observations", "rewards", "terminated", "truncated", "masks")
+STAGED = ("next_params", "staged")
+SAVED = ("states", "params", *STAGED, "infos", "observations", "rewards", "terminated", "truncated", "masks")
 
 
 class CudaEngine(AsyncCalls):
@@ -42,7 +44,8 @@ class CudaEngine(AsyncCalls):
       a graph every step is checked, which waits for the GPU (`bad_values="allow"` omits the check).
     - In SAME_STEP mode `infos["final_obs"]` holds the last observation of each row whose episode ended in this step,
       and is undefined in the others. `last_returns` and `last_lengths` are those of each row's last finished episode.
-    - What would need the CPU in every step raises a UsageError: `finished_episodes`, `reset_with`, `send`, `recv`.
+    - `reset_with` keeps parameters on the device, where episodes take them up when they begin, also in a CUDA graph.
+    - What would need the CPU in every step raises a UsageError: `finished_episodes`, `send`, `recv`.
     """
 
     backend = "cuda"
@@ -81,6 +84,7 @@ class CudaEngine(AsyncCalls):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.arena = DeviceArrays(self.world, num_worlds, self.device)
         self._launcher = KernelLauncher(self.arena)
+        self.staging = StagedParameters(self.arena, self._launcher.refresh)
         self._actions = self.arena.tensors["actions"]
         self._action_dtype = self.arena.tensors["actions"].dtype
         self._action_shape = (self.num_envs, *(self.single_action_space.shape or ()))
@@ -94,6 +98,7 @@ class CudaEngine(AsyncCalls):
         options, mask = without_mask(options)
         wanted = np.ones(self.num_worlds, np.bool_) if mask is None else self._whole_worlds(mask)
         if options:
+            self.staging.apply(torch.from_numpy(wanted).to(self.device))
             self.set_parameters(envs=np.flatnonzero(wanted), **options)
         root = seeding.root_of(seed)
         self._root_seed = self._root_seed if root is None else root
@@ -210,6 +215,7 @@ class CudaEngine(AsyncCalls):
             shared = slice(None) if is_per_env(self.world, name, value) else 0
             records[name][envs if len(records) > 1 else shared] = value
         self.arena.put("params", records)
+        self.staging.rebase()
 
     def set_tables(self, **tables: Any) -> None:
         """Replace arrays of the world's tables, without compiling again. If one becomes shorter, call `reset` before
@@ -263,11 +269,10 @@ class CudaEngine(AsyncCalls):
         )
 
     def reset_with(self, options: Mapping[int, dict[str, Any]]) -> None:
-        """Not on this backend: see the message."""
-        raise UsageError(
-            "backend='cuda' cannot take options for later resets, as envs reset themselves on the GPU: use "
-            "set_parameters(envs, ...), or reset(options=...)"
-        )
+        """As in other backends; options are values of the world's parameters. With several agents, keys are numbers of
+        worlds. A CUDA graph that was captured before must be captured again if this is the first time that envs
+        differ."""
+        self.staging.stage(options)
 
     @property
     def groups(self) -> tuple[Any, ...]:
@@ -306,7 +311,8 @@ class CudaEngine(AsyncCalls):
             self.arena.spread_params()
             self._launcher.refresh()
         for name in SAVED:
-            self.arena.load(name, state["arrays"][name])
+            if name in state["arrays"] or name not in STAGED:  # which earlier versions did not save
+                self.arena.load(name, state["arrays"][name])
         self._root_seed = state["root_seed"]
         return self._observations()
 

@@ -37,7 +37,7 @@ class Bodies(NamedTuple):
 
 def build_bodies(world: KernelWorld, reserve: Function) -> Bodies:
     """The bodies of the kernels. `reserve(notes, kind)` returns the next free index in the list of hard envs."""
-    step_env, step_env_if_easy, step_running_env, reset_env = build(world, windows_later=True)
+    step_env, step_env_if_easy, step_running_env, reset_env = build(world, windows_later=True, takes_staged=True)
     fits = build_action_check(world)
 
     def refuse(columns: Any, i: int, notes: Any) -> None:

@@ -40,6 +40,7 @@ from rookery.kernel.world import KernelWorld, own_codes
 INLINED = tuple(
     f"rookery.kernel.{name}" for name in ("cuda_bodies", "env_loop", "observation_form", "world", "world_calls")
 )
+PARAMS = ("params", "next_params")  # one record for all envs, or one for each
 FEW = 64  # columns with at most so many numbers per env are copied to local memory
 _made: dict[str, Bodies] = {}  # fingerprint -> kernels: two engines of one world compile once
 
@@ -122,7 +123,7 @@ def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
         elif source in own:
             lines.append(f"    {part}_at = {source}_at")
         else:
-            far = "0" if part in SHARED else f"i * per_env * {each[part]}" if part == "params" else f"i * {each[part]}"
+            far = "0" if part in SHARED else f"i * per_env * {each[part]}" if part in PARAMS else f"i * {each[part]}"
             lines.append(f"    {part}_at = pointer({at[source]} + {far})")
         lines.append(f"    {part} = carray({part}_at, {shape}, {part}_type)")
     lines.append(f"    here = carray(states_at, ({words},), word)")

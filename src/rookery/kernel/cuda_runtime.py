@@ -106,7 +106,8 @@ class DeviceArrays:
     def spread_params(self) -> None:
         """Give every env its own copy of the parameters."""
         if len(self.tensors["params"]) != self.num_envs:
-            self.tensors["params"] = self.tensors["params"].repeat(self.num_envs, 1)
+            for name in ("params", "next_params"):
+                self.tensors[name] = self.tensors[name].repeat(self.num_envs, 1)
 
     def field(self, name: str, field: str) -> torch.Tensor:
         """One field of a column of records, as a tensor that shares its memory."""

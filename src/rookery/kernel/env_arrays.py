@@ -29,7 +29,10 @@ HEADER = ("num_envs", "per_env", "mode", "strict", "batch_step", "clock")
 PLAN_WORDS = (*HEADER, "timeout", "next_poll", "stop")
 CONTINUE, TIMED_OUT, INTERRUPTED = 0, 1, 2  # values of `stop`
 
-PER_ENV = ("states", "params", "info_mask", "reset_mask", "actions", "flat_actions", "faults", "started")
+PER_ENV = (
+    "states", "params", "next_params", "staged", "info_mask", "reset_mask", "actions", "flat_actions", "faults",
+    "started",
+)  # fmt: skip
 PER_ROW = (
     "infos", "final_infos", "observations", "flat", "finals", "flat_finals", "rewards", "terminated", "truncated",
     "masks", "final_masks", "last_returns", "last_lengths", "window_starts", "final_starts",
@@ -86,6 +89,8 @@ class EnvArrays:
         return {
             "states": np.zeros(n, world.state_dtype),
             "params": world.params_record(),
+            "next_params": world.params_record(),
+            "staged": np.zeros(n, np.uint8),
             "scratch": np.zeros(self.slots, world.scratch_dtype),
             "infos": np.zeros(rows, world.info_dtype),
             "final_infos": np.zeros(rows, world.info_dtype),

@@ -38,6 +38,8 @@ NO_FAULT, BAD_OBSERVATION, BAD_REWARD, BAD_ACTION, NOT_RUNNING, STOPPED, BAD_RAN
 COLUMNS = (
     "states",  # (n,) records
     "params",  # (1,) or (n,) records
+    "next_params",  # as `params`: those of the next episode, where `staged` is set (on a GPU only)
+    "staged",  # (n,)
     "scratch",  # (slots,) records
     "infos",  # (rows,) records; a row is an agent of an env
     "final_infos",  # (rows,) records, of episodes that ended (SAME_STEP)
@@ -85,8 +87,9 @@ def functions_of(world: KernelWorld) -> set[Any]:
     return found
 
 
-def build(world: KernelWorld, windows_later: bool = False) -> EnvFunctions:
-    """The operations on an env of this world. With `windows_later`, another kernel copies the windows of tables."""
+def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = False) -> EnvFunctions:
+    """The operations on an env of this world. With `windows_later`, another kernel copies the windows of tables. With
+    `takes_staged`, an episode begins with the parameters that are staged for it."""
     agents = world.num_agents
     in_space = build_check(world.observation_space, world.table_window)
     keep_final = build_copy(world.observation_space)
@@ -98,7 +101,19 @@ def build(world: KernelWorld, windows_later: bool = False) -> EnvFunctions:
     clear, write_masks = build_clear(world.state_dtype), build_masks(world)
     world_step, world_easy_step = build_step(world), build_easy_step(world)
 
-    def start_episode(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
+    def take_staged(columns: Any, i: int, per_env: int) -> None:
+        if columns.staged[i] != 0:
+            columns.staged[i] = 0
+            columns.params[i * per_env] = columns.next_params[i * per_env]
+
+    def leave_params(columns: Any, i: int, per_env: int) -> None:
+        """On a CPU, the engine sets parameters between two steps."""
+
+    choose_params = take_staged if takes_staged else leave_params
+
+    def start_episode(columns: Any, tables: Any, i: int, slot: int, per_env: int, state: Any) -> None:
+        choose_params(columns, i, per_env)
+        params = columns.params[i * per_env]
         clear(state)
         for agent in range(agents):
             state.returns[agent] = 0.0
@@ -138,15 +153,15 @@ def build(world: KernelWorld, windows_later: bool = False) -> EnvFunctions:
         return otherwise
 
     def reset_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
-        state, params = columns.states[i], columns.params[i * per_env]
-        start_episode(columns, tables, i, slot, state, params)
-        observe_agents(columns, tables, i, state, params)
+        state = columns.states[i]
+        start_episode(columns, tables, i, slot, per_env, state)
+        observe_agents(columns, tables, i, state, columns.params[i * per_env])
         set_ends(columns, i, False, False)
         for row in range(i * agents, i * agents + agents):
             columns.rewards[row] = 0.0
         return check_values(columns, i, strict, NOTHING)
 
-    def finish_episode(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any, mode: int) -> None:
+    def finish_episode(columns: Any, tables: Any, i: int, slot: int, per_env: int, state: Any, mode: int) -> None:
         for agent in range(agents):
             columns.last_returns[i * agents + agent] = state.returns[agent]
             columns.last_lengths[i * agents + agent] = state.steps
@@ -161,8 +176,8 @@ def build(world: KernelWorld, windows_later: bool = False) -> EnvFunctions:
                 keep_final(columns, row)
                 for k in range(choices):
                     columns.final_masks[row, k] = columns.masks[row, k]
-            start_episode(columns, tables, i, slot, state, params)
-            observe_agents(columns, tables, i, state, params)
+            start_episode(columns, tables, i, slot, per_env, state)
+            observe_agents(columns, tables, i, state, columns.params[i * per_env])
 
     def step_idle_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
         """The step of an env that is not running."""
@@ -208,7 +223,7 @@ def build(world: KernelWorld, windows_later: bool = False) -> EnvFunctions:
         set_ends(columns, i, terminated, truncated)
         outcome = check_values(columns, i, strict, NOTHING)
         if outcome == NOTHING and (terminated or truncated):
-            finish_episode(columns, tables, i, slot, state, params, mode)
+            finish_episode(columns, tables, i, slot, per_env, state, mode)
             return check_values(columns, i, strict, ENDED) if mode == SAME_STEP else ENDED
         return outcome
 
