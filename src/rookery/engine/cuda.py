@@ -20,13 +20,13 @@ from rookery.engine.kernel import MODES
 from rookery.engine.kernel_envs import encode_many, env_numbers, is_per_env, per_env_parameters
 from rookery.engine.machine import process_usage
 from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int, without_mask
-from rookery.engine.staged_params import StagedParameters
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
 from rookery.kernel.cuda_runtime import DeviceArrays, KernelLauncher, find_device
 from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.env_loop import OVER, RUNNING
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.runner import seed_key, value_fault_to_exception
+from rookery.kernel.staged_params import StagedParameters
 from rookery.kernel.tables import check_same, shrinks
 
 WRITTEN_BACK = ("states", "params", "observations", "infos")  # by `call`: what a method of an env may change
