@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class FlatAdam:
         self.gradient = self.flat.grad = torch.zeros_like(self.flat)
         self.moments = torch.zeros_like(self.flat.data), torch.zeros_like(self.flat.data)
         self.steps = torch.zeros((), device=self.flat.device)
+        self.on_gradient: Callable[[Tensor], None] | None = None  # changes a complete gradient in place, before a step
         self._compiled = compiled and self.flat.device.type == "cpu"
         self._make_views()
 
@@ -63,6 +64,8 @@ class FlatAdam:
     @torch.no_grad()
     def step(self, max_norm: float | None = None) -> Tensor:
         """One step with the present gradient; returns its norm before clipping."""
+        if self.on_gradient is not None:
+            self.on_gradient(self.gradient)
         if self._compiled:
             self.steps += 1
             limit = math.inf if max_norm is None else max_norm

@@ -57,6 +57,8 @@ class Learner(ABC):
     weights: tuple[str, ...] = ("policy", "scale")  # the parts of `state()` that hold weights and normalisers
     progress: float = 0.0  # how much of the run is done, from 0 to 1, for schedules
     updates: int = 0  # made so far
+    processes: int = 1  # that train together, each with as many envs as this one
+    rank: int = 0  # of this process among them
 
     def __init__(
         self,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 CLIP = 10.0
+Moments = tuple[Tensor | int, Tensor, Tensor]  # of a batch: its number of rows, their mean and variance
 
 
 class RunningNorm(nn.Module):
@@ -32,6 +35,7 @@ class RunningNorm(nn.Module):
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         self._shift_scale: tuple[Tensor, Tensor] | None = None
         self._is_stale = True
+        self.of_all: Callable[[Moments], Moments] | None = None  # adds the rows of other processes to a batch
 
     def forward(self, values: Tensor) -> Tensor:
         """The normalised values."""
@@ -45,7 +49,10 @@ class RunningNorm(nn.Module):
     def update(self, values: Tensor) -> None:
         """Add a batch to the statistics, as if its rows had come one by one (Chan's parallel formula)."""
         rows = values.reshape(-1, values.shape[-1]).double()
+        count: Tensor | int
         count, mean, variance = len(rows), rows.mean(0), rows.var(0, correction=0)
+        if self.of_all is not None:
+            count, mean, variance = self.of_all((count, mean, variance))
         total = self.count + count
         delta = mean - self.mean
         squares = self.variance * self.count + variance * count + delta.square() * (self.count * count / total)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
+from torch import Tensor
 
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.heads import Head
@@ -45,10 +46,13 @@ class OnPolicy(Learner):
     def begin_rollout(self) -> int:
         """Sample the noise of a new rollout, if one begins; returns how many steps the present one has."""
         if self.rollout.noise is None:
-            noise = self.head.sample_noise(self.rollout.length, self.num_envs, generator=self.generator)
-            self.rollout.begin(noise.to(self.device), self.memory)  # the generator may be a GPU's
+            self.rollout.begin(self.sample_noise().to(self.device), self.memory)  # the generator may be a GPU's
             self.accelerator.invalidate()
         return self.rollout.steps_made(slice(0, None))
+
+    def sample_noise(self) -> Tensor:
+        """What the actions of a rollout are sampled with, [steps, envs, noise]."""
+        return self.head.sample_noise(self.rollout.length, self.num_envs, generator=self.generator)
 
     def ready(self) -> bool:
         return self.rollout.full

@@ -179,22 +179,29 @@ class Rollout:
     ) -> Iterator[dict[str, Tensor]]:
         """The rollout and `samples` once, shuffled, in `count` parts. The parts of a recurrent policy are complete
         trajectories of some envs, [steps, envs, ...]; all others are rows."""
-        tensors = {**samples, "actions": self.actions, "starts": self.starts}
-        if self.masks is not None:
-            tensors["masks"] = self.masks
-        tensors |= {f"leaf{k}": leaf for k, leaf in enumerate(self.observations)}
-        if self.features is not None:
-            total, axis = self.envs, 1
-            tensors["memory"] = self.first_memory.unsqueeze(0)
-        else:
-            total, axis = self.length * self.envs, 0
-            tensors = {name: value.flatten(0, 1) for name, value in tensors.items() if name != "starts"}
+        tensors, axis = self._to_shuffle(self._columns(samples))
+        total = self.envs if axis else self.length * self.envs
         order = torch.randperm(total, generator=generator, device=self.device)
         size = -(-total // min(count, total))
         # Shuffling everything once is faster than gathering each part of it.
         columns = [value.index_select(axis, order).split(size, axis) for value in tensors.values()]
         for parts in zip(*columns, strict=True):
             yield dict(zip(tensors, parts, strict=True))
+
+    def _columns(self, samples: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What a minibatch has, each [steps, envs, ...]; of a recurrent policy also the memory at the start, [1, envs,
+        ...]."""
+        tensors = {**samples, "actions": self.actions, "starts": self.starts}
+        if self.masks is not None:
+            tensors["masks"] = self.masks
+        tensors |= {f"leaf{k}": leaf for k, leaf in enumerate(self.observations)}
+        return tensors if self.features is None else tensors | {"memory": self.first_memory.unsqueeze(0)}
+
+    def _to_shuffle(self, columns: dict[str, Tensor]) -> tuple[dict[str, Tensor], int]:
+        """Columns as they are shuffled, and along which axis: trajectories of a recurrent policy, else rows."""
+        if self.features is not None:
+            return columns, 1
+        return {name: value.flatten(0, 1) for name, value in columns.items() if name != "starts"}, 0
 
     def clear(self) -> None:
         """Start again, empty."""

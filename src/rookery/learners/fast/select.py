@@ -10,6 +10,7 @@ from rookery.learners.fast.accelerator import Accelerator
 # By the learner's class, best first: the first one that supports a learner serves it.
 ACCELERATORS = {
     "PPO": ("fused_ppo:FusedPPO", "fused_ppo:CompiledAdvantages"),
+    "DataParallelPPO": ("fused_ppo:FusedPPO", "fused_ppo:CompiledAdvantages"),  # those that step by `FlatAdam.step`
     "DQN": ("fused_dqn:FusedDQN",),
     "TD3": ("fused_td3:FusedTD3",),
 }

@@ -1,0 +1,119 @@
+"""The processes that train one agent together, and what they exchange.
+
+Every exchange is an all-gather: each process gets the parts of all, and joins or sums them in the order of the ranks.
+So all of them compute the same bits, whatever way the parts travelled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from rookery.errors import UsageError
+from rookery.learners.normalize import Moments
+
+WAIT = timedelta(days=7)  # the others wait while one process evaluates. The death of a process is noticed at once
+
+
+class Ranks:
+    """A process among `size` that train together, as torch.distributed numbers them: NCCL between GPUs, gloo between
+    CPUs, and gloo for tensors of GPUs too if two processes share one."""
+
+    def __init__(self, store: dist.Store, rank: int, size: int, device: torch.device, own_device: bool = True) -> None:
+        """`own_device`: no other process of this run computes on the same GPU, which NCCL needs."""
+        if dist.is_initialized():
+            raise UsageError(
+                "this program has called torch.distributed.init_process_group() itself: call "
+                "destroy_process_group() first, or train with `devices` = 1"
+            )
+        self.rank, self.size, self.device = rank, size, device
+        self.direct = device.type == "cuda" and own_device  # tensors of the GPU travel without the host
+        if self.direct:
+            torch.cuda.set_device(device)
+        backend = "cpu:gloo,cuda:nccl" if self.direct else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=WAIT)
+
+    def close(self) -> None:
+        """Leave the group; the others need not be there any more."""
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    def abort(self) -> None:
+        """End a wait for a process that is gone. Where gloo waits, it notices by itself."""
+        if self.direct and dist.is_initialized():
+            dist.distributed_c10d._abort_process_group()
+
+    # --- tensors --------------------------------------------------------------------------------------------------
+
+    def gather(self, own: Tensor) -> list[Tensor]:
+        """The tensors of all processes by rank; they have one shape and type."""
+        sent = own.detach().contiguous()
+        travelling = sent if self.direct else sent.cpu()
+        raw = travelling.reshape(-1).view(torch.uint8)  # not every backend knows every type
+        parts = [torch.empty_like(raw) for _ in range(self.size)]
+        dist.all_gather(parts, raw)
+        return [part.view(own.dtype).reshape(own.shape).to(own.device) for part in parts]
+
+    def join(self, own: Tensor, axis: int) -> Tensor:
+        """The parts of all processes as one tensor along `axis`."""
+        return torch.cat(self.gather(own), axis)
+
+    def sum_(self, own: Tensor) -> Tensor:
+        """The sum over all processes, in place, added in the order of the ranks."""
+        first, *others = self.gather(own)
+        for other in others:
+            first += other
+        return own.copy_(first)
+
+    # --- messages -------------------------------------------------------------------------------------------------
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message of plain values from rank 0 to all others."""
+        data = torch.from_numpy(np.frombuffer(json.dumps(message).encode(), np.uint8).copy())
+        dist.broadcast(torch.tensor([len(data)]), 0)
+        dist.broadcast(data, 0)
+
+    def receive(self) -> dict[str, Any]:
+        """The next message of rank 0; waits for it."""
+        length = torch.zeros(1, dtype=torch.int64)
+        dist.broadcast(length, 0)
+        data = torch.empty(int(length), dtype=torch.uint8)
+        dist.broadcast(data, 0)
+        message = json.loads(data.numpy().tobytes())
+        assert isinstance(message, dict)
+        return message
+
+    def exchange(self, own: bytes) -> list[bytes]:
+        """The bytes of all processes by rank; they may differ in length."""
+        lengths = [int(length) for length in self._gather_cpu(torch.tensor([len(own)]))]
+        padded = torch.zeros(max(max(lengths), 1), dtype=torch.uint8)
+        padded[: len(own)] = torch.from_numpy(np.frombuffer(own, np.uint8).copy())
+        parts = self._gather_cpu(padded)
+        return [part[:length].numpy().tobytes() for part, length in zip(parts, lengths, strict=True)]
+
+    def _gather_cpu(self, own: Tensor) -> list[Tensor]:
+        parts = [torch.empty_like(own) for _ in range(self.size)]
+        dist.all_gather(parts, own)
+        return parts
+
+
+def joined_moments(ranks: Ranks) -> Callable[[Moments], Moments]:
+    """For `RunningNorm`: from the moments of this process's rows to those of the rows of all processes."""
+
+    def join(own: Moments) -> Moments:
+        parts = ranks.gather(torch.stack([torch.as_tensor(part).to(own[1]).expand_as(own[1]) for part in own]))
+        count, mean, variance = parts[0]
+        for more, other_mean, other_variance in parts[1:]:
+            total, delta = count + more, other_mean - mean
+            variance = (variance * count + other_variance * more + delta.square() * (count * more / total)) / total
+            count, mean = total, mean + delta * (more / total)
+        return count.flatten()[0], mean, variance
+
+    return join
