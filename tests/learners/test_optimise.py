@@ -122,3 +122,29 @@ def test_parameters_without_gradient_stay() -> None:
     for batch in batches(3):
         flat.minimize(loss_of(used, batch))
     assert all(torch.equal(p, q) for p, q in zip(unused.parameters(), before, strict=True))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_stop_skips_steps(compiled: bool) -> None:
+    """With a stop of 1 nothing changes, also not the number of steps; with 0 it is a step as without."""
+    modules = [net(), net()]
+    stopped, plain = (FlatAdam(module.parameters(), 1e-2, compiled=compiled) for module in modules)
+    for k, batch in enumerate(batches(6)):
+        stop = torch.tensor(float(k % 2))
+        before = stopped.flat.detach().clone(), stopped.moments[0].clone(), stopped.steps.clone()
+        length = stopped.minimize(loss_of(modules[0], batch), 0.5, stop)
+        assert length > 0
+        if k % 2 == 0:
+            plain.minimize(loss_of(modules[1], batch), 0.5)
+            torch.testing.assert_close(stopped.flat, plain.flat, rtol=0.0, atol=0.0)
+        else:
+            assert all(map(torch.equal, before, (stopped.flat.detach(), stopped.moments[0], stopped.steps)))
+    assert stopped.steps == 3
+
+
+def test_the_rate_of_captured_steps_is_a_tensor() -> None:
+    """It stays where it is, and follows `learning_rate`."""
+    flat = FlatAdam(net().parameters(), 1e-2)
+    address = flat.rate.data_ptr()
+    flat.learning_rate = 0.5
+    assert flat.rate.tolist() == [0.5] and flat.learning_rate == 0.5 and flat.rate.data_ptr() == address

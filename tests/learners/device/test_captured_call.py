@@ -107,6 +107,17 @@ def test_inside_another_capture_it_is_a_part_of_it(gpu):
     assert total.item() == 1.0 and not gpu["graphs"]
 
 
+def test_one_inside_another_makes_no_graph_of_its_own(gpu):
+    total = torch.zeros(1)
+    inner = CapturedCall(lambda: total.add_(1.0), torch.device("cuda"), state=lambda: [total])
+    outer = CapturedCall(lambda: inner(), torch.device("cuda"), state=lambda: [total])
+    gpu["work"] = lambda: total.add_(1.0)
+    outer()
+    assert len(gpu["graphs"]) == 1 and outer.captured and not inner.captured and total.item() == 1.0
+    inner()
+    assert inner.captured and total.item() == 2.0
+
+
 def test_work_that_cannot_be_captured_runs_and_says_so(gpu, caplog):
     total = torch.zeros(1)
 

@@ -26,8 +26,10 @@ class CapturedCall:
     """A function without arguments, replayed as a CUDA graph. On a device without graphs it is simply called.
 
     The function reads and writes tensors whose addresses stay; it changes nothing else, as Python runs it only before
-    the first replay, and it never waits for the device. Inside another capture it becomes a part of that one.
+    the first replay, and it never waits for the device. Inside the function of another one it becomes a part of that.
     """
+
+    _warming_up = False  # whether one of them is: those inside it make no graphs of their own
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class CapturedCall:
 
     def __call__(self) -> None:
         """The first call warms up and captures. Every number of a run comes from replays."""
-        if self._plain or torch.cuda.is_current_stream_capturing():
+        if self._plain or CapturedCall._warming_up or torch.cuda.is_current_stream_capturing():
             self._function()
             return
         if self._graph is None:
@@ -83,7 +85,7 @@ class CapturedCall:
     def _new_graph(self) -> torch.cuda.CUDAGraph:
         present, side = torch.cuda.current_stream(self._device), _side_stream(self._device)
         side.wait_stream(present)
-        with torch.cuda.stream(side):
+        with torch.cuda.stream(side), self._outermost():
             for _ in range(WARM_UP):
                 self._function()
         present.wait_stream(side)
@@ -94,6 +96,14 @@ class CapturedCall:
         with torch.cuda.graph(graph, pool=self._pool, stream=side, capture_error_mode="thread_local"):
             self._function()
         return graph
+
+    @contextmanager
+    def _outermost(self) -> Iterator[None]:
+        CapturedCall._warming_up = True
+        try:
+            yield
+        finally:
+            CapturedCall._warming_up = False
 
 
 @contextmanager
