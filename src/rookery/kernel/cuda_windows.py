@@ -1,7 +1,8 @@
 """Copies windows of tables into observations on a GPU. Import it late: it needs numba-cuda.
 
 32 threads copy the window of one env, so that they read and write neighbouring numbers: 65,536 windows of 90 numbers
-take a tenth of the time that they take if each thread copies its own.
+take a tenth of the time that they take if each thread copies its own. Bytes that begin at multiples of four on both
+sides, as those of images with four planes do, are copied four at a time.
 """
 
 from __future__ import annotations
@@ -36,26 +37,35 @@ def copy_windows(
 def _kernel(at: int, size: int, width: int, dtype_name: str) -> Any:
     import numpy as np
 
-    dtype, word, byte = np.dtype(dtype_name), np.int64, np.uint8
+    dtype, word, byte, four_bytes = np.dtype(dtype_name), np.int64, np.uint8, np.uint32
+    packed = dtype.itemsize == 1 and at % 4 == 0 and size % 4 == 0 and width % 4 == 0
+
+    @cuda.jit(device=True)
+    def copy_one(to: Any, table: Any, env: int, start: int, length: int, n: int) -> None:
+        if packed and start % 4 == 0:
+            wide = carray(pointer(to), (n, width // 4), four_bytes)
+            whole = carray(pointer(table), (length // 4,), four_bytes)
+            for k in range(cuda.threadIdx.x, size // 4, LANES):
+                wide[env, at // 4 + k] = whole[start // 4 + k]
+        else:
+            narrow = carray(pointer(to), (n, width), dtype)
+            numbers = carray(pointer(table), (length,), dtype)
+            for k in range(cuda.threadIdx.x, size, LANES):
+                narrow[env, at + k] = numbers[start + k]
 
     def copy(addresses: Any, length: int, n: int, keeps_finals: int) -> None:
         env = cuda.blockIdx.x * ENVS + cuda.threadIdx.y
         if env >= n:
             return
-        observations = carray(pointer(addresses[0]), (n, width), dtype)
-        table = carray(pointer(addresses[6]), (length,), dtype)
         start = carray(pointer(addresses[2]), (n,), word)[env]
-        for k in range(cuda.threadIdx.x, size, LANES):
-            observations[env, at + k] = table[start + k]
+        copy_one(addresses[0], addresses[6], env, start, length, n)
         if keeps_finals == 0:
             return
         terminated = carray(pointer(addresses[4]), (n,), byte)
         truncated = carray(pointer(addresses[5]), (n,), byte)
         if terminated[env] == 0 and truncated[env] == 0:
             return
-        finals = carray(pointer(addresses[1]), (n, width), dtype)
         final_start = carray(pointer(addresses[3]), (n,), word)[env]
-        for k in range(cuda.threadIdx.x, size, LANES):
-            finals[env, at + k] = table[final_start + k]
+        copy_one(addresses[1], addresses[6], env, final_start, length, n)
 
     return cuda.jit(copy)

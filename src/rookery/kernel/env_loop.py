@@ -92,7 +92,7 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
     `takes_staged`, an episode begins with the parameters that are staged for it."""
     agents = world.num_agents
     in_space = build_check(world.observation_space, world.table_window)
-    keep_final = build_copy(world.observation_space)
+    keep_final = build_copy(world.observation_space, world.table_window if windows_later else None)
     window_start = adapt(world.window_start, "window_start") if world.window_start is not None else None
     write_window, keep_window = build_window(world, window_start, windows_later)
     draws = mark_empty_range in functions_of(world)

@@ -96,15 +96,20 @@ def _build_record_check(space: spaces.Dict) -> Function:
     return scope["fits"]
 
 
-def build_copy(space: Space) -> Function:
-    """`copy(columns, row)`: keeps the observation of a row as the last one of its episode."""
+def build_copy(space: Space, window: TableWindow | None = None) -> Function:
+    """`copy(columns, row)`: keeps the observation of a row as the last one of its episode, except for a `window` that
+    another kernel copies."""
     size = math.prod(space.shape or ()) if space.shape is not None else 0
+    before = size if window is None else window.at
+    after = size if window is None else window.at + window.size
 
     def copy_record(columns: Any, row: int) -> None:
         columns.finals[row] = columns.observations[row]
 
     def copy_flat(columns: Any, row: int) -> None:
-        for k in range(size):
+        for k in range(before):
+            columns.flat_finals[row, k] = columns.flat[row, k]
+        for k in range(after, size):
             columns.flat_finals[row, k] = columns.flat[row, k]
 
     return copy_record if isinstance(space, spaces.Dict) else copy_flat

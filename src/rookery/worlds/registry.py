@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from rookery.console import say
+from rookery.worlds.catch.spec import CATCH
 from rookery.worlds.classic.spec import CLASSIC
 from rookery.worlds.gameboy.spec import GAME_BOY
 from rookery.worlds.hockey.spec import HOCKEY
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from gymnasium import spaces
 
-BUILT_IN: tuple[WorldSpec, ...] = (*CLASSIC, HOCKEY, GAME_BOY, CRYPTO, FOREX)
+BUILT_IN: tuple[WorldSpec, ...] = (*CLASSIC, HOCKEY, GAME_BOY, CRYPTO, FOREX, CATCH)
 GROUP = "rookery.worlds"
 
 
