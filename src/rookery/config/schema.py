@@ -16,7 +16,7 @@ SEEDS = 2**63  # what both NumPy and torch take
 
 LearnerName: Any = Literal[("auto", *specs())]
 Sides = Annotated[list[Count], Field(min_length=2, max_length=2)]
-Backend = Literal["auto", "serial", "thread", "process", "kernel"]
+Backend = Literal["auto", "serial", "thread", "process", "kernel", "cuda"]
 
 
 def _valid(text: str) -> dict[str, Any]:
@@ -138,7 +138,9 @@ class RunConfig(LearnerSections):
         "auto", description="Number of parallel envs; auto measures at the start, adaptive also during the run."
     )
     backend: Backend = Field(
-        "auto", description="How the envs are stepped: serial, thread, process, kernel, or auto, which measures."
+        "auto",
+        description="How the envs are stepped: serial, thread, process, kernel, cuda (a kernel world on a GPU, beside "
+        "the learner), or auto, which measures.",
     )
     workers: int | None = Field(None, ge=1, description="Number of workers that step the envs; if omitted, measured.")
     start_method: Literal["spawn", "forkserver", "fork"] | None = Field(
@@ -266,7 +268,7 @@ class RunConfig(LearnerSections):
         """Whether the compiled version may be used: not if other options ask for worker processes."""
         return (
             self.twin
-            and self.backend in ("auto", "kernel")
+            and self.backend in ("auto", "kernel", "cuda")
             and self.num_envs != "adaptive"
             and self.step_timeout is None
             and not self.wrappers

@@ -49,6 +49,8 @@ class CudaEngine(AsyncCalls):
     """
 
     backend = "cuda"
+    returns_tensors = True
+    can_be_captured = True  # results lie at addresses that stay, and a step never waits for the GPU
     on_note: Callable[[str], None] | None = None  # never called: this backend accepts nothing that it should mention
 
     def __init__(self, source: EnvFactory, settings: Settings, device: str | None = None) -> None:
@@ -64,7 +66,7 @@ class CudaEngine(AsyncCalls):
                 "backend='cuda' cannot restart envs: use bad_values='raise' or 'allow', on_failure='raise'"
             )
         self.world, self.settings, self.source = kernel.world, settings, source
-        self.agents, self.device = kernel.world.num_agents, find_device(device)
+        self.agents, self.device = kernel.world.num_agents, find_device(device or settings.device)
         self.single_observation_space, self.single_action_space = (
             kernel.world.observation_space,
             kernel.world.action_space,
@@ -195,6 +197,24 @@ class CudaEngine(AsyncCalls):
     def last_lengths(self) -> torch.Tensor:
         """The length of the episode that each row finished last."""
         return self.arena.tensors["last_lengths"]
+
+    def present(self) -> tuple[Any, torch.Tensor | None]:
+        """The observations of all envs and their action masks, or None, where every step leaves them."""
+        mask = self.arena.tensors["masks"].bool() if self.world.action_mask is not None else None
+        return self._observations(), mask
+
+    def episodes_begun(self) -> torch.Tensor:
+        """How many episodes each row has begun; the one that is running counts."""
+        begun = self.arena.state_field("episode").to(torch.int64)
+        return begun.repeat_interleave(self.agents)
+
+    def final_infos(self) -> dict[str, torch.Tensor]:
+        """The infos of the last step of the episode that each row finished last."""
+        return {name: self.arena.field("final_infos", name) for name in self.world.info}
+
+    def device_state(self) -> list[torch.Tensor]:
+        """All tensors that a step changes."""
+        return [*self.arena.tensors.values(), *self._launcher.notes]
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:

@@ -54,6 +54,7 @@ def make_vec(
     wrappers: Any = None,
     observation_mode: Any = "same",
     shared_memory: bool | None = None,
+    device: str | None = None,
     n_envs: int | None = None,
 ) -> Engine:
     """Many copies of `world` as one `gymnasium.vector.VectorEnv`.
@@ -95,6 +96,8 @@ def make_vec(
             alone.
         shared_memory: True refuses spaces of classes that are not Gymnasium's, which worker processes can only send
             through a pipe. None accepts them and says so in one line; False accepts them silently.
+        device: The GPU of backend "cuda", such as "cuda:1"; None is the current one. "cpu" runs its code as plain
+            Python, to test a world without a GPU.
 
     Example:
         >>> import rookery
@@ -116,6 +119,8 @@ def make_vec(
         raise OptionError(
             f"step_timeout needs backend='process' or 'kernel': a hung step in {backend!r} cannot be stopped"
         )
+    if device is not None and backend != "cuda":
+        raise OptionError(f"device={device!r} is an option of backend='cuda'; other backends step envs on the CPU")
     source = with_wrappers(resolve(world, num_envs, env_kwargs), wrappers, backend)
     if bounds:
         backend = _with_bounds(source, backend)
@@ -129,7 +134,7 @@ def make_vec(
             autoreset_mode=mode, copy=copies, step_timeout=step_timeout, on_failure=on_failure,
             max_restarts=max_restarts, restart_window=restart_window, bad_values=bad_values,
             isolate_random=isolate_random, close_timeout=close_timeout, pin=pin, bounds=bounds,
-            observation_mode=observation_mode, shared_memory=shared_memory,
+            observation_mode=observation_mode, shared_memory=shared_memory, device=device,
         )  # fmt: skip
 
     settings(num_envs or 10**9, workers or 1)  # refuse bad options before anything starts

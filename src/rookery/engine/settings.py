@@ -36,6 +36,7 @@ class Settings:
     bounds: bool = False
     observation_mode: Any = "same"
     shared_memory: bool | None = None
+    device: str | None = None
 
     @property
     def spaces_differ(self) -> bool:

@@ -22,6 +22,7 @@ from rookery.kernel.cuda_bodies import (
     FLOAT32,
     HARD_BLOCK,
     NOTE_ARRAYS,
+    WORD,
     Bodies,
     LaunchNotes,
     build_bodies,
@@ -109,6 +110,13 @@ class DeviceArrays:
             for name in ("params", "next_params"):
                 self.tensors[name] = self.tensors[name].repeat(self.num_envs, 1)
 
+    def state_field(self, field: str) -> torch.Tensor:
+        """A copy of one field of all states, which is an integer of 4 bytes."""
+        if not self._by_word("states"):
+            return self.field("states", field)
+        offset = self.dtypes["states"].fields[field][1]  # type: ignore[index]
+        return (self.tensors["states"][offset // WORD] >> (8 * (offset % WORD))) & 0xFFFFFFFF
+
     def field(self, name: str, field: str) -> torch.Tensor:
         """One field of a column of records, as a tensor that shares its memory."""
         kind, offset = self.dtypes[name].fields[field][:2]  # type: ignore[index]
@@ -131,9 +139,14 @@ class KernelLauncher:
         self._run = _kernels(env_arrays.world) if self._on_gpu else build_bodies(env_arrays.world, reserve_serially)
         self.refresh()
 
+    @property
+    def notes(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """What the kernels note beside the envs' columns."""
+        return self.any_fault, self._count, self._hard
+
     def refresh(self) -> None:
         """Read the addresses again, after a tensor was replaced."""
-        tensors, notes = self.env_arrays.tensors, (self.any_fault, self._count, self._hard)
+        tensors, notes = self.env_arrays.tensors, self.notes
         if self._on_gpu:
             from numba import cuda
 

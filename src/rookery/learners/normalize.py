@@ -25,6 +25,8 @@ class RunningNorm(nn.Module):
     mean: Tensor
     variance: Tensor
     count: Tensor
+    shift: Tensor
+    scale: Tensor
 
     def __init__(self, size: int, floor: float = 1e-8) -> None:
         super().__init__()
@@ -33,17 +35,15 @@ class RunningNorm(nn.Module):
         self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
         self.register_buffer("variance", torch.ones(size, dtype=torch.float64))
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
-        self._shift_scale: tuple[Tensor, Tensor] | None = None
-        self._is_stale = True
         self.of_all: Callable[[Moments], Moments] | None = None  # adds the rows of other processes to a batch
+        # In single precision, at an address that stays: captured work on a GPU reads it there.
+        self.register_buffer("shift", torch.zeros(size), persistent=False)
+        self.register_buffer("scale", torch.zeros(size), persistent=False)
+        self._refresh()
 
     def forward(self, values: Tensor) -> Tensor:
         """The normalised values."""
-        if self._is_stale:
-            self._refresh()
-        assert self._shift_scale is not None
-        shift, scale = self._shift_scale
-        return ((values - shift) * scale).clamp(-CLIP, CLIP)
+        return ((values - self.shift) * self.scale).clamp(-CLIP, CLIP)
 
     @torch.no_grad()
     def update(self, values: Tensor) -> None:
@@ -62,18 +62,12 @@ class RunningNorm(nn.Module):
         self._refresh()
 
     def _refresh(self) -> None:
-        """Shift and scale in single precision, in the same memory as before: captured work on a GPU reads it there."""
-        shift, scale = self.mean.float(), (self.variance + self.floor).rsqrt().float()
-        if self._shift_scale is None or self._shift_scale[0].device != shift.device:
-            self._shift_scale = shift, scale
-        else:
-            self._shift_scale[0].copy_(shift)
-            self._shift_scale[1].copy_(scale)
-        self._is_stale = False
+        self.shift.copy_(self.mean)
+        self.scale.copy_((self.variance + self.floor).rsqrt())
 
     def _load_from_state_dict(self, *args: object, **kwargs: object) -> None:
         super()._load_from_state_dict(*args, **kwargs)  # type: ignore[arg-type]
-        self._is_stale = True
+        self._refresh()
 
 
 class ReturnScale(nn.Module):

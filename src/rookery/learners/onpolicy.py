@@ -93,6 +93,20 @@ class OnPolicy(Learner):
         self.memory = torch.cat([kept, kept.new_zeros(num_envs - len(kept), kept.shape[1])])
         self.rollout = self._new_rollout()
 
+    def device_state(self) -> list[Tensor]:
+        """What an update changes, apart from the rollout: captured work on a GPU must leave it as it was when it is
+        tried first."""
+        scale = [] if self.scale is None else list(self.scale.buffers())
+        return [self.adam.flat, *self.adam.moments, self.adam.steps, *self.policy.buffers(), *scale]
+
+    def set_schedules(self) -> None:
+        """The numbers of the next update that follow schedules."""
+        raise NotImplementedError
+
+    def learn(self) -> Tensor:
+        """Learn from the full rollout; returns metrics in the order of `ppo.METRICS`, without waiting for a GPU."""
+        raise NotImplementedError
+
     def state(self, replay: bool = True) -> Tree:
         return super().state(replay) | {
             "adam": self.adam.state(),

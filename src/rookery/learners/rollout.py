@@ -209,6 +209,10 @@ class Rollout:
             flags.zero_()
         if self.masks is not None:
             self.masks.fill_(True)
+        self.forget()
+
+    def forget(self) -> None:
+        """Count from the first step again, and leave the arrays as they are: captured work clears them itself."""
         self.finals, self._clocks, self.recorded = [], {}, 0
         self.noise = self._noise_array = None
 

@@ -48,7 +48,7 @@ def _is_sb3(world: Any) -> bool:
 
 
 def settings_of(engine: Any) -> dict[str, Any]:
-    """How the engine steps its envs, as keys of a configuration. `rookery.train` does not use the backend "cuda"."""
+    """How the engine steps its envs, as keys of a configuration."""
     if not isinstance(engine, Engine):
         return {}
     settings = engine.settings

@@ -21,6 +21,7 @@ from rookery.training.resolve.curriculum_config import (
     with_length_in_episodes,
     with_steps_of_phases,
 )
+from rookery.training.resolve.device_choice import with_envs_on_device
 from rookery.training.resolve.engine_choice import choose_engine, measure, with_engine
 from rookery.training.resolve.recipes import recipe_for, small_image_options, usual_learner, usual_options
 from rookery.training.resolve.seats import Seat, seat_of
@@ -117,6 +118,7 @@ def resolve_run(config: RunConfig, world_object: Any = None) -> ResolvedRun:
     config = with_steps_of_phases(config)
     config = with_absolute_paths(config).model_copy(update={"learner": learner})
     check_phases(config)  # the learner is known only now
+    config = with_envs_on_device(config, env_world)
     choice = choose_engine(config, env_world, measured if measured and measured.step_seconds else None)
     if spaces is None and choice.description is not None:
         spaces = choice.description.observation_space, choice.description.action_space

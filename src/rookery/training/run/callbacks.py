@@ -111,6 +111,11 @@ class Callbacks:
         self._all, self.run = list(callbacks), run
         self._updates = run.learner.updates
 
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return bool(self._all)
+
     def call(self, method: str, *args: Any) -> None:
         """Call a method of each callback, such as `on_update`."""
         for callback in self._all:

@@ -5,7 +5,7 @@ What overlaps is scheduled by counts alone, so that the same seed gives the same
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,9 @@ IN_PROCESS = ("serial", "kernel")  # backends that step on the caller's own thre
 class Collector:
     """Sends a learner's actions to the envs, and records what they return."""
 
+    is_asynchronous = False  # whether the envs step while the host goes on: then it looks at them only now and then
+    uncounted_episodes = 0  # that ended but were not listed, since it was last set to 0
+
     def __init__(
         self,
         envs: Engine | CurriculumVectorEnv,
@@ -37,11 +40,12 @@ class Collector:
         self.learner, self.stopwatch = learner, stopwatch
         self.steps, self._share_done = 0, share_done
         self.ended = 0  # episodes that ended since it was last set to 0; compiled rollouts do not count them
-        self.metrics: dict[str, float] = {}  # of the latest update
+        self.metrics: Mapping[str, float] = {}  # of the latest update
         self.on_outcomes: Callable[[dict[str, list[float]]], None] = lambda outcomes: None  # of episodes that ended
         self.on_final_infos: Callable[[slice, dict[str, Any]], None] = lambda rows, infos: None  # of the same
         self.on_final_numbers: Callable[[dict[str, Any], dict[str, Any]], None] = lambda infos, metadata: None
         self.on_hints: Callable[[int, slice, dict[str, Any]], None] = lambda step, rows, infos: None  # of guides
+        self.on_window: Callable[[np.ndarray, np.ndarray], None] = lambda returns, lengths: None  # of latest episodes
         self._parts: list[CollectorPart] = []
         self.use(envs)
 
@@ -68,6 +72,10 @@ class Collector:
                 [(slice(0, self.envs.num_envs), self.envs)] if groups is None else [(g.rows, g) for g in groups]
             )
         ]
+
+    def finished_episodes(self) -> np.ndarray:
+        """Episodes that ended since the last call, as an engine lists them."""
+        return self.envs.finished_episodes()
 
     def resize(self, num_envs: int, seed: int) -> None:
         """Change the number of envs. Those that stay continue; new ones begin their first episodes."""

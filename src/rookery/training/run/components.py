@@ -149,14 +149,16 @@ def make_engine(run: ResolvedRun) -> Engine:
             start_method=config.start_method,
             autoreset_mode="SameStep",
             copy=False,
+            device=config.device if config.backend == "cuda" else None,
             **_failure_options(config),
         )
 
 
 def _failure_options(config: RunConfig) -> dict[str, Any]:
-    """What an engine does about envs that fail."""
+    """What an engine does about envs that fail. On a GPU none is restarted: an error ends the run."""
     names = ("step_timeout", "on_failure", "max_restarts", "bad_values")
-    return {name: getattr(config, name) for name in names}
+    options = {name: getattr(config, name) for name in names}
+    return {**options, "on_failure": "raise"} if config.backend == "cuda" else options
 
 
 def with_tables(run: ResolvedRun, engine: Engine) -> ResolvedRun:
@@ -177,7 +179,9 @@ def fit_learner(run: ResolvedRun) -> ResolvedRun:
     assert seat is not None
     check_learner(config.learner, seat.action_space, seat.observation_space)
     check_device(config.device)
-    if config.device == "auto":
+    if config.backend == "cuda":
+        run = run.with_config(device=device_of_envs(config))
+    elif config.device == "auto":
         # A GPU pays for images; for vectors the nets are so small that a CPU is as quick.
         images = has_images(seat.observation_space) and torch.cuda.is_available()
         run = run.with_config(device="cuda" if images else "cpu")
@@ -212,7 +216,8 @@ def _check_memory(run: ResolvedRun) -> None:
 
 def with_image_size(run: ResolvedRun, engine: Engine) -> ResolvedRun:
     """With the size of images that the run's envs have; the user is told if they were shrunk without being asked."""
-    full, name = engine.description.full_size, run.config.learner
+    name = run.config.learner
+    full = None if engine.backend == "cuda" else engine.description.full_size  # images on a GPU stay as they are
     if full is not None and run.config.image_size == "auto":
         size = learner_size(name, full, engine.single_action_space, getattr(run.config, name), run.num_rows)
         shapes = [" x ".join(map(str, leaf.shape)) for leaf in leaves_of(full) if leaf.kind == "image"]
@@ -235,6 +240,13 @@ def check_device(device: str) -> None:
         )
     if device == "mps" and not torch.backends.mps.is_available():
         raise OptionError("device='mps' was asked for, but torch finds none here; device='cpu' works")
+
+
+def device_of_envs(config: RunConfig) -> str:
+    """The device of a learner whose envs are on a GPU: the same one."""
+    if config.device == "mps":
+        raise OptionError('`backend` = "cuda" needs the learner on the same GPU: `device` = "cuda", got "mps"')
+    return "cuda" if config.device == "auto" else config.device
 
 
 def make_learner(run: ResolvedRun) -> Learner:
@@ -268,7 +280,7 @@ def make_evaluator(run: ResolvedRun) -> Evaluator:
     config, options = run.config, run.config.evaluation
     return Evaluator(
         run.world,
-        config.backend,
+        "kernel" if config.backend == "cuda" else config.backend,
         options.episodes,
         evaluation_seed(config),
         options.deterministic,

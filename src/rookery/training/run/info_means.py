@@ -28,6 +28,10 @@ class InfoMeans:
                 self._latest[name] = deque(maxlen=WINDOW)
             self._latest[name].extend(values[-WINDOW:].tolist())
 
+    def clear(self) -> None:
+        """Keep nothing."""
+        self._latest.clear()
+
     def metrics(self) -> dict[str, float]:
         """As progress events hold them."""
         return {f"{PREFIX}{name}": float(np.mean(values)) for name, values in self._latest.items()}

@@ -6,8 +6,10 @@ import math
 import time
 from typing import Any
 
+import numpy as np
+
 from rookery.config import RunConfig
-from rookery.engine.engine import Engine
+from rookery.engine.engine import EPISODE, Engine
 from rookery.engine.seeding import ChildSeeds
 from rookery.errors import RunError
 from rookery.learners.learner import Tree
@@ -24,6 +26,8 @@ from rookery.training.run.hint_records import HintRecords
 from rookery.training.run.timing import Interval, RunCounts
 from rookery.training.run.training_state import TrainingState
 
+COMPILED = ("kernel", "cuda")  # backends
+NO_EPISODES = np.zeros(0, EPISODE)
 EVALUATION_SHARE = 0.25  # of the steps since the last evaluation, for episodes beyond the number that was asked for
 
 
@@ -98,7 +102,7 @@ class Loop:
         self.callbacks.call("on_start")
         if not self.learner.steps_since_update:  # in the middle of a rollout, nothing is due before its end
             self.evaluate_save_and_log()  # an interrupted run may have ended before it could
-        compiles = self.state.engine.backend == "kernel"
+        compiles = self.state.engine.backend in COMPILED
         self._event("doing", text="making the first steps" + " (a machine's first run compiles)" * compiles)
 
     def end_reason(self) -> str:
@@ -119,6 +123,7 @@ class Loop:
 
     def finish(self, reason: str) -> None:
         """The last figures, evaluation and checkpoint."""
+        self._take_episodes()
         self._log()
         if reason != "interrupted" and self.state.evaluated_at != self.steps:
             self._evaluate()
@@ -165,11 +170,18 @@ class Loop:
         """Learn from the rollout. An off-policy learner has learned while the steps were collected."""
         if self.learner.on_policy:
             self.collector.update()
+        # Envs on a GPU go on meanwhile: who looks at them waits for them.
+        look = not self.collector.is_asynchronous or self._counts_episodes or self.callbacks.any
+        finished = self._take_episodes() if look else NO_EPISODES
+        self.callbacks.on_progress(self.learner.updates, self.collector.metrics, finished)
+
+    def _take_episodes(self) -> np.ndarray:
+        """Count the episodes that have ended since this was called last."""
         before = self.episodes.count
-        finished = self.state.add_episodes(self.envs.finished_episodes())
+        finished = self.state.add_episodes(self.collector.finished_episodes())
         self.records.add(self.steps, before, finished)
         self._episodes_in_rollout = len(finished)
-        self.callbacks.on_progress(self.learner.updates, self.collector.metrics, finished)
+        return finished
 
     def evaluate_save_and_log(self) -> None:
         """What is due: evaluations and checkpoints by counts, so that speed changes no number; logs by the clock."""
@@ -179,7 +191,10 @@ class Loop:
         before, self.state.checked_at = self.state.checked_at, counts
         evaluation_due = self._evaluations.passed(before, counts) and self.state.evaluated_at != self.steps
         checkpoint_due = self._checkpoints.passed(before, counts)
-        if evaluation_due or checkpoint_due or self.clock.log_due:
+        due = evaluation_due or checkpoint_due or self.clock.log_due
+        if due and self.collector.is_asynchronous:
+            self._take_episodes()
+        if due:
             self._log()  # first: the panel shows an evaluation beside the figures of the same step
         is_best = evaluation_due and self._evaluate()
         self._keep_opponents(before.steps, checkpoint_due)
@@ -208,7 +223,7 @@ class Loop:
     def _evaluation_steps(self) -> float:
         """How many steps an evaluation may make for a narrower interval: few beside those of training since the last
         one. Compiled worlds make them in no time, and whoever sets a number of episodes wants them."""
-        if self.config.evaluation.max_episodes is not None or self.state.engine.backend == "kernel":
+        if self.config.evaluation.max_episodes is not None or self.state.engine.backend in COMPILED:
             return math.inf
         return EVALUATION_SHARE * (self.steps - max(0, self.state.evaluated_at))
 

@@ -21,12 +21,25 @@ class RecentEpisodes:
         self.lengths: deque[int] = deque(maxlen=WINDOW)
         self.outcomes: dict[str, deque[float]] = {}  # such as win_rate
         self.infos = InfoMeans()
+        self._is_given = False  # whether `replace` says what is kept
 
-    def add(self, finished: np.ndarray) -> None:
-        """Add what an engine's `finished_episodes()` returns."""
-        self.count += len(finished)
+    def add(self, finished: np.ndarray, others: int = 0) -> None:
+        """Add what an engine's `finished_episodes()` returns, and count `others` that it has not listed."""
+        self.count += len(finished) + others
+        if self._is_given:
+            return
         self.returns.extend(finished["return"][-WINDOW:].tolist())
         self.lengths.extend(finished["length"][-WINDOW:].tolist())
+
+    def replace(self, returns: np.ndarray, lengths: np.ndarray) -> None:
+        """Keep these instead of all others; their outcomes and infos follow."""
+        self.returns.clear()
+        self.lengths.clear()
+        self.outcomes.clear()
+        self.infos.clear()
+        self._is_given = True
+        self.returns.extend(returns.tolist())
+        self.lengths.extend(lengths.tolist())
 
     def add_outcomes(self, outcomes: dict[str, list[float]]) -> None:
         """Add what `outcomes_of` found in the final infos of some episodes."""

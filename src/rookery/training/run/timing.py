@@ -129,6 +129,10 @@ class Stopwatch:
         self.seconds[part] += now - self._since
         self._since = now
 
+    def add(self, part: str, seconds: float) -> None:
+        """So many seconds were spent on this part, by another clock."""
+        self.seconds[part] += seconds
+
     def shares(self) -> dict[str, float]:
         """The parts' shares of the time since the last call."""
         now = time.perf_counter()

@@ -16,7 +16,7 @@ from rookery.training.curriculum.curriculum import Curriculum, NoCurriculum
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.evaluation.confidence import interval_of, is_better
 from rookery.training.evaluation.evaluator import Evaluation
-from rookery.training.run.collector import Collector
+from rookery.training.run.collector_choice import make_collector
 from rookery.training.run.recent_episodes import RecentEpisodes
 from rookery.training.run.timing import RunClock, RunCounts, Stopwatch
 from rookery.training.storage.load_agent import check_fits
@@ -30,9 +30,10 @@ class TrainingState:
         self.config, self.learner = config, learner
         self.curriculum = Curriculum(config, envs) if isinstance(envs, CurriculumVectorEnv) else NoCurriculum()
         self.clock, self.stopwatch, self.episodes = RunClock(), Stopwatch(), RecentEpisodes()
-        self.collector = Collector(envs, learner, self.stopwatch, self.share_done)
+        self.collector = make_collector(envs, learner, self.stopwatch, self.share_done)
         self.collector.on_outcomes = self.episodes.add_outcomes
         self.collector.on_final_numbers = self.episodes.infos.add
+        self.collector.on_window = self.episodes.replace
         self.last_evaluation: float | None = None
         self.best_evaluation: float | None = None
         self.last_interval: list[float] = []  # of the last evaluation's mean
@@ -81,10 +82,12 @@ class TrainingState:
     def add_episodes(self, finished: np.ndarray) -> np.ndarray:
         """Count finished episodes, no more than the run has; returns those that count."""
         finished = self.curriculum.counted(finished)
+        others = self.collector.uncounted_episodes
         if self.config.episodes is not None:
-            finished = finished[: max(0, self.config.episodes - self.episodes.count)]
-        self.episodes.add(finished)
-        self.collector.ended = 0
+            left = max(0, self.config.episodes - self.episodes.count)
+            finished, others = finished[:left], min(others, max(0, left - len(finished)))
+        self.episodes.add(finished, others)
+        self.collector.ended = self.collector.uncounted_episodes = 0
         if not self.learner.steps_since_update:
             self.rollout_began_at = self.episodes.count
         return finished

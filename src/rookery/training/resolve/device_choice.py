@@ -1,0 +1,33 @@
+"""Whether a run's envs are stepped on the GPU of its learner."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from rookery.config import RunConfig
+from rookery.console import say
+from rookery.training.resolve.world_choice import World
+
+LEARNERS = ("ppo",)  # that take tensors from envs
+
+
+def with_envs_on_device(config: RunConfig, world: World) -> RunConfig:
+    """A learner on an NVIDIA GPU has its kernel world there too, unless the config names another backend."""
+    if config.backend != "auto" or not config.device.startswith("cuda") or not world.kernel:
+        return config
+    reason = why_not_on_device(config)
+    if reason:
+        say(f"the envs are stepped on the CPU: {reason}")
+        return config
+    return config.model_copy(update={"backend": "cuda"})
+
+
+def why_not_on_device(config: RunConfig) -> str:
+    """What keeps the envs of this run on the CPU; "" if nothing does."""
+    if config.learner not in LEARNERS:
+        return f"{config.learner} takes no tensors from envs"
+    if config.has_curriculum:
+        return "phases, opponents and reward scales are computed there"
+    if find_spec("numba_cuda") is None and find_spec("numba.cuda") is None:
+        return "the GPU's needs numba-cuda: pip install 'rookery[cuda]'"
+    return ""
