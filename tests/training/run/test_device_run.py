@@ -13,6 +13,7 @@ import torch
 import rookery
 from rookery.errors import OptionError
 from rookery.learners.learner import StepBatch, TensorFinals
+from rookery.training.run.device_collector import DeviceCollector
 from rookery.training.storage.checkpoint import Checkpoints
 
 OPTIONS: dict[str, Any] = {
@@ -89,6 +90,21 @@ def test_truncated_episodes_have_a_value_after_their_end(tmp_path: Path) -> None
 def test_a_run_counts_episodes_on_the_device(tmp_path: Path) -> None:
     result = train(tmp_path, "counted", steps=4000, episodes=12)
     assert result.reason == "finished" and result.episodes >= 12 and result.total_steps < 4000
+
+
+class Adjusting(rookery.Callback):
+    """Changes the learning rate after the first update, and gamma after the second."""
+
+    def on_update(self, run: Any, metrics: Any) -> None:
+        assert np.isfinite(metrics["kl"])
+        run.set_options(**({"learning_rate": 1e-4} if run.learner.updates == 1 else {"gamma": 0.9}))
+
+
+def test_work_is_captured_again_when_an_option_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = []
+    monkeypatch.setattr(DeviceCollector, "release", lambda self: released.append(self.learner.updates))
+    train(tmp_path, "adjusted", callbacks=[Adjusting()])
+    assert released == [2]
 
 
 def test_a_backend_on_a_gpu_says_what_is_missing(tmp_path: Path) -> None:

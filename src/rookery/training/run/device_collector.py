@@ -21,6 +21,8 @@ from rookery.training.run.collector import Collector
 from rookery.training.run.device_metrics import DeviceMetrics, DeviceTimes
 from rookery.training.run.latest_episodes import LatestEpisodes
 
+# Options that captured work reads from tensors; when another one changes, the work is captured again.
+NOT_CAPTURED = {"learning_rate", "learning_rate_schedule", "clip", "clip_schedule", "threads"}
 AHEAD = 2  # iterations that the host may be ahead of the GPU: enough to keep it busy
 
 
@@ -47,6 +49,7 @@ class DeviceCollector(Collector):
         self._episodes = LatestEpisodes(envs)
         self._times = DeviceTimes(device, self.stopwatch)
         self._in_flight: deque[Any] = deque()
+        self._options, self._captured = learner.options, self._constants()
 
     @property
     def is_fused(self) -> bool:
@@ -67,11 +70,24 @@ class DeviceCollector(Collector):
         """A complete rollout, whatever `rounds` is: a rollout is one piece of work."""
         while len(self._in_flight) >= AHEAD:
             self._times.add(self._in_flight.popleft())
+        self._follow_options()
         self._marks = [self._times.mark()]
         self._before_rollout()
         self._rollout()
         self._marks.append(self._times.mark())
         self._count(self.learner.rollout.length * self.envs.num_envs)
+
+    def _follow_options(self) -> None:
+        """Phases and callbacks change options, which captured work holds as constants."""
+        if self.learner.options is self._options:
+            return
+        self._options = self.learner.options
+        if self._constants() != self._captured:
+            self._captured = self._constants()
+            self.release()
+
+    def _constants(self) -> dict[str, Any]:
+        return self.learner.options.model_dump(exclude=NOT_CAPTURED)
 
     def _before_rollout(self) -> None:
         """What the host decides between two rollouts: a curriculum's phases and opponents."""
