@@ -53,6 +53,7 @@ class Learner(ABC):
     """
 
     on_policy: bool
+    takes_tensors: bool = False  # whether `explore` and `record` take tensors on the learner's device too
     options: Options
     weights: tuple[str, ...] = ("policy", "scale")  # the parts of `state()` that hold weights and normalisers
     progress: float = 0.0  # how much of the run is done, from 0 to 1, for schedules

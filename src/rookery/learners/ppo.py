@@ -76,6 +76,7 @@ class ActorCritic(Policy):
 class PPO(OnPolicy):
     """Learns from the steps of its present policy only."""
 
+    takes_tensors = True
     options: PPOOptions
     policy: ActorCritic
 

@@ -17,6 +17,7 @@ from rookery.learners.learner import Finals, Learner, StepBatch
 from rookery.learners.masks import mask_of
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.evaluation.win_record import outcomes_of
+from rookery.training.run.device_link import DeviceLink, link_for
 from rookery.training.run.fused_collector import roller_for
 from rookery.training.run.timing import Stopwatch
 
@@ -47,15 +48,24 @@ class Collector:
         self.on_hints: Callable[[int, slice, dict[str, Any]], None] = lambda step, rows, infos: None  # of guides
         self.on_window: Callable[[np.ndarray, np.ndarray], None] = lambda returns, lengths: None  # of latest episodes
         self._parts: list[CollectorPart] = []
+        self._link: DeviceLink | None = None
         self.use(envs)
 
     def use(self, envs: Engine | CurriculumVectorEnv) -> None:
         """Step these envs; `begin` follows."""
         self.envs = envs
-        # Where envs are stepped on this very thread nothing can overlap, and a plain step costs less than its halves.
-        self._step_at_once = envs.backend in IN_PROCESS and len(envs.groups) == 1
+        # Where envs are stepped on this very thread, a plain step costs less than its halves.
+        self._steps_here = envs.backend in IN_PROCESS
         self._stepping = "env" if envs.backend in IN_PROCESS else "waiting"
         self._fused = roller_for(envs, self.learner)
+        self.close()
+        self._link = link_for(envs, self.learner)
+
+    def close(self) -> None:
+        """Release what connects envs and the learner's device."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
 
     @property
     def is_fused(self) -> bool:
@@ -72,6 +82,9 @@ class Collector:
                 [(slice(0, self.envs.num_envs), self.envs)] if groups is None else [(g.rows, g) for g in groups]
             )
         ]
+        if self._link is not None:
+            for part in self._parts:
+                self._link.begin(part.rows, part.observations, part.mask)
 
     def finished_episodes(self) -> np.ndarray:
         """Episodes that ended since the last call, as an engine lists them."""
@@ -82,6 +95,7 @@ class Collector:
         assert isinstance(self.envs, Engine)  # the number of envs of a curriculum is fixed
         kept = self.envs.num_envs
         self.envs.resize(num_envs)
+        self.use(self.envs)  # its arrays are elsewhere now
         (part,) = self._parts
         rows = slice(0, min(num_envs, kept))
         observations = _rows(part.observations, rows)
@@ -147,17 +161,31 @@ class Collector:
         self.learner.progress = self._share_done(self.steps - self.learner.steps_since_update)
 
     def _send(self, part: CollectorPart) -> None:
-        part.actions = self.learner.explore(part.observations, part.rows, part.mask)
+        if self._link is None:
+            part.actions = self.learner.explore(part.observations, part.rows, part.mask)
+        else:
+            self._link.explore(part.rows)
         self.stopwatch.lap("policy")
-        if not self._step_at_once:
+        if not self._steps_here:
+            self._take_actions(part)
             part.sender.send(part.actions)
             self.stopwatch.lap(self._stepping)
 
     def _receive(self, part: CollectorPart) -> None:
-        step = part.sender.step(part.actions) if self._step_at_once else part.sender.recv()
+        if self._steps_here:  # only now: a GPU chooses actions for one group while the other one steps here
+            self._take_actions(part)
+            step = part.sender.step(part.actions)
+        else:
+            step = part.sender.recv()
         self.stopwatch.lap(self._stepping)
         self._record(part, step)
         self.stopwatch.lap("policy")
+
+    def _take_actions(self, part: CollectorPart) -> None:
+        """Wait for the actions that the learner's device chooses."""
+        if self._link is not None:
+            part.actions = self._link.actions(part.rows)
+            self.stopwatch.lap("gpu")
 
     def _record(self, part: CollectorPart, step: tuple[Any, ...]) -> None:
         observations, rewards, terminated, truncated, infos = step
@@ -170,9 +198,8 @@ class Collector:
             self.on_final_infos(part.rows, infos)
         if "hints" in infos:
             self.on_hints(self.steps + len(rewards), part.rows, infos)
-        self.learner.record(
-            part.rows, StepBatch(observations, rewards, terminated, truncated, finals(infos), part.mask)
-        )
+        batch = StepBatch(observations, rewards, terminated, truncated, finals(infos), part.mask)
+        (self.learner if self._link is None else self._link).record(part.rows, batch)
         self._count(len(rewards))
 
     def _mask_of(self, observations: Any, infos: dict[str, Any]) -> np.ndarray | None:

@@ -131,6 +131,10 @@ class Loop:
             self._event("progress", **self.state.stopwatch.shares(), **self.callbacks.take_metrics())
         self.save()
 
+    def close(self) -> None:
+        """Release what the run holds of the learner's device; the envs are closed by whoever made them."""
+        self.collector.close()
+
     # --- the parts of the loop ------------------------------------------------------------------------------------
 
     def _begin_next_phase(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -346,8 +346,7 @@ def _open_loop(
     remember(folder, run.config)
     step = saved["loop"]["steps"] if saved else None
     opened = open_components(run, folder, engine, learner, stop, step, callbacks)
-    with small_products(learner), opened as components:
-        loop = Loop(run.config, components)
+    with small_products(learner), opened as components, closing(Loop(run.config, components)) as loop:
         _announce(components.sinks, run, folder, engine, learner, step, changed)
         try:
             observations, infos = _load(loop, saved) if saved else loop.begin()

@@ -1,0 +1,110 @@
+"""Copies between arrays of this process and tensors of a device: queued, so that nobody waits for them.
+
+A GPU reads pinned memory by itself. Small arrays lie side by side in one pinned block, as starting a copy costs more
+than the copy. Large observations are copied from where the workers write them: that memory is pinned once.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+ALIGNED = 16  # bytes
+Plan = Mapping[str, tuple[tuple[int, ...], torch.dtype]]  # shapes and dtypes by name
+
+
+class PackedCopies:
+    """Arrays in one block of host memory, and tensors of the same shapes in one block of a device."""
+
+    def __init__(self, plan: Plan, device: torch.device) -> None:
+        places, size = _places(plan)
+        self._queued = device.type == "cuda"  # on others, a copy that is not waited for may come too late
+        self._host = torch.zeros(size, dtype=torch.uint8, pin_memory=self._queued)
+        self._device = torch.zeros(size, dtype=torch.uint8, device=device)
+        self.arrays = {name: _view(self._host, places[name], *plan[name]).numpy() for name in plan}
+        self.tensors = {name: _view(self._device, places[name], *plan[name]) for name in plan}
+
+    def to_device(self) -> None:
+        """Queue the copy of all arrays. They must not change before it is done."""
+        self._device.copy_(self._host, non_blocking=self._queued)
+
+    def to_host(self) -> None:
+        """Queue the copy of all tensors back."""
+        self._host.copy_(self._device, non_blocking=self._queued)
+
+
+def _places(plan: Plan) -> tuple[dict[str, int], int]:
+    """Where each array begins, and how many bytes there are in all."""
+    places, size = {}, 0
+    for name, (shape, dtype) in plan.items():
+        places[name] = size
+        size += -(-_bytes(shape, dtype) // ALIGNED) * ALIGNED
+    return places, size
+
+
+def _bytes(shape: tuple[int, ...], dtype: torch.dtype) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+
+
+def _view(block: Tensor, start: int, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    return block[start : start + _bytes(shape, dtype)].view(dtype).view(shape)
+
+
+class PinnedBuffer:
+    """Memory that a GPU may read by itself, until `release`, or until nobody refers to this object."""
+
+    def __init__(self, buffer: Any) -> None:
+        """`buffer` is a block that stays where it is, such as an engine's batch. It need not be possible to pin it:
+        copies from it are correct then as well, but the host waits for them."""
+        self._bytes = np.frombuffer(buffer, np.uint8)  # keeps the block mapped
+        address, runtime = self._bytes.ctypes.data, torch.cuda.cudart()
+        self.is_pinned = int(runtime.cudaHostRegister(address, self._bytes.nbytes, 0)) == 0
+        self._release = weakref.finalize(self, _unpin, runtime, address, self._bytes) if self.is_pinned else None
+
+    def release(self) -> None:
+        """Let the memory be as any other."""
+        if self._release is not None:
+            self._release()
+
+
+def _unpin(runtime: Any, address: int, memory: np.ndarray) -> None:
+    """`memory` is kept until here: a block must not be unmapped while it is pinned."""
+    runtime.cudaHostUnregister(address)
+
+
+class CopyStream:
+    """Queues copies beside a device's other work. On a device without streams they are queued with it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._used = torch.cuda.Event() if self._stream is not None else None
+        self._copied = torch.cuda.Event() if self._stream is not None else None
+
+    def copying(self) -> Any:
+        """A context in which copies are queued: after the work that has `used` what they overwrite."""
+        if self._stream is None or self._used is None:
+            return torch.no_grad()
+        self._stream.wait_event(self._used)
+        return torch.cuda.stream(self._stream)
+
+    def copied(self) -> None:
+        """Work that is queued from now on waits, on the device, for the copies so far."""
+        if self._copied is not None:
+            self._copied.record(self._stream)
+            torch.cuda.current_stream(self._device).wait_event(self._copied)
+
+    def used(self) -> None:
+        """The work that reads the copies so far is queued."""
+        if self._used is not None:
+            self._used.record(torch.cuda.current_stream(self._device))
+
+    def settle(self) -> None:
+        """Wait until the host's side of all copies may be written again. They are done long before, as a rule."""
+        if self._copied is not None:
+            self._copied.synchronize()

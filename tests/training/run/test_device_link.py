@@ -1,0 +1,147 @@
+"""Envs that return arrays, with a learner on another device: here the CPU, as if it were one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+import rookery
+from rookery.training.run import collector, device_link
+from rookery.training.run.device_link import DeviceLink
+from rookery.training.run.host_copies import PackedCopies
+from training.runs import differences, last_state, small
+
+
+@pytest.fixture
+def linked(monkeypatch: pytest.MonkeyPatch) -> list[DeviceLink]:
+    """Every collector has a link, as on a GPU; returns those that were made."""
+    links: list[DeviceLink] = []
+
+    def make(envs: Any, learner: Any) -> DeviceLink:
+        links.append(DeviceLink(learner, getattr(envs, "engine", envs)))
+        return links[-1]
+
+    monkeypatch.setattr(collector, "link_for", make)
+    return links
+
+
+class Mixed(gym.Env):
+    """A Dict with an image that is not packed, numbers in double precision and a choice; Dict actions; masks of none.
+    Episodes end by their time limit, or by the env."""
+
+    observation_space = gym.spaces.Dict(
+        camera=gym.spaces.Box(0, 255, (3, 16, 16), np.uint8),
+        inner=gym.spaces.Tuple((gym.spaces.Box(-9, 9, (2,), np.float64), gym.spaces.Discrete(3))),
+    )
+    action_space = gym.spaces.Dict(move=gym.spaces.Discrete(3), push=gym.spaces.Box(-1, 1, (2,), np.float32))
+
+    def _see(self) -> dict[str, Any]:
+        image = self.np_random.integers(0, 255, (3, 16, 16), np.uint8)
+        return {"camera": image, "inner": (self.np_random.normal(size=2).clip(-9, 9), self.time % 3)}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.time = 0
+        return self._see(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.time += 1
+        reward = float(action["push"].sum()) + int(action["move"])
+        return self._see(), reward, bool(self.np_random.random() < 0.1), self.time >= 5, {}
+
+
+@pytest.mark.parametrize(
+    ("backend", "groups"),
+    [
+        ("process", 2),
+        ("serial", 1),
+        ("serial", 2),
+        pytest.param("process", 1, marks=pytest.mark.slow),
+    ],
+)
+def test_ppo_learns_the_same_by_copies(
+    backend: str, groups: int, linked: list[DeviceLink], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The weights are those of a run without a link, to rounding: final observations are evaluated in other batches."""
+    options = {"backend": backend, "groups": groups, "steps": 512, "ppo": {"accelerate": False}}
+    if backend == "process":
+        options["workers"] = 2
+    one = rookery.train(small("ppo", tmp_path / "a", **options))
+    assert len(linked) == 1
+    monkeypatch.undo()
+    other = rookery.train(small("ppo", tmp_path / "b", **options))
+    for name, mine in last_state(one.path)["policy"].items():
+        np.testing.assert_allclose(mine, last_state(other.path)["policy"][name], rtol=0, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_every_kind_of_observation_and_action(
+    linked: list[DeviceLink], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Large images are copied from where workers write them, all else is packed; final observations arrive too."""
+    monkeypatch.setattr(device_link, "LARGE", 1024)
+    settings: dict[str, Any] = {
+        "learner": "ppo", "num_envs": 4, "backend": "process", "workers": 2, "steps": 64, "seed": 3,
+        "ppo": {"rollout_length": 8, "hidden": [8], "accelerate": False, "threads": 1}, "verbose": False,
+        "evaluation": {"every": 10**6, "episodes": 1}, "image_size": "full", "groups": 1,
+    }  # fmt: skip
+    one = rookery.train(Mixed, runs_dir=tmp_path / "a", **settings)
+    assert any(part.has_large for part in linked[0]._parts.values())
+    monkeypatch.undo()
+    other = rookery.train(Mixed, runs_dir=tmp_path / "b", **settings)
+    for name, mine in last_state(one.path)["policy"].items():
+        np.testing.assert_allclose(mine, last_state(other.path)["policy"][name], rtol=0, atol=1e-4)
+
+
+def test_resume_is_exact(linked: list[DeviceLink], tmp_path: Path) -> None:
+    options = {"backend": "process", "workers": 2, "ppo": {"accelerate": False}, "checkpoints": {"every": 64}}
+    whole = rookery.train(small("ppo", tmp_path / "a", steps=256, **options))
+    half = rookery.train(small("ppo", tmp_path / "b", steps=128, **options))
+    half = rookery.resume(half.path, steps=256)
+    assert not differences(last_state(whole.path), last_state(half.path))
+
+
+def test_masks_reach_the_learner(linked: list[DeviceLink], tmp_path: Path) -> None:
+    result = rookery.train(
+        Masked, learner="ppo", num_envs=2, backend="serial", steps=64, runs_dir=tmp_path, verbose=False,
+        ppo={"rollout_length": 16, "hidden": [8], "accelerate": False, "threads": 1},
+        evaluation={"every": 10**6, "episodes": 1},
+    )  # fmt: skip
+    assert result.total_steps == 64
+
+
+class Masked(gym.Env):
+    """Allows one action at a time, and fails on others."""
+
+    observation_space, action_space = gym.spaces.Box(-1, 1, (2,), np.float32), gym.spaces.Discrete(3)
+
+    def _info(self) -> dict[str, Any]:
+        return {"action_mask": np.arange(3) == self.time % 3}
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.time = 0
+        return np.zeros(2, np.float32), self._info()
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert action == self.time % 3
+        self.time += 1
+        return np.zeros(2, np.float32), 1.0, False, self.time == 7, self._info()
+
+
+def test_packed_copies_keep_shapes_and_dtypes() -> None:
+    plan = {"a": ((3,), torch.bool), "b": ((3, 2), torch.float32), "c": ((), torch.int64), "d": ((0, 2), torch.uint8)}
+    packed = PackedCopies(plan, torch.device("cpu"))
+    packed.arrays["a"][...], packed.arrays["b"][...], packed.arrays["c"][...] = [1, 0, 1], 2.5, -7
+    assert not packed.tensors["b"].any()
+    packed.to_device()
+    assert packed.tensors["a"].tolist() == [True, False, True] and int(packed.tensors["c"]) == -7
+    assert packed.tensors["b"].dtype == torch.float32 and bool((packed.tensors["b"] == 2.5).all())
+    assert packed.tensors["d"].shape == (0, 2)
+    packed.tensors["b"].zero_()
+    packed.to_host()
+    assert not packed.arrays["b"].any()
