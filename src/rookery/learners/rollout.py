@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rookery.errors import CheckpointError
+from rookery.learners.device.shuffle import sample_order
 from rookery.learners.heads import Head
 from rookery.learners.observations import Leaf
 
@@ -181,7 +182,7 @@ class Rollout:
         trajectories of some envs, [steps, envs, ...]; all others are rows."""
         tensors, axis = self._to_shuffle(self._columns(samples))
         total = self.envs if axis else self.length * self.envs
-        order = torch.randperm(total, generator=generator, device=self.device)
+        order = sample_order(total, generator)
         size = -(-total // min(count, total))
         # Shuffling everything once is faster than gathering each part of it.
         columns = [value.index_select(axis, order).split(size, axis) for value in tensors.values()]

@@ -1,0 +1,98 @@
+"""Fused PPO by Triton's interpreter beside the plain one, as a program: its arguments are a case and how many updates.
+Triton is imported after its interpreter was chosen."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import tests.learners.triton_interpreter  # noqa: F401
+import torch
+from gymnasium import spaces
+
+from rookery.learners import rollout
+from rookery.learners.device.fused_device_ppo import DevicePPO
+from rookery.learners.device.shuffle import draw_key, shuffled_order
+from rookery.learners.learner import StepBatch, TensorFinals
+from rookery.learners.ppo import PPO
+from rookery.learners.registry import PPOOptions
+
+ENVS, STEPS = 6, 4
+VECTOR = spaces.Box(-9, 9, (5,), np.float32)
+DISCRETE, CONTINUOUS = spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)
+# Spaces and options; "masks" is no option.
+CASES: dict[str, tuple[spaces.Space, spaces.Space, dict[str, Any]]] = {
+    "categorical": (VECTOR, DISCRETE, {"entropy": 0.01}),
+    "start": (VECTOR, spaces.Discrete(3, start=-1), {"batch_size": 10}),
+    "masks": (VECTOR, spaces.Discrete(4), {"masks": True}),
+    "multi": (VECTOR, spaces.MultiDiscrete([3, 2], start=[1, 0]), {"entropy": 0.02, "masks": True}),
+    "bernoulli": (VECTOR, spaces.MultiBinary(3), {"entropy": 0.01}),
+    "gaussian": (VECTOR, CONTINUOUS, {"entropy": 0.01, "clip_values": 0.2}),
+    "normalised": (VECTOR, DISCRETE, {"normalise_observations": True, "normalise_rewards": True}),
+    "target_kl": (VECTOR, DISCRETE, {"target_kl": 1e-9, "epochs": 3}),
+    "choices": (spaces.Discrete(7), DISCRETE, {"normalise_advantages": False}),
+    "dict": (spaces.Dict(a=VECTOR, b=spaces.Discrete(2)), DISCRETE, {"epochs": 1}),
+    "one_layer": (VECTOR, DISCRETE, {"hidden": [17], "activation": "relu"}),
+    "three_layers": (VECTOR, DISCRETE, {"hidden": [17, 8, 20], "activation": "silu"}),
+    "elu": (VECTOR, CONTINUOUS, {"activation": "elu"}),
+    "gelu": (VECTOR, DISCRETE, {"activation": "gelu"}),
+}
+
+
+def sample(space: spaces.Space, generator: torch.Generator) -> Any:
+    """Observations of all envs."""
+    if isinstance(space, spaces.Dict):
+        return {key: sample(part, generator) for key, part in space.items()}
+    if isinstance(space, spaces.Discrete):
+        return torch.randint(int(space.n), (ENVS,), generator=generator)
+    return torch.randn(ENVS, *space.shape, generator=generator) * 2 + 0.5
+
+
+def allowed(head: Any, generator: torch.Generator) -> torch.Tensor:
+    """Random masks that allow the first choice of each part."""
+    mask = torch.rand(ENVS, head.outputs, generator=generator) > 0.4
+    mask[:, [0, *np.cumsum(getattr(head, "sizes", [0]))[:-1]]] = True
+    return mask
+
+
+def train(case: str, updates: int, fused: bool) -> tuple[PPO, list[dict[str, float]]]:
+    """A learner after some updates on random steps, and its metrics."""
+    space, actions, given = CASES[case]
+    options = {
+        "rollout_length": STEPS,
+        "epochs": 2,
+        "minibatches": 2,
+        "hidden": [20, 9],
+        "precision": "float32",
+    } | given
+    masks = options.pop("masks", False)
+    learner = PPO(space, actions, PPOOptions(**options, accelerate=False), ENVS, seed=3)
+    if fused:
+        assert DevicePPO.fits(learner)
+        learner.accelerator = DevicePPO(learner)
+    generator, rows, metrics = torch.Generator().manual_seed(1), slice(0, ENVS), []
+    observations = sample(space, generator)
+    for _ in range(updates):
+        for _ in range(STEPS):
+            learner.explore(observations, rows, allowed(learner.head, generator) if masks else None)
+            observations, finals = sample(space, generator), sample(space, generator)
+            terminated, truncated = (torch.rand(ENVS, generator=generator) < 0.2 for _ in range(2))
+            ends = TensorFinals(terminated | truncated, finals)
+            rewards = torch.randn(ENVS, generator=generator)
+            learner.record(rows, StepBatch(observations, rewards, terminated, truncated, ends))
+        metrics.append(learner.update())
+    return learner, metrics
+
+
+def compare(case: str, updates: int) -> None:
+    rollout.sample_order = lambda count, generator: shuffled_order(count, draw_key(generator))  # as on a GPU
+    (plain, expected), (fused, metrics) = train(case, updates, fused=False), train(case, updates, fused=True)
+    torch.testing.assert_close(fused.adam.flat, plain.adam.flat, rtol=1e-4, atol=2e-6)
+    torch.testing.assert_close(fused.adam.steps, plain.adam.steps)
+    for mine, its in zip(metrics, expected, strict=True):
+        np.testing.assert_allclose([mine[name] for name in its], list(its.values()), rtol=2e-3, atol=2e-5)
+
+
+if __name__ == "__main__":
+    compare(sys.argv[1], int(sys.argv[2]))
