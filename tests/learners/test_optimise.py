@@ -130,9 +130,9 @@ def test_a_stop_skips_steps(compiled: bool) -> None:
     modules = [net(), net()]
     stopped, plain = (FlatAdam(module.parameters(), 1e-2, compiled=compiled) for module in modules)
     for k, batch in enumerate(batches(6)):
-        stop = torch.tensor(float(k % 2))
+        stopped.stop = torch.tensor(float(k % 2))
         before = stopped.flat.detach().clone(), stopped.moments[0].clone(), stopped.steps.clone()
-        length = stopped.minimize(loss_of(modules[0], batch), 0.5, stop)
+        length = stopped.minimize(loss_of(modules[0], batch), 0.5)
         assert length > 0
         if k % 2 == 0:
             plain.minimize(loss_of(modules[1], batch), 0.5)

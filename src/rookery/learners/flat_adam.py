@@ -34,6 +34,8 @@ class FlatAdam:
         self.moments = torch.zeros_like(self.flat.data), torch.zeros_like(self.flat.data)
         self.steps = torch.zeros((), device=self.flat.device)
         self.on_gradient: Callable[[Tensor], None] | None = None  # changes a complete gradient in place, before a step
+        # A number on the device: steps change nothing while it is 1 and not 0, without a decision of the host.
+        self.stop: Tensor | None = None
         self.rate = torch.full((1,), learning_rate, device=self.flat.device)
         self._learning_rate = learning_rate
         self._compiled = compiled and self.flat.device.type == "cpu"
@@ -69,20 +71,19 @@ class FlatAdam:
         self.gradient = self.flat.grad = gradient
         self._make_views()
 
-    def minimize(self, loss: Tensor, max_norm: float | None = None, stop: Tensor | None = None) -> Tensor:
-        """Backward and one step on `loss`; returns the gradient's norm before clipping. See `step` about `stop`."""
+    def minimize(self, loss: Tensor, max_norm: float | None = None) -> Tensor:
+        """Backward and one step on `loss`; returns the gradient's norm before clipping."""
         self.gradient.zero_()
         loss.backward()
-        return self.step(max_norm, stop)
+        return self.step(max_norm)
 
     @torch.no_grad()
-    def step(self, max_norm: float | None = None, stop: Tensor | None = None) -> Tensor:
-        """One step with the present gradient; returns its norm before clipping. It changes nothing if `stop`, a number
-        on the device, is 1 and not 0: a GPU skips the step without telling this process."""
+    def step(self, max_norm: float | None = None) -> Tensor:
+        """One step with the present gradient; returns its norm before clipping."""
         if self.on_gradient is not None:
             self.on_gradient(self.gradient)
         if self._compiled:
-            return self._compiled_step(max_norm, stop)
+            return self._compiled_step(max_norm)
         length = self.gradient.norm()
         if max_norm is not None:
             self.gradient.mul_((max_norm / (length + 1e-6)).clamp(max=1.0))
@@ -90,12 +91,12 @@ class FlatAdam:
         adam(
             [self.flat], [self.gradient], [self.moments[0]], [self.moments[1]], [], [self.steps],
             fused=True, amsgrad=False, beta1=BETAS[0], beta2=BETAS[1], lr=self.learning_rate if on_cpu else self.rate,
-            weight_decay=0.0, eps=self.eps, maximize=False, found_inf=stop,
+            weight_decay=0.0, eps=self.eps, maximize=False, found_inf=self.stop,
         )  # fmt: skip
         return length
 
-    def _compiled_step(self, max_norm: float | None, stop: Tensor | None) -> Tensor:
-        if stop is not None and stop:
+    def _compiled_step(self, max_norm: float | None) -> Tensor:
+        if self.stop is not None and self.stop:
             return self.gradient.norm()
         self.steps += 1
         limit = math.inf if max_norm is None else max_norm

@@ -111,6 +111,10 @@ class Encoder(nn.Module):
 
     def forward(self, leaves: Sequence[Tensor]) -> Tensor:
         """Features [batch, width]."""
+        return self.joined(leaves, lambda net, image: net(image))
+
+    def joined(self, leaves: Sequence[Tensor], of_image: Callable[[ImageInput, Tensor], Tensor]) -> Tensor:
+        """The same, with another way to the features of an image."""
         if self.is_identity:
             return leaves[0]
         parts = []
@@ -118,7 +122,7 @@ class Encoder(nn.Module):
             vector = self.vector(leaves)
             parts.append(vector if self.norm is None else self.norm(vector))
         parts += [one_hot(leaves[k], leaf) for k, leaf in self.choices]
-        parts += [net(leaves[int(k)]) for k, net in self.images.items()]
+        parts += [of_image(net, leaves[int(k)]) for k, net in self.images.items()]  # type: ignore[arg-type]
         return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
     def vector(self, leaves: Sequence[Tensor]) -> Tensor:

@@ -119,3 +119,5 @@ class OnPolicy(Learner):
         self.adam.load(state["adam"])
         self.memory.copy_(torch.from_numpy(np.array(state["memory"])))
         self.rollout.load(state["rollout"])
+        if not self.accelerator.stores_values:  # saved on another device
+            self.rollout.values = None

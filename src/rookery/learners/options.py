@@ -62,6 +62,11 @@ class Options(BaseModel):
         description="On a GPU, how products of matrices are computed: float32, or faster as tf32 or bf16 with sums in "
         "float32. auto is the fastest that learns as well as float32. A CPU computes in float32.",
     )
+    deterministic: bool = Field(
+        True,
+        description="On a GPU, use only algorithms that give the same numbers in every run with the same seed. A run "
+        "says which operations of a network have none; false is faster for some networks.",
+    )
     threads: int | None = Field(
         None,
         ge=1,

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from rookery.learners.composite_head import head_for
 from rookery.learners.custom_network import make_actor_critic, make_encoder
+from rookery.learners.early_stop import EarlyStop
 from rookery.learners.fast.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.learner import StepBatch, TensorFinals, seeded
@@ -109,7 +110,7 @@ class PPO(OnPolicy):
     def _explore(self, observations: Any, rows: slice, mask: Any) -> Any:
         rollout, t = self.rollout, self.rollout.steps_made(rows)
         leaves = split(self.leaves, observations, self.device)
-        features = self.policy.features(leaves, self.memory[rows] if self.policy.memory_size else None)
+        features = self._features(leaves, self.memory[rows] if self.policy.memory_size else None)
         outputs = self.policy.actor(features)
         if mask is not None:
             self.agent.check_mask(mask, len(outputs))
@@ -119,6 +120,8 @@ class PPO(OnPolicy):
         if self.policy.core is not None:
             self.memory[rows] = features
         rollout.store(t, rows, leaves, outputs, actions, features)
+        if rollout.values is not None:
+            rollout.values[t, rows] = self.policy.critic(features).squeeze(-1)
         actions = self.head.to_env(actions)
         return self.agent.nested(actions) if are_tensors(observations) else self.agent.as_arrays(actions)
 
@@ -143,11 +146,14 @@ class PPO(OnPolicy):
         """Without a choice of rows, which would wait for the device: final observations of all rows are evaluated."""
         rollout = self.rollout
         if not self.accelerator.record(rows, step):
-            if isinstance(step.finals, TensorFinals):
-                self._store_final_values(rows, step.finals)
-            rollout.store_tensors(rows, step.rewards, step.terminated, step.truncated)
+            self._store_tensors(rows, step)
         if rollout.steps_made(rows) == rollout.length:
             rollout.store_last(rows, split(self.leaves, step.observations, self.device))
+
+    def _store_tensors(self, rows: slice, step: StepBatch) -> None:
+        if isinstance(step.finals, TensorFinals):
+            self._store_final_values(rows, step.finals)
+        self.rollout.store_tensors(rows, step.rewards, step.terminated, step.truncated)
 
     def _store_final_values(self, rows: slice, finals: TensorFinals) -> None:
         rollout, t = self.rollout, self.rollout.steps_made(rows)
@@ -186,17 +192,28 @@ class PPO(OnPolicy):
         return {"log_probs": log_probs, "advantages": advantages, "values": values, "returns": advantages + values}
 
     def _value(self, leaves: list[Tensor], memory: Tensor | None) -> Tensor:
-        return self.policy.critic(self.policy.features(leaves, memory)).squeeze(-1)
+        return self.policy.critic(self._features(leaves, memory)).squeeze(-1)
+
+    def _features(self, leaves: list[Tensor], memory: Tensor | None = None) -> Tensor:
+        """As the policy's, with an accelerated encoder."""
+        encoded = self._encode(leaves)
+        return encoded if self.policy.core is None else self.policy.core(encoded, memory)
+
+    def _encode(self, leaves: list[Tensor]) -> Tensor:
+        encoded = self.accelerator.encode(leaves)
+        return self.policy.encoder(leaves) if encoded is None else encoded
 
     def _values(self) -> Tensor:
         """The critic's values of all observations of the rollout, [steps, envs], in parts that fit the cache."""
         rollout, parts = self.rollout, []
+        if rollout.values is not None:
+            return rollout.values
         if rollout.features is not None:  # a recurrent policy's were stored: computing them takes as long as acting
             return self.policy.critic(rollout.features).squeeze(-1)
         leaves = rollout.flat_leaves()
         size = max(1, len(leaves[0]) // self.minibatches)
         for part in zip(*(leaf.split(size) for leaf in leaves), strict=True):
-            features = self.policy.features(list(part))
+            features = self._features(list(part))
             values = self.accelerator.values(features)
             parts.append(self.policy.critic(features) if values is None else values)
         return torch.cat(parts).reshape(rollout.length, -1)
@@ -224,8 +241,8 @@ class PPO(OnPolicy):
         """The input of actor and critic; a recurrent core runs through the trajectories again."""
         leaves = [minibatch[f"leaf{k}"] for k in range(len(self.leaves))]
         if self.policy.core is None:
-            return self.policy.encoder(leaves)
-        encoded = self.policy.encoder([leaf.flatten(0, 1) for leaf in leaves])
+            return self._encode(leaves)
+        encoded = self._encode([leaf.flatten(0, 1) for leaf in leaves])
         encoded = encoded.reshape(*minibatch["starts"].shape, -1)
         memory, features = minibatch["memory"][0], []
         for t, starts in enumerate(minibatch["starts"]):
@@ -271,15 +288,14 @@ class PPO(OnPolicy):
 
     def _learn(self) -> Tensor:
         samples = self.evaluate_rollout()
-        metrics: list[Tensor] = []  # of the last minibatch of each epoch
+        epochs = EarlyStop(self.options.target_kl, self.device)
         for _ in range(self.options.epochs):
+            self.adam.stop = epochs.stop
             for minibatch in self.rollout.minibatches(samples, self.minibatches, self.generator):
                 latest = self.train_step(minibatch, self.clip)
-            metrics.append(latest)
-            # Once per epoch, since reading the divergence waits for the device.
-            if self.options.target_kl is not None and float(latest[0]) > self.options.target_kl:
+            if epochs.ends_with(latest):
                 break
-        return torch.stack(metrics).mean(0)
+        return epochs.metrics()
 
     def train_step(self, minibatch: dict[str, Tensor], clip: float | Tensor) -> Tensor:
         """One gradient step on a minibatch; returns its metrics in the order of METRICS."""

@@ -16,6 +16,8 @@ class Accelerator:
     and `rookery.learners.fast.select` lists it.
     """
 
+    stores_values = False  # whether the rollout's `values` are filled while acting
+
     def __init__(self, learner: Any) -> None:
         """`learner` is complete when its accelerator is made: networks, optimizer and storage exist."""
         self.learner = learner
@@ -45,6 +47,12 @@ class Accelerator:
     def actor_arrays(self) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
         """The actor for a compiled loop: layer sizes, packed weights, kind of activation, noise of the rollout."""
         raise NotImplementedError
+
+    # --- networks -----------------------------------------------------------------------------------------------
+
+    def encode(self, leaves: list[Tensor]) -> Tensor | None:
+        """The policy's encoder: features [batch, width] of the leaves of observations."""
+        return None
 
     # --- updating -----------------------------------------------------------------------------------------------
 

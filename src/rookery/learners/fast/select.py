@@ -9,10 +9,13 @@ from rookery.learners.fast.accelerator import Accelerator
 
 # By the learner's class, best first: the first one that supports a learner serves it.
 ACCELERATORS = {
-    "PPO": ("fused_ppo:FusedPPO", "fused_ppo:CompiledAdvantages"),
-    "DataParallelPPO": ("fused_ppo:FusedPPO", "fused_ppo:CompiledAdvantages"),  # those that step by `FlatAdam.step`
-    "DQN": ("fused_dqn:FusedDQN",),
-    "TD3": ("fused_td3:FusedTD3",),
+    "PPO": ("fast.fused_ppo:FusedPPO", "device.captured_ppo:CapturedPPO", "fast.fused_ppo:CompiledAdvantages"),
+    "DataParallelPPO": (
+        "fast.fused_ppo:FusedPPO",
+        "fast.fused_ppo:CompiledAdvantages",
+    ),  # those that step by `FlatAdam.step`
+    "DQN": ("fast.fused_dqn:FusedDQN",),
+    "TD3": ("fast.fused_td3:FusedTD3",),
 }
 
 
@@ -20,7 +23,7 @@ def accelerate(learner: Any) -> Accelerator:
     """The accelerator of a learner; one that does nothing if none fits or the option `accelerate` is off."""
     for name in ACCELERATORS.get(type(learner).__name__, ()) if learner.options.accelerate else ():
         module, _, attribute = name.partition(":")
-        candidate: type[Accelerator] = getattr(import_module(f"rookery.learners.fast.{module}"), attribute)
+        candidate: type[Accelerator] = getattr(import_module(f"rookery.learners.{module}"), attribute)
         if candidate.supports(learner):
             return candidate(learner)
     return Accelerator(learner)

@@ -1,0 +1,110 @@
+"""The captured PPO: the plain learner's numbers, for networks of every kind. A CPU calls what a GPU replays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from learners.device.held_together import KINDS, fill, make
+from rookery.learners.device.captured_ppo import CapturedPPO
+from rookery.learners.early_stop import EarlyStop
+from rookery.learners.fast.accelerator import Accelerator
+from rookery.learners.learner import StepBatch
+
+ENVS, STEPS = 4, 5
+
+
+def pair(kind, **options):
+    """A plain learner, and one that is accelerated as on a GPU."""
+    plain, captured = (make(kind, "cpu", ENVS, STEPS, accelerate=False, **options) for _ in range(2))
+    captured.accelerator = CapturedPPO(captured)
+    return plain, captured
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_updates_are_those_of_the_plain_learner(kind):
+    plain, captured = pair(kind)
+    for seed in range(2):
+        metrics = []
+        for ppo in (plain, captured):
+            fill(ppo, seed)
+            metrics.append(ppo.update())
+        assert metrics[0] == pytest.approx(metrics[1], rel=2e-3, abs=2e-5)
+    torch.testing.assert_close(captured.adam.flat, plain.adam.flat, rtol=1e-3, atol=2e-5)
+    assert torch.equal(captured.generator.get_state(), plain.generator.get_state())
+
+
+def test_values_are_stored_while_acting():
+    _, captured = pair("image")
+    fill(captured, 1)
+    stored = captured.rollout.values.clone()
+    captured.rollout.values = None
+    torch.testing.assert_close(captured._values(), stored, rtol=1e-4, atol=1e-5)
+
+
+def test_envs_that_return_arrays_give_the_same():
+    """Last observations that come one by one are evaluated before the update."""
+    plain, captured = pair("recurrent")
+    random, rows = np.random.default_rng(4), slice(0, ENVS)
+    for _ in range(2 * STEPS):
+        seen, rewards = random.normal(size=(ENVS, 4)).astype(np.float32), random.normal(size=ENVS)
+        terminated, truncated = random.random((2, ENVS)) < 0.3
+        ended = np.flatnonzero(terminated | truncated)
+        finals = (ended, list(random.normal(size=(len(ended), 4)).astype(np.float32))) if len(ended) else None
+        for ppo in (plain, captured):
+            assert isinstance(ppo.explore(seen, rows), np.ndarray)
+            ppo.record(rows, StepBatch(seen, rewards, terminated, truncated, finals))
+        if plain.ready():
+            assert plain.update() == pytest.approx(captured.update(), rel=1e-4, abs=1e-6)
+    torch.testing.assert_close(captured.adam.flat, plain.adam.flat, rtol=1e-4, atol=1e-6)
+
+
+def test_a_started_rollout_continues_on_another_device():
+    """Without its stored values where these are not filled: they are computed for all steps."""
+    plain, captured = pair("dict")
+    fill(captured, 1)
+    plain.load(captured.state())
+    assert plain.rollout.values is None and plain.ready()
+    assert plain.update() == pytest.approx(captured.update(), rel=2e-3, abs=2e-5)
+
+
+def test_changed_options_and_memory_need_another_graph(monkeypatch):
+    _, captured = pair("image")
+    released = []
+    monkeypatch.setattr(captured.accelerator._update, "release", lambda: released.append(1))
+
+    def update() -> int:
+        fill(captured, 1)
+        captured.update()
+        return len(released)
+
+    assert update() == 1 and update() == 1
+    captured.adjust({"entropy": 0.1})
+    assert update() == 2
+    captured.adjust({"learning_rate": 0.1})  # a tensor; but whatever else changes, the options say
+    assert update() == 3
+    captured.load(captured.state())
+    assert update() == 3
+    captured.resize(ENVS + 1)
+    assert update() == 4
+
+
+def test_it_is_for_gpus():
+    plain = make("image", "cpu", 2, 2)
+    assert not CapturedPPO.supports(plain) and not isinstance(plain.accelerator, CapturedPPO)
+    assert not Accelerator(plain).stores_values
+
+
+def test_epochs_after_a_stop_change_nothing_on_a_gpu(monkeypatch):
+    """The same epochs count as where the host decides; the others are made, and skipped step by step."""
+    epochs = [torch.tensor([kl, kl + 1]) for kl in (0.1, 0.4, 0.2, 0.9)]
+    host, device = EarlyStop(0.3, torch.device("cpu")), EarlyStop(0.3, torch.device("cpu"))
+    device._stops = [torch.zeros(())]  # as on a GPU
+    assert [host.ends_with(metrics) for metrics in epochs[:2]] == [False, True] and host.stop is None
+    stops = []
+    for metrics in epochs:
+        stops.append(float(device.stop))
+        assert not device.ends_with(metrics)
+    assert stops == [0.0, 0.0, 1.0, 1.0]
+    torch.testing.assert_close(device.metrics(), host.metrics())
