@@ -64,7 +64,10 @@ class RestartLimit(RookeryError, RuntimeError):
 
 
 class MemoryShortage(RookeryError, MemoryError):
-    """The operation needs more memory than is free."""
+    """The operation needs more memory than is free. `lower` has what a run can lower to continue: by key, the present
+    value and the lower one."""
+
+    lower: dict[str, tuple[int, int]] | None = None
 
 
 class StateError(RookeryError, RuntimeError):

@@ -166,6 +166,12 @@ class RunConfig(LearnerSections):
         "space, restart does the same and restarts the env, allow refuses nothing.",
     )
 
+    on_out_of_memory: Literal["raise", "lower"] = Field(
+        "raise",
+        description="When memory runs out: end the run with an error that names the two settings to lower, or lower "
+        "one and continue from the latest checkpoint.",
+    )
+
     learner: LearnerName = Field("auto", description="The learning algorithm; auto chooses by the action space.")
     learning_rate: float | None = Field(
         None, gt=0, description="Learning rate of the chosen learner; short for ppo.learning_rate and so on."

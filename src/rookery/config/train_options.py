@@ -45,6 +45,7 @@ class ResumeOptions(OlderNames, total=False):
     on_failure: Literal["restart", "raise"]
     max_restarts: int
     bad_values: Literal["finite", "raise", "restart", "allow"]
+    on_out_of_memory: Literal["raise", "lower"]
     learning_rate: float
     ppo: Section
     sac: Section

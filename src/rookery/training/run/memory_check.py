@@ -56,10 +56,11 @@ class LearnerSize:
 
 @contextmanager
 def enough_memory(learner: str) -> Iterator[None]:
-    """One error for all the ways in which libraries say that something is too large."""
+    """One error for all the ways in which libraries say that something is too large. Of a GPU, `explained_shortage`
+    tells more."""
     try:
         yield
-    except RookeryError:
+    except (RookeryError, torch.OutOfMemoryError):
         raise
     except (MemoryError, OverflowError, RuntimeError, ValueError) as error:
         if not isinstance(error, MemoryError) and not TOO_LARGE.search(str(error)):

@@ -11,6 +11,7 @@ from rookery.training.curriculum.curriculum import Curriculum
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.resolve.world_choice import OBJECT
 from rookery.training.run.loop import Loop
+from rookery.training.run.out_of_memory import explained_shortage
 from rookery.training.run.result import Result
 from rookery.training.storage.run_dir import RunDir
 from rookery.worlds import registry
@@ -20,9 +21,11 @@ from rookery.worlds.world_spec import AgentReport, WorldSpec, load_object
 def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, infos: dict[str, Any]) -> Result:
     """Run the loop from these observations, and write the run's summary, also if it fails."""
     try:
-        reason = loop.run(observations, infos)
+        with explained_shortage(run):
+            reason = loop.run(observations, infos)
     except BaseException as error:
-        write_failure(folder, loop, error)
+        if not getattr(error, "lower", None):  # else it continues, with less memory
+            write_failure(folder, loop, error)
         raise
     return finish_run(run, folder, loop, reason)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from rookery.config.train_options import ResumeOptions, TrainOptions, with_keywo
 from rookery.console import printable, say, silent
 from rookery.engine.engine import Engine
 from rookery.engine.machine import usable_cores
-from rookery.errors import CheckpointError, ConfigError, RookeryError, UsageError
+from rookery.errors import CheckpointError, ConfigError, MemoryShortage, RookeryError, UsageError
 from rookery.learners.cpu_threads import keep_memory, small_products
 from rookery.learners.learner import Learner
 from rookery.learners.registry import specs
@@ -51,6 +51,14 @@ from rookery.training.run.initial_weights import (
     with_nets_of,
 )
 from rookery.training.run.loop import Loop
+from rookery.training.run.out_of_memory import (
+    Lower,
+    explained_shortage,
+    fit_saved,
+    less_text,
+    release_memory,
+    with_less,
+)
 from rookery.training.run.registered_opponents import with_fixed_versions
 from rookery.training.run.result import Result
 from rookery.training.run.run_end import run_to_end, write_failure
@@ -127,8 +135,36 @@ def _one_of(what: Any, config_path: str | Path | None) -> Any:
 
 
 def _train(config: RunConfig, world_object: Any, callbacks: list[Callback] | None) -> Result:
-    with StopRequest() as stop, open_new_run(config, stop, callbacks, world_object) as opened:
-        return run_to_end(opened.run, opened.folder, opened.loop, opened.observations, opened.infos)
+    with StopRequest() as stop:
+        again = partial(open_recorded_run, runs_dir=Path(config.runs_dir), stop=stop, changes={}, callbacks=callbacks)
+        again = partial(again, trust=True, world=world_object)
+
+        def open_run(lower: Lower) -> AbstractContextManager[OpenRun]:
+            return open_new_run(with_less(config, lower), stop, callbacks, world_object)
+
+        return _run_with_enough_memory(open_run, again)
+
+
+def _run_with_enough_memory(
+    open_run: Callable[[Lower], AbstractContextManager[OpenRun]],
+    again: Callable[..., AbstractContextManager[OpenRun]],
+) -> Result:
+    """Train a run to its end. Where memory runs out and the config says so, it is opened with lower values: anew, or
+    from its folder (`again`) once it has begun."""
+    lower: Lower = {}
+    folder: RunDir | None = None
+    while True:
+        try:
+            with open_run(lower) if folder is None else again(folder, lower=lower) as opened:
+                folder = opened.folder
+                return run_to_end(opened.run, opened.folder, opened.loop, opened.observations, opened.infos)
+        except MemoryShortage as shortage:
+            if not shortage.lower:
+                raise
+            lower = shortage.lower if folder is not None else {**lower, **shortage.lower}
+        say(less_text(lower))
+        opened = None  # type: ignore[assignment]
+        release_memory()  # out here, where the error no longer holds the frames of the run
 
 
 @dataclass(frozen=True)
@@ -162,7 +198,7 @@ def open_new_run(
     if run.seat is not None:
         run = fit_learner(run)
     keep_memory()
-    with open_engine(run) as engine:
+    with explained_shortage(run), open_engine(run) as engine:
         run = with_image_size(run, engine)
         if run.seat is None:
             run = fit_learner(run.with_spaces(engine.single_observation_space, engine.single_action_space))
@@ -254,8 +290,13 @@ def _resume(
     trust: bool,
     world: Any,
 ) -> Result:
-    with StopRequest() as stop, open_recorded_run(folder, runs_dir, stop, changes, callbacks, trust, world) as opened:
-        return run_to_end(opened.run, opened.folder, opened.loop, opened.observations, opened.infos)
+    with StopRequest() as stop:
+
+        def open_run(lower: Lower) -> AbstractContextManager[OpenRun]:
+            return open_recorded_run(folder, runs_dir, stop, changes, callbacks, trust, world, lower=lower)
+
+        again = partial(open_recorded_run, runs_dir=runs_dir, stop=stop, changes={}, callbacks=callbacks)
+        return _run_with_enough_memory(open_run, partial(again, trust=True, world=world))
 
 
 @contextmanager
@@ -268,13 +309,17 @@ def open_recorded_run(
     trust: bool = False,
     world: Any = None,
     make: MakeLearner = make_learner,
+    lower: Lower | None = None,
 ) -> Iterator[OpenRun]:
-    """A run that is there already, from its latest checkpoint, with some keys of its config changed."""
+    """A run that is there already, from its latest checkpoint, with some keys of its config changed. `lower` has values
+    to lower because memory ran out, also of keys that cannot be changed otherwise."""
     folder.refuse_links()
     keep_memory()
     with folder.lock():
         recorded = build_config(folder.read_config())
         config, changed = resumed_config(recorded, changes)
+        if lower:
+            config, changed = with_less(config, lower), ", ".join(filter(None, (changed, less_text(lower))))
         if config.learner == "auto":
             raise ConfigError(f"{printable(folder.config)}: `learner` should be one of {', '.join(specs())}")
         check_device(config.device)
@@ -282,12 +327,14 @@ def open_recorded_run(
         resolved = resolve_recorded_run(config, resuming=True, world_object=_world_again(recorded, world))
         callbacks = [make_callback(name) for name in config.callbacks] if callbacks is None else callbacks
         saved = _load_latest(folder, config)
+        if saved is not None and lower:
+            saved = fit_saved(saved, lower, resolved.num_rows)
         weights = None
         if saved is None and config.init_from is not None:
             weights = read_initial_weights(config.init_from, runs_dir)
         if saved and config.num_envs == "adaptive":
             resolved = resolved.with_num_envs(saved["loop"]["num_envs"])
-        with open_engine(resolved) as engine:
+        with explained_shortage(resolved), open_engine(resolved) as engine:
             resolved = resolved.with_spaces(engine.single_observation_space, engine.single_action_space)
             if weights is not None:
                 check_initial_weights(weights, resolved)
