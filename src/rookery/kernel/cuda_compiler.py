@@ -9,6 +9,7 @@ write.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Collection
 from functools import partial
 from typing import Any
@@ -36,6 +37,9 @@ from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.env_loop import COLUMNS, Columns
 from rookery.kernel.translate import translate
 from rookery.kernel.world import KernelWorld, own_codes
+
+# Numba says at launches that a small batch leaves a part of the GPU idle: how many envs there are is the user's choice.
+warnings.filterwarnings("ignore", r".*Grid size \d+ will likely result in GPU under-utilization")
 
 INLINED = tuple(
     f"rookery.kernel.{name}" for name in ("cuda_bodies", "env_loop", "observation_form", "world", "world_calls")
