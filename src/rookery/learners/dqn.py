@@ -92,6 +92,7 @@ class DQN(PrioritisedOffPolicy):
 
     options: DQNOptions
     policy: QPolicy
+    metric_names = ("value", "error", "gradient")
 
     def __init__(
         self,
@@ -112,26 +113,27 @@ class DQN(PrioritisedOffPolicy):
         self.target = with_params_from(policy, self.target_weights)
         self.target.encoder.share_normalisers(policy.encoder)
         self._masked = False  # whether masks were ever given
-        self._epsilon_factor = 1.0  # the product of `epsilon_decay` over all episodes
+        self._epsilon_factor: float | Tensor = 1.0  # the product of `epsilon_decay` over all episodes
+        self._epsilon: Tensor | None = None  # on a device, its present value without that factor
         self._epsilon_powers = self._powers()
         self.accelerator = accelerate(self)
 
     # --- collecting: act, and store transitions -------------------------------------------------------------------
 
     @torch.no_grad()
-    def explore(self, observations: Any, rows: slice, mask: np.ndarray | None = None) -> np.ndarray:
+    def explore(self, observations: Any, rows: slice, mask: Any = None) -> Any:
         leaves = split(self.leaves, observations, self.device)
         noise = self.policy.sample_noise(leaves[0].shape[0], self.generator)
         if mask is not None:
             self.agent.check_mask(mask, len(noise))
             self._masked = True
-            mask = torch.from_numpy(np.asarray(mask, np.bool_)).to(self.device)
+            mask = torch.as_tensor(mask, device=self.device).bool().reshape(len(noise), -1)
         if self.steps < self.options.start_steps:
             actions = epsilon_greedy(noise[:, 1:], mask, None, 0.0)
         else:
             actions = epsilon_greedy(self.policy.forward(leaves), mask, noise, self.epsilon(rows))
-        self.n_step_buffer.store(rows, leaves, actions)
-        return actions.cpu().numpy() + self.policy.start
+        self.store_step(rows, leaves, actions)
+        return self.to_env(observations, actions + self.policy.start if self.policy.start else actions)
 
     def epsilon(self, rows: slice) -> float | Tensor:
         """The present share of random actions, per env in `rows` if they differ."""

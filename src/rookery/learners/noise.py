@@ -24,6 +24,9 @@ class Noise:
         self._drawn = torch.zeros(STRETCH, num_envs, self.size, device=self._generator.device)
         self._used = [STRETCH] * num_envs
 
+    def begin_round(self) -> None:
+        """Nothing to do: `sample` runs on the host."""
+
     def sample(self, rows: slice) -> Tensor:
         """For one step of the envs in `rows`, [envs, size]."""
         step = self._used[rows.start]

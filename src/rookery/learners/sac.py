@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from rookery.errors import OptionError
 from rookery.learners.action_bounds import ActionBounds
 from rookery.learners.custom_network import make_encoder
+from rookery.learners.device.device_noise import DeviceNoise
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.learner import Tree, seeded
 from rookery.learners.networks import MLP, Critics, with_params_from
@@ -108,6 +109,7 @@ class SAC(OffPolicy):
     options: SACOptions
     policy: SACPolicy
     weights = ("policy", "scale", "vectors")
+    metric_names = ("critic", "value", "entropy", "temperature")
 
     def __init__(
         self,
@@ -123,7 +125,7 @@ class SAC(OffPolicy):
             critics = Critics(2, policy.encoder, policy.size, options.hidden, options.activation).to(device)
         action = torch.zeros(policy.size)
         super().__init__(policy, observation_space, action_space, options, action, num_envs, seed, torch.device(device))
-        self.noise = Noise(options.noise, num_envs, policy.size, self.generator)
+        self.noise: Noise | DeviceNoise = Noise(options.noise, num_envs, policy.size, self.generator)
         learned = options.temperature == "auto"
         start = torch.tensor(first_log_temperature(options), device=device)
         self.log_temperature = nn.Parameter(start, requires_grad=learned)
@@ -145,12 +147,19 @@ class SAC(OffPolicy):
         wish = self.options.target_entropy
         return -float(self.policy.size) if wish is None else wish
 
+    def use_tensors(self) -> None:
+        super().use_tensors()
+        if isinstance(self.noise, Noise):
+            self.noise = DeviceNoise(self.options.noise, self.num_envs, self.policy.size, self.generator)
+
     # --- collecting -------------------------------------------------------------------------------------------------
 
+    def begin_round(self) -> None:
+        self.noise.begin_round()
+
     @torch.no_grad()
-    def explore(self, observations: Any, rows: slice, mask: np.ndarray | None = None) -> np.ndarray:
-        if mask is not None:
-            raise OptionError("action masks need discrete actions; SAC's are continuous")
+    def explore(self, observations: Any, rows: slice, mask: Any = None) -> Any:
+        refuse_mask(mask)
         leaves = split(self.leaves, observations, self.device)
         noise = self.noise.sample(rows)
         if self.steps < self.options.start_steps:
@@ -158,8 +167,8 @@ class SAC(OffPolicy):
         else:
             mean, log_std = self.policy(self.policy.encoder(leaves))
             actions = (mean + log_std.exp() * noise).tanh()
-        self.n_step_buffer.store(rows, leaves, actions)
-        return self.agent.as_arrays(self.policy.bounds.to_env(actions))
+        self.store_step(rows, leaves, actions)
+        return self.to_env(observations, self.policy.bounds.to_env(actions))
 
     # --- targets ----------------------------------------------------------------------------------------------------
 
@@ -191,7 +200,7 @@ class SAC(OffPolicy):
 
     # --- update -----------------------------------------------------------------------------------------------------
 
-    def train_step(self, metrics: Metrics) -> None:
+    def train_step(self, metrics: Metrics | None, number: int | None = None) -> None:
         options = self.options
         batch = self.replay.batch(self.replay.sample_indices(options.batch_size, self.generator))
         noise = torch.randn(2, options.batch_size, self.policy.size, generator=self.generator, device=self.device)
@@ -202,10 +211,18 @@ class SAC(OffPolicy):
         actor_loss, entropy = self._actor_loss(features.detach(), noise[1])
         self.actor_adam.minimize(actor_loss, options.max_grad_norm)
         self.target_weights.lerp_(self.critic_adam.flat.data, options.tau)
+        if metrics is None:
+            return
         metrics["critic"].append(critic_loss.detach())
         metrics["value"].append(values.detach().mean())
         metrics["entropy"].append(entropy)
         metrics["temperature"].append(self.log_temperature.detach().exp())
+
+    def trained_tensors(self) -> list[Tensor]:
+        return [*super().trained_tensors(), self.target_weights]
+
+    def round_tensors(self) -> list[Tensor]:
+        return super().round_tensors() + (self.noise.tensors if isinstance(self.noise, DeviceNoise) else [])
 
     def workload(self) -> Callable[[], None]:
         rows = self.options.batch_size

@@ -22,6 +22,7 @@ from torch import Tensor
 from rookery.errors import OptionError
 from rookery.learners.action_bounds import ActionBounds
 from rookery.learners.custom_network import make_encoder
+from rookery.learners.device.device_noise import DeviceNoise
 from rookery.learners.fast.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.learner import Tree, seeded
@@ -88,6 +89,7 @@ class TD3(PrioritisedOffPolicy):
     options: TD3Options
     policy: TD3Policy
     weights = ("policy", "scale", "vectors")
+    metric_names = ("critic", "value", "actor")
 
     def __init__(
         self,
@@ -103,7 +105,7 @@ class TD3(PrioritisedOffPolicy):
             critics = Critics(options.num_critics, policy.encoder, policy.size, options.hidden, options.activation)
         action = torch.zeros(policy.size)
         super().__init__(policy, observation_space, action_space, options, action, num_envs, seed, torch.device(device))
-        self.noise = Noise(options.noise, num_envs, policy.size, self.generator)
+        self.noise: Noise | DeviceNoise = Noise(options.noise, num_envs, policy.size, self.generator)
         self.critics = critics.to(device)
         self.actor_adam = FlatAdam(policy.net.parameters(), options.learning_rate, compiled=options.accelerate)
         self.critic_adam = FlatAdam(critics.parameters(), options.learning_rate, compiled=options.accelerate)
@@ -117,10 +119,18 @@ class TD3(PrioritisedOffPolicy):
         self.frozen_critics = with_params_from(self.critics, self.critic_adam.flat.data)
         self.accelerator = accelerate(self)
 
+    def use_tensors(self) -> None:
+        super().use_tensors()
+        if isinstance(self.noise, Noise):
+            self.noise = DeviceNoise(self.options.noise, self.num_envs, self.policy.size, self.generator)
+
     # --- collecting -------------------------------------------------------------------------------------------------
 
+    def begin_round(self) -> None:
+        self.noise.begin_round()
+
     @torch.no_grad()
-    def explore(self, observations: Any, rows: slice, mask: np.ndarray | None = None) -> np.ndarray:
+    def explore(self, observations: Any, rows: slice, mask: Any = None) -> Any:
         refuse_mask(mask)
         leaves = split(self.leaves, observations, self.device)
         noise = self.noise.sample(rows)
@@ -128,8 +138,8 @@ class TD3(PrioritisedOffPolicy):
             actions = torch.erf(noise * math.sqrt(0.5))  # uniform over the bounds, and as pink as the noise
         else:
             actions = self.policy(self.policy.encoder(leaves), noise)
-        self.n_step_buffer.store(rows, leaves, actions)
-        return self.agent.as_arrays(self.policy.bounds.to_env(actions))
+        self.store_step(rows, leaves, actions)
+        return self.to_env(observations, self.policy.bounds.to_env(actions))
 
     # --- targets ----------------------------------------------------------------------------------------------------
 
@@ -155,7 +165,9 @@ class TD3(PrioritisedOffPolicy):
         count, chosen = self.options.num_critics, self.options.min_critics
         if chosen >= count:
             return None
-        return torch.randperm(count, generator=self.generator, device=self.device)[:chosen]
+        if self.device.type == "cpu":
+            return torch.randperm(count, generator=self.generator)[:chosen]
+        return torch.rand(count, generator=self.generator, device=self.device).topk(chosen).indices
 
     # --- losses -----------------------------------------------------------------------------------------------------
 
@@ -171,15 +183,26 @@ class TD3(PrioritisedOffPolicy):
 
     # --- update -----------------------------------------------------------------------------------------------------
 
-    def train_step(self, metrics: Metrics) -> None:
-        options, number = self.options, self.updates + 1
+    @property
+    def update_cycle(self) -> int:
+        return self.options.policy_delay
+
+    def trained_tensors(self) -> list[Tensor]:
+        return [*super().trained_tensors(), self.target_weights, self.target_actor_weights]
+
+    def round_tensors(self) -> list[Tensor]:
+        return super().round_tensors() + (self.noise.tensors if isinstance(self.noise, DeviceNoise) else [])
+
+    def train_step(self, metrics: Metrics | None, number: int | None = None) -> None:
+        number = self.updates + 1 if number is None else number
         indices, weights = self.sample_indices()
-        update_actor = number % options.policy_delay == 0
+        update_actor = number % self.options.policy_delay == 0
         values, td_error, actor_loss = self.gradient_step(self.replay.batch(indices), weights, update_actor)
         self.update_priorities(indices, td_error.abs().mean(0))
-        if number % options.target_every == 0:
-            self.target_weights.lerp_(self.critic_adam.flat.data, options.tau)
-            self.target_actor_weights.lerp_(self.actor_adam.flat.data, options.tau)
+        self.follow(self.target_weights, self.critic_adam.flat.data, number)
+        self.follow(self.target_actor_weights, self.actor_adam.flat.data, number)
+        if metrics is None:
+            return
         metrics["critic"].append(self._critic_loss(td_error, weights))
         metrics["value"].append(values.mean())
         if actor_loss is not None:

@@ -1,0 +1,76 @@
+"""Updates of an off-policy learner on a GPU: several in one launch, without waiting for the device."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rookery.learners.device.captured_call import CapturedCall
+from rookery.learners.device.device_metrics import DeviceMetrics
+
+SIZES = (64, 16, 4)  # updates in one launch, where so many are due; one by one otherwise
+
+
+class Group(NamedTuple):
+    """Updates that are made in one launch. Groups that are equal do the same."""
+
+    size: int
+    phase: int  # of the first update, in the cycle of updates of the actor
+
+
+class DeviceUpdates:
+    """Makes the updates of a learner in groups, of which each is captured once.
+
+    What follows schedules, and all counts, are tensors that the captured work reads. A changed option is a constant in
+    it: `release` captures anew.
+    """
+
+    def __init__(self, learner: Any) -> None:
+        self.learner = learner
+        self._calls: dict[Group, CapturedCall] = {}
+        self.number = torch.zeros((), dtype=torch.int64, device=learner.device)  # of the present update
+        self.metrics = DeviceMetrics(learner.metric_names, learner.device)
+
+    def make(self, count: int) -> None:
+        """Make so many updates; nothing waits for them."""
+        self.number.fill_(self.learner.updates)
+        while count:
+            group = self._next_group(count)
+            if group not in self._calls:
+                self._calls[group] = self._captured(group)
+            self._calls[group]()
+            self.learner.updates += group.size
+            self.metrics.count(group)
+            count -= group.size
+
+    def release(self) -> None:
+        """Capture anew what comes: an option or an address has changed."""
+        for call in self._calls.values():
+            call.release()
+        self._calls.clear()
+
+    def _next_group(self, count: int) -> Group:
+        """The largest group of whole cycles, or one update."""
+        cycle = self.learner.update_cycle
+        phase = self.learner.updates % cycle
+        sizes = (size - size % cycle for size in SIZES)
+        whole = next((size for size in sizes if 0 < size <= count), 1) if phase == 0 else 1
+        return Group(whole, phase)
+
+    def _captured(self, group: Group) -> CapturedCall:
+        learner = self.learner
+
+        def updates() -> None:
+            metrics: defaultdict[str, list[Tensor]] = defaultdict(list)
+            for k in range(group.size):
+                self.number.add_(1)
+                learner.train_step(metrics if k == group.size - 1 else None, group.phase + k + 1)
+            self.metrics.add(group, metrics)
+
+        def state() -> list[Tensor]:
+            return [*learner.trained_tensors(), self.metrics.sums, self.number]
+
+        return CapturedCall(updates, learner.device, state=state, generators=[learner.generator], name="updates")
