@@ -22,11 +22,11 @@ from rookery.learners.custom_network import make_encoder
 from rookery.learners.fast.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.heads import FORBIDDEN
-from rookery.learners.learner import StepBatch, Tree, seeded
+from rookery.learners.learner import StepBatch, TensorFinals, Tree, seeded
 from rookery.learners.masks import mask_of
 from rookery.learners.networks import with_params_from
-from rookery.learners.observations import split
-from rookery.learners.offpolicy import Metrics, OffPolicyPolicy
+from rookery.learners.observations import MASK_KEY, split
+from rookery.learners.offpolicy import Metrics, OffPolicyPolicy, where_rows
 from rookery.learners.policy import FrozenActor, make_leaves
 from rookery.learners.prioritised import PrioritisedOffPolicy
 from rookery.learners.qnet import QNet
@@ -137,22 +137,46 @@ class DQN(PrioritisedOffPolicy):
 
     def epsilon(self, rows: slice) -> float | Tensor:
         """The present share of random actions, per env in `rows` if they differ."""
-        options = self.options
+        options, epsilon = self.options, self._epsilon
         if options.epsilon_decay is not None:
-            epsilon = max(options.epsilon_end, options.epsilon_start * self._epsilon_factor)
-        else:
-            done = min(1.0, self.steps / options.epsilon_steps)
-            epsilon = options.epsilon_start + done * (options.epsilon_end - options.epsilon_start)
+            fallen = options.epsilon_start * self._epsilon_factor
+            least = options.epsilon_end
+            epsilon = fallen.clamp(min=least) if isinstance(fallen, Tensor) else max(least, fallen)
+        elif epsilon is None:
+            epsilon = self._scheduled_epsilon()
         return epsilon if self._epsilon_powers is None else (epsilon**self._epsilon_powers)[rows]
+
+    def _scheduled_epsilon(self) -> float:
+        options, done = self.options, min(1.0, self.steps / self.options.epsilon_steps)
+        return options.epsilon_start + done * (options.epsilon_end - options.epsilon_start)
+
+    def use_tensors(self) -> None:
+        super().use_tensors()
+        if self._epsilon is None:
+            self._epsilon = torch.zeros((), device=self.device)
+            self._epsilon_factor = torch.ones((), device=self.device)
+
+    def begin_round(self) -> None:
+        assert self._epsilon is not None
+        self._epsilon.fill_(self._scheduled_epsilon())
 
     def _powers(self) -> Tensor | None:
         if not self.options.epsilon_per_env or self.num_envs == 1:
             return None
         return 1.0 + SPREAD * torch.linspace(0.0, 1.0, self.num_envs, device=self.device).unsqueeze(-1)
 
+    def record_tensors(self, step: StepBatch) -> None:
+        super().record_tensors(step)
+        if self.options.epsilon_decay is not None:
+            assert isinstance(self._epsilon_factor, Tensor)
+            self._epsilon_factor.mul_(self.options.epsilon_decay ** (step.terminated | step.truncated).sum())
+
+    def round_tensors(self) -> list[Tensor]:
+        return super().round_tensors() + [x for x in (self._epsilon_factor,) if isinstance(x, Tensor)]
+
     def record(self, rows: slice, step: StepBatch) -> None:
         super().record(rows, step)
-        if self.options.epsilon_decay is not None:
+        if self.options.epsilon_decay is not None and self.rounds is None:
             episodes = int(np.count_nonzero(step.terminated | step.truncated))
             self._epsilon_factor *= self.options.epsilon_decay**episodes
 
@@ -165,11 +189,24 @@ class DQN(PrioritisedOffPolicy):
         if mask is not None:
             self.agent.check_mask(mask, rows)
         self.replay.store_masks(self.policy.actions)
+        if self.rounds is not None:
+            return self._next_mask_tensor(step, mask)
         allowed = np.ones((rows, self.policy.actions), np.bool_) if mask is None else np.array(mask, np.bool_)
         for row, last in zip(*step.finals, strict=True) if step.finals else ():
             final_mask = mask_of(last)
             allowed[row] = True if final_mask is None else final_mask
         return torch.from_numpy(allowed).to(self.device)
+
+    def _next_mask_tensor(self, step: StepBatch, mask: Tensor | None) -> Tensor:
+        assert self.rounds is not None
+        self.rounds.store_masks(self.policy.actions)
+        shape = len(step.rewards), self.policy.actions
+        allowed = torch.ones(shape, dtype=torch.bool, device=self.device) if mask is None else mask.bool().view(shape)
+        if not isinstance(step.finals, TensorFinals):
+            return allowed
+        last = step.finals.observations.get(MASK_KEY) if isinstance(step.finals.observations, dict) else None
+        last = torch.ones_like(allowed) if last is None else last.bool().view(shape)
+        return where_rows(step.finals.ended, last, allowed)
 
     # --- targets ----------------------------------------------------------------------------------------------------
 
@@ -191,14 +228,16 @@ class DQN(PrioritisedOffPolicy):
 
     # --- update -----------------------------------------------------------------------------------------------------
 
-    def train_step(self, metrics: Metrics) -> None:
-        options = self.options
+    def trained_tensors(self) -> list[Tensor]:
+        return [*super().trained_tensors(), self.target_weights]
+
+    def train_step(self, metrics: Metrics | None, number: int | None = None) -> None:
+        number = self.updates + 1 if number is None else number
         indices, weights = self.sample_indices()
         td_target, td_error, grad_norm = self.gradient_step(self.replay.batch(indices), weights)
         self.update_priorities(indices, td_error)
-        if (self.updates + 1) % options.target_every == 0:
-            self.target_weights.lerp_(self.adam.flat.data, options.tau)
-        if self.updates % METRICS_EVERY == 0:
+        self.follow(self.target_weights, self.adam.flat.data, number)
+        if metrics is not None and (self.device_updates is not None or self.updates % METRICS_EVERY == 0):
             metrics["value"].append(td_target.mean())
             metrics["error"].append(td_error.abs().mean())
             metrics["gradient"].append(grad_norm)
@@ -240,17 +279,20 @@ class DQN(PrioritisedOffPolicy):
 
     def state(self, replay: bool = True) -> Tree:
         target = {"target": self.target_weights.cpu().numpy().copy(), "adam": self.adam.state()}
-        flags = {"masked": self._masked, "fallen": self._epsilon_factor}
+        flags = {"masked": self._masked, "fallen": float(self._epsilon_factor)}
         return super().state(replay) | target | flags
 
     def load(self, state: Tree) -> None:
-        for part in (state["pending"]["actions"], state.get("replay", {"arrays": {}})["arrays"].get("actions", [])):
+        waiting = state.get("pending") or state.get("rounds") or {"actions": []}
+        for part in (waiting["actions"], state.get("replay", {"arrays": {}})["arrays"].get("actions", [])):
             if np.size(part) and not (np.min(part) >= 0 and np.max(part) < self.policy.actions):
                 raise CheckpointError(f"saved actions are not among the {self.policy.actions} actions of this env")
         super().load(state)
         self.target_weights.copy_(torch.from_numpy(np.array(state["target"])))
         self.adam.load(state["adam"])
-        self._masked, self._epsilon_factor = state["masked"], state.get("fallen", 1.0)
+        self._masked, fallen = state["masked"], state.get("fallen", 1.0)
+        factor = self._epsilon_factor
+        self._epsilon_factor = factor.fill_(fallen) if isinstance(factor, Tensor) else fallen
 
 
 def half_squared_loss(values: Tensor, targets: Tensor, reduction: str) -> Tensor:

@@ -92,12 +92,14 @@ class ReturnScale(nn.Module):
         self.statistics.update(returns.reshape(-1, 1))
 
     @torch.no_grad()
-    def update_rows(self, rows: slice, rewards: np.ndarray, ended: np.ndarray) -> None:
+    def update_rows(self, rows: slice, rewards: np.ndarray | Tensor, ended: np.ndarray | Tensor) -> None:
         """Add one step of the envs in `rows`."""
         returns = self.running[rows]
-        returns.mul_(self.gamma).add_(torch.from_numpy(np.asarray(rewards, np.float32)).to(returns.device))
+        if not isinstance(rewards, Tensor):
+            rewards = torch.from_numpy(np.asarray(rewards, np.float32)).to(returns.device)
+        returns.mul_(self.gamma).add_(rewards)
         self.statistics.update(returns.unsqueeze(-1))
-        returns.masked_fill_(torch.from_numpy(ended).to(returns.device), 0.0)
+        returns.masked_fill_(torch.as_tensor(ended, device=returns.device), 0.0)
 
     def scale(self, rewards: Tensor) -> Tensor:
         """The scaled rewards."""

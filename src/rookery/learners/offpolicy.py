@@ -70,6 +70,7 @@ class OffPolicy(Learner):
         else:
             self._use_device()
         self.steps, self.updates_due = 0, 0.0
+        self._changes = 0  # of options or of the number of envs
         self.learn_from = options.start_steps
         self.refill = 1  # transitions that must be stored before learning begins
         self.has_images = policy.encoder.is_trained  # or a network of the user's own: the encoder has parameters
@@ -160,7 +161,7 @@ class OffPolicy(Learner):
     def round_kind(self) -> tuple[Any, ...]:
         """What a captured round depends on besides tensors: rounds of the same kind do the same."""
         assert self.rounds is not None
-        return self.rounds.completes, self.steps < self.options.start_steps, self.options
+        return self.rounds.completes, self.steps < self.options.start_steps, self._changes
 
     def round_tensors(self) -> list[Tensor]:
         """What a round of tensors changes and reads again, apart from the envs."""
@@ -272,6 +273,7 @@ class OffPolicy(Learner):
     def _options_changed(self) -> None:
         """A new gamma holds for transitions completed from now on; those in the buffer keep theirs."""
         super()._options_changed()
+        self._changes += 1
         self.n_step_buffer.gamma = self.options.gamma
         if self.rounds is not None:
             self.rounds.gamma = self.options.gamma
@@ -281,6 +283,7 @@ class OffPolicy(Learner):
     def resize(self, num_envs: int) -> None:
         check_capacity(self.replay.capacity, num_envs, self.n_step_buffer.n_step)
         super().resize(num_envs)
+        self._changes += 1
         self.n_step_buffer.resize(num_envs)
         if self.rounds is not None:
             self.rounds.resize(num_envs)

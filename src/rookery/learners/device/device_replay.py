@@ -15,11 +15,13 @@ from rookery.learners.replay import Complete, NStepBuffer, ReplayBuffer
 
 
 class DeviceReplay(ReplayBuffer):
-    """A replay buffer for updates that a CUDA graph replays. It takes transitions from the host (`add`), or whole rounds
-    of them from tensors (`write`, then `count` on the host: a graph replays the first, never the second)."""
+    """A replay buffer for updates that a CUDA graph replays. It takes transitions from the host (`add`), or a round of
+    them from tensors (`write`, and `count` on the host: a graph replays the first, never the second)."""
 
     def __init__(self, leaves: Sequence[Leaf], action: Tensor, capacity: int, device: torch.device) -> None:
-        self.places = torch.zeros(2, dtype=torch.int64, device=device)  # how many there are, and where the next one goes
+        self.places = torch.zeros(
+            2, dtype=torch.int64, device=device
+        )  # how many there are, and where the next one goes
         super().__init__(leaves, action, capacity, device)
 
     def add(
@@ -61,4 +63,3 @@ class DeviceReplay(ReplayBuffer):
         """Bring the counts to the device, without waiting for it."""
         self.places[0].fill_(self.size)
         self.places[1].fill_(self._cursor)
-

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rookery.learners.device.captured_call import CapturedCall
-from rookery.learners.device.device_metrics import DeviceMetrics
+from rookery.learners.device.metric_sums import MetricSums
 
 SIZES = (64, 16, 4)  # updates in one launch, where so many are due; one by one otherwise
 
@@ -32,7 +32,7 @@ class DeviceUpdates:
         self.learner = learner
         self._calls: dict[Group, CapturedCall] = {}
         self.number = torch.zeros((), dtype=torch.int64, device=learner.device)  # of the present update
-        self.metrics = DeviceMetrics(learner.metric_names, learner.device)
+        self.metrics = MetricSums(learner.metric_names, learner.device)
 
     def make(self, count: int) -> None:
         """Make so many updates; nothing waits for them."""
@@ -53,12 +53,12 @@ class DeviceUpdates:
         self._calls.clear()
 
     def _next_group(self, count: int) -> Group:
-        """The largest group of whole cycles, or one update."""
+        """The largest group of whole cycles, or one update. In a cycle the last update differs from the others."""
         cycle = self.learner.update_cycle
         phase = self.learner.updates % cycle
-        sizes = (size - size % cycle for size in SIZES)
-        whole = next((size for size in sizes if 0 < size <= count), 1) if phase == 0 else 1
-        return Group(whole, phase)
+        sizes = (size - size % cycle for size in SIZES) if phase == 0 else ()
+        whole = next((size for size in sizes if 0 < size <= count), None)
+        return Group(1, cycle - 1 if phase == cycle - 1 else 0) if whole is None else Group(whole, 0)
 
     def _captured(self, group: Group) -> CapturedCall:
         learner = self.learner

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 
-class DeviceMetrics:
+class MetricSums:
     """Sums of metrics on the device, and their latest means on the host: a copy is begun now and then, and taken when
     it has arrived."""
 
