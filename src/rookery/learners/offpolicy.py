@@ -36,7 +36,7 @@ class OffPolicy(Learner):
     """Learns from the steps of any policy. Each step of an env after the first `start_steps`, or each round of steps,
     adds `updates_per_step` to `updates_due`, and `update()` makes as many: when to learn depends on counts only.
 
-    On a GPU updates are captured (`DeviceUpdates`). Envs that return tensors step all at once: after `use_tensors()`,
+    On a GPU updates are captured. Envs that return tensors step all at once: after `use_tensors()`,
     `record_tensors` may be captured too, and `count_steps` is what is left to do on the host.
     """
 

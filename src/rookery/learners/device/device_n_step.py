@@ -19,7 +19,7 @@ class DeviceNStep:
     """The last n rounds. Each round completes one transition of every env: the one that began n - 1 rounds before.
 
     So the number of transitions depends on no data, and the host knows it. Where an episode ended in between, the
-    transition ends there too. `NStepBuffer` finds the same transitions, those before an episode's end sooner.
+    transition ends there too. The n-step buffer on the host finds the same ones, those before an episode's end sooner.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from rookery.learners.noise import STRETCH, pink
 
 
 class DeviceNoise:
-    """As `Noise`, for all envs at once. Gaussian noise is drawn for each round; pink noise for many rounds ahead, and
+    """Noise for all envs at once. Gaussian noise is drawn for each round; pink noise for many rounds ahead, and
     which of them is the present one is on the device too."""
 
     def __init__(self, kind: Literal["gaussian", "pink"], num_envs: int, size: int, generator: torch.Generator) -> None:

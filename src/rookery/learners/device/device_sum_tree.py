@@ -1,6 +1,6 @@
 """Priorities on a device, sampled and changed by a few operations on whole batches, without waiting for it.
 
-Priorities are whole numbers there, in units of 2^-24: sums of them do not depend on the order in which a GPU adds. So
+Priorities are integers there, in units of 2^-24: sums of them do not depend on the order in which a GPU adds. So
 the same seed samples the same places every time. Of two levels instead of twenty, as an operation costs more than the
 numbers in it: blocks of priorities, and the sums of the blocks.
 """
@@ -19,7 +19,7 @@ BLOCK = 256
 
 
 class DeviceSumTree:
-    """As `SumTree`, with tensors. Of a place named twice in `set`, the greatest priority holds.
+    """The sum tree with tensors. Of a place named twice in `set`, the greatest priority holds.
 
     >>> tree = DeviceSumTree(3, torch.device("cpu"))
     >>> tree.set(torch.tensor([0, 2]), torch.tensor([1.0, 3.0]))
@@ -73,7 +73,7 @@ class DeviceSumTree:
         return (blocks * BLOCK + within).clamp_(0, self.capacity - 1)
 
     def weights(self, places: Tensor, exponent: float | Tensor) -> Tensor:
-        """Importance weights of sampled places, as those of `SumTree`."""
+        """Importance weights of sampled places, as those of the sum tree on the host."""
         units = self._units[places].to(self._float)
         return ((units.amin() / units) ** exponent).float()
 

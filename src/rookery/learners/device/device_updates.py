@@ -14,7 +14,7 @@ from rookery.learners.device.metric_sums import MetricSums
 SIZES = (64, 16, 4)  # updates in one launch, where so many are due; one by one otherwise
 
 
-class Group(NamedTuple):
+class UpdateGroup(NamedTuple):
     """Updates that are made in one launch. Groups that are equal do the same."""
 
     size: int
@@ -30,7 +30,7 @@ class DeviceUpdates:
 
     def __init__(self, learner: Any) -> None:
         self.learner = learner
-        self._calls: dict[Group, CapturedCall] = {}
+        self._calls: dict[UpdateGroup, CapturedCall] = {}
         self.number = torch.zeros((), dtype=torch.int64, device=learner.device)  # of the present update
         self.metrics = MetricSums(learner.metric_names, learner.device)
 
@@ -52,15 +52,15 @@ class DeviceUpdates:
             call.release()
         self._calls.clear()
 
-    def _next_group(self, count: int) -> Group:
+    def _next_group(self, count: int) -> UpdateGroup:
         """The largest group of whole cycles, or one update. In a cycle the last update differs from the others."""
         cycle = self.learner.update_cycle
         phase = self.learner.updates % cycle
         sizes = (size - size % cycle for size in SIZES) if phase == 0 else ()
         whole = next((size for size in sizes if 0 < size <= count), None)
-        return Group(1, cycle - 1 if phase == cycle - 1 else 0) if whole is None else Group(whole, 0)
+        return UpdateGroup(1, cycle - 1 if phase == cycle - 1 else 0) if whole is None else UpdateGroup(whole, 0)
 
-    def _captured(self, group: Group) -> CapturedCall:
+    def _captured(self, group: UpdateGroup) -> CapturedCall:
         learner = self.learner
 
         def updates() -> None:
