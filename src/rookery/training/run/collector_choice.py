@@ -14,6 +14,10 @@ def make_collector(envs: Any, learner: Learner, stopwatch: Stopwatch, share_done
     """A collector for these envs and this learner. Imported late: the CPU's runs need no code for GPUs."""
     if not getattr(envs, "returns_tensors", False):
         return Collector(envs, learner, stopwatch, share_done)
+    if not learner.on_policy:
+        from rookery.training.run.device_replay_collector import DeviceReplayCollector
+
+        return DeviceReplayCollector(envs, learner, stopwatch, share_done)
     from rookery.training.run.device_collector import DeviceCollector
 
     return DeviceCollector(envs, learner, stopwatch, share_done)
