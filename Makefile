@@ -37,7 +37,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 
 .PHONY: help setup train train-20k train-parallel train-pure-rl test test-all $(PARTS) test-sanitize check
 .NOTPARALLEL:
-.PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-serve bench-paper clean
+.PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-serve bench-paper clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -117,6 +117,12 @@ bench-learners: $(READY)  ## the learners' speed, against Stable-Baselines3, on 
 bench-learning: $(READY)  ## what the learners reach, over three seeds (two hours)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/learning.py
+
+bench-gpu: $(READY)  ## everything on an NVIDIA GPU, beside its peers (eight minutes; PEERS=DIR and PEER_PATH=DIR: PureJaxRL)
+	$(BIN)/python benchmarks/gpu.py $(if $(PEERS),--peers $(PEERS)) $(if $(PEER_PATH),--peer-path $(PEER_PATH))
+
+bench-gpu-learning: $(READY)  ## what the learners reach on a GPU, over ten seeds and with each precision
+	$(BIN)/python benchmarks/gpu_learning.py
 
 bench-curriculum: $(READY)  ## phases, opponents and the agent that comes with rookery, on this machine
 	$(BIN)/python benchmarks/curriculum.py

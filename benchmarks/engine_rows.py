@@ -46,7 +46,7 @@ class Row:
 
     def as_dict(self) -> dict[str, Any]:
         return {"measure": self.measure, "ours": self.ours, "theirs": self.theirs, "value": self.value,
-                "target": self.target, "passed": self.passed}  # fmt: skip
+                "figure": self.figure, "target": self.target, "passed": self.passed}  # fmt: skip
 
 
 def ratio_row(measure: str, ours: np.ndarray, theirs: np.ndarray, least: float, unit: str = "x") -> Row:

@@ -9,6 +9,7 @@ from typing import Any
 from gymnasium import Space
 
 from rookery.config import RunConfig, with_recipe
+from rookery.config.layers import merge
 from rookery.config.validation import check_phases
 from rookery.engine.autotune import Choice
 from rookery.engine.image_size import USUAL_SIZE, ImageSize, size_of
@@ -21,8 +22,8 @@ from rookery.training.resolve.curriculum_config import (
     with_length_in_episodes,
     with_steps_of_phases,
 )
-from rookery.training.resolve.device_choice import with_envs_on_device
 from rookery.training.resolve.engine_choice import choose_engine, measure, with_engine
+from rookery.training.resolve.gpu_default import gpu_recipe, with_gpu
 from rookery.training.resolve.recipes import recipe_for, small_image_options, usual_learner, usual_options
 from rookery.training.resolve.seats import Seat, seat_of
 from rookery.training.resolve.world_choice import (
@@ -94,9 +95,10 @@ class ResolvedRun:
         return replace(self, seat=seat, config=with_recipe(self.config, recipe) if recipe else self.config)
 
 
-def resolve_run(config: RunConfig, world_object: Any = None) -> ResolvedRun:
+def resolve_run(config: RunConfig, world_object: Any = None, *, may_take_gpu: bool = False) -> ResolvedRun:
     """A new run from a valid config. `world_object` is the class or function that `config.world` names, if the user
-    gave that.
+    gave that. With `may_take_gpu`, a run whose device is open takes the machine's GPU where that pays: not one of many
+    runs, which share the machine.
 
     No env is built in this process: the spaces of a kernel world are known, and those of others come from a worker.
     """
@@ -111,14 +113,16 @@ def resolve_run(config: RunConfig, world_object: Any = None) -> ResolvedRun:
             spaces = measured.description.observation_space, measured.description.action_space
         action_space = _seat(config, env_world, *spaces).action_space
         learner = choose_learner(action_space, measured.step_seconds if measured else 0.0)
+    config = with_gpu(config.model_copy(update={"learner": learner}), env_world, may_take_gpu)
     recipe = recipe_for(world.name, learner, world.kernel)
+    if config.backend == "cuda":
+        recipe = merge(recipe, gpu_recipe(config, world))
     if recipe:
         world, config = _with_episode_length(world, with_recipe(config, recipe))
         env_world = _env_world(config, world)
     config = with_steps_of_phases(config)
-    config = with_absolute_paths(config).model_copy(update={"learner": learner})
+    config = with_absolute_paths(config)
     check_phases(config)  # the learner is known only now
-    config = with_envs_on_device(config, env_world)
     choice = choose_engine(config, env_world, measured if measured and measured.step_seconds else None)
     if spaces is None and choice.description is not None:
         spaces = choice.description.observation_space, choice.description.action_space

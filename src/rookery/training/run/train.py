@@ -190,7 +190,8 @@ def open_new_run(
     _refuse_objects(config)
     config = with_fixed_versions(config)
     weights = read_initial_weights(config.init_from, Path(config.runs_dir)) if config.init_from else None
-    run = resolve_run(config if weights is None else with_nets_of(weights, config), world_object)
+    config = config if weights is None else with_nets_of(weights, config)
+    run = resolve_run(config, world_object, may_take_gpu=True)
     permit(code_in(run.config))
     check_trackers(name for name in ("wandb", "mlflow") if getattr(config.monitor, name))
     callbacks = [make_callback(name) for name in run.config.callbacks] if callbacks is None else callbacks

@@ -1,0 +1,154 @@
+"""Where the seconds of a start on a GPU go: `python benchmarks/gpu_start.py [--only NAME ...] [--json FILE]`
+
+- `parts`: imports, the CUDA context, a world's kernels from disk and compiled, the first CUDA graph; each in a process
+  of its own, the second of two starts.
+- `command`: `rookery train CartPole-v1 --device cuda` from process start to an evaluation of 475; the second start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from engine_rows import Row
+from report import measured, parser_for, report
+
+SOLVED = 475
+STOPWATCH = """
+import sys, time
+_start = _last = time.perf_counter(); _laps = {}
+def lap(name):
+    global _last
+    now = time.perf_counter(); _laps[name] = now - _last; _last = now
+"""
+CONTEXT = "import ctypes\ndriver = ctypes.CDLL('libcuda.so.1')\n"
+RETAIN = """
+device, context = ctypes.c_int(), ctypes.c_void_p()
+driver.cuInit(0); driver.cuDeviceGet(ctypes.byref(device), 0)
+"""
+WORLD = """
+import torch; lap("import torch")
+torch.zeros(1, device="cuda"); torch.cuda.synchronize(); lap("CUDA context")
+import rookery; lap("import rookery")
+envs = rookery.make_vec("rookery/CartPole-v1", 2048, backend="cuda", autoreset_mode="same_step"); lap("make_vec")
+envs.reset(seed=1); torch.cuda.synchronize(); lap("first reset")
+actions = torch.zeros(2048, dtype=torch.int64, device="cuda")
+envs.step(actions); torch.cuda.synchronize(); lap("first step")
+for _ in range(20): envs.step(actions)
+torch.cuda.synchronize(); lap("20 steps")
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    for _ in range(32): envs.step(actions)
+lap("capture 32 steps")
+for _ in range(10): graph.replay()
+torch.cuda.synchronize(); lap("replay 10 times 32 steps")
+"""
+SNIPPETS = {
+    "python": "",
+    "torch": "import torch; lap('import')",
+    "torch, then the context": "import torch; lap('import'); torch.zeros(1, device='cuda'); lap('context')",
+    "the context in a thread beside torch": (
+        f"{CONTEXT}{RETAIN}import threading\n"
+        "retain = lambda: driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)\n"
+        "thread = threading.Thread(target=retain); thread.start(); lap('thread')\n"
+        "import torch; lap('import'); thread.join(); lap('join'); torch.zeros(1, device='cuda'); lap('context')"
+    ),
+    "the context alone": f"{CONTEXT}{RETAIN}driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device); lap('all')",
+    "numba": "import numba; lap('import')",
+    "numba.cuda": "import numba; lap('numba'); from numba import cuda; lap('numba.cuda')",
+    "triton after torch": "import torch; lap('torch'); import triton; lap('triton')",
+    "rookery.cli.main": "import rookery.cli.main; lap('import')",
+    "rookery.training.run.train": "import torch; lap('torch'); import rookery.training.run.train; lap('the rest')",
+    "CartPole on the GPU": WORLD,
+}
+
+
+def run_snippet(code: str, **environment: str) -> dict[str, float]:
+    """Seconds of each lap of a new process, and of all of it as `whole`."""
+    ending = "\nimport json; print('LAPS' + json.dumps({**_laps, 'inside': time.perf_counter() - _start}))"
+    started = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", STOPWATCH + code + ending],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    whole = time.perf_counter() - started
+    lines = [line for line in done.stdout.splitlines() if line.startswith("LAPS")]
+    if not lines:
+        print(done.stderr[-2000:], file=sys.stderr)
+        return {"failed": float("nan"), "whole": whole}
+    return {**json.loads(lines[0][4:]), "whole": whole}
+
+
+def part_rows() -> list[Row]:
+    """The parts of a start, one row each."""
+    rows = []
+    with tempfile.TemporaryDirectory() as cache:
+        for name, code in SNIPPETS.items():
+            starts = 2 if "on the GPU" in name else 1  # the first one compiles
+            first, *_, second = 2 * [run_snippet(code, ROOKERY_CACHE=cache) for _ in range(starts)]
+            laps = ", ".join(
+                f"{lap} {seconds:.2f}" for lap, seconds in second.items() if lap not in ("inside", "whole")
+            )
+            rows.append(Row(name, laps, f"first {first['whole']:.2f} s", second["whole"], 60, " s", most=True))
+    return rows
+
+
+def command_rows(rounds: int = 3) -> list[Row]:
+    """`rookery train CartPole-v1 --device cuda`, after a first start that compiles."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = [timed_command(Path(folder), seed) for seed in range(rounds + 1)]
+    print(f"first start: {found[0]}", file=sys.stderr)
+    solved, training, whole = zip(*found[1:], strict=True)
+    command = "rookery train CartPole-v1 --device cuda"
+
+    def row(what: str, values: Any, most: float) -> Row:
+        each = ", ".join(f"{value:.2f} s" for value in values)
+        return Row(f"{command}: {what}", each, "", float(np.median(values)), most, " s", most=True)
+
+    return [
+        row(f"process start to an evaluation >= {SOLVED}", solved, 4),
+        row("training alone, to that evaluation", training, 0.5),
+        row("the whole command", whole, 60),
+    ]
+
+
+def timed_command(runs: Path, seed: int) -> tuple[float, float, float]:
+    """Seconds until it was solved, seconds of training until then, and seconds in all."""
+    command = [sys.executable, "-m", "rookery", "train", "CartPole-v1", "--device", "cuda", "--seed", str(seed)]
+    started = time.time()
+    done = subprocess.run([*command, "--name", f"r{seed}", "--runs-dir", runs], capture_output=True, text=True)
+    whole = time.time() - started
+    if done.returncode:
+        print(done.stderr[-2000:], file=sys.stderr)
+        return float("inf"), float("inf"), whole
+    events = [json.loads(line) for line in (runs / f"r{seed}" / "evaluations.jsonl").open()]
+    solved = [event for event in events if event["eval/return"] >= SOLVED]
+    if not solved:
+        return float("inf"), float("inf"), whole
+    first = solved[0]
+    evaluating = sum(event["eval/seconds"] for event in events if event["time"] <= first["time"])
+    begun = json.loads((runs / f"r{seed}" / "metrics.jsonl").open().readline())["time"]
+    return first["time"] - started, first["time"] - begun - evaluating, whole
+
+
+def main() -> int:
+    """Measure the chosen rows and print them."""
+    rows = {"parts": part_rows, "command": command_rows}
+    args = parser_for(__doc__, rows).parse_args()
+    return report(measured(rows, args.only), "rookery starts on a GPU", args.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""What differs from a world's recipe where the whole run is on a GPU: more envs, and more steps, which cost little.
+
+They count only where the user gave neither `num_envs` nor the length of the run: these settings belong together.
+`benchmarks/gpu_start.py` prints how long CartPole's takes.
+"""
+
+from __future__ import annotations
+
+from rookery.worlds.world_spec import Recipe, Recipes
+
+CARTPOLE = {
+    "ppo": {
+        "num_envs": 1024,
+        "steps": 2_000_000,
+        "ppo": {"rollout_length": 32, "learning_rate": 3e-3, "learning_rate_schedule": "linear"},
+    },
+}
+ACROBOT = {
+    "ppo": {
+        "num_envs": 1024,
+        "steps": 4_000_000,
+        "ppo": {"rollout_length": 32, "learning_rate": 2e-3, "learning_rate_schedule": "linear"},
+    },
+}
+PENDULUM = {
+    "ppo": {
+        "num_envs": 1024,
+        "steps": 4_000_000,
+        "ppo": {"rollout_length": 32, "epochs": 4, "learning_rate": 2e-3, "learning_rate_schedule": "linear"},
+    },
+}
+RECIPES: Recipes = {"CartPole-v1": CARTPOLE, "Acrobot-v1": ACROBOT, "Pendulum-v1": PENDULUM}
+# A kernel world without a recipe.
+USUAL: Recipe = {"num_envs": 1024, "steps": 20_000_000, "ppo": {"rollout_length": 32}}

@@ -1,0 +1,86 @@
+"""Which runs take a machine's GPU by themselves, and with which settings. The GPU is not there: only the choice is."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernel.samples import Walker
+from rookery.config import build_config
+from rookery.training.resolve import device_choice, gpu_default
+from rookery.training.resolve.resolved_run import resolve_run
+from rookery.worlds import gpu_recipes
+
+CARTPOLE = gpu_recipes.RECIPES["CartPole-v1"]["ppo"]
+
+
+@pytest.fixture(autouse=True)
+def gpu(monkeypatch):
+    """A machine with a GPU and numba-cuda."""
+    monkeypatch.setattr(gpu_default, "has_nvidia_gpu", lambda: True)
+    monkeypatch.setattr(device_choice, "find_spec", lambda name: object())
+
+
+def chosen(world="CartPole-v1", may_take_gpu=True, world_object=None, **keys):
+    config = build_config(world, **keys)
+    return resolve_run(config, world_object, may_take_gpu=may_take_gpu).config
+
+
+def test_a_known_world_is_trained_on_the_gpu_with_more_envs():
+    config = chosen()
+    assert (config.device, config.backend, config.learner) == ("cuda", "cuda", "ppo")
+    assert (config.num_envs, config.steps) == (CARTPOLE["num_envs"], CARTPOLE["steps"])
+    assert config.ppo.rollout_length == CARTPOLE["ppo"]["rollout_length"]
+    assert config.ppo.gamma == 0.98  # what the GPU's recipe does not say is the world's
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"num_envs": 16},  # few envs
+        {"steps": 100_000},  # a short run: the recipe's 16 envs
+        {"episodes": 300},
+        {"device": "cpu"},
+        {"backend": "kernel"},
+        {"world": "MountainCar-v0", "learner": "ppo"},  # its recipe has few envs
+    ],
+    ids=str,
+)
+def test_runs_that_stay_on_the_cpu(keys):
+    config = chosen(**keys)
+    assert config.backend == "kernel" and config.device in ("auto", "cpu")
+    assert config.num_envs == 16
+
+
+def test_many_envs_are_stepped_on_the_gpu_whatever_the_steps_are():
+    config = chosen(num_envs=512, steps=100_000)
+    assert (config.device, config.backend, config.num_envs, config.steps) == ("cuda", "cuda", 512, 100_000)
+    assert config.ppo.rollout_length == 64  # the world's own
+
+
+def test_a_given_device_keeps_the_world_recipe_for_a_given_length():
+    config = chosen(device="cuda", steps=100_000)
+    assert (config.backend, config.num_envs, config.ppo.rollout_length) == ("cuda", 16, 64)
+
+
+def test_what_the_user_gives_has_priority():
+    config = chosen(ppo={"rollout_length": 8, "gamma": 0.9})
+    assert (config.ppo.rollout_length, config.ppo.gamma, config.num_envs) == (8, 0.9, CARTPOLE["num_envs"])
+
+
+def test_a_world_without_a_recipe():
+    config = chosen("walker", world_object=Walker)
+    assert (config.backend, config.num_envs, config.ppo.rollout_length) == ("cuda", 1024, 32)
+    short = chosen("walker", world_object=Walker, steps=300_000)
+    assert (short.backend, short.num_envs) == ("kernel", 64)  # 64 envs x 32 steps make a hundred updates: not many envs
+    asked = chosen("walker", world_object=Walker, steps=300_000, device="cuda")
+    assert (asked.backend, asked.num_envs, asked.ppo.rollout_length) == ("cuda", 64, 32)
+
+
+def test_one_of_many_runs_does_not_take_the_gpu_by_itself():
+    assert chosen(may_take_gpu=False).backend == "kernel"
+    assert chosen(may_take_gpu=False, device="cuda").backend == "cuda"
+
+
+def test_without_a_gpu_nothing_changes(monkeypatch):
+    monkeypatch.setattr(gpu_default, "has_nvidia_gpu", lambda: False)
+    assert (chosen().backend, chosen().num_envs) == ("kernel", 16)
