@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from rookery.engine.machine import usable_cores
 from rookery.learners.cpu_threads import keep_memory, threads_for
 from rookery.learners.learner import Learner
@@ -27,7 +25,7 @@ class AtWork:
 
     def work(self, steps: int) -> float:
         """Make at least so many steps, with all the learning they bring; returns steps a second."""
-        torch.set_num_threads(self.threads)
+        self.learner.use_threads(self.threads)
         before, started = self.collector.steps, time.perf_counter()
         while self.collector.steps - before < steps:
             self.collector.collect(self.learner.steps_until_update, lambda: False)

@@ -27,7 +27,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Measurements that find 2 threads best; grows by one for each."""
     calls: list[int] = []
 
-    def measure(work: object, cores: int) -> int:
+    def measure(work: object, cores: int, *more: object) -> int:
         calls.append(cores)
         return 2
 
@@ -53,8 +53,8 @@ def test_a_choice_is_remembered(cache: Path, measured: list[int]) -> None:
 def test_the_first_to_write_decides(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If another process wrote its choice meanwhile, that one holds for both."""
 
-    def measure_slowly(work: object, cores: int) -> int:
-        monkeypatch.setattr(cpu_threads, "_measure", lambda work, cores: 4)
+    def measure_slowly(work: object, cores: int, *more: object) -> int:
+        monkeypatch.setattr(cpu_threads, "_measure", lambda work, cores, *more: 4)
         assert choose_threads(nothing, "ppo", 4) == 4  # the other process
         return 2
 

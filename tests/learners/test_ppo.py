@@ -136,16 +136,16 @@ def test_schedules_follow_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """Learning rate and clip fall in a straight line to 0; at the end nothing is learned."""
     learner = filled(learning_rate=0.01, learning_rate_schedule="linear", clip_schedule="linear", clip=0.4)
     learner.progress = 0.75
-    clips, improve = list[float](), learner.train_step
+    clips, improve = list[float](), learner.accelerator.update
 
-    def watched(part: dict[str, torch.Tensor], clip: float) -> Any:
+    def watched(clip: float) -> Any:
         clips.append(clip)
-        return improve(part, clip)
+        return improve(clip)
 
-    monkeypatch.setattr(learner, "train_step", watched)
+    monkeypatch.setattr(learner.accelerator, "update", watched)
     learner.update()
     assert learner.adam.learning_rate == pytest.approx(0.0025)
-    assert clips == pytest.approx([0.1] * 4)
+    assert clips == pytest.approx([0.1])
     learner.progress = 1.5
     before = learner.adam.flat.detach().clone()
     play(learner, Script(VECTOR, 4), 6)

@@ -30,7 +30,7 @@ from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.ir_utils import build_definitions, get_definition, guard
 from numba.extending import intrinsic
 
-from rookery.kernel.atomics import NUMBER, WORD, call_c, load, store
+from rookery.atomics import NUMBER, WORD, call_c, load, store
 from rookery.kernel.env_arrays import CONTINUE, INTERRUPTED, PLAN_WORDS, TIMED_OUT
 
 POLL_EVERY = 1024  # iterations of a loop; a power of two

@@ -25,8 +25,9 @@ from numba.core.typed_passes import NopythonTypeInference
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic
 
+from rookery import atomics
 from rookery.console import say
-from rookery.kernel import atomics, code_cache, interrupt, readonly, widening
+from rookery.kernel import code_cache, interrupt, readonly, widening
 from rookery.kernel.batch_loop import build_loop
 from rookery.kernel.diagnosis import dry_run, explain_compile_errors
 from rookery.kernel.env_arrays import EPISODE_STATS, HEADER, PLAN_WORDS, EnvArrays, EpisodeStats
@@ -123,7 +124,6 @@ def _compile(world: KernelWorld, env_arrays: EnvArrays, loop: Any, checked: bool
 
 def _object_code(function: Any, signature: Any) -> tuple[str, bytes]:
     interrupt.prepare()
-    llvm.initialize_native_asmparser()  # for the inline assembly in atomics.py
     made = numba.cfunc(signature, error_model="numpy")(getattr(function, "py_func", function))
     module = llvm.parse_assembly(made.inspect_llvm())
     return made.native_name, _target_machine().emit_object(module)

@@ -16,21 +16,19 @@ import weakref
 from typing import Any
 
 import numpy as np
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from rookery.kernel.atomics import (
-    BYTE,
+from rookery.atomics import (
+    MOST_THREADS,
     NUMBER,
-    WORD,
     atomic_add,
     atomic_exchange,
     atomic_or,
-    call_c,
     call_entry,
     cpu_pause,
     load,
     store,
+    wait_for_wake,
+    wake,
     yield_thread,
 )
 from rookery.kernel.batch_loop import STEP
@@ -40,7 +38,6 @@ from rookery.kernel.native import compiled
 CHUNKS = 4  # per thread's share, so that the other threads can take some of them
 BUSY_SPINS = 100  # checks for the next batch at full speed, some 2 us
 YIELDING_SPINS = 400  # checks that yield the core first, some 100 us more; then the thread sleeps
-MOST_THREADS = 1024
 
 # Words that the threads share, by their offset in bytes. Each is alone in its cache line: a write to one would slow
 # down reads of a neighbour. From NEXT_CHUNK on there is one word per thread: the number of the next chunk of its share.
@@ -179,24 +176,3 @@ def _pause(spins: int) -> None:
         cpu_pause()
     else:
         yield_thread()
-
-
-@intrinsic
-def wait_for_wake(typing_context: Any, wake_read: Any) -> Any:
-    """Sleep until a byte can be read from the pipe."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return call_c(builder, "read", [arguments[0], cgutils.alloca_once(builder, BYTE), WORD(1)])
-
-    return NUMBER(NUMBER), generate
-
-
-@intrinsic
-def wake(typing_context: Any, wake_write: Any, sleeping: Any) -> Any:
-    """Write one byte per sleeping thread to the pipe."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        bytes_written = cgutils.alloca_once(builder, BYTE, size=WORD(MOST_THREADS))
-        return call_c(builder, "write", [arguments[0], bytes_written, arguments[1]])
-
-    return NUMBER(NUMBER, NUMBER), generate

@@ -27,6 +27,7 @@ ENOUGH_SECONDS = 30.0  # after which no further round is measured, of very large
 MOST_THREADS = 4096
 WORTH_A_THREAD = 0.7  # with another thread, work must take less than this share: beside other programs, threads that
 # wait for one another cost far more (measured: 30x for batches of 256 rows) than they can win
+WORTH_OWN_THREAD = 0.9  # the same for an accelerator's own threads, which take no more than they win
 
 
 def keep_memory() -> None:
@@ -59,19 +60,29 @@ def small_products(learner: Learner) -> Iterator[None]:
 def threads_for(learner: Learner, name: str, cores: int) -> int:
     """How many threads suit the nets of the learner of this name."""
     shapes = [list(weight.shape) for weight in learner.policy.parameters()]
-    return choose_threads(learner.workload(), f"{name}, {learner.update_rows} rows, {shapes}", cores)
+    label = f"{name}, {learner.update_rows} rows, {shapes}"
+    if learner.accelerator.use_threads(1):
+        return choose_threads(learner.workload(), f"{label}, own threads", cores, learner.use_threads, WORTH_OWN_THREAD)
+    return choose_threads(learner.workload(), label, cores)
 
 
-def choose_threads(work: Callable[[], None], label: str, cores: int) -> int:
-    """How many threads do `work` best. Measured once for each label on a machine and remembered: sums come out
-    differently with another number of threads, and the same seed should give the same numbers tomorrow."""
+def choose_threads(
+    work: Callable[[], None],
+    label: str,
+    cores: int,
+    use: Callable[[int], None] = torch.set_num_threads,
+    worth: float = WORTH_A_THREAD,
+) -> int:
+    """How many threads do `work` best, after `use` of so many. Measured once for each label on a machine and
+    remembered: torch's sums come out differently with another number of threads, and the same seed should give the
+    same numbers tomorrow."""
     if cores == 1:
         return 1
     path = _known_file()
     key = f"{platform.node()} {platform.machine()} {cores} cores, torch {torch.__version__}: {label}"
     known = _read(path).get(key)
     if known is None:
-        measured = _measure(work, cores)
+        measured = _measure(work, cores, use, worth)
         _remember(path, key, measured)
         known = _read(path).get(key, measured)  # another process may have been first
     return known
@@ -82,9 +93,9 @@ def _known_file() -> Path | None:
     return None if folder is None else folder / "threads.json"
 
 
-def _measure(work: Callable[[], None], cores: int) -> int:
+def _measure(work: Callable[[], None], cores: int, use: Callable[[int], None], worth: float) -> int:
     before = torch.get_num_threads()
-    candidates = sorted({1, *(k for k in (2, 4, 8, 16) if k <= cores)})
+    candidates = sorted({1, *(k for k in (2, 4, 8, 16, 32) if k <= cores)})
     best: dict[int, float] = {}
     begun = time.perf_counter()
     try:
@@ -92,7 +103,7 @@ def _measure(work: Callable[[], None], cores: int) -> int:
             if best and time.perf_counter() - begun > ENOUGH_SECONDS:
                 break
             for threads in candidates:
-                torch.set_num_threads(threads)
+                use(threads)
                 started = time.perf_counter()
                 work()
                 if turn:  # the first one warms up
@@ -101,7 +112,7 @@ def _measure(work: Callable[[], None], cores: int) -> int:
         torch.set_num_threads(before)
     chosen = 1
     for threads in candidates[1:]:
-        if best[threads] < WORTH_A_THREAD * best[chosen]:
+        if best[threads] < worth * best[chosen]:
             chosen = threads
     return chosen
 

@@ -113,6 +113,32 @@ class FlatAdam:
             mine.copy_(torch.from_numpy(np.array(state[name])))
 
 
+Rates = tuple[float, float, float]  # factors of the gradient, of a step, and of the root of the second moment
+
+
+@cached_njit(nogil=True, error_model="numpy")
+def adam_rates(length: float, steps: float, rate: float, limit: float) -> Rates:
+    """What a step with a gradient of this length needs, if it is clipped to `limit`."""
+    cut, stride = min(1.0, limit / (length + 1e-6)), rate / (1 - BETAS[0] ** steps)
+    return cut, stride, 1 / math.sqrt(1 - BETAS[1] ** steps)
+
+
+@cached_njit(nogil=True, error_model="numpy")
+def adam_range(
+    weights: np.ndarray, gradient: np.ndarray, first: np.ndarray, second: np.ndarray, rates: Rates, eps: float
+) -> None:
+    """A step of Adam on some weights, in one pass: each operation alone takes microseconds."""
+    cut, stride, spread = np.float32(rates[0]), np.float32(rates[1]), np.float32(rates[2])
+    keep1, keep2 = np.float32(BETAS[0]), np.float32(BETAS[1])
+    new1, new2 = np.float32(1 - BETAS[0]), np.float32(1 - BETAS[1])
+    least = np.float32(eps)
+    for k in range(len(weights)):
+        grad = gradient[k] * cut
+        first[k] = keep1 * first[k] + new1 * grad
+        second[k] = keep2 * second[k] + new2 * grad * grad
+        weights[k] -= stride * first[k] / (np.sqrt(second[k]) * spread + least)
+
+
 @cached_njit(nogil=True, fastmath={"reassoc"}, error_model="numpy")
 def adam_step(
     weights: np.ndarray,
@@ -124,20 +150,10 @@ def adam_step(
     eps: float,
     limit: float,
 ) -> float:
-    """Clip the gradient to `limit` and make a step of Adam, in one pass: each alone takes microseconds."""
+    """Clip the gradient to `limit` and make a step of Adam; returns the gradient's length."""
     squares = 0.0
     for grad in gradient:
         squares += grad * grad
     length = math.sqrt(squares)
-    cut = np.float32(min(1.0, limit / (length + 1e-6)))
-    keep1, keep2 = np.float32(BETAS[0]), np.float32(BETAS[1])
-    new1, new2 = np.float32(1 - BETAS[0]), np.float32(1 - BETAS[1])
-    stride = np.float32(rate / (1 - BETAS[0] ** steps))
-    spread = np.float32(1 / math.sqrt(1 - BETAS[1] ** steps))
-    least = np.float32(eps)
-    for k in range(len(weights)):
-        grad = gradient[k] * cut
-        first[k] = keep1 * first[k] + new1 * grad
-        second[k] = keep2 * second[k] + new2 * grad * grad
-        weights[k] -= stride * first[k] / (np.sqrt(second[k]) * spread + least)
+    adam_range(weights, gradient, first, second, adam_rates(length, steps, rate, limit), eps)
     return length

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.learners.fast.perceptron import KINDS, PackedMLP
+from rookery.learners.fast.activations import KINDS
+from rookery.learners.fast.perceptron import PackedMLP
 from rookery.learners.networks import Encoder
 from rookery.learners.normalize import CLIP
 from rookery.learners.observations import split

@@ -159,8 +159,12 @@ class Learner(ABC):
         """
         before, self.options = self.options, self.options.adjusted(changes)
         if self.options.threads not in (None, before.threads):
-            torch.set_num_threads(self.options.threads)
+            self.use_threads(self.options.threads)
         self._options_changed()
+
+    def use_threads(self, threads: int) -> None:
+        """Compute on so many threads of this CPU: an accelerator's own, or else torch's."""
+        torch.set_num_threads(1 if self.accelerator.use_threads(threads) else threads)
 
     def _options_changed(self) -> None:
         """Pass changed options on to the parts that hold a copy of one."""

@@ -30,6 +30,10 @@ class Accelerator:
     def invalidate(self) -> None:
         """The weights have changed other than by `train_step`: derived copies of them are stale."""
 
+    def use_threads(self, threads: int) -> bool:
+        """Compute on so many threads; False means that it has no threads of its own, and torch's are set."""
+        return False
+
     # --- collecting ---------------------------------------------------------------------------------------------
 
     def explore(self, observations: Any, rows: slice, mask: np.ndarray | None) -> np.ndarray | None:

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from rookery.learners.fast.accelerator import Accelerator
-from rookery.learners.fast.perceptron import KINDS, FusedMLP
+from rookery.learners.fast.activations import KINDS
+from rookery.learners.fast.perceptron import FusedMLP
 from rookery.learners.networks import EnsembleMLP
 from rookery.learners.replay import ReplayBatch
 

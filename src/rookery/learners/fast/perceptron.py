@@ -14,33 +14,11 @@ import torch
 from torch import Tensor
 
 from rookery.learners.cached_njit import cached_njit
+from rookery.learners.fast.activations import TANH, fast_tanh
 
 # A division that might raise would keep the compiler from making vector instructions (6x).
 compiled = cached_njit(nogil=True, fastmath=True, error_model="numpy")
-TANH, RELU = 0, 1
-KINDS = {"tanh": TANH, "relu": RELU}
-# tanh(x) = x P(x^2) / Q(x^2) to within 4e-7, from which compilers make vector instructions, unlike math.tanh.
-P0, P1, P2, P3, P4, P5, P6 = (
-    np.float32(x)
-    for x in (
-        4.89352455891786e-03, 6.37261928875436e-04, 1.48572235717979e-05, 5.12229709037114e-08, -8.60467152213735e-11,
-        2.00018790482477e-13, -2.76076847742355e-16,
-    )
-)  # fmt: skip
-Q0, Q1, Q2, Q3 = (
-    np.float32(x) for x in (4.89352518554385e-03, 2.26843463243900e-03, 1.18534705686654e-04, 1.19825839466702e-06)
-)
 NARROW = 16
-FLAT = np.float32(7.9)  # beyond this tanh is 1
-
-
-@compiled
-def _tanh(x: np.float32) -> np.float32:
-    x = FLAT if x > FLAT else x
-    x = -FLAT if x < -FLAT else x
-    z = x * x
-    above = ((((((P6 * z + P5) * z + P4) * z + P3) * z + P2) * z + P1) * z + P0) * x
-    return above / (((Q3 * z + Q2) * z + Q1) * z + Q0)
 
 
 @compiled
@@ -52,7 +30,7 @@ def activate(values: np.ndarray, bias: np.ndarray, kind: int) -> None:
         row = values[r]
         if kind == TANH:
             for k in range(size):
-                row[k] = _tanh(row[k] + bias[k])
+                row[k] = fast_tanh(row[k] + bias[k])
         else:
             for k in range(size):
                 row[k] = max(row[k] + bias[k], zero)

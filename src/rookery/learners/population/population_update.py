@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.learners.population.compiled_step import CompiledStep
+from rookery.learners.fast.fused_ppo import FusedPPO
 from rookery.learners.population.member_settings import MemberSettings
 from rookery.learners.population.parameter_stack import ParameterStack
 from rookery.learners.ppo import METRICS, PPO
@@ -32,19 +32,22 @@ class PopulationUpdate:
         self.learners = list(learners)
         self.stack = ParameterStack(self.learners)
         device = torch.device(device)
-        if device.type == "cpu" and CompiledStep.supports(self.stack):
-            self.steps: GradientSteps = CompiledStep(self.stack)
-        else:
+        self.steps: GradientSteps | None = (
+            None  # if each member's own update is compiled code, nothing gains from a batch
+        )
+        if device.type != "cpu" or not all(isinstance(one.accelerator, FusedPPO) for one in self.learners):
             from rookery.learners.population.tensor_step import TensorStep
 
             self.steps = TensorStep(self.stack, device)
 
     def update(self) -> list[dict[str, float]]:
         """Learn from the rollouts, which are all full; returns the metrics of each member."""
+        if self.steps is None:
+            return [learner.update() for learner in self.learners]
         settings = MemberSettings.of(self.learners)
         self.steps.begin(settings)
-        samples = self._samples()
-        metrics = self._epochs(samples, settings)
+        samples = self._samples(self.steps)
+        metrics = self._epochs(self.steps, samples, settings)
         self.steps.end()
         for learner in self.learners:
             learner.policy.encoder.update_normalisers(learner.rollout.flat_leaves())
@@ -53,7 +56,9 @@ class PopulationUpdate:
             learner.accelerator.invalidate()
         return metrics
 
-    def _epochs(self, samples: dict[str, Tensor], settings: MemberSettings) -> list[dict[str, float]]:
+    def _epochs(
+        self, steps: GradientSteps, samples: dict[str, Tensor], settings: MemberSettings
+    ) -> list[dict[str, float]]:
         """Members with fewer epochs, or whose policy has moved as far as it may, rest while others go on."""
         rows = samples["log_probs"].shape[1]
         size = -(-rows // min(self.learners[0].minibatches, rows))
@@ -67,18 +72,18 @@ class PopulationUpdate:
             for row in np.flatnonzero(active):
                 generator = self.learners[row].generator
                 order[row] = torch.randperm(rows, generator=generator, device=generator.device)
-            shuffled = self.steps.shuffle(samples, order)
+            shuffled = steps.shuffle(samples, order)
             for low in range(0, rows, size):
-                latest = self.steps.step(shuffled, low, min(low + size, rows), active)
+                latest = steps.step(shuffled, low, min(low + size, rows), active)
             of_epochs.append((active.copy(), latest.clone()))
             if np.isfinite(settings.target_kl).any():
                 active &= ~(latest[:, 0].cpu().numpy() > settings.target_kl)
         return _mean_metrics(of_epochs)
 
-    def _samples(self) -> dict[str, Tensor]:
+    def _samples(self, steps: GradientSteps) -> dict[str, Tensor]:
         """The rollouts of all members and what their critics make of them, [members, rows, ...]."""
         features = torch.stack([_features(learner) for learner in self.learners])
-        values = self._values(features)
+        values = _values(steps, features)
         found = [
             learner.evaluate_rollout(None if values is None else values[k].reshape(learner.rollout.length, -1))
             for k, learner in enumerate(self.learners)
@@ -91,10 +96,11 @@ class PopulationUpdate:
             samples["masks"] = torch.stack([_masks(learner, rows) for learner in self.learners])
         return samples
 
-    def _values(self, features: Tensor) -> Tensor | None:
-        """The critics' values [members, rows], where they are computed together."""
-        compute = getattr(self.steps, "values", None)
-        return None if compute is None else compute(features)
+
+def _values(steps: GradientSteps, features: Tensor) -> Tensor | None:
+    """The critics' values [members, rows], where they are computed together."""
+    compute = getattr(steps, "values", None)
+    return None if compute is None else compute(features)
 
 
 def _features(learner: PPO) -> Tensor:

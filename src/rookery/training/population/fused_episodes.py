@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from rookery.atomics import call_entry
 from rookery.engine.kernel import KernelEngine
-from rookery.kernel.atomics import call_entry
 from rookery.kernel.batch_loop import STEP
 from rookery.kernel.env_loop import ENDED, FAULT
 from rookery.kernel.runner import BATCH_STEP

@@ -269,7 +269,7 @@ def with_threads(run: ResolvedRun, learner: Learner) -> ResolvedRun:
             threads = threads_for(learner, config.learner, usable_cores())
         options = options.model_copy(update={"threads": threads})
     if options.threads is not None:
-        torch.set_num_threads(options.threads)
+        learner.use_threads(options.threads)
     return run.with_config(**{config.learner: options})
 
 

@@ -1,16 +1,21 @@
-"""For compiled code: atomic operations on 64-bit words that threads share, and calls of C functions. Needs Numba."""
+"""For compiled code: atomic operations on 64-bit words that threads share, sleeping and waking, and calls of C
+functions. Needs Numba."""
 
 from __future__ import annotations
 
 import platform
 from typing import Any
 
+import llvmlite.binding as llvm
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 NUMBER = types.int64
+MOST_THREADS = 1024  # of a team
 WORD, BYTE = cgutils.ir.IntType(64), cgutils.ir.IntType(8)
+
+llvm.initialize_native_asmparser()  # for the inline assembly of `cpu_pause`
 
 
 def word_at(builder: Any, address: Any) -> Any:
@@ -81,6 +86,27 @@ def call_c(builder: Any, name: str, arguments: list[Any], returns: Any = WORD) -
     """Call a function of the C library or of Python's C API, which the linker finds in this process."""
     kind = cgutils.ir.FunctionType(returns, [argument.type for argument in arguments])
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), arguments)
+
+
+@intrinsic
+def wait_for_wake(typing_context: Any, wake_read: Any) -> Any:
+    """Sleep until a byte can be read from the pipe."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return call_c(builder, "read", [arguments[0], cgutils.alloca_once(builder, BYTE), WORD(1)])
+
+    return NUMBER(NUMBER), generate
+
+
+@intrinsic
+def wake(typing_context: Any, wake_write: Any, sleeping: Any) -> Any:
+    """Write one byte per sleeping thread to the pipe."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        bytes_written = cgutils.alloca_once(builder, BYTE, size=WORD(MOST_THREADS))
+        return call_c(builder, "write", [arguments[0], bytes_written, arguments[1]])
+
+    return NUMBER(NUMBER, NUMBER), generate
 
 
 @intrinsic

@@ -1,0 +1,158 @@
+"""A small team of threads for a learner's compiled work. Needs Numba.
+
+A piece of work is a number of tasks: calls `entry(plan, command, task, task + 1, slot)` of a compiled function. Which
+thread runs a task must not matter: tasks write to places of their own, and are divided in the same way for any number
+of threads. The threads stay in compiled code, without Python's lock. Between two pieces of work they spin for some 100
+us, then sleep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+
+import numpy as np
+
+from rookery.atomics import (
+    MOST_THREADS,
+    atomic_add,
+    atomic_exchange,
+    call_entry,
+    cpu_pause,
+    load,
+    store,
+    wait_for_wake,
+    wake,
+    yield_thread,
+)
+from rookery.learners.cached_njit import cached_njit
+
+compiled = cached_njit(nogil=True, error_model="numpy")
+BUSY_SPINS = 400  # checks for the next work at full speed, some 8 us
+YIELDING_SPINS = 400  # checks that yield the core first; then the thread sleeps
+
+# Words that the threads share, by their offset in bytes, each alone in its cache line.
+LINE = 64
+OFFSETS = range(0, 11 * LINE, LINE)
+TURN, LEFT, DONE, ASLEEP, CLOSED, WAKE_READ, WAKE_WRITE, THREADS, ENTRY, PLAN, COMMAND = OFFSETS
+
+
+class SliceTeam:
+    """`threads` threads, including the caller's, until this object is closed or garbage-collected. A team of one has no
+    thread of its own."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads, self.pid = min(threads, MOST_THREADS), os.getpid()
+        words = np.zeros(len(OFFSETS) * LINE // 8, np.int64)
+        words[THREADS // 8] = self.threads
+        self._words, self.address = words, words.ctypes.data
+        if self.threads > 1:
+            self._start(words)
+
+    def _start(self, words: np.ndarray) -> None:
+        wake_read, wake_write = os.pipe()
+        words[WAKE_READ // 8], words[WAKE_WRITE // 8] = wake_read, wake_write
+        others = [
+            threading.Thread(target=_work, args=(words, slot), name=f"rookery-learner-{slot}", daemon=True)
+            for slot in range(1, self.threads)
+        ]
+        for thread in others:
+            thread.start()
+        self._finalizer = weakref.finalize(self, _stop, words, others, wake_read, wake_write, self.pid)
+
+    @property
+    def usable(self) -> bool:
+        """Whether its threads are there: a forked process has none of them."""
+        return self.threads == 1 or self.pid == os.getpid()
+
+    def run(self, entry: int, plan: int, command: int, tasks: int) -> None:
+        """Run all tasks of a command, and wait for them."""
+        run_tasks(self.address, entry, plan, command, tasks)
+
+    def close(self) -> None:
+        """Stop the threads and join them."""
+        if self.threads > 1:
+            self._finalizer()
+
+
+def _work(words: np.ndarray, slot: int) -> None:
+    """A thread's target. Its argument keeps the words alive."""
+    work_loop(words.ctypes.data, slot)
+
+
+def _stop(words: np.ndarray, threads: list[threading.Thread], wake_read: int, wake_write: int, pid: int) -> None:
+    if pid == os.getpid():
+        words[CLOSED // 8] = 1
+        with contextlib.suppress(OSError):
+            os.write(wake_write, bytes(len(threads)))
+        for thread in threads:  # before the pipe is closed: its descriptors could be reused for another file
+            thread.join()
+    os.close(wake_read)
+    os.close(wake_write)
+
+
+# --- compiled ---------------------------------------------------------------------------------------------------------
+
+
+@compiled
+def run_tasks(words: int, entry: int, plan: int, command: int, tasks: int) -> None:
+    """The caller's part: starts the work, runs tasks like the other threads, and waits until all are done."""
+    if load(words + THREADS) == 1 or tasks == 1:
+        for task in range(tasks):
+            call_entry(entry, plan, command, task, task + 1, 0)
+        return
+    store(words + ENTRY, entry)
+    store(words + PLAN, plan)
+    store(words + COMMAND, command)
+    store(words + DONE, 0)
+    store(words + LEFT, tasks)  # last: a thread that is late may take a task from now on
+    atomic_add(words + TURN, 1)
+    sleeping = atomic_exchange(words + ASLEEP, 0)
+    if sleeping > 0:
+        wake(load(words + WAKE_WRITE), sleeping)
+    _run_some(words, 0)
+    spins = 0
+    while load(words + DONE) < tasks:
+        spins += 1
+        _pause(spins)
+
+
+@compiled
+def work_loop(words: int, slot: int) -> None:
+    """Another thread's part: work after work, until the team is closed."""
+    seen, spins = 0, 0
+    while load(words + CLOSED) == 0:
+        now = load(words + TURN)
+        if now != seen:
+            _run_some(words, slot)
+            seen, spins = now, 0
+        elif spins < BUSY_SPINS + YIELDING_SPINS:
+            spins += 1
+            _pause(spins)
+        else:
+            # Counted as asleep first: work that starts after this line wakes this thread too.
+            atomic_add(words + ASLEEP, 1)
+            if load(words + TURN) == seen and load(words + CLOSED) == 0:
+                wait_for_wake(load(words + WAKE_READ))
+            spins = 0
+
+
+@compiled
+def _run_some(words: int, slot: int) -> None:
+    """Run tasks until none is left. What a task is, is read after it was taken: then it cannot change."""
+    task = atomic_add(words + LEFT, -1) - 1
+    while task >= 0:
+        call_entry(load(words + ENTRY), load(words + PLAN), load(words + COMMAND), task, task + 1, slot)
+        atomic_add(words + DONE, 1)
+        task = atomic_add(words + LEFT, -1) - 1
+
+
+@compiled
+def _pause(spins: int) -> None:
+    """A short pause; after BUSY_SPINS of them, other threads may use this core."""
+    if spins < BUSY_SPINS:
+        cpu_pause()
+    else:
+        yield_thread()

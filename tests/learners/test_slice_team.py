@@ -1,0 +1,145 @@
+"""A team of threads for compiled work, and updates that are the same on any number of them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from learners.scripted import Script, play
+from rookery.learners.fast.fused_ppo import FusedPPO
+from rookery.learners.fast.product_tiles import (
+    LANES,
+    ROWS,
+    UNROLL,
+    add_outer,
+    multiply,
+    padded,
+    panel_place,
+    product_addresses,
+)
+from rookery.learners.fast.slice_team import SliceTeam
+from rookery.learners.ppo import PPO
+from rookery.learners.registry import PPOOptions
+
+SEEN = spaces.Box(-1, 1, (3,))
+
+
+@pytest.mark.parametrize(
+    ("rows", "inputs", "outputs"), [(64, 64, 64), (8, 1, 1), (16, 5, 30), (24, 67, 2), (8, 3, 2 * LANES + 1)]
+)
+def test_products_are_numpys(rows: int, inputs: int, outputs: int) -> None:
+    """For sizes that are no multiples of anything, with what lies around the outputs left alone."""
+    random = np.random.default_rng(0)
+    inner, columns = padded(inputs, UNROLL), padded(outputs, LANES)
+    left, right = np.zeros((rows, inner), np.float32), np.zeros((inner, columns), np.float32)
+    left[:, :inputs], right[:inputs, :outputs] = (
+        random.normal(size=(rows, inputs)),
+        random.normal(size=(inputs, outputs)),
+    )
+    bias, out = random.normal(size=columns).astype(np.float32), np.full((rows + 1, columns), 7.0, np.float32)
+    panels = np.zeros(inner * columns, np.float32)
+    for k in range(inner):
+        for n in range(columns):
+            panels[panel_place(k, n, inner, columns)] = right[k, n]
+    product, outer = product_addresses()
+    places = left.ctypes.data, inner, panels.ctypes.data, inner, bias.ctypes.data, 0, out.ctypes.data, columns
+    multiply(product, *places, rows, columns)
+    np.testing.assert_allclose(out[:rows], left @ right + bias, rtol=1e-4, atol=1e-4)
+    assert (out[rows] == 7.0).all()
+    sums = np.full((outputs + 1, padded(inputs, LANES)), 7.0, np.float32)
+    wide = np.zeros((rows, padded(inputs, LANES)), np.float32)
+    wide[:, :inputs] = left[:, :inputs]
+    grads = out[:rows].copy()
+    add_outer(
+        outer, grads.ctypes.data, columns, wide.ctypes.data, wide.shape[1], rows, sums.ctypes.data, wide.shape[1],
+        outputs, wide.shape[1],
+    )  # fmt: skip
+    np.testing.assert_allclose(sums[:outputs], 7.0 + (grads.T @ wide)[:outputs], rtol=1e-3, atol=1e-3)
+    assert (sums[outputs] == 7.0).all()
+    assert rows % ROWS == 0
+
+
+def test_a_row_of_a_product_does_not_depend_on_the_others() -> None:
+    random, product = np.random.default_rng(0), product_addresses()[0]
+    left, panels = random.normal(size=(24, 8)).astype(np.float32), random.normal(size=8 * LANES).astype(np.float32)
+    bias, alone, among = (
+        np.zeros(LANES, np.float32),
+        np.zeros((8, LANES), np.float32),
+        np.zeros((24, LANES), np.float32),
+    )
+    for rows, out, start in ((24, among, 0), (8, alone, 16)):
+        places = left[start:].ctypes.data, 8, panels.ctypes.data, 8, bias.ctypes.data, 0, out.ctypes.data, LANES
+        multiply(product, *places, rows, LANES)
+    assert (among[16:] == alone).all()
+
+
+def learner_after(
+    threads: int, actions: spaces.Space, choices: tuple[int, ...], **options: Any
+) -> tuple[PPO, list[Any]]:
+    """A learner after some updates, and their metrics. Minibatches have 250, 250 and 100 rows: several slices of
+    different sizes."""
+    settings = PPOOptions(rollout_length=20, batch_size=250, hidden=[20, 12], epochs=2, **options)
+    learner, script = PPO(SEEN, actions, settings, 30, seed=5), Script(SEEN, 30, choices=choices)
+    learner.use_threads(threads)
+    metrics = []
+    for _ in range(4):
+        play(learner, script, 20)
+        metrics.append(learner.update())
+    return learner, metrics
+
+
+@pytest.mark.parametrize(
+    ("actions", "choices", "options"),
+    [
+        (spaces.Discrete(3), (3,), {"entropy": 0.01, "clip_values": 0.2}),
+        (spaces.MultiDiscrete([2, 3]), (), {"normalise_observations": True, "activation": "relu"}),
+        (spaces.Box(-1, 1, (2,)), (), {"normalise_rewards": True, "target_kl": 1e-3}),
+    ],
+)
+def test_updates_are_the_same_on_any_number_of_threads(
+    actions: spaces.Space, choices: tuple[int, ...], options: dict[str, Any]
+) -> None:
+    """To the bit: weights, moments and metrics."""
+    alone, metrics = learner_after(1, actions, choices, **options)
+    assert isinstance(alone.accelerator, FusedPPO)
+    for threads in (2, 5):
+        other, its = learner_after(threads, actions, choices, **options)
+        assert its == metrics
+        for one, same in zip(
+            (alone.adam.flat, *alone.adam.moments), (other.adam.flat, *other.adam.moments), strict=True
+        ):
+            assert torch.equal(one, same)
+
+
+def test_the_threads_of_a_team_end_with_it() -> None:
+    before = threading.active_count()
+    team = SliceTeam(4)
+    assert threading.active_count() == before + 3
+    team.close()
+    assert threading.active_count() == before
+
+
+def test_a_learner_changes_its_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of its own are started at the next update; torch is left with one. In a forked process, which has none
+    of them, others are started."""
+    learner, script = PPO(SEEN, spaces.Discrete(3), PPOOptions(rollout_length=8), 4), Script(SEEN, 4)
+    before = threading.active_count()
+    for threads in (3, 2, 1):
+        learner.adjust({"threads": threads})
+        play(learner, script, 8)
+        learner.update()
+        assert threading.active_count() == before + threads - 1
+        assert torch.get_num_threads() == 1
+    learner.use_threads(2)
+    play(learner, script, 8)
+    learner.update()
+    team = learner.accelerator._team
+    monkeypatch.setattr(team, "pid", -1)
+    play(learner, script, 8)
+    learner.update()
+    assert learner.accelerator._team is not team
