@@ -112,16 +112,24 @@ class CudaEngine(AsyncCalls):
 
     def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict]:
         """Step all envs once."""
+        results = self._step(actions)
+        if self.settings.copy:
+            results = [part.clone() for part in results]
+        return self._observations(), *results, self._infos()  # type: ignore[return-value]
+
+    def step_for_learner(self, actions: torch.Tensor) -> tuple[Any, ...]:
+        """Observations, rewards and flags as `step` returns them, and the final observations in the place of infos,
+        whose flags take a kernel in every step."""
+        results = self._step(actions)
+        return self._observations(), *results, self._rows_of("finals")
+
+    def _step(self, actions: torch.Tensor) -> list[torch.Tensor]:
         self._actions = self._checked(actions)
         self._launcher.step(self._actions, self._mode, self._strict)
         self._steps += self.num_worlds
         if self._strict and not self._capturing():
             self.check()
-        tensors = self.arena.tensors
-        results = [tensors[name] for name in ("rewards", "terminated", "truncated")]
-        if self.settings.copy:
-            results = [part.clone() for part in results]
-        return self._observations(), *results, self._infos()  # type: ignore[return-value]
+        return [self.arena.tensors[name] for name in ("rewards", "terminated", "truncated")]
 
     def check(self) -> None:
         """Raise what went wrong since the last check: a bad action, NaN, a value outside the space. Waits for the

@@ -24,12 +24,19 @@ Tree = dict[str, Any]  # nested dicts of NumPy arrays and plain values, as a che
 Finals = tuple[np.ndarray, list[Any]]  # of episodes that ended: their rows in a batch, their last observations
 
 
-class TensorFinals(NamedTuple):
+class TensorFinals:
     """The last observations of episodes that ended, where envs return tensors: nothing is selected, as that would wait
     for the device."""
 
-    ended: Tensor  # [rows], bool
-    observations: Any  # of all rows; undefined where `ended` is False
+    def __init__(self, ended: Tensor | Callable[[], Tensor], observations: Any) -> None:
+        """`ended` is [rows], bool, or a function that computes it: on a GPU that takes as long as a step of some
+        worlds. `observations` are of all rows, undefined where no episode ended."""
+        self._ended, self.observations = ended, observations
+
+    @property
+    def ended(self) -> Tensor:
+        """Where an episode ended, [rows], bool."""
+        return self._ended if isinstance(self._ended, Tensor) else self._ended()
 
 
 class StepBatch(NamedTuple):
@@ -40,7 +47,7 @@ class StepBatch(NamedTuple):
     rewards: Any
     terminated: Any
     truncated: Any
-    finals: Finals | TensorFinals | None = None
+    finals: Any = None  # of episodes that ended: `Finals` of arrays, `TensorFinals` of tensors
     mask: Any = None  # the actions allowed next, as `explore` gets them
 
 

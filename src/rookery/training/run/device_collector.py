@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,9 +103,9 @@ class DeviceCollector(Collector):
         observations, mask = envs.present()
         for _ in range(rollout.length):
             actions = learner.explore(observations, rows, mask)
-            observations, rewards, terminated, truncated, infos = envs.step(actions)
+            observations, rewards, terminated, truncated, last = envs.step_for_learner(actions)
             mask = envs.present()[1]
-            finals = TensorFinals(infos["_final_obs"], infos["final_obs"])
+            finals = TensorFinals(partial(torch.logical_or, terminated, truncated), last)
             learner.record(rows, StepBatch(observations, rewards, terminated, truncated, finals, mask))
 
     def _rollout_state(self) -> list[torch.Tensor]:
