@@ -11,6 +11,7 @@ import numpy as np
 from rookery.config import RunConfig
 from rookery.errors import RunError
 from rookery.learners.learner import Learner, Tree
+from rookery.training.curriculum.phases import Phases
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.resolve.curriculum_config import counts_episodes
 
@@ -74,9 +75,14 @@ class Curriculum(NoCurriculum):
     """Takes a run through the phases of its envs."""
 
     def __init__(self, config: RunConfig, envs: CurriculumVectorEnv) -> None:
-        self._config, self.envs, self.phases = config, envs, envs.phases
+        self._config, self.envs = config, envs
         if counts_episodes(self.phases.all):
             self.episodes = sum(phase.episodes or 0 for phase in self.phases.all)
+
+    @property
+    def phases(self) -> Phases:
+        """The phases of the envs."""
+        return self.envs.phases
 
     @property
     def finished(self) -> bool:

@@ -61,16 +61,48 @@ def make_curriculum_env(run: ResolvedRun, engine: Engine, learner: Learner, fold
     has_scripts = bool(named) and "opponent" in (parameters or {})
     _check_phase_options(config, run.env_world, parameters, named, has_scripts)
     seed = child_seed(config.seed, CURRICULUM_KEY)
-    opponents = _make_opponents(run, learner, folder, has_scripts) if needs_two_player_form(config) else None
     defaults = _option_defaults(config, run.env_world, parameters)
     phases = Phases(config.all_phases, seed)
+    if engine.backend == "cuda":
+        return _on_device(run, engine, learner, folder, phases, defaults, has_scripts, seed)
+    opponents = _make_opponents(run, learner, folder, has_scripts) if needs_two_player_form(config) else None
     return CurriculumVectorEnv(engine, phases, defaults, opponents, has_scripts, config.reward_scale, seed)
+
+
+def _on_device(
+    run: ResolvedRun,
+    engine: Any,
+    learner: Learner,
+    folder: Path,
+    phases: Phases,
+    defaults: dict[str, Any],
+    has_scripts: bool,
+    seed: int,
+) -> CurriculumVectorEnv:
+    """The same with tensors. Imported late: the CPU's runs need no code for GPUs."""
+    from rookery.training.curriculum.device_opponents import DeviceOpponents
+    from rookery.training.curriculum.device_vector_env import DeviceCurriculumVectorEnv
+
+    config, opponents = run.config, None
+    if needs_two_player_form(config):
+        assert run.seat is not None
+        league, named = _make_league(run, folder, has_scripts), all_opponents(config)
+        opponents = DeviceOpponents(learner, run.seat, Path(config.runs_dir), league, named, engine.num_envs)
+    length = learner.steps_until_update
+    return DeviceCurriculumVectorEnv(
+        engine, phases, defaults, opponents, has_scripts, config.reward_scale, seed, length
+    )
+
+
+def _make_league(run: ResolvedRun, folder: Path, has_scripts: bool) -> League:
+    config = run.config
+    return League(folder / FOLDER, config.league, _expected_steps(config), BASELINES if has_scripts else ())
 
 
 def _make_opponents(run: ResolvedRun, learner: Learner, folder: Path, has_scripts: bool) -> Opponents:
     config = run.config
     assert run.seat is not None
-    league = League(folder / FOLDER, config.league, _expected_steps(config), BASELINES if has_scripts else ())
+    league = _make_league(run, folder, has_scripts)
     opponents = Opponents(learner, run.seat, Path(config.runs_dir), league)
     for opponent in all_opponents(config):
         if opponent.who.lower() not in SCRIPTS:

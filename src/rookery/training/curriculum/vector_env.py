@@ -40,7 +40,7 @@ class CurriculumVectorEnv:
     ) -> None:
         """`defaults` are the world's values of options that phases change. With `opponents`, the world is in its
         two-player form, and they act for the second player. `scripts`: the world plays scripted opponents itself."""
-        self.engine, self.phases, self.opponents = engine, phases, opponents
+        self.engine, self._phases, self.opponents = engine, phases, opponents
         self._defaults, self._scripts, self._scale, self._seed = dict(defaults), scripts, reward_scale, seed
         self.steps = 0
         count = engine.num_envs
@@ -55,6 +55,10 @@ class CurriculumVectorEnv:
 
     # --- as an engine -------------------------------------------------------------------------------------------
     # Only what a collector uses, name by name: an engine's other methods would bypass the phases.
+
+    @property
+    def phases(self) -> Phases:
+        return self._phases
 
     @property
     def num_envs(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +46,18 @@ class OpponentRecord:
         self.lost += outcome < 0
         self._weight = DECAY * self._weight + 1.0
         self._score = DECAY * self._score + 0.5 * (1 + outcome)
+
+    def add_more(self, won: int, drawn: int, lost: int, counted: Sequence[int]) -> None:
+        """Count games of which some were counted already, as if these had been the last ones."""
+        more = (won - counted.count(1), drawn - counted.count(0), lost - counted.count(-1))
+        games = sum(more)
+        if not games:
+            return
+        self.won, self.drawn, self.lost = self.won + more[0], self.drawn + more[1], self.lost + more[2]
+        before = DECAY**games
+        weight = (1.0 - before) / (1.0 - DECAY)
+        self._weight = before * self._weight + weight
+        self._score = before * self._score + weight * (more[0] + 0.5 * more[1]) / games
 
     def state(self) -> Tree:
         """As plain values, for a checkpoint."""

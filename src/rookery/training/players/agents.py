@@ -107,6 +107,11 @@ class AgentPlayer:
         return self._frozen if isinstance(self._frozen, PackedPolicy) and self._actions is None else None
 
     @property
+    def action_table(self) -> np.ndarray | None:
+        """What the agent's discrete actions are translated to, if they are."""
+        return self._actions
+
+    @property
     def action_space(self) -> spaces.Space:
         """Of the agent, before its actions are translated."""
         return self._agent.action_space

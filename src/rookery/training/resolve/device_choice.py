@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 from rookery.config import RunConfig
 from rookery.console import say
+from rookery.training.resolve.curriculum_config import all_opponents
 from rookery.training.resolve.world_choice import World
 
 LEARNERS = ("ppo",)  # that take tensors from envs
@@ -26,8 +27,9 @@ def why_not_on_device(config: RunConfig) -> str:
     """What keeps the envs of this run on the CPU; "" if nothing does."""
     if config.learner not in LEARNERS:
         return f"{config.learner} takes no tensors from envs"
-    if config.has_curriculum:
-        return "phases, opponents and reward scales are computed there"
+    in_python = [opponent.who for opponent in all_opponents(config) if ".py:" in opponent.who]
+    if in_python:
+        return f"the opponent {in_python[0]!r} acts there"
     if find_spec("numba_cuda") is None and find_spec("numba.cuda") is None:
         return "the GPU's needs numba-cuda: pip install 'rookery[cuda]'"
     return ""

@@ -39,7 +39,11 @@ class DeviceCollector(Collector):
         learner, device = self.learner, self.learner.device
         generators = [learner.generator]
         self._rollout = CapturedCall(
-            self._make_rollout, device, state=self._rollout_state, generators=generators, name="a rollout"
+            self._make_rollout,
+            device,
+            state=self._rollout_state,
+            generators=[*generators, *getattr(envs, "generators", ())],  # of opponents
+            name="a rollout",
         )
         self._update = CapturedCall(
             self._make_update, device, state=learner.device_state, generators=generators, name="an update"
@@ -73,8 +77,9 @@ class DeviceCollector(Collector):
             self._times.add(self._in_flight.popleft())
         self._follow_options()
         self._marks = [self._times.mark()]
-        self._before_rollout()
+        self._call_envs("before_rollout")
         self._rollout()
+        self._call_envs("after_rollout")
         self._marks.append(self._times.mark())
         self._count(self.learner.rollout.length * self.envs.num_envs)
 
@@ -90,11 +95,11 @@ class DeviceCollector(Collector):
     def _constants(self) -> dict[str, Any]:
         return self.learner.options.model_dump(exclude=NOT_CAPTURED)
 
-    def _before_rollout(self) -> None:
-        """What the host decides between two rollouts: a curriculum's phases and opponents."""
-        before = getattr(self.envs, "before_rollout", None)
-        if before is not None:
-            before()
+    def _call_envs(self, name: str) -> None:
+        """What the host does between two rollouts for a curriculum: it decides on phases and opponents."""
+        method = getattr(self.envs, name, None)
+        if method is not None:
+            method()
 
     def _make_rollout(self) -> None:
         learner, envs = self.learner, self.envs
