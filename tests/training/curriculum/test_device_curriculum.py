@@ -63,7 +63,7 @@ def rollout(envs, rng, size=1):
     for _ in range(LENGTH):
         step = envs.step(torch.from_numpy(actions_of(rng, envs, size)))
         seen.append([part.clone().numpy() for part in step[:4]])
-    envs.after_rollout()
+    envs.after_rollout(LENGTH)
     return seen
 
 
@@ -139,7 +139,7 @@ def test_nothing_about_an_episode_changes_before_its_end(tmp_path):
             assert torch.equal(envs._facing[running], before[running])
             assert np.array_equal(envs.engine.parameters["level"][running.numpy()], level[running.numpy()])
             met |= {envs.opponents.names[number] for number in (envs._facing // 2).tolist()}
-        envs.after_rollout()
+        envs.after_rollout(LENGTH)
         learner.updates += 1
         assert envs.phases.current
         envs.opponents.league.enter(envs.steps, agent_tree(learner))

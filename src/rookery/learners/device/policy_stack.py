@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rookery.learners.heads import BernoulliHead, CategoricalHead, GaussianHead, MultiCategoricalHead
 from rookery.learners.networks import ACTIVATIONS
-from rookery.learners.normalize import CLIP, RunningNorm
+from rookery.learners.normalize import CLIP
 from rookery.learners.observations import split
 from rookery.learners.policy import Policy
 
@@ -185,13 +185,7 @@ class ModuleStack:
         self._memory = torch.zeros(num_rows, like.memory_size, device=device)
 
     def put(self, number: int, policy: Policy) -> None:
-        self._load(number, policy.state_dict())
-
-    def _load(self, number: int, weights: dict[str, Tensor]) -> None:
-        self._policies[number].load_state_dict(weights)
-        for module in self._policies[number].modules():
-            if isinstance(module, RunningNorm):
-                module._refresh()  # captured work reads it without running any Python
+        self._policies[number].load_state_dict(policy.state_dict())
 
     def sample_noise(self, rows: int, generator: torch.Generator) -> Tensor:
         return self._policies[0].sample_noise(rows, generator)
@@ -200,7 +194,7 @@ class ModuleStack:
         return {name: tensor.cpu().numpy() for name, tensor in self._policies[number].state_dict().items()}
 
     def load(self, number: int, saved: dict[str, np.ndarray]) -> None:
-        self._load(number, {name: torch.from_numpy(np.array(values)) for name, values in saved.items()})
+        self._policies[number].load_state_dict({name: torch.from_numpy(np.array(part)) for name, part in saved.items()})
 
     @torch.no_grad()
     def act(self, numbers: Tensor, view: Tensor, mask: Tensor | None, noise: Tensor | None, fixed: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ from rookery.training.resolve.seats import SCRIPTS, VIEW, masks_of_both
 
 class DeviceCurriculumVectorEnv(CurriculumVectorEnv):
     """A `CudaEngine`'s envs with phases, opponents and shaped rewards. Call `before_rollout` before, and
-    `after_rollout` after every `rollout_length` steps."""
+    `after_rollout` after at most `rollout_length` steps."""
 
     returns_tensors = True
     can_be_captured = True
@@ -54,7 +54,7 @@ class DeviceCurriculumVectorEnv(CurriculumVectorEnv):
         super().__init__(engine, phases, defaults, None, scripts, reward_scale, seed)  # type: ignore[arg-type]
         if engine.agents > 1:
             raise OptionError("a curriculum on a GPU needs worlds with one row per env: give --set backend=kernel")
-        self.opponents, self._length, count, device = opponents, rollout_length, engine.num_envs, engine.device
+        self.opponents, count, device = opponents, engine.num_envs, engine.device
         if opponents is not None:
             opponents.seed(child_seed(seed, GAMES_KEY))
         engine.staging.spread()
@@ -130,11 +130,11 @@ class DeviceCurriculumVectorEnv(CurriculumVectorEnv):
         self._results.begin()
         self._plan()
 
-    def after_rollout(self) -> None:
-        """Let the figures of the rollout leave the device. Nothing waits for them here."""
+    def after_rollout(self, rounds: int) -> None:
+        """Every env has made so many steps: let the figures about them leave the device. Nothing waits here."""
         self._results.finish(self._facing, self._planned)
         self._figures.start()
-        self._rounds = self._length
+        self._rounds = rounds
 
     def _plan(self) -> None:
         opponents = self.opponents

@@ -79,7 +79,7 @@ class DeviceCollector(Collector):
         self._marks = [self._times.mark()]
         self._call_envs("before_rollout")
         self._rollout()
-        self._call_envs("after_rollout")
+        self._call_envs("after_rollout", self.learner.rollout.length)
         self._marks.append(self._times.mark())
         self._count(self.learner.rollout.length * self.envs.num_envs)
 
@@ -95,11 +95,11 @@ class DeviceCollector(Collector):
     def _constants(self) -> dict[str, Any]:
         return self.learner.options.model_dump(exclude=NOT_CAPTURED)
 
-    def _call_envs(self, name: str) -> None:
+    def _call_envs(self, name: str, *args: int) -> None:
         """What the host does between two rollouts for a curriculum: it decides on phases and opponents."""
         method = getattr(self.envs, name, None)
         if method is not None:
-            method()
+            method(*args)
 
     def _make_rollout(self) -> None:
         learner, envs = self.learner, self.envs

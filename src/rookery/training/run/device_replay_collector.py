@@ -31,11 +31,13 @@ class DeviceReplayCollector(DeviceCollector):
 
     def collect(self, rounds: int, stop: Callable[[], bool]) -> None:
         """So many rounds with their updates, or fewer if `stop()` is true."""
-        self._before_rollout()
+        self._call_envs("before_rollout")
+        before = self.steps
         for _ in range(rounds):
             self._round()
             if stop():
                 break
+        self._call_envs("after_rollout", (self.steps - before) // self.envs.num_envs)
 
     def _round(self) -> None:
         while len(self._in_flight) >= AHEAD:
@@ -61,7 +63,7 @@ class DeviceReplayCollector(DeviceCollector):
                 self._make_round,
                 self.learner.device,
                 state=self._round_state,
-                generators=[self.learner.generator],
+                generators=[self.learner.generator, *getattr(self.envs, "generators", ())],
                 name="a round",
             )
         return self._rounds[kind]
