@@ -35,6 +35,8 @@ CASES: dict[str, tuple[spaces.Space, spaces.Space, dict[str, Any]]] = {
     "dict": (spaces.Dict(a=VECTOR, b=spaces.Discrete(2)), DISCRETE, {"epochs": 1}),
     "one_layer": (VECTOR, DISCRETE, {"hidden": [17], "activation": "relu"}),
     "three_layers": (VECTOR, DISCRETE, {"hidden": [17, 8, 20], "activation": "silu"}),
+    "wide": (VECTOR, CONTINUOUS, {"hidden": [160, 130]}),
+    "wide_silu": (VECTOR, DISCRETE, {"hidden": [130, 150], "activation": "silu"}),
     "elu": (VECTOR, CONTINUOUS, {"activation": "elu"}),
     "gelu": (VECTOR, DISCRETE, {"activation": "gelu"}),
 }

@@ -17,7 +17,7 @@ from rookery.learners.registry import PPOOptions
 VECTOR = spaces.Box(-1, 1, (5,), np.float32)
 CASES = (
     "categorical", "start", "masks", "multi", "bernoulli", "gaussian", "normalised", "target_kl", "choices", "dict",
-    "one_layer", "three_layers", "elu", "gelu",
+    "one_layer", "three_layers", "wide", "wide_silu", "elu", "gelu",
 )  # fmt: skip
 
 

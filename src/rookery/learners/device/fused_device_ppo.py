@@ -18,7 +18,8 @@ from rookery.learners.device.triton_support import find_triton, tiles
 from rookery.learners.fast.accelerator import Accelerator
 from rookery.learners.observations import are_tensors, split
 
-WIDEST = 128  # hidden units: gradients of wider layers exceed the registers
+WIDEST = 256  # hidden units
+WIDEST_OF_THREE = 128  # of three layers: gradients of wider ones exceed the registers
 MOST_OUTPUTS = 64
 MOST_INPUTS = 128
 
@@ -45,7 +46,8 @@ class DevicePPO(Accelerator):
         if not has_known_shape(learner):
             return False
         net = net_shape(learner)
-        return net.inputs <= MOST_INPUTS and max(net.p_hidden) <= WIDEST and net.p_outputs <= MOST_OUTPUTS
+        widest = WIDEST if net.depth <= 2 else WIDEST_OF_THREE
+        return net.inputs <= MOST_INPUTS and max(net.p_hidden) <= widest and net.p_outputs <= MOST_OUTPUTS
 
     # --- collecting ---------------------------------------------------------------------------------------------
 

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from rookery.learners.device.kernel_choices import Launch, evaluate_launch, gradient_launch
+from rookery.learners.device.gradient_launchers import Minibatch, make_gradients
+from rookery.learners.device.kernel_choices import evaluate_launch
 from rookery.learners.device.kernel_shapes import NetShape, RecordShape
 from rookery.learners.device.shuffle import ROUNDS, draw_key
 from rookery.learners.device.triton_support import block_size, padded, power_of_two, tiles
@@ -93,20 +94,17 @@ class FusedUpdate:
         masks = 0 if self.learner.rollout.masks is None else self.net.outputs
         return RecordShape(self.net.inputs, self.net.head.actions, masks, self.learner.options.clip_values is not None)
 
-    @property
-    def launch(self) -> Launch:
-        return gradient_launch(self.net, self.size, self.device)
-
     def _fitting_buffers(self) -> Buffers:
         """The buffers, made again when sizes have changed."""
-        rollout, epochs, launch = self.learner.rollout, self.learner.options.epochs, self.launch
-        sizes = rollout.length, rollout.envs, self.record, epochs, self.minibatches, launch
+        rollout, epochs = self.learner.rollout, self.learner.options.epochs
+        sizes = rollout.length, rollout.envs, self.record, epochs, self.minibatches
         if self._buffers is None or sizes != self._made_for:
             self._made_for = sizes
-            self._buffers = self._new_buffers(rollout.length, rollout.envs, epochs, launch)
+            self._gradients = make_gradients(self.learner, self.net, self.size)
+            self._buffers = self._new_buffers(rollout.length, rollout.envs, epochs)
         return self._buffers
 
-    def _new_buffers(self, length: int, envs: int, epochs: int, launch: Launch) -> Buffers:
+    def _new_buffers(self, length: int, envs: int, epochs: int) -> Buffers:
         def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(shape, dtype=dtype, device=self.device)
 
@@ -117,7 +115,7 @@ class FusedUpdate:
             advantages=zeros(length, envs),
             returns=zeros(*((length, envs) if self.learner.scale is not None else (1,))),
             moments=zeros(epochs, self.minibatches, CHUNKS, 2),
-            parts=zeros(launch.programs, self.net.parameters + 4),
+            parts=zeros(self._gradients.programs, self.net.parameters + 4),
             squares=zeros(tiles(self.net.parameters + 4, COLUMNS)),
             sums=zeros(4),
             stopped=zeros(epochs + 1, dtype=torch.int32),
@@ -206,21 +204,18 @@ class FusedUpdate:
 
     def _step(self, epoch: int, minibatch: int, order: Tensor, clip: Tensor, buffers: Buffers) -> None:
         from rookery.learners.device.adam_kernels import adam_step, sum_parts
-        from rookery.learners.device.gradient_kernels import STATISTICS, gradients
+        from rookery.learners.device.gradient_kernels import STATISTICS
 
-        options, adam, launch = self.learner.options, self.learner.adam, self.launch
-        first = minibatch * self.size
-        gradients[(launch.programs, 2)](
-            buffers.records, order[epoch], adam.flat, buffers.parts, buffers.moments[epoch, minibatch],
-            buffers.stopped, clip, first, min(self.size, self.total - first), epoch, options.entropy,
-            options.value_weight, options.clip_values or 0.0,
-            NET=self.net, RECORD=self.record, NORMALISE=options.normalise_advantages, CHUNKS=CHUNKS,
-            BLOCK=launch.block, STATISTICS=STATISTICS, num_warps=launch.warps, num_stages=1,
+        options, adam, first = self.learner.options, self.learner.adam, minibatch * self.size
+        batch = Minibatch(
+            buffers.records, self.record, order[epoch], buffers.moments[epoch, minibatch], buffers.stopped, clip,
+            buffers.parts, first, min(self.size, self.total - first), epoch,
         )  # fmt: skip
+        self._gradients(batch, CHUNKS)
         blocks = tiles(self.net.parameters + STATISTICS, COLUMNS)
         sum_parts[(blocks,)](
-            buffers.parts, adam.gradient, buffers.sums, buffers.squares, adam.steps, buffers.stopped, launch.programs,
-            epoch, PARAMETERS=self.net.parameters, STATISTICS=STATISTICS, BLOCK=COLUMNS,
+            buffers.parts, adam.gradient, buffers.sums, buffers.squares, adam.steps, buffers.stopped,
+            len(buffers.parts), epoch, PARAMETERS=self.net.parameters, STATISTICS=STATISTICS, BLOCK=COLUMNS,
             ROWS=block_size(64, 16),
         )  # fmt: skip
         target = math.inf if options.target_kl is None else options.target_kl

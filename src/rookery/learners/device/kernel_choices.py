@@ -56,3 +56,19 @@ def evaluate_launch(net: NetShape, rows: int, device: torch.device) -> Launch:
     """For values of a whole rollout."""
     block, warps = (16, 1) if interpreting() else (64, 4) if max(net.p_hidden) <= 64 else (64, 8)
     return Launch(block, warps, min(4 * programs_of(device), tiles(rows, block)))
+
+
+def wide_launch(net: NetShape, rows: int, device: torch.device) -> Launch:
+    """For `wide_pass`."""
+    block, warps = (16, 1) if interpreting() else (32, 4) if net.precision == "bf16" else (16, 8)
+    return Launch(block, warps, min(2 * programs_of(device), tiles(rows, block)))
+
+
+def wide_shares(rows: int, device: torch.device) -> int:
+    """Into how many shares `weight_gradients` splits the samples: a 256 x 256 layer has four blocks and two nets."""
+    return max(1, min(tiles(programs_of(device), 4), tiles(rows, 64)))
+
+
+def wide_side(net: NetShape) -> int:
+    """The side of a block of a layer's gradient."""
+    return 128 if net.precision == "bf16" else 64

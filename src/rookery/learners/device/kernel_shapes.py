@@ -81,6 +81,16 @@ class NetShape:
         return tuple(padded(width) for width in self.hidden)
 
     @property
+    def is_wide(self) -> bool:
+        """Whether gradients of the second of two hidden layers exceed the registers."""
+        return self.depth == 2 and self.p_hidden[0] * self.p_hidden[1] > 128 * 128
+
+    @property
+    def columns(self) -> int:
+        """Columns of the second layer that are at hand at once, if it is wide."""
+        return min(64, self.p_hidden[1])
+
+    @property
     def layer_at(self) -> tuple[int, ...]:
         """Where each layer's weights begin in a network's parameters; biases follow the weights."""
         widths = (self.inputs, *self.hidden)
@@ -110,6 +120,29 @@ class RecordShape:
     def stride(self) -> int:
         """Numbers in a row: a multiple of a sector of 32 bytes."""
         return -(-(self.log_prob_at + 3 + self.old_values) // 8) * 8
+
+
+@dataclass(frozen=True)
+class ScratchShape:
+    """What the kernels for wide layers keep of each sample and network: activations and the loss's gradients by them.
+    Places are those of a part's first column."""
+
+    hidden_at: tuple[int, int]
+    back_at: tuple[int, int, int]  # of both hidden layers and the outputs
+    before_at: int  # of the second layer before its activation, where its derivative needs that
+    keeps_before: bool
+    width: int
+
+
+def scratch_shape(net: NetShape) -> ScratchShape:
+    """Parts side by side."""
+    first, second = net.p_hidden
+    keeps_before = net.activation in ("silu", "gelu", "elu")
+    back = 2 * first + second
+    before = back + second + net.p_outputs
+    return ScratchShape(
+        (0, first), (first + second, back, back + second), before, keeps_before, before + second * keeps_before
+    )
 
 
 def head_shape(head: Any) -> HeadShape:

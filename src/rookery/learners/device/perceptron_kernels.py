@@ -84,6 +84,18 @@ def load_layer(layer, outputs, INPUTS: tl.constexpr, P_INPUTS: tl.constexpr, P_O
 
 
 @triton.jit
+def load_block(
+    layer, start, OUTPUTS: tl.constexpr, INPUTS: tl.constexpr, P_INPUTS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    """`load_layer` for the outputs from `start` on, as many as `COLUMNS`."""
+    i, o = tl.arange(0, P_INPUTS), start + tl.arange(0, COLUMNS)
+    inside = (i[:, None] < INPUTS) & (o[None, :] < OUTPUTS)
+    weight = tl.load(layer + o[None, :] * INPUTS + i[:, None], mask=inside, other=0.0)
+    bias = tl.load(layer + OUTPUTS * INPUTS + o, mask=o < OUTPUTS, other=0.0)
+    return weight, bias
+
+
+@triton.jit
 def store_layer(layer, weight, bias, outputs, INPUTS: tl.constexpr, P_INPUTS: tl.constexpr, P_OUTPUTS: tl.constexpr):
     """Gradients of a layer, laid out as its parameters."""
     i, o = tl.arange(0, P_INPUTS), tl.arange(0, P_OUTPUTS)
@@ -108,11 +120,38 @@ def hidden_layer(x, layer, NET: tl.constexpr, LAYER: tl.constexpr):
 def forward(x, net, outputs, NET: tl.constexpr):
     """The outputs [rows, padded outputs] of the network whose parameters begin at `net`."""
     top = hidden_layer(x, net, NET, 0)
+    last = net + NET.layer_at[NET.depth]
+    if NET.is_wide:
+        out = wide_top(top, net + NET.layer_at[1], last, outputs, NET)
+    else:
+        out = narrow_top(top, net, last, outputs, NET)
+    return out
+
+
+@triton.jit
+def wide_top(h1, second, last, outputs, NET: tl.constexpr):
+    """The layers after the first one of two, with the second one's weights in chunks of columns."""
+    COLUMNS: tl.constexpr = NET.columns
+    OUT: tl.constexpr = NET.p_outputs
+    o, j = tl.arange(0, OUT), tl.arange(0, COLUMNS)
+    bias = tl.load(last + outputs * NET.hidden[1] + o, mask=o < outputs, other=0.0)
+    out = tl.zeros((h1.shape[0], OUT), tl.float32) + bias[None, :]
+    for start in range(0, NET.p_hidden[1], COLUMNS):
+        w2, b2 = load_block(second, start, NET.hidden[1], NET.hidden[0], NET.p_hidden[0], COLUMNS)
+        h2 = activate(product(h1, w2, NET) + b2[None, :], NET)
+        inner = (start + j[:, None] < NET.hidden[1]) & (o[None, :] < outputs)
+        weight = tl.load(last + o[None, :] * NET.hidden[1] + start + j[:, None], mask=inner, other=0.0)
+        out += product(h2, weight, NET)
+    return out
+
+
+@triton.jit
+def narrow_top(top, net, last, outputs, NET: tl.constexpr):
+    """The layers after the first one."""
     if NET.depth >= 2:
         top = hidden_layer(top, net + NET.layer_at[1], NET, 1)
     if NET.depth >= 3:
         top = hidden_layer(top, net + NET.layer_at[2], NET, 2)
-    last = net + NET.layer_at[NET.depth]
     weight, bias = load_layer(last, outputs, NET.hidden[NET.depth - 1], NET.p_hidden[NET.depth - 1], NET.p_outputs)
     return product(top, weight, NET) + bias[None, :]
 
