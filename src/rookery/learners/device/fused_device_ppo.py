@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rookery.learners.device.captured_update import CapturedUpdate
 from rookery.learners.device.fused_device_update import FusedUpdate
 from rookery.learners.device.kernel_choices import forward_launch
 from rookery.learners.device.kernel_shapes import has_known_shape, net_shape
@@ -33,6 +34,8 @@ class DevicePPO(Accelerator):
         self.net = net_shape(learner)
         self.head, self.device = learner.head, learner.device
         self._update = FusedUpdate(learner, self.net)
+        self._clip, self._metrics = torch.zeros((), device=self.device), torch.zeros(5, device=self.device)
+        self._captured = CapturedUpdate(learner, self._learn)
         self._nothing = torch.zeros(1, device=self.device)  # for arguments that a kernel does not read
         self._env_actions: Tensor | None = None
 
@@ -127,7 +130,16 @@ class DevicePPO(Accelerator):
     # --- updating -----------------------------------------------------------------------------------------------
 
     def update(self, clip: Any) -> Tensor:
-        return self._update(clip)
+        self._update.evaluate_finals()
+        if isinstance(clip, Tensor):
+            self._clip = clip
+        else:
+            self._clip.fill_(clip)
+        self._captured()
+        return self._metrics
+
+    def _learn(self) -> None:
+        self._metrics.copy_(self._update(self._clip))
 
 
 def as_bytes(flags: Tensor) -> Tensor:

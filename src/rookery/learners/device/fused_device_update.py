@@ -73,6 +73,20 @@ class FusedUpdate:
                 self._step(epoch, minibatch, order, clip, buffers)
         return self._metrics(buffers)
 
+    @torch.no_grad()
+    def evaluate_finals(self) -> None:
+        """Final observations that came one by one, from envs without tensors: each rollout has another number of them,
+        so that they cannot be a part of a graph."""
+        rollout = self.learner.rollout
+        if rollout.final_values is None:
+            rollout.final_values = rollout.new_array()
+        for step, envs, leaves in rollout.finals:
+            finals, norm, _ = self.features(leaves)
+            values = torch.zeros(len(envs), device=self.device)
+            self._values(finals, norm, values)
+            rollout.final_values[step, envs] = values
+        rollout.finals = []
+
     # --- sizes ----------------------------------------------------------------------------------------------------
 
     @property
@@ -125,18 +139,11 @@ class FusedUpdate:
     # --- targets --------------------------------------------------------------------------------------------------
 
     def _evaluate(self, features: Tensor, norm: Norm, buffers: Buffers) -> None:
-        """The critic's values of all observations, of the last ones, and of final ones that came from a CPU."""
+        """The critic's values of all observations, and of the last ones."""
         rollout = self.learner.rollout
         self._values(features, norm, buffers.values)
         last, norm, _ = self.features(rollout.last)
         self._values(last, norm, buffers.last_values)
-        if rollout.final_values is None:
-            rollout.final_values = rollout.new_array()
-        for step, envs, leaves in rollout.finals:
-            finals, norm, _ = self.features(leaves)
-            values = torch.zeros(len(envs), device=self.device)
-            self._values(finals, norm, values)
-            rollout.final_values[step, envs] = values
 
     def _values(self, features: Tensor, norm: Norm, values: Tensor) -> None:
         from rookery.learners.device.target_kernels import evaluate

@@ -28,7 +28,7 @@ class Minibatch(NamedTuple):
     clip: Tensor
     parts: Tensor
     first: int
-    count: int
+    size: int
     epoch: int
 
 
@@ -46,7 +46,7 @@ class RegisterGradients:
         options = self.learner.options
         gradients[(self.programs, 2)](
             batch.records, batch.order, self.learner.adam.flat, batch.parts, batch.moments, batch.stopped, batch.clip,
-            batch.first, batch.count, batch.epoch, options.entropy, options.value_weight, options.clip_values or 0.0,
+            batch.first, batch.size, batch.epoch, options.entropy, options.value_weight, options.clip_values or 0.0,
             NET=self.net, RECORD=batch.record, NORMALISE=options.normalise_advantages, CHUNKS=chunks,
             BLOCK=self.launch.block, STATISTICS=STATISTICS, num_warps=self.launch.warps, num_stages=1,
         )  # fmt: skip
@@ -70,7 +70,7 @@ class ScratchGradients:
         options = self.learner.options
         wide_pass[(self.launch.programs, 2)](
             batch.records, batch.order, self.learner.adam.flat, self._scratch, batch.parts, batch.moments,
-            batch.stopped, batch.clip, batch.first, batch.count, batch.epoch, self.rows, options.entropy,
+            batch.stopped, batch.clip, batch.first, batch.size, batch.epoch, self.rows, options.entropy,
             options.value_weight, options.clip_values or 0.0,
             NET=self.net, RECORD=batch.record, SCRATCH=self.shape, NORMALISE=options.normalise_advantages,
             CHUNKS=chunks, BLOCK=self.launch.block, COLUMNS=self.net.columns, STATISTICS=STATISTICS,
@@ -89,7 +89,7 @@ class ScratchGradients:
         side_in, side_out = min(p_inputs, wide_side(net)), min(p_outputs, wide_side(net))
         blocks = tiles(p_inputs, side_in) * tiles(p_outputs, side_out)
         weight_gradients[(blocks, self.shares, 2)](
-            batch.records, batch.order, self._scratch, batch.parts, batch.stopped, batch.first, batch.count,
+            batch.records, batch.order, self._scratch, batch.parts, batch.stopped, batch.first, batch.size,
             batch.epoch, self.rows, NET=net, RECORD=batch.record, SCRATCH=self.shape, LAYER=layer, INPUTS=inputs,
             P_INPUTS=p_inputs, P_OUTPUTS=p_outputs, BLOCK=self.launch.block, SIDE_IN=side_in, SIDE_OUT=side_out,
             STATISTICS=STATISTICS, num_warps=8, num_stages=3,

@@ -147,6 +147,6 @@ def value_loss(values, returns, old, limit, CLIPPED: tl.constexpr):
     if CLIPPED:
         near = old + tl.minimum(tl.maximum(values - old, -limit), limit) - returns
         worse = 0.5 * near * near
-        error = tl.where(loss >= worse, error, 0.0)
+        error = tl.where((tl.abs(values - old) <= limit) | (loss >= worse), error, 0.0)
         loss = tl.maximum(loss, worse)
     return loss, error

@@ -42,7 +42,7 @@ def gradient_tile(net: NetShape) -> tuple[int, int]:
     widest = max(net.p_hidden)
     if net.precision != "bf16":
         return (32, 4) if widest <= 64 else (16, 8)
-    return (64, 4) if widest <= 64 else (64, 8)
+    return (64, 4) if widest <= 64 else (32, 8)
 
 
 def forward_launch(net: NetShape, rows: int) -> Launch:

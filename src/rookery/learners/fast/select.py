@@ -9,7 +9,12 @@ from rookery.learners.fast.accelerator import Accelerator
 
 # By the learner's class, best first: the first one that supports a learner serves it.
 ACCELERATORS = {
-    "PPO": ("fast.fused_ppo:FusedPPO", "device.captured_ppo:CapturedPPO", "fast.fused_ppo:CompiledAdvantages"),
+    "PPO": (
+        "fast.fused_ppo:FusedPPO",
+        "device.fused_device_ppo:DevicePPO",
+        "device.captured_ppo:CapturedPPO",
+        "fast.fused_ppo:CompiledAdvantages",
+    ),
     "DataParallelPPO": (
         "fast.fused_ppo:FusedPPO",
         "fast.fused_ppo:CompiledAdvantages",
