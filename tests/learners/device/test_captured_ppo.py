@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -108,3 +112,11 @@ def test_epochs_after_a_stop_change_nothing_on_a_gpu(monkeypatch):
         assert not device.ends_with(metrics)
     assert stops == [0.0, 0.0, 1.0, 1.0]
     torch.testing.assert_close(device.metrics(), host.metrics())
+
+
+@pytest.mark.slow
+def test_advantages_by_a_kernel_are_those_of_the_plain_learner():
+    pytest.importorskip("triton")
+    command = [sys.executable, "-W", "ignore", "-m", "learners.device.compare_advantages"]
+    found = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert found.returncode == 0, found.stderr[-2000:]

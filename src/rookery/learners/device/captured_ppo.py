@@ -14,6 +14,7 @@ from torch import Tensor
 from rookery.learners.device.captured_call import CapturedCall
 from rookery.learners.device.image_path import image_features
 from rookery.learners.device.precision import Products
+from rookery.learners.device.triton_support import find_triton, interpreting
 from rookery.learners.fast.accelerator import Accelerator
 from rookery.learners.networks import Encoder, ImageNet
 
@@ -31,6 +32,7 @@ class CapturedPPO(Accelerator):
         self.products = Products(options.precision, options.deterministic, learner.device, self._images)
         self._metrics = torch.zeros(5, device=learner.device)
         self._made_for: list[Any] = []
+        self._has_kernels = find_triton() and (learner.device.type == "cuda" or interpreting())
         self._update = CapturedCall(
             self._learn,
             learner.device,
@@ -67,6 +69,18 @@ class CapturedPPO(Accelerator):
         with self.products:
             self.learner._store_tensors(rows, step)
         return True
+
+    # --- targets ------------------------------------------------------------------------------------------------
+
+    def advantages(
+        self, rewards: Tensor, values: Tensor, next_values: Tensor, terminated: Tensor, ended: Tensor
+    ) -> Tensor | None:
+        if not self._has_kernels:
+            return None
+        from rookery.learners.device.advantage_kernels import advantages_on_device
+
+        options = self.learner.options
+        return advantages_on_device(rewards, values, next_values, terminated, ended, options.gamma, options.gae_lambda)
 
     # --- updating -----------------------------------------------------------------------------------------------
 
