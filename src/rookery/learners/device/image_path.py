@@ -48,18 +48,20 @@ def _convolved(pixels: Tensor, layer: nn.Conv2d, scale: float, dtype: torch.dtyp
     weight, kernel, stride = layer.weight, layer.kernel_size[0], layer.stride[0]
     weight = (weight if scale == 1.0 else weight * scale).to(dtype)
     if stride > 1 and kernel % stride == 0:
-        pixels, weight, stride = _in_blocks(pixels, kernel, stride), _in_planes(weight, stride), 1
+        pixels, weight, stride = _in_blocks(pixels, kernel, stride, dtype), _in_planes(weight, stride), 1
     planes = pixels.to(dtype).movedim(-1, 1)
     weight = weight.contiguous(memory_format=torch.channels_last)
     return ConvolutionRelu.apply(planes, weight, layer.bias.to(dtype), stride).movedim(1, -1)  # type: ignore[union-attr]
 
 
-def _in_blocks(pixels: Tensor, kernel: int, stride: int) -> Tensor:
-    """Blocks of stride x stride pixels as pixels; a rest at the end that no output depends on is dropped."""
+def _in_blocks(pixels: Tensor, kernel: int, stride: int, dtype: torch.dtype) -> Tensor:
+    """Blocks of stride x stride pixels as pixels; a rest at the end that no output depends on is dropped. Moving and
+    converting are one pass over memory."""
     batch, height, width, planes = pixels.shape
     rows, columns = ((size - kernel) // stride + kernel // stride for size in (height, width))
     pixels = pixels[:, : rows * stride, : columns * stride]
     blocks = pixels.reshape(batch, rows, stride, columns, stride, planes).transpose(2, 3)
+    blocks = blocks.to(dtype, memory_format=torch.contiguous_format)
     return blocks.reshape(batch, rows, columns, stride * stride * planes)
 
 
