@@ -67,7 +67,8 @@ def test_what_has_no_deterministic_algorithm_is_said_once(caplog):
     products = Products("tf32", True, GPU, images=False)
 
     def work() -> None:
-        with products:
+        with products.watched():
+            assert torch.are_deterministic_algorithms_enabled()
             warnings.warn("cumsum_cuda_kernel does not have a deterministic implementation", stacklevel=1)
             warnings.warn("another matter", stacklevel=1)
 

@@ -102,7 +102,7 @@ class CapturedPPO(Accelerator):
         rollout.finals = []
 
     def _learn(self) -> None:
-        with self.products:
+        with self.products.watched():
             self._metrics.copy_(self.learner._learn())
 
     def _release_if_changed(self) -> None:

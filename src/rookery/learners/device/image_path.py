@@ -72,15 +72,25 @@ def _in_planes(weight: Tensor, stride: int) -> Tensor:
     return blocks.permute(0, 3, 5, 1, 2, 4).reshape(outputs, -1, kernel // stride, kernel // stride)
 
 
+def _fused(planes: Tensor, weight: Tensor, bias: Tensor, stride: int) -> Tensor | None:
+    """By cuDNN; None where there is none, or none for these sizes."""
+    if torch.version.hip is not None or not torch.backends.cudnn.enabled:
+        return None
+    try:
+        return torch.cudnn_convolution_relu(planes, weight, bias, [stride, stride], [0, 0], [1, 1], 1)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError:
+        return None
+
+
 class ConvolutionRelu(torch.autograd.Function):
     """A convolution, its bias and relu as one operation: on a GPU the outputs are written once."""
 
     @staticmethod
     def forward(ctx: Any, planes: Tensor, weight: Tensor, bias: Tensor, stride: int) -> Tensor:
-        sides = [stride, stride], [0, 0], [1, 1], 1
-        if planes.is_cuda:
-            out = torch.cudnn_convolution_relu(planes, weight, bias, *sides)
-        else:
+        out = _fused(planes, weight, bias, stride) if planes.is_cuda else None
+        if out is None:
             out = torch.relu(functional.conv2d(planes, weight, bias, stride))
         ctx.save_for_backward(planes, weight, out)
         ctx.stride = stride

@@ -16,6 +16,11 @@ from rookery.console import say
 CUBLAS_SETTING = "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
 
 
+def _has_bf16() -> bool:
+    """Whether the GPU computes in bf16 itself; older ones only imitate it."""
+    return not torch.cuda.is_available() or torch.cuda.is_bf16_supported(including_emulation=False)
+
+
 class Products:
     """The settings of torch while a learner computes on a GPU: `with products: ...`. Elsewhere it changes nothing.
 
@@ -24,8 +29,10 @@ class Products:
     """
 
     def __init__(self, precision: str, deterministic: bool, device: torch.device, images: bool) -> None:
-        self.precision = precision if precision != "auto" else "bf16" if images else "tf32"
         self.deterministic, self._on_gpu = deterministic, device.type == "cuda"
+        if precision == "auto":
+            precision = "bf16" if images and _has_bf16() else "tf32"
+        self.precision = precision
         self._restore: list[Any] = []
         self._said: set[str] = set()
         if self._on_gpu and deterministic:
@@ -58,17 +65,17 @@ class Products:
             torch.use_deterministic_algorithms(True, warn_only=True)
             torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[assignment]
         try:
-            with self._warnings_said():
-                yield
+            yield
         finally:
             matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = before
             torch.use_deterministic_algorithms(was[0], warn_only=was[1])
             torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[assignment]
 
     @contextmanager
-    def _warnings_said(self) -> Iterator[None]:
-        """torch warns about each operation that it has no deterministic algorithm for: say it once, in our words."""
-        with warnings.catch_warnings(record=True) as caught:
+    def watched(self) -> Iterator[None]:
+        """The same settings. torch warns about each operation that it has no deterministic algorithm for: it is said
+        once, in our words."""
+        with warnings.catch_warnings(record=True) as caught, self:
             yield
         for warning in caught:
             text = str(warning.message)
