@@ -1,7 +1,7 @@
 """PPO on images on one GPU: Catch (84 x 84 x 4), the Nature network, 1,024 envs.
 
-    python benchmarks/gpu_images.py                  # rookery, its plain learner, and Stable-Baselines3
-    python benchmarks/gpu_images.py --rows captured  # one of them
+    python benchmarks/gpu_images.py [--only plain sb3] [--json FILE]
+    python benchmarks/gpu_images.py --sides captured tf32 float32 plain   # steps/s of each
 
 Every row makes the same steps of the same world on the same GPU, with 4 epochs of 4 minibatches: env steps per second
 of whole iterations, after one that warms up.
@@ -9,14 +9,21 @@ of whole iterations, after one that warms up.
 
 from __future__ import annotations
 
-import argparse
 import gc
+import sys
 import time
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+import numpy as np
 import torch
 
+from engine_rows import Row, ratio_row
+from report import measured, parser_for, report
 from rookery.engine.cuda import CudaEngine
 from rookery.engine.env_factory import resolve
 from rookery.engine.settings import Settings, autoreset
@@ -82,7 +89,7 @@ class _Called:
         self._function()
 
 
-def measured(make: Callable[[], Any], seconds: float, name: str) -> float:
+def measured_rate(make: Callable[[], Any], seconds: float, name: str) -> float:
     """Steps per second."""
     started = time.perf_counter()
     work = make()
@@ -109,7 +116,6 @@ def measured(make: Callable[[], Any], seconds: float, name: str) -> float:
 def sb3_iterations(envs: int = ENVS, length: int = 16) -> Any:
     """Its PPO on the same envs. Its rollout buffer is in the host's memory: `length` is shorter, the steps are as many
     as are asked for, and the minibatches are of the same number."""
-    import numpy as np
     from stable_baselines3 import PPO as Sb3PPO
     from stable_baselines3.common.vec_env import VecEnv
 
@@ -163,30 +169,47 @@ def sb3_iterations(envs: int = ENVS, length: int = 16) -> Any:
     return Sb3()
 
 
-ROWS: dict[str, Callable[[], Any]] = {
-    "captured": lambda: Iterations(),
-    "captured, tf32": lambda: Iterations(precision="tf32"),
-    "captured, float32": lambda: Iterations(precision="float32"),
+SIDES: dict[str, Callable[[], Any]] = {
+    "captured": Iterations,
+    "tf32": lambda: Iterations(precision="tf32"),
+    "float32": lambda: Iterations(precision="float32"),
     "plain": lambda: Iterations(accelerate=False),
     "sb3": sb3_iterations,
 }
 
 
-def image_rows(names: list[str] | None = None, seconds: float = 3.0) -> dict[str, float]:
-    """Steps per second of each row."""
-    return {name: measured(ROWS[name], seconds, name) for name in names or ["captured", "plain", "sb3"]}
+def image_rows(seconds: float = 3.0) -> dict[str, Callable[[], list[Row]]]:
+    """By the names of the command line. The captured learner is measured once."""
+
+    @cache
+    def rate(name: str) -> float:
+        return measured_rate(SIDES[name], seconds, name)
+
+    def row(other: str, words: str, least: float) -> list[Row]:
+        return [
+            ratio_row(
+                f"PPO on 84x84x4 images, {ENVS:,} envs, steps/s / {words}", [rate("captured")], [rate(other)], least
+            )
+        ]
+
+    return {
+        "plain": lambda: row("plain", "the plain learner", 3.0),
+        "sb3": lambda: row("sb3", "SB3", 5.0),
+    }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", nargs="*", choices=list(ROWS))
-    parser.add_argument("--seconds", type=float, default=3.0)
-    options = parser.parse_args()
-    rates = image_rows(options.rows, options.seconds)
-    for other, least in (("plain", 3.0), ("sb3", 5.0)):
-        if "captured" in rates and other in rates:
-            print(f"captured over {other}: {rates['captured'] / rates[other]:.1f}x (to reach: {least:.0f}x)")
+def main() -> int:
+    """Measure the chosen rows and print them."""
+    parser = parser_for(__doc__, image_rows())
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each side (default: %(default)s)")
+    parser.add_argument("--sides", nargs="*", choices=list(SIDES), help="measure these, without a table")
+    args = parser.parse_args()
+    if args.sides:
+        for name in args.sides:
+            measured_rate(SIDES[name], args.seconds, name)
+        return 0
+    return report(measured(image_rows(args.seconds), args.only), "images on a GPU", args.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
