@@ -53,8 +53,8 @@ def _add_resume(commands: Commands) -> None:
     no_panel_argument(parser)
     set_argument(
         parser,
-        "steps, episodes, workers, on_failure, max_restarts, bad_values, on_out_of_memory, one of evaluation.*, "
-        "checkpoints.* or monitor.*, or an option that the learner can change while it runs, such as "
+        "steps, episodes, workers, on_failure, max_restarts, bad_values, on_out_of_memory, devices, one of "
+        "evaluation.*, checkpoints.* or monitor.*, or an option that the learner can change while it runs, such as "
         "ppo.learning_rate. Other keys are refused, because the checkpoint depends on them",
     )
 

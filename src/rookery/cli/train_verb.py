@@ -119,6 +119,10 @@ def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
 
     groups["the learner"].add_argument("--gpu", type=int, metavar="N", help="short for --device cuda:N")
     groups["the learner"].add_argument(
+        "--gpus", type=_gpus, metavar="N|I,J,...",
+        help="train on several GPUs together: how many, or their numbers; short for --device cuda --set devices=...",
+    )  # fmt: skip
+    groups["the learner"].add_argument(
         "--batch-size", dest="batch_size", type=parse_value, metavar="N",
         help="rows of a minibatch (PPO), or transitions in one update, of the chosen learner",
     )  # fmt: skip
@@ -135,6 +139,15 @@ def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
     groups["output"].add_argument(
         "--quiet", dest="monitor.verbose", action="store_const", const=False, help="print nothing at all"
     )
+
+
+def _gpus(text: str) -> int | list[int]:
+    """How many GPUs, or their numbers.
+
+    >>> _gpus("2"), _gpus("0,2")
+    (2, [0, 2])
+    """
+    return [int(number) for number in text.split(",")] if "," in text else int(text)
 
 
 def add_world_flags(group: argparse._ArgumentGroup) -> None:
@@ -181,6 +194,8 @@ def _train(options: argparse.Namespace) -> int:
     flags = {key: value for key, value in vars(options).items() if key in keys and value is not None}
     if options.panel is not None:
         flags["monitor.panel"] = options.panel
+    if options.gpus is not None:
+        flags = {"device": "cuda", **flags, "devices": options.gpus}
     config = build_config(options.world, options.set, **flags)
     from rookery.training.resolve import world_choice
 

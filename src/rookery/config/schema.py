@@ -183,6 +183,14 @@ class RunConfig(LearnerSections):
         json_schema_extra=_valid('"auto", "cpu", "cuda", "cuda:N" (GPU number N) or "mps"'),
     )
 
+    devices: Count | list[Annotated[int, Field(ge=0)]] = Field(
+        1,
+        description="GPUs that train together, each in a process with its share of the envs: how many, or a list of "
+        'their numbers; with `device` = "cpu", processes. The numbers of a run are those of one process, to float '
+        "tolerance. For ppo.",
+        json_schema_extra=_valid("an integer >= 1 or a list of integers >= 0"),
+    )
+
     init_from: str | None = Field(
         None,
         min_length=1,

@@ -46,6 +46,7 @@ class ResumeOptions(OlderNames, total=False):
     max_restarts: int
     bad_values: Literal["finite", "raise", "restart", "allow"]
     on_out_of_memory: Literal["raise", "lower"]
+    devices: int | Sequence[int]
     learning_rate: float
     ppo: Section
     sac: Section

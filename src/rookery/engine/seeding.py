@@ -20,16 +20,19 @@ def child_seed(root: int, *key: int) -> int:
 
 
 class ChildSeeds(list[int]):
-    """One seed for each of `count` envs: the children of `root`, from which restarted envs get further seeds."""
+    """One seed for each of `count` envs: the children of `root`, from which restarted envs get further seeds. `first`
+    is the number of the first env, where others are in other processes."""
 
-    def __init__(self, root: int, count: int) -> None:
-        super().__init__(child_seed(root, i) for i in range(count))
+    def __init__(self, root: int, count: int, first: int = 0) -> None:
+        super().__init__(child_seed(root, i) for i in range(first, first + count))
         self.root = root
 
     @classmethod
-    def of(cls, root: int, envs: Any) -> ChildSeeds:
-        """For the envs of an engine, whose rows may be several agents of one env each."""
-        return cls(root, getattr(envs, "num_worlds", envs.num_envs))
+    def of(cls, root: int, envs: Any, rank: int = 0) -> ChildSeeds:
+        """For the envs of an engine, whose rows may be several agents of one env each; `rank` is that of its process
+        among those with as many envs."""
+        count = getattr(envs, "num_worlds", envs.num_envs)
+        return cls(root, count, rank * count)
 
 
 def root_of(seed: Any) -> int | None:

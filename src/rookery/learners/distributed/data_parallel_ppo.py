@@ -71,11 +71,6 @@ class DataParallelPPO(PPO):
 
     # --- updating -------------------------------------------------------------------------------------------------
 
-    def update(self) -> dict[str, float]:
-        metrics = super().update()
-        self._all_rows = {name: self._joined_rows(rows) for name, rows in self._per_env().items()}
-        return metrics
-
     def learn(self) -> Tensor:
         before = self.options
         self.rollout.normalises = before.normalise_advantages
@@ -83,9 +78,11 @@ class DataParallelPPO(PPO):
             update={"normalise_advantages": False}
         )  # minibatches come with them normalised
         try:
-            return super().learn()
+            metrics = super().learn()
         finally:
             self.options = before
+        self._all_rows = {name: self._joined_rows(rows) for name, rows in self._per_env().items()}
+        return metrics
 
     def train_step(self, minibatch: dict[str, Tensor], clip: float | Tensor) -> Tensor:
         weight = self.rollout.weight

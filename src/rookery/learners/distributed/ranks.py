@@ -76,19 +76,26 @@ class Ranks:
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message of plain values from rank 0 to all others."""
-        data = torch.from_numpy(np.frombuffer(json.dumps(message).encode(), np.uint8).copy())
-        dist.broadcast(torch.tensor([len(data)]), 0)
-        dist.broadcast(data, 0)
+        self.send_bytes(json.dumps(message).encode())
 
     def receive(self) -> dict[str, Any]:
         """The next message of rank 0; waits for it."""
+        message = json.loads(self.receive_bytes())
+        assert isinstance(message, dict)
+        return message
+
+    def send_bytes(self, data: bytes) -> None:
+        """As `send`."""
+        dist.broadcast(torch.tensor([len(data)]), 0)
+        dist.broadcast(torch.from_numpy(np.frombuffer(data, np.uint8).copy()), 0)
+
+    def receive_bytes(self) -> bytes:
+        """As `receive`."""
         length = torch.zeros(1, dtype=torch.int64)
         dist.broadcast(length, 0)
         data = torch.empty(int(length), dtype=torch.uint8)
         dist.broadcast(data, 0)
-        message = json.loads(data.numpy().tobytes())
-        assert isinstance(message, dict)
-        return message
+        return data.numpy().tobytes()
 
     def exchange(self, own: bytes) -> list[bytes]:
         """The bytes of all processes by rank; they may differ in length."""

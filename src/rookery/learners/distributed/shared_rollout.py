@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rookery.learners.device.shuffle import sample_order
 from rookery.learners.distributed.ranks import Ranks
 from rookery.learners.rollout import Rollout
 
@@ -28,7 +29,7 @@ class SharedRollout(Rollout):
     ) -> Iterator[dict[str, Tensor]]:
         tensors, axis = self._join(samples)
         total = next(iter(tensors.values())).shape[axis]
-        order = torch.randperm(total, generator=generator, device=self.device)
+        order = sample_order(total, generator)
         for rows in order.split(-(-total // min(count, total))):
             first, end = (rank * len(rows) // self.ranks.size for rank in (self.ranks.rank, self.ranks.rank + 1))
             self.weight = (end - first) / len(rows)

@@ -12,7 +12,7 @@ from rookery.studies.storage.storage_place import StoragePlace
 
 FREE = {
     "name", "runs_dir", "workers", "backend", "start_method", "device", "groups", "step_timeout", "on_failure",
-    "max_restarts", "on_out_of_memory",
+    "max_restarts", "on_out_of_memory", "devices",
     "search.n_trials", "search.study_name", "search.studies_dir", "search.storage", "search.workers",
     "search.timeout", "search.sampler", "search.seed", "search.constraints", "search.enqueue", "search.verify",
     "search.verify_seeds", "search.pruner", "search.trial_timeout", "search.trial_memory", "search.trial_gpu_memory",

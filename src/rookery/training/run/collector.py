@@ -158,7 +158,7 @@ class Collector:
 
     def set_progress(self) -> None:
         """Before an update: schedules are those of where the data began, so that the last learning rate is not 0."""
-        self.learner.progress = self._share_done(self.steps - self.learner.steps_since_update)
+        self.learner.progress = self._share_done(self.steps - self.learner.steps_since_update * self.learner.processes)
 
     def _send(self, part: CollectorPart) -> None:
         if self._link is None:
@@ -206,7 +206,7 @@ class Collector:
         return mask_of(observations, infos, self.learner.agent.action_space)
 
     def _count(self, steps: int) -> None:
-        self.steps += steps
+        self.steps += steps * self.learner.processes
         self.learner.progress = self._share_done(self.steps)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -41,11 +41,15 @@ from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
 from rookery.training.run.backend_review import BackendReview
 from rookery.training.run.callbacks import Callback
 from rookery.training.run.memory_check import announce_size, check_memory, enough_memory, has_images, learner_size
+from rookery.training.run.shared_run import RunAlone
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.run.system_setup import open_system_figures
 from rookery.training.storage.agent_folder import write_agent
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.run_dir import RunDir
+
+if TYPE_CHECKING:
+    from rookery.learners.distributed.ranks import Ranks  # it imports torch.distributed
 
 MORE_EPISODES = 4  # times as many in an evaluation whose result is uncertain, unless the config says how many
 
@@ -66,6 +70,7 @@ class RunComponents:
     episode_file: EpisodeFile | None = None
     system: SystemFigures | None = None
     review: BackendReview | None = None
+    shared: RunAlone = field(default_factory=RunAlone)
 
 
 @contextmanager
@@ -77,6 +82,7 @@ def open_components(
     stop: StopRequest,
     resumed_at: int | None,
     callbacks: Sequence[Callback] = (),
+    shared: RunAlone | None = None,
 ) -> Iterator[RunComponents]:
     """All parts of a run; sinks and evaluator are closed in the end."""
     config = run.config
@@ -95,13 +101,13 @@ def open_components(
         envs = make_curriculum_env(run, engine, learner, folder.path) if config.has_curriculum else engine
         yield RunComponents(
             envs, learner, evaluator, checkpoints, sinks, stop, folder.path, callbacks, adaptive, episodes, system,
-            _make_review(run, folder, learner, opened),
+            _make_review(run, folder, learner, opened), shared or RunAlone(),
         )  # fmt: skip
 
 
 def _make_review(run: ResolvedRun, folder: RunDir, learner: Learner, opened: ExitStack) -> BackendReview | None:
     """For a run whose backend was measured. An off-policy learner learns while envs step, so it needs none."""
-    if run.choice is None or not learner.on_policy or run.config.has_curriculum:
+    if run.choice is None or not learner.on_policy or run.config.has_curriculum or learner.processes > 1:
         return None
 
     def make_on(backend: str) -> Engine:
@@ -249,14 +255,20 @@ def device_of_envs(config: RunConfig) -> str:
     return "cuda" if config.device == "auto" else config.device
 
 
-def make_learner(run: ResolvedRun) -> Learner:
+def make_learner(run: ResolvedRun, ranks: Ranks | None = None) -> Learner:
+    """The learner of a run; with `ranks`, the part of it that this process has."""
     seat, config = run.seat, run.config
     assert seat is not None
     name, options = config.learner, getattr(config, config.learner)
     spaces = seat.observation_space, seat.action_space
     _check_memory(run)
     with enough_memory(name):
-        learner = registry.make_learner(name, *spaces, options, run.num_rows, config.seed, config.device)
+        if ranks is None:
+            learner = registry.make_learner(name, *spaces, options, run.num_rows, config.seed, config.device)
+        else:
+            from rookery.learners.distributed.data_parallel_ppo import DataParallelPPO
+
+            learner = DataParallelPPO(*spaces, options, run.num_rows, config.seed, ranks.device, ranks=ranks)
     learner.agent.deterministic, learner.agent.writer = config.evaluation.deterministic, write_agent
     return learner
 
@@ -266,7 +278,7 @@ def with_threads(run: ResolvedRun, learner: Learner) -> ResolvedRun:
     config, options = run.config, learner.options
     if config.device == "cpu" and options.threads is None:
         with enough_memory(config.learner):
-            threads = threads_for(learner, config.learner, usable_cores())
+            threads = threads_for(learner, config.learner, max(1, usable_cores() // learner.processes))
         options = options.model_copy(update={"threads": threads})
     if options.threads is not None:
         learner.use_threads(options.threads)

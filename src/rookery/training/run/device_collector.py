@@ -50,6 +50,8 @@ class DeviceCollector(Collector):
         )
         if not getattr(envs, "can_be_captured", False):
             self._rollout = _Plain(self._make_rollout)  # type: ignore[assignment]
+        if learner.processes > 1:
+            self._update = _Plain(self._make_update)  # type: ignore[assignment]  # it waits for other processes
         self._latest_metrics = torch.zeros(len(METRICS), device=device)
         self._episodes = LatestEpisodes(envs)
         self._times = DeviceTimes(device, self.stopwatch)
@@ -133,7 +135,7 @@ class DeviceCollector(Collector):
         self._latest_metrics.copy_(self.learner.learn())
 
     def set_progress(self) -> None:
-        rollout = self.learner.rollout.length * self.envs.num_envs
+        rollout = self.learner.rollout.length * self.envs.num_envs * self.learner.processes
         self.learner.progress = self._share_done(self.steps - rollout)
 
     # --- what the run sees --------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ import numpy as np
 
 from rookery.config import RunConfig
 from rookery.engine.engine import EPISODE, Engine
-from rookery.engine.seeding import ChildSeeds
 from rookery.errors import RunError
 from rookery.learners.learner import Tree
 from rookery.monitor.events import Event
@@ -37,6 +36,7 @@ class Loop:
     def __init__(self, config: RunConfig, components: RunComponents) -> None:
         self.config, self.components = config, components
         self.learner, self.stop, self.review = components.learner, components.stop, components.review
+        self.shared = components.shared
         self.state = TrainingState(config, components.envs, self.learner)
         self.collector, self.curriculum = self.state.collector, self.state.curriculum
         self.episodes, self.clock = self.state.episodes, self.state.clock
@@ -73,6 +73,11 @@ class Loop:
         return self.collector.envs
 
     @property
+    def num_envs(self) -> int:
+        """Of all processes."""
+        return self.envs.num_envs * self.learner.processes
+
+    @property
     def steps(self) -> int:
         """Steps of all envs so far."""
         return self.collector.steps
@@ -86,7 +91,7 @@ class Loop:
             self._event("note", text=text)
         if isinstance(self.curriculum, Curriculum):
             self._announce_phase(self.curriculum)
-        return self.envs.reset(seed=ChildSeeds.of(self.config.seed, self.state.engine))
+        return self.state.reset_envs(self.config.seed)
 
     def load(self, tree: Tree) -> tuple[Any, dict[str, Any]]:
         """Continue from a checkpoint; returns the observations and infos to train from."""
@@ -153,6 +158,7 @@ class Loop:
             steps = min(self.config.steps - self.steps, self.curriculum.steps_left, *due)
             rounds = min(rounds, math.ceil(steps / self.envs.num_envs))
         started, steps_before, policy_before = time.perf_counter(), self.steps, self.state.stopwatch.seconds["policy"]
+        self.shared.collect()
         self.collector.collect(rounds, self._must_stop)
         if self.review is not None:
             policy = self.state.stopwatch.seconds["policy"] - policy_before
@@ -162,7 +168,7 @@ class Loop:
     def _must_stop(self) -> bool:
         """Whether no further step may be made for now. Rollouts are completed, whatever is due."""
         if self.stop.asked:
-            return True
+            return self.learner.processes == 1  # several are at the same step only between rollouts
         pending = 0 if self.learner.on_policy else self.state.pending_episodes
         if not pending or self.curriculum.phase_over or not self._counts_episodes:
             return pending > 0 and self.curriculum.phase_over
@@ -173,6 +179,8 @@ class Loop:
     def learn(self) -> None:
         """Learn from the rollout. An off-policy learner has learned while the steps were collected."""
         if self.learner.on_policy:
+            self.collector.set_progress()
+            self.shared.update(self.learner)
             self.collector.update()
         # Envs on a GPU go on meanwhile: who looks at them waits for them.
         look = not self.collector.is_asynchronous or self._counts_episodes or self.callbacks.any
@@ -182,7 +190,7 @@ class Loop:
     def _take_episodes(self) -> np.ndarray:
         """Count the episodes that have ended since this was called last."""
         before = self.episodes.count
-        finished = self.state.add_episodes(self.collector.finished_episodes())
+        finished = self.state.add_episodes(self.shared.episodes(self.collector))
         self.records.add(self.steps, before, finished)
         self._episodes_in_rollout = len(finished)
         return finished
@@ -240,6 +248,7 @@ class Loop:
         started = time.perf_counter()
         score = state.best_evaluation if state.best_at == self.steps else None
         tree = state.tree() | self.callbacks.tree()
+        tree["envs"] = self.shared.with_all_envs(tree["envs"])
         self._note_if_inexact()
         self.records.flush()
         try:
@@ -272,7 +281,7 @@ class Loop:
             eta_seconds=self.clock.seconds_left(share),
             share=share,
             updates=self.learner.updates,
-            num_envs=self.envs.num_envs,
+            num_envs=self.num_envs,
             learning_rate=self.learner.learning_rate,
         )
 

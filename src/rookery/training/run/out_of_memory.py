@@ -28,7 +28,7 @@ OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|CUDA_ERROR_OUT_
 ASKED_FOR = re.compile(r"[Tt]ried to allocate ([\d.]+) ([KMGT]?i?B)")
 UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 UPDATING = {"update", "learn", "train_step", "update_tensors"}  # functions in which gradients are computed
-SAFE_SHARE = 0.9  # of a GPU's memory: its allocator cannot fill every gap
+SAFE_SHARE = 0.75  # of a GPU's memory: its allocator cannot fill every gap, and further allocations would have followed
 Setting = tuple[str, int, int]  # a key, its present value, and one that fits
 Lower = dict[str, tuple[int, int]]  # by key, the present value and the one to take
 FEWEST_ROWS = 32  # of a minibatch: with less, a run would learn something else
@@ -73,7 +73,7 @@ def shortage_of(error: BaseException, run: ResolvedRun) -> MemoryShortage | None
 
 
 def _sentence(error: BaseException, run: ResolvedRun, settings: list[Setting]) -> str:
-    device, fits = run.config.device, "would fit" if run.config.device.startswith("cuda") else "may fit"
+    device, fits = run.config.device, "should fit" if run.config.device.startswith("cuda") else "may fit"
     where = "the GPU" if device.startswith("cuda") else "this machine"
     beginning = f"{where} has too little memory for this run{_figures(error, device)}: "
     if not settings:
@@ -101,7 +101,10 @@ def settings_to_lower(run: ResolvedRun, updating: bool, fraction: float) -> list
         batch = (f"{name}.batch_size", options.batch_size, FEWEST_ROWS)
         replay = (f"{name}.buffer_size", options.buffer_size, run.num_rows * options.n_step)
         found = [batch, replay] if updating else [replay, batch]
-    return [(key, now, less) for key, now, least in found if least <= (less := int(now * fraction)) < now][:2]
+    # Only a part of the memory follows the rows of a batch: they are lowered further.
+    share = {batch[0]: fraction / 2}
+    lowered = ((key, now, int(now * share.get(key, fraction)), least) for key, now, least in found)
+    return [(key, now, max(less, least)) for key, now, less, least in lowered if least < now][:2]
 
 
 def fraction_that_fits(error: BaseException, device: str) -> float:
@@ -110,9 +113,15 @@ def fraction_that_fits(error: BaseException, device: str) -> float:
     if asked is None or not device.startswith("cuda") or not torch.cuda.is_available():
         return 0.5
     free, _ = torch.cuda.mem_get_info(device)
-    limit = SAFE_SHARE * (free + torch.cuda.memory_reserved(device))
+    limit = SAFE_SHARE * min(free + torch.cuda.memory_reserved(device), _own_limit(device))
     needed = torch.cuda.memory_allocated(device) + asked
     return 0.5 ** max(1, math.ceil(math.log2(max(needed / max(limit, 1), 1))))
+
+
+def _own_limit(device: str) -> float:
+    """The bytes that this process has allowed itself, by torch.cuda.set_per_process_memory_fraction."""
+    fraction = getattr(torch.cuda, "get_per_process_memory_fraction", lambda device: 1.0)(device)
+    return fraction * torch.cuda.mem_get_info(device)[1]
 
 
 def with_less(config: RunConfig, lower: Lower) -> RunConfig:

@@ -44,7 +44,7 @@ def finish_run(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> Res
         best_evaluation=loop.state.best_evaluation,
         seconds=loop.clock.elapsed,
         steps_per_second=loop.clock.steps_per_second(loop.steps),
-        num_envs=loop.envs.num_envs,
+        num_envs=loop.num_envs,
         reason=reason,
         exit_code=loop.stop.exit_code,
     )
@@ -109,7 +109,7 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
         "return_last_10": _without_nan(loop.episodes.mean_return(10)),
         "return_last_100": _without_nan(loop.episodes.mean_return()),
         **{f"{name}_last_10": value for name, value in loop.episodes.last_outcomes(10).items()},
-        "num_envs": loop.envs.num_envs,
+        "num_envs": loop.num_envs,
         "steps_per_second": loop.clock.steps_per_second(loop.steps),
         "eval/return": loop.state.last_evaluation,
         **dict(zip(("eval/return_low", "eval/return_high"), loop.state.last_interval, strict=False)),

@@ -59,9 +59,11 @@ from rookery.training.run.out_of_memory import (
     release_memory,
     with_less,
 )
+from rookery.training.run.process_choice import open_shared_run
 from rookery.training.run.registered_opponents import with_fixed_versions
 from rookery.training.run.result import Result
 from rookery.training.run.run_end import run_to_end, write_failure
+from rookery.training.run.shared_run import RunAlone, check_shared, share_of, with_shared_devices
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.checkpoint_files import MALFORMED, short_text
@@ -188,10 +190,10 @@ def open_new_run(
 ) -> Iterator[OpenRun]:
     """A new run, in a folder of its own that is locked meanwhile. Without `callbacks` it has those of the config."""
     _refuse_objects(config)
-    config = with_fixed_versions(config)
+    config = with_shared_devices(with_fixed_versions(config))
     weights = read_initial_weights(config.init_from, Path(config.runs_dir)) if config.init_from else None
     config = config if weights is None else with_nets_of(weights, config)
-    run = resolve_run(config, world_object, may_take_gpu=True)
+    run = check_shared(resolve_run(config, world_object, may_take_gpu=True))
     permit(code_in(run.config))
     check_trackers(name for name in ("wandb", "mlflow") if getattr(config.monitor, name))
     callbacks = [make_callback(name) for name in run.config.callbacks] if callbacks is None else callbacks
@@ -199,7 +201,7 @@ def open_new_run(
     if run.seat is not None:
         run = fit_learner(run)
     keep_memory()
-    with explained_shortage(run), open_engine(run) as engine:
+    with explained_shortage(run), open_shared_run(run) as shared, open_engine(share_of(run, 0)) as engine:
         run = with_image_size(run, engine)
         if run.seat is None:
             run = fit_learner(run.with_spaces(engine.single_observation_space, engine.single_action_space))
@@ -211,7 +213,7 @@ def open_new_run(
         with (
             _removed_unless_begun(folder) as begun,
             folder.lock(),
-            _open_loop(run, folder, engine, stop, callbacks, make, weights=weights, begun=begun) as opened,
+            _open_loop(run, folder, engine, stop, callbacks, make, shared, weights=weights, begun=begun) as opened,
         ):
             yield opened
 
@@ -335,11 +337,13 @@ def open_recorded_run(
             weights = read_initial_weights(config.init_from, runs_dir)
         if saved and config.num_envs == "adaptive":
             resolved = resolved.with_num_envs(saved["loop"]["num_envs"])
-        with explained_shortage(resolved), open_engine(resolved) as engine:
+        check_shared(resolved)
+        opening = open_shared_run(resolved)
+        with explained_shortage(resolved), opening as shared, open_engine(share_of(resolved, 0)) as engine:
             resolved = resolved.with_spaces(engine.single_observation_space, engine.single_action_space)
             if weights is not None:
                 check_initial_weights(weights, resolved)
-            with _open_loop(resolved, folder, engine, stop, callbacks, make, saved, changed, weights) as opened:
+            with _open_loop(resolved, folder, engine, stop, callbacks, make, shared, saved, changed, weights) as opened:
                 yield opened
 
 
@@ -375,6 +379,7 @@ def _open_loop(
     stop: StopRequest,
     callbacks: list[Callback],
     make: MakeLearner,
+    shared: RunAlone,
     saved: Any = None,
     changed: str = "",
     weights: InitialWeights | None = None,
@@ -383,7 +388,7 @@ def _open_loop(
     """Make the run's components and its loop, from the start or from a checkpoint (`saved`). `changed` says which
     keys of the config are different since then. A new run may begin with the `weights` of another one. A value is
     added to `begun` once the loop begins."""
-    learner = make(run)
+    learner = make(run) if shared.ranks is None else make_learner(run, shared.ranks)
     if weights is not None:
         load_initial_weights(weights, learner)
         changed = ", ".join(filter(None, (changed, weights.note)))
@@ -393,11 +398,13 @@ def _open_loop(
         folder.remember(id=uuid.uuid4().hex)
     remember(folder, run.config)
     step = saved["loop"]["steps"] if saved else None
-    opened = open_components(run, folder, engine, learner, stop, step, callbacks)
+    opened = open_components(run, folder, engine, learner, stop, step, callbacks, shared)
     with small_products(learner), opened as components, closing(Loop(run.config, components)) as loop:
         _announce(components.sinks, run, folder, engine, learner, step, changed)
         try:
             observations, infos = _load(loop, saved) if saved else loop.begin()
+            seed = run.config.seed + (step or 0)
+            shared.begin(run.config, learner, saved["envs"] if saved else None, seed)
         except Exception as error:
             if begun is None:  # a run that was there before
                 write_failure(folder, loop, error)
@@ -473,7 +480,7 @@ def _announce(
         "path": str(folder.path),
         "world": run.world.name,
         "learner": config.learner,
-        "num_envs": engine.num_envs,
+        "num_envs": engine.num_envs * learner.processes,
         "backend": engine.backend,
         "workers": config.workers,
         "start_method": getattr(engine, "start_method", None),
@@ -516,7 +523,7 @@ def _few_updates(config: RunConfig, learner: Learner) -> str:
     if not learner.on_policy:
         return ""
     length = learner.steps_until_update
-    each = learner.num_envs * length
+    each = learner.num_envs * learner.processes * length
     if config.steps >= FEW_UPDATES * each:
         return ""
     return (

@@ -113,7 +113,7 @@ class TrainingState:
         return {
             "agent": self._agent_tree(learner.pop("policy")),
             "learner": learner,
-            "envs": self._env_tree(),
+            "envs": self.env_tree(),
             **self._loop_tree(),
         }
 
@@ -131,7 +131,7 @@ class TrainingState:
             "action_space": to_tree(agent.action_space),
         }
 
-    def _env_tree(self) -> Tree:
+    def env_tree(self) -> Tree:
         """The envs' own state, if they can give it, and the action masks of their next step."""
         try:
             state = {"engine": self.engine.state_dict(portable=True)}
@@ -147,7 +147,7 @@ class TrainingState:
             "loop": {
                 "steps": self.steps,
                 "seconds": self.clock.elapsed,
-                "num_envs": self.envs.num_envs,
+                "num_envs": self.envs.num_envs * self.learner.processes,
                 "episodes": self.episodes.state(),
                 "last_evaluation": self.last_evaluation,
                 "best_evaluation": self.best_evaluation,
@@ -176,12 +176,16 @@ class TrainingState:
         self.rollout_began_at = loop.get("rollout_began_at", self.episodes.count)
         self.curriculum.load(tree.get("course", {}))
         self.curriculum.apply_options(self.learner)
-        return self._load_envs(tree["envs"])
+        return self.load_envs(tree["envs"])
 
-    def _load_envs(self, saved: Tree) -> tuple[Any, dict[str, Any]]:
-        if not saved:
+    def reset_envs(self, seed: int) -> tuple[Any, dict[str, Any]]:
+        """New episodes in all envs; returns their observations and infos."""
+        return self.envs.reset(seed=ChildSeeds.of(seed, self.engine, self.learner.rank))
+
+    def load_envs(self, saved: Tree) -> tuple[Any, dict[str, Any]]:
+        if not saved or saved.get("processes", 1) != self.learner.processes:
             self.learner.reset_envs(slice(0, self.envs.num_envs))
-            return self.envs.reset(seed=ChildSeeds.of(self.config.seed + self.steps, self.engine))
-        self.engine.reset(seed=ChildSeeds.of(self.config.seed, self.engine))
+            return self.reset_envs(self.config.seed + self.steps)
+        self.engine.reset(seed=ChildSeeds.of(self.config.seed, self.engine, self.learner.rank))
         observations = self.envs.load_state_dict(saved["engine"])
         return observations, {"action_mask": saved["masks"]} if "masks" in saved else {}

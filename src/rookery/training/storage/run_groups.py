@@ -15,7 +15,7 @@ from rookery.training.storage.run_dir import RunDir
 # What does not make another experiment: the seed, names and places, output, and who does the work.
 NOT_COMPARED = {
     "seed", "name", "runs_dir", "monitor", "backend", "groups", "workers", "start_method", "tables", "checkpoints",
-    "on_failure", "max_restarts", "on_out_of_memory", "evaluation.seed",
+    "on_failure", "max_restarts", "on_out_of_memory", "devices", "evaluation.seed",
 }  # fmt: skip
 THREADS = "threads"  # of a learner
 

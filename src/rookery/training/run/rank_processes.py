@@ -1,0 +1,132 @@
+"""Starts the other processes of a run, and notices when one of them dies: then the run ends, with its last words."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from rookery.errors import WorkerDied
+from rookery.learners.distributed.ranks import Ranks
+from rookery.training.commands import start_command
+from rookery.training.run.follower import CODE
+from rookery.training.run.shared_run import SharedRun
+
+START_SECONDS = 300.0  # for importing torch and finding one another, on a busy machine
+NOTICE_SECONDS = 3.0  # for a process that broke the connection to end
+POLL_SECONDS = 0.2
+LAST_WORDS = 2_000  # characters
+
+
+@contextmanager
+def start_processes(names: list[str]) -> Iterator[SharedRun]:
+    """A process for each of these devices but the first, which is this one's; they end with the run."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rookery-ranks-")))
+        store = dist.TCPStore(
+            "127.0.0.1", 0, len(names), is_master=True, timeout=timedelta(seconds=START_SECONDS), wait_for_workers=False
+        )
+        others = RankProcesses(names, store.port, folder)
+        stack.callback(others.kill)
+        try:
+            with others.watched():
+                ranks = _connect(store, names, others)
+                stack.callback(ranks.close)
+                shared = SharedRun(ranks)
+                yield shared
+                shared.end()
+                others.wait()
+        except Exception as error:
+            died = others.death()
+            if died is not None:
+                raise died from error
+            raise
+
+
+def _connect(store: dist.TCPStore, names: list[str], others: RankProcesses) -> Ranks:
+    """Wait until all processes are there, so that one that cannot start is noticed before anybody waits for it."""
+    deadline = time.monotonic() + START_SECONDS
+    while not all(store.check([f"rank{rank}"]) for rank in range(1, len(names))):
+        if any(process.poll() is not None for process in others.processes) or time.monotonic() > deadline:
+            raise WorkerDied(f"the {len(names)} processes of the run have not all started in {START_SECONDS:g} s")
+        time.sleep(POLL_SECONDS / 4)
+    ranks = Ranks(store, 0, len(names), torch.device(names[0]), len(set(names)) == len(names))
+    others.ranks = ranks
+    return ranks
+
+
+class RankProcesses:
+    """The processes of all ranks but 0."""
+
+    def __init__(self, names: list[str], port: int, folder: Path) -> None:
+        self.names, self.folder = names, folder
+        self.ranks: Ranks | None = None
+        self.processes: list[subprocess.Popen[bytes]] = []
+        own_device = len(set(names)) == len(names)
+        for rank in range(1, len(names)):
+            with open(self._log(rank), "wb") as log:
+                words = str(rank), str(len(names)), str(port), names[rank], str(own_device)
+                self.processes.append(start_command(*words, code=CODE, stdout=log, stderr=log))
+
+    def _log(self, rank: int) -> Path:
+        return self.folder / f"rank{rank}.log"
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Meanwhile, a thread ends the wait of this process for one that has died. gloo does so by itself."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(POLL_SECONDS):
+                if self.ranks is not None and any(process.poll() not in (None, 0) for process in self.processes):
+                    with suppress(Exception):
+                        self.ranks.abort()
+                    return
+
+        thread = threading.Thread(target=watch, name="rookery-ranks", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def death(self) -> WorkerDied | None:
+        """The error about a process that has ended before the others; None if all of them run."""
+        deadline = time.monotonic() + NOTICE_SECONDS
+        while time.monotonic() < deadline:
+            for rank, process in enumerate(self.processes, 1):
+                status = process.poll()
+                if status is not None:
+                    return WorkerDied(self._text(rank, status))
+            time.sleep(POLL_SECONDS / 4)
+        return None
+
+    def _text(self, rank: int, status: int) -> str:
+        words = self._log(rank).read_text(errors="replace")[-LAST_WORDS:].strip()
+        how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
+        return (
+            f"process {rank} of the run's {len(self.names)} (on {self.names[rank]}) {how}, so all of them end; "
+            "`rookery resume` continues from the latest checkpoint" + (f":\n{words}" if words else "")
+        )
+
+    def wait(self) -> None:
+        """Until all have ended."""
+        for process in self.processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(START_SECONDS)
+
+    def kill(self) -> None:
+        """End those that still run."""
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
