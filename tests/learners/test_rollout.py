@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from gymnasium import spaces
 
 from rookery.learners.heads import CategoricalHead
 from rookery.learners.observations import leaves_of
-from rookery.learners.rollout import Rollout
+from rookery.learners.rollout import Rollout, _in_order
 
 CPU = torch.device("cpu")
 LEAVES = leaves_of(spaces.Box(-99, 99, (1,)))
@@ -107,3 +108,14 @@ def test_a_state_is_a_copy() -> None:
     step(rollout, FIRST, 2.0)
     assert saved["arrays"]["rewards"][1].tolist() == [0.0, 0.0, 0.0, 0.0]
     assert saved["clocks"] == {"0": 1}
+
+
+@pytest.mark.parametrize("shape", [(6, 4, 4, 3), (6, 2, 3, 3), (6, 5, 8)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_images_are_shuffled_as_all_else(shape, axis) -> None:
+    """Also where their bytes are moved eight at a time."""
+    images = torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    order = torch.tensor([1, 0])
+    assert torch.equal(_in_order(images, axis, order), images.index_select(axis, order))
+    turned = images.transpose(-1, -2)
+    assert torch.equal(_in_order(turned, axis, order), turned.index_select(axis, order))

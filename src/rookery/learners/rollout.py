@@ -185,7 +185,7 @@ class Rollout:
         order = sample_order(total, generator)
         size = -(-total // min(count, total))
         # Shuffling everything once is faster than gathering each part of it.
-        columns = [value.index_select(axis, order).split(size, axis) for value in tensors.values()]
+        columns = [_in_order(value, axis, order).split(size, axis) for value in tensors.values()]
         for parts in zip(*columns, strict=True):
             yield dict(zip(tensors, parts, strict=True))
 
@@ -273,3 +273,13 @@ class Rollout:
             if value is not None:
                 named[name] = value
         return named
+
+
+def _in_order(values: Tensor, axis: int, order: Tensor) -> Tensor:
+    """`values.index_select(axis, order)`. Bytes of images are moved eight at a time: a GPU takes as long for one."""
+    width = values[(0,) * (axis + 1)].numel()
+    if values.dtype != torch.uint8 or width % 8 or not values.is_contiguous():
+        return values.index_select(axis, order)
+    wide = values.reshape(*values.shape[: axis + 1], width).view(torch.int64)
+    shape = *values.shape[:axis], len(order), *values.shape[axis + 1 :]
+    return wide.index_select(axis, order).view(torch.uint8).reshape(shape)
