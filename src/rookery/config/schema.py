@@ -16,7 +16,7 @@ SEEDS = 2**63  # what both NumPy and torch take
 
 LearnerName: Any = Literal[("auto", *specs())]
 Sides = Annotated[list[Count], Field(min_length=2, max_length=2)]
-Backend = Literal["auto", "serial", "thread", "process", "kernel", "cuda"]
+Backend = Literal["auto", "serial", "thread", "process", "kernel", "cuda", "tensor"]
 
 
 def _valid(text: str) -> dict[str, Any]:
@@ -140,7 +140,7 @@ class RunConfig(LearnerSections):
     backend: Backend = Field(
         "auto",
         description="How the envs are stepped: serial, thread, process, kernel, cuda (a kernel world on a GPU, beside "
-        "the learner), or auto, which measures.",
+        "the learner), tensor (a vector env of another library that returns tensors), or auto, which measures.",
     )
     workers: int | None = Field(None, ge=1, description="Number of workers that step the envs; if omitted, measured.")
     start_method: Literal["spawn", "forkserver", "fork"] | None = Field(

@@ -18,6 +18,7 @@ from rookery.learners.fast.ppo_plan import PPOPlan
 from rookery.learners.fast.slice_team import SliceTeam
 from rookery.learners.heads import CategoricalHead, GaussianHead, Head, MultiCategoricalHead
 from rookery.learners.networks import MLP
+from rookery.learners.observations import are_tensors
 
 FEW_ROWS = 64  # up to which a single compiled pass acts faster than a few matrix products
 HEADS = (CategoricalHead, MultiCategoricalHead, GaussianHead)
@@ -66,7 +67,7 @@ class FusedPPO(CompiledAdvantages):
     # --- collecting ---------------------------------------------------------------------------------------------
 
     def explore(self, observations: Any, rows: slice, mask: np.ndarray | None) -> np.ndarray | None:
-        if not self._acts or mask is not None:
+        if not self._acts or mask is not None or are_tensors(observations):
             return None
         rollout, features = self.learner.rollout, np.ascontiguousarray(observations, np.float32)
         t, outputs = rollout.steps_made(rows), self._outputs(features)

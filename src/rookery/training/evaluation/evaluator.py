@@ -59,6 +59,8 @@ class Evaluation:
 class Evaluator:
     """Keeps its envs between evaluations; each begins from the same seeds."""
 
+    shared = False  # whether it plays in the envs that train, which begin new episodes afterwards
+
     def __init__(
         self,
         world: World,
@@ -132,7 +134,7 @@ class Evaluator:
                 yield None
                 return
             played += more
-            yield _evaluation_from(played)
+            yield evaluation_from(played)
 
     def _games(self, agent: Agent, stop: Callable[[], bool]) -> Iterator[Evaluation | None]:
         """The evaluation after each round of games against all opponents."""
@@ -162,7 +164,7 @@ def _add(progress: Callable[[int], None], before: int, done: int) -> None:
     progress(before + done)
 
 
-def _evaluation_from(played: Sequence[PlayedEpisode]) -> Evaluation:
+def evaluation_from(played: Sequence[PlayedEpisode]) -> Evaluation:
     """The results of episodes without an opponent."""
     names = dict.fromkeys(name for episode in played for name in episode.outcomes)
     outcomes = {name: float(np.mean([x.outcomes[name] for x in played if name in x.outcomes])) for name in names}

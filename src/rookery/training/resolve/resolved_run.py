@@ -26,6 +26,7 @@ from rookery.training.resolve.engine_choice import choose_engine, measure, with_
 from rookery.training.resolve.gpu_default import gpu_recipe, with_gpu
 from rookery.training.resolve.recipes import recipe_for, small_image_options, usual_learner, usual_options
 from rookery.training.resolve.seats import Seat, seat_of
+from rookery.training.resolve.tensor_world import TensorWorld, tensor_run
 from rookery.training.resolve.world_choice import (
     World,
     choose_learner,
@@ -101,7 +102,10 @@ def resolve_run(config: RunConfig, world_object: Any = None, *, may_take_gpu: bo
     runs, which share the machine.
 
     No env is built in this process: the spaces of a kernel world are known, and those of others come from a worker.
+    Vector envs of other libraries are the exception.
     """
+    if isinstance(world_object, TensorWorld):
+        return _resolve_tensor_run(with_length_in_episodes(config), world_object)
     world, config = _find_world(with_length_in_episodes(config), world_object)
     env_world = _env_world(config, world)
     spaces = env_world.spaces if env_world.kernel else None
@@ -136,6 +140,8 @@ def resolve_recorded_run(config: RunConfig, *, resuming: bool = False, world_obj
     """A run that is there already, from the config in its folder. Only one that is `resuming` needs its engine again;
     what its config does not record about that is measured. `world_object` is its world, if only the user has it."""
     config = with_recorded_image_size(with_absolute_paths(config))
+    if isinstance(world_object, TensorWorld):
+        return _resolve_tensor_run(config, world_object)
     if world_object is None:
         world = wrapped(config, find(config.world, config.takes_twin, config.learner, config.world_options))
     else:
@@ -145,6 +151,12 @@ def resolve_recorded_run(config: RunConfig, *, resuming: bool = False, world_obj
         return ResolvedRun(config, world, env_world, config.num_envs if isinstance(config.num_envs, int) else 1)
     choice = choose_engine(config, env_world)
     return _with_training_options(ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs))
+
+
+def _resolve_tensor_run(config: RunConfig, source: TensorWorld) -> ResolvedRun:
+    config, world, spaces = tensor_run(with_absolute_paths(config), source)
+    assert isinstance(config.num_envs, int)
+    return ResolvedRun(config, world, world, config.num_envs).with_spaces(*spaces)
 
 
 def evaluation_seed(config: RunConfig) -> int:

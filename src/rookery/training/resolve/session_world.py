@@ -26,6 +26,7 @@ from rookery.training.resolve.built_envs import (
     with_parameters,
     world_with,
 )
+from rookery.training.resolve.tensor_world import TensorWorld, tensor_world_of
 from rookery.training.resolve.world_choice import OBJECT, find, name_of_object
 from rookery.worlds import registry
 
@@ -65,6 +66,9 @@ def session_world(world: Any) -> SessionWorld:
     world = engine_in(world)
     if isinstance(world, list):
         return _of_envs(world)
+    tensors = tensor_world_of(world)
+    if tensors is not None:
+        return _of_tensors(world, tensors)
     if isinstance(world, gym.vector.VectorEnv):
         return _of_vector_env(world)
     if isinstance(world, gym.Env):
@@ -77,6 +81,13 @@ def session_world(world: Any) -> SessionWorld:
         return SessionWorld(name_of_object(world), world)
     except WorldError:
         return SessionWorld(f"{OBJECT}{_title(world)}", world)
+
+
+def _of_tensors(world: Any, tensors: TensorWorld) -> SessionWorld:
+    """The vector env itself, or what makes it: its envs cannot be made one by one."""
+    inner = getattr(world, "unwrapped", None) if tensors.make is None else None
+    title = _title(world if inner is None else type(inner))
+    return SessionWorld(f"{OBJECT}{title}", tensors, None if inner is None else int(inner.num_envs))
 
 
 def with_objects(world: str, options: Mapping[str, Any]) -> SessionWorld | None:

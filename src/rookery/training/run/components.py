@@ -44,6 +44,7 @@ from rookery.training.run.memory_check import announce_size, check_memory, enoug
 from rookery.training.run.shared_run import RunAlone
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.run.system_setup import open_system_figures
+from rookery.training.run.tensor_envs import make_tensor_engine, make_tensor_evaluator
 from rookery.training.storage.agent_folder import write_agent
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.run_dir import RunDir
@@ -145,6 +146,8 @@ def _while_starting(run: ResolvedRun) -> AbstractContextManager[None]:
 
 def make_engine(run: ResolvedRun) -> Engine:
     config = run.config
+    if config.backend == "tensor":
+        return make_tensor_engine(run)
     with explain_option_errors(run.env_world):
         return make_vec(
             run.env_world.factory,
@@ -223,7 +226,8 @@ def _check_memory(run: ResolvedRun) -> None:
 def with_image_size(run: ResolvedRun, engine: Engine) -> ResolvedRun:
     """With the size of images that the run's envs have; the user is told if they were shrunk without being asked."""
     name = run.config.learner
-    full = None if engine.backend == "cuda" else engine.description.full_size  # images on a GPU stay as they are
+    tensors = engine.backend in ("cuda", "tensor")  # images on a GPU stay as they are
+    full = None if tensors else engine.description.full_size
     if full is not None and run.config.image_size == "auto":
         size = learner_size(name, full, engine.single_action_space, getattr(run.config, name), run.num_rows)
         shapes = [" x ".join(map(str, leaf.shape)) for leaf in leaves_of(full) if leaf.kind == "image"]
@@ -290,6 +294,8 @@ def with_threads(run: ResolvedRun, learner: Learner) -> ResolvedRun:
 
 def make_evaluator(run: ResolvedRun) -> Evaluator:
     config, options = run.config, run.config.evaluation
+    if config.backend == "tensor":
+        return make_tensor_evaluator(run)
     return Evaluator(
         run.world,
         "kernel" if config.backend == "cuda" else config.backend,

@@ -224,6 +224,8 @@ class Loop:
         most_steps = self._evaluation_steps()
         evaluation = self.components.evaluator.run(self.learner.agent, lambda: self.stop.asked, most_steps=most_steps)
         self.state.stopwatch.lap("evaluation")
+        if self.components.evaluator.shared:
+            self.collector.begin(*self.state.begin_again())
         if evaluation is None:
             return False
         is_best = self.state.add_evaluation(evaluation)

@@ -182,10 +182,14 @@ class TrainingState:
         """New episodes in all envs; returns their observations and infos."""
         return self.envs.reset(seed=ChildSeeds.of(seed, self.engine, self.learner.rank))
 
+    def begin_again(self) -> tuple[Any, dict[str, Any]]:
+        """Begin new episodes in all envs: their last ones were broken off, or cannot be continued."""
+        self.learner.reset_envs(slice(0, self.envs.num_envs))
+        return self.reset_envs(self.config.seed + self.steps)
+
     def load_envs(self, saved: Tree) -> tuple[Any, dict[str, Any]]:
         if not saved or saved.get("processes", 1) != self.learner.processes:
-            self.learner.reset_envs(slice(0, self.envs.num_envs))
-            return self.reset_envs(self.config.seed + self.steps)
+            return self.begin_again()
         self.engine.reset(seed=ChildSeeds.of(self.config.seed, self.engine, self.learner.rank))
         observations = self.envs.load_state_dict(saved["engine"])
         return observations, {"action_mask": saved["masks"]} if "masks" in saved else {}

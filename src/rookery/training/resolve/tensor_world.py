@@ -1,0 +1,127 @@
+"""Worlds that are vector envs of other libraries and return tensors: given as an object, or as what makes one."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.vector import VectorEnv
+
+from rookery.config import RunConfig
+from rookery.engine.settings import plain_int
+from rookery.errors import OptionError, WorldError
+from rookery.training.resolve.world_choice import SESSION_NOTE, World, choose_learner
+
+ALONE = ("num_envs", "single_observation_space", "single_action_space")
+
+
+class TensorWorld:
+    """A vector env of tensors: one that the user has made, or what makes it. It is made once, when it is needed."""
+
+    def __init__(self, envs: Any = None, make: Callable[..., Any] | None = None) -> None:
+        self.envs, self.make = envs, make
+        self.engine: Any = None  # what steps them in a run
+
+    def open(self, config: RunConfig) -> Any:
+        """The vector env; a new one has as many envs as the config says, if what makes it takes that."""
+        if self.envs is None:
+            self.envs = self.build(config)
+        return self.envs
+
+    def build(self, config: RunConfig) -> Any:
+        """Another vector env of the same kind."""
+        assert self.make is not None
+        count = {"num_envs": config.num_envs} if isinstance(config.num_envs, int) and self._takes_count else {}
+        return self.make(**{**count, **config.world_options})
+
+    @property
+    def _takes_count(self) -> bool:
+        try:
+            return "num_envs" in inspect.signature(self.make).parameters  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return False
+
+
+def tensor_world_of(world: Any) -> TensorWorld | None:
+    """The vector env of tensors that an object is or makes; None if it is something else."""
+    if isinstance(world, VectorEnv):
+        return TensorWorld(world) if _returns_tensors(world) else None
+    if isinstance(world, gym.Env):  # such as those of Isaac Lab, which are batches without being VectorEnvs
+        return TensorWorld(world) if all(hasattr(world.unwrapped, name) for name in ALONE) else None
+    return TensorWorld(make=world) if _makes_vector_env(world) else None
+
+
+def _returns_tensors(envs: VectorEnv) -> bool:
+    """Whether it returns tensors, found by a reset; envs that can be made again, one by one, are not asked."""
+    inner: Any = envs.unwrapped
+    spec = getattr(inner, "spec", None)
+    if getattr(inner, "source", None) is not None or getattr(inner, "env_fns", None):
+        return False
+    if spec is not None and getattr(spec, "vector_entry_point", None) is None:
+        return False
+    from rookery.engine.foreign_tensors import first_tensor  # imports torch
+
+    return first_tensor(envs.reset()[0]) is not None
+
+
+def _makes_vector_env(world: Any) -> bool:
+    """Whether it is a class of vector envs, or a function that is annotated to return one."""
+    inner = world.func if isinstance(world, functools.partial) else world
+    if not inspect.isclass(inner):
+        try:
+            inner = typing.get_type_hints(inner).get("return")
+        except (TypeError, NameError, AttributeError):
+            return False
+    return inspect.isclass(inner) and issubclass(inner, VectorEnv)
+
+
+def tensor_run(config: RunConfig, source: TensorWorld) -> tuple[RunConfig, World, tuple[gym.Space, gym.Space]]:
+    """What a run on such envs is: its config with all choices made, its world, and the spaces of one env."""
+    _refuse_options(config)
+    envs = source.open(config)
+    inner = getattr(envs, "unwrapped", envs)
+    device = _device_of(envs)
+    num_envs = plain_int(inner.num_envs)
+    if isinstance(config.num_envs, int) and config.num_envs != num_envs:
+        raise OptionError(f"`num_envs` = {config.num_envs}, but the vector env has {num_envs}: omit it")
+    spaces = inner.single_observation_space, inner.single_action_space
+    learner = choose_learner(spaces[1]) if config.learner == "auto" else config.learner
+    changes: dict[str, Any] = {"device": device if config.device == "auto" else config.device}
+    changes |= {"backend": "tensor", "num_envs": num_envs, "workers": 1, "groups": 1, "learner": learner}
+    name = config.world.rpartition(":")[2]
+    return config.model_copy(update=changes), World(name, source, kernel=False, note=SESSION_NOTE), spaces
+
+
+def _device_of(envs: Any) -> str:
+    """Where its observations are; refuses what is no vector env of tensors."""
+    from rookery.engine.foreign_tensors import first_tensor  # imports torch
+    from rookery.engine.tensor_vector_env import check_interface
+
+    inner = getattr(envs, "unwrapped", envs)
+    check_interface(inner)
+    tensor = first_tensor(envs.reset()[0])
+    if tensor is None:
+        raise WorldError(
+            f"{type(inner).__name__} returns observations that are no tensors, and does not say how its envs are made: "
+            "give the class of one env, or a function that makes one"
+        )
+    return str(tensor.device)
+
+
+def _refuse_options(config: RunConfig) -> None:
+    """What a vector env of another library cannot do."""
+    if config.backend not in ("auto", "tensor"):
+        raise OptionError(f"`backend` = {config.backend!r}: a vector env of tensors steps its envs itself; omit it")
+    if config.has_curriculum:
+        raise OptionError(
+            "phases, opponents and reward scales need envs that rookery makes, not a vector env of tensors"
+        )
+    if config.wrappers:
+        raise OptionError("`wrappers` are for single envs: wrap the vector env of tensors itself")
+    if config.num_envs == "adaptive" or config.groups == 2:
+        raise OptionError("a vector env of tensors has a fixed number of envs, which step all at once: omit `groups` "
+                          "and give no adaptive `num_envs`")  # fmt: skip
