@@ -134,6 +134,11 @@ class TensorVectorEnv(VectorEnv):
         seen = self._keep(observations, infos)
         return seen, rewards, terminated, truncated, {**infos, "final_obs": finals, "_final_obs": ended}
 
+    def step_for_learner(self, actions: Any) -> tuple[Any, Tensor, Tensor, Tensor, Any]:
+        """Observations, rewards and flags as `step` returns them, and the final observations in the place of infos."""
+        observations, rewards, terminated, truncated, infos = self.step(actions)
+        return observations, rewards, terminated, truncated, infos["final_obs"]
+
     def present(self) -> tuple[Any, Tensor | None]:
         """The observations of all envs and their action masks, or None."""
         return self._observations, self._mask
