@@ -33,7 +33,7 @@ def first_tensor(values: Any) -> Tensor | None:
     """The first leaf as a tensor; None if it is none."""
     while isinstance(values, (dict, tuple, list)) and len(values):
         values = next(iter(values.values() if isinstance(values, dict) else values))
-    return as_tensors(values) if is_shareable(values) and getattr(values, "ndim", 0) else None
+    return as_tensors(values) if is_shareable(values) and values.ndim else None
 
 
 def as_tensors(values: Any) -> Any:
