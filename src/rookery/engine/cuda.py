@@ -108,14 +108,14 @@ class CudaEngine(AsyncCalls):
         self._launcher.reset(torch.from_numpy(wanted).to(self.device), self._strict)
         if self._strict:
             self.check()
-        return self._observations(), self._infos()
+        return self._observations(), self.infos()
 
     def step(self, actions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, dict]:
         """Step all envs once."""
         results = self._step(actions)
         if self.settings.copy:
             results = [part.clone() for part in results]
-        return self._observations(), *results, self._infos()  # type: ignore[return-value]
+        return self._observations(), *results, self.infos()  # type: ignore[return-value]
 
     def step_for_learner(self, actions: torch.Tensor) -> tuple[Any, ...]:
         """Observations, rewards and flags as `step` returns them, and the final observations in the place of infos,
@@ -387,7 +387,8 @@ class CudaEngine(AsyncCalls):
             return {key: self.arena.field(name, key) for key in self.single_observation_space.spaces}
         return self.arena.tensors[name]
 
-    def _infos(self) -> dict[str, Any]:
+    def infos(self) -> dict[str, Any]:
+        """The infos of the latest step or reset."""
         tensors, infos = self.arena.tensors, dict[str, Any]()
         info_mask = tensors["info_mask"].repeat_interleave(self.agents) if self.agents > 1 else tensors["info_mask"]
         for name in self.world.info:

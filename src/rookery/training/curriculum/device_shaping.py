@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from rookery.kernel.cuda_runtime import DeviceArrays
 from rookery.training.curriculum.phases import Phases
 
 
@@ -51,11 +51,11 @@ class ShapingWeights:
         present = self._start + torch.where(past > 0, self._change * share, 0.0)
         self.weights.copy_(torch.where(rows[:, None], present.float(), self.weights))
 
-    def shaped(self, rewards: Tensor, infos: dict[str, Any], ended: Tensor) -> Tensor:
+    def shaped(self, rewards: Tensor, env_arrays: DeviceArrays, ended: Tensor) -> Tensor:
         """Rewards plus weighted infos; those of an episode's last step are its final ones."""
         for k, key in enumerate(self._keys):
-            if key in infos:
-                values = torch.where(ended, infos["final_info"][key], infos[key])
+            if key in env_arrays.world.info:
+                values = torch.where(ended, env_arrays.field("final_infos", key), env_arrays.field("infos", key))
                 rewards = rewards + self.weights[:, k] * values
         return rewards
 

@@ -61,6 +61,7 @@ class DeviceCurriculumVectorEnv(CurriculumVectorEnv):
         self._plans = PlanBuffer(phases, seed, count, rollout_length + 2, self._record, scripts, device)
         self._shaping = ShapingWeights(phases, count, device)
         window = max(phase.until.games if phase.until else 1 for phase in phases.all)
+        self._judges = opponents is not None or any(phase.until for phase in phases.all)
         numbers = 1 if opponents is None else opponents.count
         self._results = RolloutResults(rollout_length, count, numbers, window, device)
         self._figures = HostCopy(self._results.figures)
@@ -166,14 +167,26 @@ class DeviceCurriculumVectorEnv(CurriculumVectorEnv):
         return observations, self._with_own_masks(infos)
 
     def step(self, actions: Any) -> tuple[Any, ...]:
-        observations, rewards, terminated, truncated, infos = self.engine.step(self._with_opponent_actions(actions))
+        *results, _ = self.step_for_learner(actions)
+        return *results, self._with_own_masks(self.engine.infos())
+
+    def step_for_learner(self, actions: Any) -> tuple[Any, ...]:
+        """As the engine's."""
+        both = self._with_opponent_actions(actions)
+        observations, rewards, terminated, truncated, finals = self.engine.step_for_learner(both)
         ended = terminated | truncated
-        rewards = self._shaping.shaped(rewards, infos, ended)
+        rewards = self._shaping.shaped(rewards, self.engine.arena, ended)
         rewards = rewards if self._scale == 1.0 else rewards * self._scale
-        self._results.add(ended, infos["final_info"].get("winner"), self._facing)
+        self._results.add(ended, self._winners(), self._facing)
         self._shaping.count(ended)
         self._begin_episodes(ended)
-        return observations, rewards, terminated, truncated, self._with_own_masks(infos)
+        return observations, rewards, terminated, truncated, finals
+
+    def _winners(self) -> Tensor | None:
+        """Who won the games that ended last, if anything depends on it."""
+        if not self._judges or "winner" not in self.engine.world.info:
+            return None
+        return self.engine.arena.field("final_infos", "winner")
 
     def _begin_episodes(self, rows: Tensor) -> None:
         """The planned episodes of these rows have begun; the next ones are planned."""
