@@ -71,20 +71,28 @@ class FlatAdam:
         self.gradient = self.flat.grad = gradient
         self._make_views()
 
-    def minimize(self, loss: Tensor, max_norm: float | None = None) -> Tensor:
-        """Backward and one step on `loss`; returns the gradient's norm before clipping."""
-        self.gradient.zero_()
-        loss.backward()
-        return self.step(max_norm)
+    def minimize(self, loss: Tensor, max_norm: float | None = None, norm: bool = True) -> Tensor:
+        """Backward and one step on `loss`; returns as `step` does."""
+        if self.flat.device.type == "cpu":
+            self.gradient.zero_()
+            loss.backward()
+        else:
+            self._backward(loss)
+        return self.step(max_norm, norm)
+
+    def _backward(self, loss: Tensor) -> None:
+        """The gradient in one copy, where adding into each parameter's part of it would be a kernel each."""
+        grads = torch.autograd.grad(loss, self.parameters, allow_unused=True, materialize_grads=True)
+        torch.cat([grad.reshape(-1) for grad in grads], out=self.gradient)
 
     @torch.no_grad()
-    def step(self, max_norm: float | None = None) -> Tensor:
-        """One step with the present gradient; returns its norm before clipping."""
+    def step(self, max_norm: float | None = None, norm: bool = True) -> Tensor:
+        """One step with the present gradient; returns its norm before clipping, unless nobody wants it (`norm`)."""
         if self.on_gradient is not None:
             self.on_gradient(self.gradient)
         if self._compiled:
             return self._compiled_step(max_norm)
-        length = self.gradient.norm()
+        length = self.gradient.norm() if norm or max_norm is not None else self.steps
         if max_norm is not None:
             self.gradient.mul_((max_norm / (length + 1e-6)).clamp(max=1.0))
         on_cpu = self.flat.device.type == "cpu"  # there the rate is a Python number, in double precision

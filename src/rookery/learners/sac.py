@@ -20,6 +20,7 @@ from rookery.errors import OptionError
 from rookery.learners.action_bounds import ActionBounds
 from rookery.learners.custom_network import make_encoder
 from rookery.learners.device.device_noise import DeviceNoise
+from rookery.learners.device.triton_support import find_triton
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.learner import Tree, seeded
 from rookery.learners.networks import MLP, Critics, with_params_from
@@ -36,6 +37,8 @@ LOG_STD = (-10.0, 2.0)
 class SACPolicy(OffPolicyPolicy):
     """A Gaussian squashed by tanh; mean and standard deviation both depend on the observation."""
 
+    by_kernels = False  # whether `sample` is computed by Triton kernels
+
     def __init__(self, observation_space: spaces.Space, action_space: spaces.Space, options: SACOptions) -> None:
         super().__init__()
         self.leaves, self.options = make_leaves(observation_space), options
@@ -51,6 +54,10 @@ class SACPolicy(OffPolicyPolicy):
 
     def sample(self, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Random actions and their log-probabilities."""
+        if self.by_kernels:
+            from rookery.learners.device.squashed_sample import SquashedSample
+
+            return SquashedSample.apply(self.net(features), noise, *LOG_STD)
         mean, log_std = self(features)
         raw = mean + log_std.exp() * noise
         return raw.tanh(), squashed_log_prob(raw, log_std, noise)
@@ -140,6 +147,7 @@ class SAC(OffPolicy):
         self.targets.encoder.share_normalisers(policy.encoder)
         # The same critics without gradients of their own, for the actor's loss.
         self.frozen_critics = with_params_from(self.critics, self.critic_adam.flat.data)
+        policy.by_kernels = options.accelerate and self.device.type == "cuda" and find_triton()
 
     @property
     def target_entropy(self) -> float:
@@ -207,9 +215,9 @@ class SAC(OffPolicy):
         features = self.policy.encoder(batch.leaves)
         values = self.critics(features, batch.actions)
         critic_loss = self._critic_loss(values, self.td_target(batch, noise[0]))
-        self.critic_adam.minimize(critic_loss, options.max_grad_norm)
+        self.critic_adam.minimize(critic_loss, options.max_grad_norm, norm=False)
         actor_loss, entropy = self._actor_loss(features.detach(), noise[1])
-        self.actor_adam.minimize(actor_loss, options.max_grad_norm)
+        self.actor_adam.minimize(actor_loss, options.max_grad_norm, norm=False)
         self.target_weights.lerp_(self.critic_adam.flat.data, options.tau)
         if metrics is None:
             return

@@ -219,11 +219,11 @@ class TD3(PrioritisedOffPolicy):
         td_target, features = self.td_target(batch), self.policy.encoder(batch.leaves)
         values = self.critics(features, batch.actions)
         td_error = values - td_target
-        self.critic_adam.minimize(self._critic_loss(td_error, weights), self.options.max_grad_norm)
+        self.critic_adam.minimize(self._critic_loss(td_error, weights), self.options.max_grad_norm, norm=False)
         actor_loss = None
         if update_actor:
             actor_loss = self._actor_loss(features.detach())
-            self.actor_adam.minimize(actor_loss, self.options.max_grad_norm)
+            self.actor_adam.minimize(actor_loss, self.options.max_grad_norm, norm=False)
             actor_loss = actor_loss.detach()
         return values.detach(), td_error.detach(), actor_loss
 

@@ -19,7 +19,14 @@ from rookery.learners.registry import DQNOptions, SACOptions, TD3Options, make_l
 
 ENVS = 8
 SEEN, PUSHES, CHOICES = spaces.Box(-2, 2, (3,)), spaces.Box(-2, 2, (1,)), spaces.Discrete(3)
-SMALL = {"hidden": [64, 64], "start_steps": 64, "batch_size": 32, "buffer_size": 4096, "updates_per_step": 1.0}
+SMALL = {
+    "precision": "float32",
+    "hidden": [64, 64],
+    "start_steps": 64,
+    "batch_size": 32,
+    "buffer_size": 4096,
+    "updates_per_step": 1.0,
+}
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "sac": (SACOptions, {}),
     "sac, normalised, 3 steps": (

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.learners.device.device_sum_tree import wide_float
 from rookery.learners.observations import Leaf
 from rookery.learners.replay import Complete, NStepBuffer, ReplayBuffer
 
@@ -48,8 +47,8 @@ class DeviceReplay(ReplayBuffer):
 
     def sample_indices(self, count: int, generator: torch.Generator) -> Tensor:
         """Places of transitions, all equally likely. Their number is read on the device."""
-        uniform = torch.rand(count, generator=generator, device=self.device, dtype=wide_float(self.device))
-        return torch.minimum((uniform * self.places[0]).long(), self.places[0] - 1)
+        drawn = torch.randint(2**62, (count,), generator=generator, device=self.device)
+        return drawn % self.places[0]  # one place is likelier than another by less than 2^-30
 
     def clear(self) -> None:
         super().clear()

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rookery.learners.device.captured_call import CapturedCall
 from rookery.learners.device.metric_sums import MetricSums
+from rookery.learners.device.precision import Products
 
 SIZES = (64, 16, 4)  # updates in one launch, where so many are due; one by one otherwise
 
@@ -33,6 +34,9 @@ class DeviceUpdates:
         self._calls: dict[UpdateGroup, CapturedCall] = {}
         self.number = torch.zeros((), dtype=torch.int64, device=learner.device)  # of the present update
         self.metrics = MetricSums(learner.metric_names, learner.device)
+        # Without convolutions, every operation here gives the same numbers again: torch's own way to that is slower.
+        options, images = learner.options, learner.policy.encoder.is_trained
+        self._products = Products(options.precision, options.deterministic and images, learner.device, images)
 
     def make(self, count: int) -> None:
         """Make so many updates; nothing waits for them."""
@@ -65,9 +69,10 @@ class DeviceUpdates:
 
         def updates() -> None:
             metrics: defaultdict[str, list[Tensor]] = defaultdict(list)
-            for k in range(group.size):
-                self.number.add_(1)
-                learner.train_step(metrics if k == group.size - 1 else None, group.phase + k + 1)
+            with self._products:
+                for k in range(group.size):
+                    self.number.add_(1)
+                    learner.train_step(metrics if k == group.size - 1 else None, group.phase + k + 1)
             self.metrics.add(group, metrics)
 
         def state() -> list[Tensor]:
