@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 
 from rookery.config import Opponent, Phase
+from rookery.learners.device.captured_call import CapturedCall
 from rookery.training.curriculum.device_draws import episode_draws, pick_many
 from rookery.training.curriculum.opponent_codes import COPIES, POLICIES, WORLD_PLAYED, code_of, code_of_copy
 from rookery.training.curriculum.phases import Phases
 from rookery.training.resolve.seats import SCRIPTS
 
 ARCHIVE = "archive"
+MOST_AT_ONCE = 1 << 20  # plans whose random numbers are drawn together
 ChooseFromLeague = Callable[[Tensor, Tensor], Tensor]  # two random numbers for each game -> codes
 
 
@@ -40,6 +42,8 @@ class PlanBuffer:
         self._envs = torch.arange(num_envs, device=device)
         self._numbers = torch.arange(length, device=device)[:, None]
         self.first = torch.zeros(num_envs, dtype=torch.int64, device=device)
+        self._draws = torch.zeros(0, dtype=torch.float64, device=device)  # four numbers for each plan, where needed
+        self._draw = CapturedCall(self._draw_numbers, device, state=lambda: [], name="the draws of plans")
         self.records = torch.zeros(length, num_envs, dtype=torch.int64, device=device)
         self.codes = torch.zeros(length, num_envs, dtype=torch.int64, device=device)
         players = WORLD_PLAYED if has_scripts else WORLD_PLAYED[:1]
@@ -58,14 +62,24 @@ class PlanBuffer:
         `choose` draws from the league."""
         self.first.copy_(begun)
         phase, start = self._phases.current, self._start[self._phases.index]
-        draws = None
-        if len(phase.mixture) > 1 or len(phase.opponents) > 1 or _has_archive(phase):
-            draws = episode_draws(self._seed, self._envs, self._numbers + self.first)
+        draws = self._drawn() if len(phase.mixture) > 1 or len(phase.opponents) > 1 or _has_archive(phase) else None
         codes = self._opponents(phase, draws, number_of, choose)
         self.codes.copy_(codes)
         variant = self._weighted([variant.weight for variant in phase.mixture], draws, 0)
         player = torch.where((codes >= 0) & (codes < 2 * POLICIES), codes // 2, 0) if self._players > 1 else 0
         self.records.copy_((start + variant) * self._players + player)
+
+    def _drawn(self) -> Tensor:
+        if not len(self._draws):
+            self._draws = self._draws.new_zeros(4, *self.codes.shape)
+        self._draw()
+        return self._draws
+
+    def _draw_numbers(self) -> None:
+        """Hundreds of small operations, on some episodes at a time: each needs memory for its result."""
+        some = max(1, MOST_AT_ONCE // len(self._envs))
+        for numbers, draws in zip(self._numbers.split(some), self._draws.split(some, 1), strict=True):
+            draws.copy_(episode_draws(self._seed, self._envs, numbers + self.first))
 
     def next_of(self, begun: Tensor) -> tuple[Tensor, Tensor]:
         """The records and opponents of the episodes that follow so many."""
