@@ -41,6 +41,7 @@ class OffPolicy(Learner):
     """
 
     on_policy = False
+    takes_tensors = True
     metric_names: tuple[str, ...]  # in the order in which `train_step` adds them
     options: Any  # with the fields of `ReplayOptions`
     policy: OffPolicyPolicy

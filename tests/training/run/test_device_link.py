@@ -11,8 +11,9 @@ import pytest
 import torch
 
 import rookery
-from rookery.training.run import collector, device_link
-from rookery.training.run.device_link import DeviceLink
+from rookery.learners.registry import make_learner, option_classes
+from rookery.training.run import collector, linked_part
+from rookery.training.run.device_link import DeviceLink, link_for
 from rookery.training.run.host_copies import PackedCopies
 from training.runs import differences, last_state, small
 
@@ -84,7 +85,7 @@ def test_every_kind_of_observation_and_action(
     linked: list[DeviceLink], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Large images are copied from where workers write them, all else is packed; final observations arrive too."""
-    monkeypatch.setattr(device_link, "LARGE", 1024)
+    monkeypatch.setattr(linked_part, "LARGE", 1024)
     settings: dict[str, Any] = {
         "learner": "ppo", "num_envs": 4, "backend": "process", "workers": 2, "steps": 64, "seed": 3,
         "ppo": {"rollout_length": 8, "hidden": [8], "accelerate": False, "threads": 1}, "verbose": False,
@@ -98,12 +99,29 @@ def test_every_kind_of_observation_and_action(
         np.testing.assert_allclose(mine, last_state(other.path)["policy"][name], rtol=0, atol=1e-4)
 
 
-def test_resume_is_exact(linked: list[DeviceLink], tmp_path: Path) -> None:
-    options = {"backend": "process", "workers": 2, "ppo": {"accelerate": False}, "checkpoints": {"every": 64}}
-    whole = rookery.train(small("ppo", tmp_path / "a", steps=256, **options))
-    half = rookery.train(small("ppo", tmp_path / "b", steps=128, **options))
+@pytest.mark.parametrize("learner", ["ppo", "sac", pytest.param("dqn", marks=pytest.mark.slow)])
+def test_resume_is_exact(learner: str, linked: list[DeviceLink], tmp_path: Path) -> None:
+    """Off-policy learners act and record in rounds, as if these were captured."""
+    options: dict[str, Any] = {"backend": "serial", "groups": 1, "checkpoints": {"every": 64}}
+    if learner == "ppo":
+        options["ppo"] = {"accelerate": False}
+    whole = rookery.train(small(learner, tmp_path / "a", steps=256, **options))
+    half = rookery.train(small(learner, tmp_path / "b", steps=128, **options))
     half = rookery.resume(half.path, steps=256)
+    assert (linked[0]._rounds is None) == (learner == "ppo")
     assert not differences(last_state(whole.path), last_state(half.path))
+
+
+def test_only_learners_on_other_devices_are_linked() -> None:
+    envs = rookery.make_vec("Pendulum-v1", 2, "serial", groups=2)
+    spaces = envs.single_observation_space, envs.single_action_space
+    for name in ("ppo", "sac", "td3"):
+        learner = make_learner(name, *spaces, option_classes()[name](hidden=[8]), 2, 1, "cpu")
+        assert learner.takes_tensors and link_for(envs, learner) is None
+        learner.device = torch.device("meta")
+        is_linked = link_for(envs, learner) is not None if name == "ppo" else link_for(envs, learner) is None
+        assert is_linked  # an off-policy learner records all envs at once, so there is no link with two groups
+    envs.close()
 
 
 def test_masks_reach_the_learner(linked: list[DeviceLink], tmp_path: Path) -> None:

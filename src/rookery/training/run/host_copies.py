@@ -63,7 +63,8 @@ class PinnedBuffer:
         copies from it are correct then as well, but the host waits for them."""
         self._bytes = np.frombuffer(buffer, np.uint8)  # keeps the block mapped
         address, runtime = self._bytes.ctypes.data, torch.cuda.cudart()
-        self.is_pinned = int(runtime.cudaHostRegister(address, self._bytes.nbytes, 0)) == 0
+        register = getattr(runtime, "cudaHostRegister", None)  # not every build of torch has it
+        self.is_pinned = register is not None and int(register(address, self._bytes.nbytes, 0)) == 0
         self._release = weakref.finalize(self, _unpin, runtime, address, self._bytes) if self.is_pinned else None
 
     def release(self) -> None:
