@@ -98,17 +98,17 @@ def with_engine(config: RunConfig, choice: Choice) -> RunConfig:
     if config.num_envs != "adaptive":
         changes["num_envs"] = choice.num_envs
     if config.num_envs == "auto":
-        changes |= _rollout(config, choice)
+        changes |= shorter_rollout(config, choice.num_envs)
     return config.model_copy(update=changes)
 
 
-def _rollout(config: RunConfig, choice: Choice) -> dict[str, object]:
+def shorter_rollout(config: RunConfig, num_envs: int) -> dict[str, object]:
     """Shorter rollouts, if the number of envs was chosen and the length of a rollout is open as well."""
     options = getattr(config, config.learner)
     is_open = hasattr(options, "rollout_length") and "rollout_length" not in options.model_fields_set
     if not specs()[config.learner].on_policy or not is_open:
         return {}
-    length = max(SHORTEST_ROLLOUT, _power_of_two(_rows(config) // choice.num_envs))
+    length = max(SHORTEST_ROLLOUT, _power_of_two(_rows(config) // num_envs))
     if length >= options.rollout_length:
         return {}
     return {config.learner: options.model_copy(update={"rollout_length": length})}

@@ -55,6 +55,11 @@ def gpu_recipe(config: RunConfig, world: World) -> Recipe:
     return {"num_envs": min(MOST_ENVS, most_envs(short) or MANY_ENVS), "ppo": dict(rollout)}
 
 
+def has_own_gpu_recipe(world: World, learner: str) -> bool:
+    """Whether the number of envs of this world on a GPU is known."""
+    return learner in gpu_recipes.RECIPES.get(world.name.removeprefix("rookery/"), {})
+
+
 def has_nvidia_gpu() -> bool:
     """Whether torch finds a GPU that numba-cuda can compile for."""
     import torch

@@ -20,16 +20,16 @@ from rookery.user_dirs import cache_folder, read_own, write_own
 MOST_ENTRIES = 1_000  # kept, the newest
 
 
-def recall_useful_envs(world: World) -> int | None:
-    """The number that was measured before; None if none was."""
-    key = _key(world)
+def recall_useful_envs(world: World, *facts: object) -> int | None:
+    """The number that was measured before; None if none was. `facts` are what it depends on beside world and cores."""
+    key = _key(world, facts)
     count = None if key is None else _read().get(key)
     return count if type(count) is int and count >= 1 else None
 
 
-def remember_useful_envs(world: World, count: int) -> None:
+def remember_useful_envs(world: World, count: int, *facts: object) -> None:
     """Keep it. If there is no folder to keep it in, the next run measures again."""
-    key, path = _key(world), _path()
+    key, path = _key(world, facts), _path()
     if key is None or path is None:
         return
     known = {name: value for name, value in _read().items() if name != key}
@@ -38,7 +38,7 @@ def remember_useful_envs(world: World, count: int) -> None:
         write_own(path, json.dumps(newest, indent=0).encode())
 
 
-def _key(world: World) -> str | None:
+def _key(world: World, more: tuple[object, ...] = ()) -> str | None:
     """What the measurement depends on; None for a class or function, which has no lasting name."""
     if not isinstance(world.source, str):
         return None
@@ -47,7 +47,8 @@ def _key(world: World) -> str | None:
         content = Path(path).read_bytes() if colon and path.endswith(".py") else b""
     except OSError:
         return None
-    facts = (world.source, sorted(world.env_kwargs.items()), world.wrappers, gymnasium.__version__, usable_cores())
+    options = sorted(world.env_kwargs.items())
+    facts = (world.source, options, world.wrappers, gymnasium.__version__, usable_cores(), *more)  # on a CPU no more
     return hashlib.sha256(repr(facts).encode() + content).hexdigest()
 
 

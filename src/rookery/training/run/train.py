@@ -51,6 +51,7 @@ from rookery.training.run.initial_weights import (
     with_nets_of,
 )
 from rookery.training.run.loop import Loop
+from rookery.training.run.measured_envs import with_measured_envs
 from rookery.training.run.out_of_memory import (
     Lower,
     explained_shortage,
@@ -199,7 +200,7 @@ def open_new_run(
     callbacks = [make_callback(name) for name in run.config.callbacks] if callbacks is None else callbacks
     check_opponents(run.config)
     if run.seat is not None:
-        run = fit_learner(run)
+        run = with_measured_envs(fit_learner(run), config)
     keep_memory()
     with explained_shortage(run), open_shared_run(run) as shared, open_engine(share_of(run, 0)) as engine:
         run = with_image_size(run, engine)
