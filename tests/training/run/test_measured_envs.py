@@ -11,7 +11,7 @@ import torch
 
 import rookery
 from rookery.training.run import measured_envs
-from rookery.training.run.measured_envs import Trial, choose, measure_envs
+from rookery.training.run.measured_envs import EnvsTrial, choose, measure_envs
 
 GIB = 1 << 30
 
@@ -23,11 +23,11 @@ class Gpu:
         self.full_at, self.memory, self.each = full_at, memory, each
         self.tried: list[int] = []
 
-    def attempt(self, envs: int) -> Trial:
+    def attempt(self, envs: int) -> EnvsTrial:
         self.tried.append(envs)
         if envs * self.each > self.memory:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
-        return Trial(envs, 1e4 * min(envs, self.full_at), envs * self.each)
+        return EnvsTrial(envs, 1e4 * min(envs, self.full_at), envs * self.each)
 
     def chosen(self, most: int = 1 << 20) -> int:
         return choose(measure_envs(self.attempt, most, self.memory))
@@ -38,7 +38,7 @@ def test_more_envs_are_tried_while_they_are_faster() -> None:
     gpu = Gpu(full_at=10_000)
     assert gpu.chosen() == 16_384
     assert gpu.tried == [256, 1_024, 4_096, 16_384, 65_536]
-    assert choose([Trial(256, 90.0, 1), Trial(1_024, 95.0, 1), Trial(4_096, 99.0, 1)]) == 256
+    assert choose([EnvsTrial(256, 90.0, 1), EnvsTrial(1_024, 95.0, 1), EnvsTrial(4_096, 99.0, 1)]) == 256
 
 
 def test_a_run_has_no_more_envs_than_its_length_can_use() -> None:
@@ -65,7 +65,7 @@ def test_running_out_of_memory_steps_back() -> None:
 
 
 def test_other_errors_pass() -> None:
-    def broken(envs: int) -> Trial:
+    def broken(envs: int) -> EnvsTrial:
         raise RuntimeError("CUDA error: device-side assert triggered")
 
     with pytest.raises(RuntimeError, match="device-side assert"):

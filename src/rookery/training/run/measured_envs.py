@@ -34,7 +34,7 @@ BUDGET = 8.0  # seconds after which no further number is tried
 TIMED = 0.2  # seconds of rollouts and updates that are timed
 
 
-class Trial(NamedTuple):
+class EnvsTrial(NamedTuple):
     """What so many envs have shown."""
 
     envs: int
@@ -74,10 +74,10 @@ def _is_open(run: ResolvedRun, asked: RunConfig) -> bool:
     return "steps" in asked.model_fields_set and not has_own_gpu_recipe(run.world, config.learner)
 
 
-def measure_envs(attempt: Callable[[int], Trial], most: int, free: int) -> list[Trial]:
+def measure_envs(attempt: Callable[[int], EnvsTrial], most: int, free: int) -> list[EnvsTrial]:
     """Trials with more and more envs, up to `most`. One that fails for lack of memory ends them, and none is made that
     would take more than a share of the `free` bytes."""
-    trials: list[Trial] = []
+    trials: list[EnvsTrial] = []
     envs, begun = min(FEWEST, most), time.monotonic()
     while True:
         trial = _unless_too_large(attempt, envs)
@@ -94,7 +94,7 @@ def measure_envs(attempt: Callable[[int], Trial], most: int, free: int) -> list[
         envs = wanted
 
 
-def _unless_too_large(attempt: Callable[[int], Trial], envs: int) -> Trial | None:
+def _unless_too_large(attempt: Callable[[int], EnvsTrial], envs: int) -> EnvsTrial | None:
     try:
         return attempt(envs)
     except Exception as error:
@@ -103,7 +103,7 @@ def _unless_too_large(attempt: Callable[[int], Trial], envs: int) -> Trial | Non
         return None
 
 
-def choose(trials: list[Trial]) -> int:
+def choose(trials: list[EnvsTrial]) -> int:
     """The fewest envs with nearly the highest rate."""
     if not trials:
         return 1
@@ -111,11 +111,11 @@ def choose(trials: list[Trial]) -> int:
     return min(trial.envs for trial in trials if trial.rate >= ENOUGH * best)
 
 
-def _grows(trials: list[Trial]) -> bool:
+def _grows(trials: list[EnvsTrial]) -> bool:
     return len(trials) < 2 or trials[-1].rate >= MIN_GAIN * trials[-2].rate
 
 
-def _that_fit(trials: list[Trial], free: int) -> int:
+def _that_fit(trials: list[EnvsTrial], free: int) -> int:
     """How many envs fit, if memory grows in proportion: a power of two times those of the last trial."""
     last, fitting = trials[-1], GROWTH
     while fitting > 1 and fitting * last.memory > MEMORY_SHARE * free:
@@ -123,7 +123,7 @@ def _that_fit(trials: list[Trial], free: int) -> int:
     return last.envs * fitting
 
 
-def _try(run: ResolvedRun, envs: int) -> Trial:
+def _try(run: ResolvedRun, envs: int) -> EnvsTrial:
     """Rollouts and updates of a run with so many envs; nothing is kept of them."""
     trial = _with_envs(run.with_config(devices=1), envs)
     device = torch.device(run.config.device)
@@ -147,7 +147,7 @@ def _try(run: ResolvedRun, envs: int) -> Trial:
         rate = (collector.steps - first) / (time.perf_counter() - begun)
         memory = _peak_memory(device) - before
         collector.close()
-    return Trial(envs, rate, memory)
+    return EnvsTrial(envs, rate, memory)
 
 
 def _facts(run: ResolvedRun, most: int) -> tuple[object, ...]:
@@ -158,7 +158,7 @@ def _facts(run: ResolvedRun, most: int) -> tuple[object, ...]:
     return run.config.learner, sorted(options.items()), gpu, most
 
 
-def _text(trials: list[Trial], num_envs: int, most: int) -> str:
+def _text(trials: list[EnvsTrial], num_envs: int, most: int) -> str:
     tried = ", ".join(f"{trial.envs:,} make {trial.rate:,.0f} steps/s" for trial in trials)
     memory = max((trial.memory for trial in trials if trial.envs == num_envs), default=0)
     limit = "; more would leave this run too few updates" if num_envs == most else ""
