@@ -16,6 +16,12 @@ from rookery.training.run.measured_envs import EnvsTrial, choose, measure_envs
 GIB = 1 << 30
 
 
+@pytest.fixture(autouse=True)
+def no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine all trials may take longer than measuring should: that is a test of its own."""
+    monkeypatch.setattr(measured_envs, "BUDGET", float("inf"))
+
+
 class Gpu:
     """A GPU whose rate grows up to some number of envs, with some bytes per env."""
 
