@@ -128,3 +128,22 @@ def test_resizing_keeps_the_envs_that_stay() -> None:
     scale.resize(4)
     assert scale.running.tolist() == [1.0, 2.0, 0.0, 0.0]
     assert "running" in module_state(scale)
+
+
+def test_a_device_without_double_precision() -> None:
+    """Apple's GPUs refuse it: the statistics are in single precision there."""
+
+    def move(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype == torch.float64:
+            raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
+        return tensor.clone()
+
+    norm, other = RunningNorm(2), RunningNorm(2)
+    norm.update(torch.tensor([[1.0, 2.0], [3.0, 6.0]]))
+    moved = norm._apply(move)
+    moved.update(torch.tensor([[5.0, 1.0], [0.0, 0.0]]))
+    other.update(torch.tensor([[1.0, 2.0], [3.0, 6.0], [5.0, 1.0], [0.0, 0.0]]))
+    assert moved.mean.dtype == torch.float32
+    torch.testing.assert_close(moved(torch.ones(1, 2)), other(torch.ones(1, 2)))
+    other.load_state_dict(moved.state_dict())
+    assert other.mean.dtype == torch.float64

@@ -48,7 +48,7 @@ class RunningNorm(nn.Module):
     @torch.no_grad()
     def update(self, values: Tensor) -> None:
         """Add a batch to the statistics, as if its rows had come one by one (Chan's parallel formula)."""
-        rows = values.reshape(-1, values.shape[-1]).double()
+        rows = values.reshape(-1, values.shape[-1]).to(self.mean.dtype)
         count: Tensor | int
         count, mean, variance = len(rows), rows.mean(0), rows.var(0, correction=0)
         if self.of_all is not None:
@@ -60,6 +60,15 @@ class RunningNorm(nn.Module):
         self.variance.copy_(squares / total)
         self.count.copy_(total)
         self._refresh()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RunningNorm:
+        """Move to a device; one without double precision, as Apple's GPUs are, gets single precision."""
+        try:
+            return super()._apply(fn, recurse)
+        except TypeError:
+            for name in ("mean", "variance", "count"):
+                setattr(self, name, getattr(self, name).float())
+            return super()._apply(fn, recurse)
 
     def _refresh(self) -> None:
         self.shift.copy_(self.mean)

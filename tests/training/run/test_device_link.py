@@ -12,9 +12,9 @@ import torch
 
 import rookery
 from rookery.learners.registry import make_learner, option_classes
-from rookery.training.run import collector, linked_part
+from rookery.training.run import collector, host_copies, linked_part
 from rookery.training.run.device_link import DeviceLink, link_for
-from rookery.training.run.host_copies import PackedCopies
+from rookery.training.run.host_copies import PackedCopies, SeparateCopies
 from training.runs import differences, last_state, small
 
 
@@ -151,9 +151,13 @@ class Masked(gym.Env):
         return np.zeros(2, np.float32), 1.0, False, self.time == 7, self._info()
 
 
-def test_packed_copies_keep_shapes_and_dtypes() -> None:
+@pytest.mark.parametrize("blocks", [("cpu",), ()])
+def test_packed_copies_keep_shapes_and_dtypes(blocks: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one block, and apart as on Apple's GPUs."""
+    monkeypatch.setattr(host_copies, "BLOCKS", blocks)
     plan = {"a": ((3,), torch.bool), "b": ((3, 2), torch.float32), "c": ((), torch.int64), "d": ((0, 2), torch.uint8)}
     packed = PackedCopies(plan, torch.device("cpu"))
+    assert isinstance(packed, SeparateCopies) != bool(blocks)
     packed.arrays["a"][...], packed.arrays["b"][...], packed.arrays["c"][...] = [1, 0, 1], 2.5, -7
     assert not packed.tensors["b"].any()
     packed.to_device()

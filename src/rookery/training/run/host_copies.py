@@ -18,8 +18,14 @@ ALIGNED = 16  # bytes
 Plan = Mapping[str, tuple[tuple[int, ...], torch.dtype]]  # shapes and dtypes by name
 
 
+BLOCKS = ("cuda", "cpu")  # devices on which parts of a block of bytes can be tensors of any type
+
+
 class PackedCopies:
     """Arrays in one block of host memory, and tensors of the same shapes in one block of a device."""
+
+    def __new__(cls, plan: Plan, device: torch.device) -> PackedCopies:
+        return super().__new__(cls if device.type in BLOCKS else SeparateCopies)
 
     def __init__(self, plan: Plan, device: torch.device) -> None:
         places, size = _places(plan)
@@ -36,6 +42,23 @@ class PackedCopies:
     def to_host(self) -> None:
         """Queue the copy of all tensors back."""
         self._host.copy_(self._device, non_blocking=self._queued)
+
+
+class SeparateCopies(PackedCopies):
+    """The same with a copy for each array."""
+
+    def __init__(self, plan: Plan, device: torch.device) -> None:
+        hosts = {name: torch.zeros(shape, dtype=dtype) for name, (shape, dtype) in plan.items()}
+        self.arrays = {name: tensor.numpy() for name, tensor in hosts.items()}
+        self.tensors = {name: torch.zeros_like(tensor, device=device) for name, tensor in hosts.items()}
+
+    def to_device(self) -> None:
+        for name, array in self.arrays.items():
+            self.tensors[name].copy_(torch.from_numpy(array))
+
+    def to_host(self) -> None:
+        for name, array in self.arrays.items():
+            torch.from_numpy(array).copy_(self.tensors[name])
 
 
 def _places(plan: Plan) -> tuple[dict[str, int], int]:
