@@ -42,6 +42,20 @@ def test_self_play_resumed_anywhere_equals_uninterrupted(tmp_path):
     assert not differences(last_state(tmp_path / "whole"), last_state(tmp_path / "parts"))
 
 
+def test_phases_have_as_many_episodes_as_on_the_cpu(tmp_path):
+    """Episodes that are aborted at the end of a phase, or end after its last one, are not counted."""
+    phases = [
+        {"episodes": 13, "opponents": ["random"]},
+        {"episodes": 9, "opponents": ["random"], "options": {"level": 1.0}},
+    ]
+    results = [
+        train(tmp_path, backend, backend=backend, phases=phases, num_envs=3, steps=10_000)
+        for backend in ("cuda", "kernel")
+    ]
+    assert results[0].episodes == results[1].episodes == 22
+    assert results[0].total_steps == results[1].total_steps
+
+
 @pytest.mark.slow
 def test_learners_with_a_replay_buffer_play_too(tmp_path):
     """Phases end between two rounds of steps, and games are counted."""

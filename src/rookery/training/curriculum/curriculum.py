@@ -54,6 +54,10 @@ class NoCurriculum:
         """Those of the finished episodes that belong to the phase."""
         return finished
 
+    def counted_others(self, others: int) -> int:
+        """How many of the episodes that were not listed belong to the phase, after a call of `counted`."""
+        return others
+
     def metrics(self) -> dict[str, Any]:
         """What progress events hold of it."""
         return {}
@@ -76,6 +80,7 @@ class Curriculum(NoCurriculum):
 
     def __init__(self, config: RunConfig, envs: CurriculumVectorEnv) -> None:
         self._config, self.envs = config, envs
+        self._others = 0  # episodes of the phase that were not listed when they were last counted
         if counts_episodes(self.phases.all):
             self.episodes = sum(phase.episodes or 0 for phase in self.phases.all)
 
@@ -111,7 +116,12 @@ class Curriculum(NoCurriculum):
         return max(by_steps, self.phases.share_done) if self.phases.all[-1].ends else by_steps
 
     def counted(self, finished: np.ndarray) -> np.ndarray:
-        return finished[: self.phases.collect()]
+        belonging = self.phases.collect()
+        self._others = max(0, belonging - len(finished))
+        return finished[:belonging]
+
+    def counted_others(self, others: int) -> int:
+        return min(others, self._others)
 
     def metrics(self) -> dict[str, Any]:
         return {"phase": self.phases.index + 1}

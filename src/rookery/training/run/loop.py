@@ -145,6 +145,8 @@ class Loop:
     def _begin_next_phase(self) -> None:
         """At the end of a phase, all envs begin the next one at once."""
         if isinstance(self.curriculum, Curriculum) and self.curriculum.phase_over:
+            if self.collector.is_asynchronous:
+                self._take_episodes()  # those that are aborted now do not count
             self.collector.begin(*self.curriculum.begin_next_phase(self.learner))
             self._announce_phase(self.curriculum)
             self.save()  # unless there is one already, from which a resumed run begins the phase as well

@@ -82,7 +82,7 @@ class TrainingState:
     def add_episodes(self, finished: np.ndarray) -> np.ndarray:
         """Count finished episodes, no more than the run has; returns those that count."""
         finished = self.curriculum.counted(finished)
-        others = self.collector.uncounted_episodes
+        others = self.curriculum.counted_others(self.collector.uncounted_episodes)
         if self.config.episodes is not None:
             left = max(0, self.config.episodes - self.episodes.count)
             finished, others = finished[:left], min(others, max(0, left - len(finished)))
