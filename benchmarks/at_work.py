@@ -16,10 +16,10 @@ from rookery.training.run.timing import Stopwatch
 class AtWork:
     """Envs and a learner, with the number of threads a run would choose."""
 
-    def __init__(self, envs: Any, learner: Learner, name: str) -> None:
+    def __init__(self, envs: Any, learner: Learner, name: str, threads: int | None = None) -> None:
         keep_memory()
         self.envs, self.learner = envs, learner
-        self.threads = threads_for(learner, name, usable_cores())
+        self.threads = threads_for(learner, name, usable_cores()) if threads is None else threads
         self.collector = Collector(envs, learner, Stopwatch(), lambda steps: 0.0)
         self.collector.begin(*envs.reset(seed=1))
 
