@@ -10,8 +10,9 @@ import torch
 from gymnasium import spaces
 
 from rookery.learners.fast.accelerator import Accelerator
-from rookery.learners.fast.fused_ppo import FusedPPO, fused, packed
-from rookery.learners.fast.perceptron import activate
+from rookery.learners.fast.activations import KINDS
+from rookery.learners.fast.fused_ppo import FusedPPO
+from rookery.learners.fast.perceptron import FusedMLP, PackedMLP, activate
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.networks import MLP
 from rookery.learners.ppo import PPO
@@ -34,7 +35,7 @@ def test_outputs_and_gradients_are_torchs(inputs: int, hidden: list[int], output
     adam = FlatAdam(net.parameters(), 1e-3)
     for p in net.parameters():
         p.data.normal_(0, 0.5)
-    hand = fused(net)
+    hand = FusedMLP(net.layer_params, KINDS[kind])
     for rows in (7, 64, 7):
         features, grad = torch.randn(rows, inputs), torch.randn(rows, outputs)
         wanted = net(features)
@@ -45,7 +46,7 @@ def test_outputs_and_gradients_are_torchs(inputs: int, hidden: list[int], output
         adam.gradient.zero_()
         (wanted * grad).sum().backward()
         torch.testing.assert_close(found, adam.gradient, rtol=1e-4, atol=2e-5)
-        outputs_now = packed(net)(features.numpy())
+        outputs_now = PackedMLP(net.layer_params, KINDS[kind])(features.numpy())
         torch.testing.assert_close(torch.from_numpy(outputs_now), wanted.detach(), rtol=1e-5, atol=2e-6)
 
 

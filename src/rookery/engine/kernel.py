@@ -239,6 +239,18 @@ class KernelEngine(Engine):
         batch = self.batch
         return self._observed, batch.actions.only_array, batch.rewards, batch.terminated, batch.truncated
 
+    def plain_finals(self) -> np.ndarray:
+        """The last observations of episodes that ended in the latest step, where they did."""
+        assert self.batch.finals is not None
+        finals = self.batch.finals.only_array
+        assert finals is not None
+        return finals
+
+    @property
+    def slots(self) -> int:
+        """How many threads may step envs at the same time."""
+        return self.arena.slots
+
     def compiled_step(self) -> tuple[int, np.ndarray, int]:
         """For compiled loops: the address of the code that steps, and its plan with its address."""
         self._require_idle("step")

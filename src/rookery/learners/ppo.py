@@ -174,9 +174,10 @@ class PPO(OnPolicy):
         rollout = self.rollout
         values = self._values() if values is None else values
         next_values = torch.cat([values[1:], self._value(rollout.last, self.memory).unsqueeze(0)])
-        for t, envs, leaves in rollout.finals:  # the value after a truncated episode is the critic's
-            memory = rollout.features[t, envs] if rollout.features is not None else None
-            next_values[t, envs] = self._value(leaves, memory)
+        if rollout.finals:  # the value after a truncated episode is the critic's
+            steps, envs, leaves = rollout.joined_finals()
+            memory = rollout.features[steps, envs] if rollout.features is not None else None
+            next_values[steps, envs] = self._value(leaves, memory)
         if rollout.final_values is not None:
             next_values = torch.where(rollout.ended & ~rollout.terminated, rollout.final_values, next_values)
         rewards = rollout.rewards
@@ -192,7 +193,9 @@ class PPO(OnPolicy):
         return {"log_probs": log_probs, "advantages": advantages, "values": values, "returns": advantages + values}
 
     def _value(self, leaves: list[Tensor], memory: Tensor | None) -> Tensor:
-        return self.policy.critic(self._features(leaves, memory)).squeeze(-1)
+        features = self._features(leaves, memory)
+        values = self.accelerator.values(features)
+        return (self.policy.critic(features) if values is None else values).reshape(len(features))
 
     def _features(self, leaves: list[Tensor], memory: Tensor | None = None) -> Tensor:
         """As the policy's, with an accelerated encoder."""

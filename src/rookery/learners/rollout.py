@@ -171,6 +171,12 @@ class Rollout:
         self._clocks[rows.start] = t + 1
         self.recorded += len(rewards)
 
+    def joined_finals(self) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """Steps, envs and last observations of all truncated episodes."""
+        steps = torch.cat([torch.full_like(envs, t) for t, envs, _ in self.finals])
+        leaves = [torch.cat(parts) for parts in zip(*(leaves for _, _, leaves in self.finals), strict=True)]
+        return steps, torch.cat([envs for _, envs, _ in self.finals]), leaves
+
     def flat_leaves(self) -> list[Tensor]:
         """The observations as one batch."""
         return [leaf.flatten(0, 1) for leaf in self.observations]

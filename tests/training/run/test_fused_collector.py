@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rookery
@@ -16,8 +17,10 @@ from rookery.training.run.timing import Stopwatch
 from training.runs import differences, last_state, train
 
 
-def gatherer(world: str = "rookery/CartPole-v1", envs: int = 6, **options: Any) -> Collector:
-    engine = rookery.make_vec(world, envs, "kernel", autoreset_mode="SameStep", copy=False)
+def gatherer(
+    world: str = "rookery/CartPole-v1", envs: int = 6, workers: int | None = None, **options: Any
+) -> Collector:
+    engine = rookery.make_vec(world, envs, "kernel", workers=workers, autoreset_mode="SameStep", copy=False)
     spaces = engine.single_observation_space, engine.single_action_space
     learner = PPO(*spaces, PPOOptions(hidden=[16], rollout_length=40, **options), envs, seed=1)
     made = Collector(engine, learner, Stopwatch(), lambda steps: steps / 10_000)
@@ -36,6 +39,24 @@ def test_rolled_rollouts_are_those_made_step_by_step(
     stepped = train("ppo", tmp_path / "stepped", **options)
     assert rolled.episodes == stepped.episodes > 0
     assert not differences(last_state(rolled.path), last_state(stepped.path))
+
+
+def test_rollouts_are_the_same_on_any_number_of_threads() -> None:
+    """Of many envs, with truncated episodes among them; a team that is larger than the engine's rolls alone."""
+    states = []
+    for threads in (1, 3, 5):
+        made = gatherer("rookery/MountainCar-v0", envs=70, workers=3)
+        made.learner.use_threads(threads)
+        made.envs.set_parameters(time_limit=25 + np.arange(70) % 7)
+        for _ in range(6):
+            made.collect(made.learner.steps_until_update, lambda: False)
+            made.update()
+        episodes = made.envs.finished_episodes()
+        states.append((made.learner.state(), episodes["env"].tolist(), episodes["return"].tolist()))
+        made.envs.close()
+    for learner, *episodes in states[1:]:
+        assert not differences(learner, states[0][0])
+        assert episodes == list(states[0][1:]) and len(episodes[0]) > 400
 
 
 def test_most_steps_are_rolled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,10 +85,9 @@ def test_fewer_rounds_than_a_rollout() -> None:
 
 
 def test_what_is_not_plain_is_not_rolled() -> None:
-    """Continuous actions, many rows, recurrent policies, normalised observations and worlds with infos."""
+    """Continuous actions, recurrent policies, normalised observations and worlds with infos."""
     refused = [
         gatherer("rookery/Pendulum-v1"),
-        gatherer(envs=65),
         gatherer(recurrent=4),
         gatherer(normalise_observations=True),
         gatherer("rookery/HockeyOne-v0"),

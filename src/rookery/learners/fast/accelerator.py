@@ -45,11 +45,11 @@ class Accelerator:
         return False
 
     def can_roll(self, num_envs: int) -> bool:
-        """Whether a compiled loop can collect rollouts of so many envs with `actor_arrays`."""
+        """Whether a compiled loop can collect rollouts of so many envs with `acting_plan`."""
         return False
 
-    def actor_arrays(self) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
-        """The actor for a compiled loop: layer sizes, packed weights, kind of activation, noise of the rollout."""
+    def acting_plan(self) -> Any:
+        """The actor for a compiled loop: a `PPOPlan` with the present weights."""
         raise NotImplementedError
 
     # --- networks -----------------------------------------------------------------------------------------------

@@ -20,13 +20,14 @@ from rookery.learners.fast.ppo_tasks import (
     run_epoch,
     write_metrics,
 )
-from rookery.learners.fast.ppo_words import NUMBERS, PACK, STATS, TERMS, VALUES, WORDS
+from rookery.learners.fast.ppo_words import ACT, NUMBERS, PACK, STATS, TERMS, VALUES, WORDS
 from rookery.learners.fast.product_tiles import LANES, padded, product_addresses
 from rookery.learners.fast.slice_team import SliceTeam
 from rookery.learners.heads import GaussianHead, MultiCategoricalHead
 
 Samples = dict[str, Tensor]
 METRICS = 5
+ROWS_TO_SHARE = 256  # of a task of acting: between two steps threads sleep, and to wake them takes a while
 LINE = 16  # float32 numbers of a cache line: no two threads write to the same one
 
 
@@ -121,6 +122,21 @@ class PPOPlan:
         self._set(rows=rows)
         self._run(VALUES, -(-rows // BLOCK))
         return out
+
+    def outputs(self, features: np.ndarray) -> np.ndarray:
+        """The actor's outputs of features [rows, width] of float32. A row's do not depend on other rows."""
+        rows = len(features)
+        out, tasks = np.empty((rows, self.learner.head.outputs), np.float32), max(1, min(TASKS, rows // ROWS_TO_SHARE))
+        self._keep("features", features)
+        self._keep("values_out", out)
+        self._set(rows=rows, act_tasks=tasks)
+        self._run(ACT, tasks)
+        return out
+
+    @property
+    def address(self) -> int:
+        """For compiled code that acts by `act_rows`."""
+        return self._plan.ctypes.data
 
     def set_samples(self, features: Tensor, samples: Samples, actions: Tensor, masks: Tensor | None) -> None:
         """The rows to learn from, as one batch each."""

@@ -30,6 +30,8 @@ from rookery.learners.fast.ppo_loss import (
     value_grads,
 )
 from rookery.learners.fast.ppo_words import (
+    ACT,
+    ACT_TASKS,
     ACTIONS,
     ADAM,
     ADVANTAGES,
@@ -269,25 +271,49 @@ def _gradient_length(plan: np.ndarray) -> float:
 def _values(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """The critic's values of a block of rows."""
     plan = int_array(plan_address, PLAN_SIZE)
-    work, begin = plan[WORK] + 4 * slot * plan[WORK_SIZE], task * BLOCK
-    count = min(BLOCK, plan[VALUE_ROWS] - begin)
+    begin = task * BLOCK
+    last = min(begin + BLOCK, plan[VALUE_ROWS])
+    _outputs(plan, _critic_layers(plan), plan[FEATURES], plan[VALUES_OUT], 1, begin, last, slot)
+    return 0
+
+
+def _act(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
+    """The actor's outputs of a share of the rows."""
+    plan = int_array(plan_address, PLAN_SIZE)
+    low, high = share(plan[VALUE_ROWS], task, plan[ACT_TASKS])
+    act_rows(plan, plan[FEATURES], plan[VALUES_OUT], low, high, slot)
+    return 0
+
+
+@compiled
+def act_rows(plan: np.ndarray, features: int, out: int, low: int, high: int, slot: int) -> None:
+    """The actor's outputs of rows [low, high), from the address of all features to that of all outputs."""
+    layers = _table(plan)[: plan[CRITIC_START]]
+    for begin in range(low, high, BLOCK):
+        _outputs(plan, layers, features, out, plan[OUTPUTS], begin, min(begin + BLOCK, high), slot)
+
+
+@compiled
+def _outputs(
+    plan: np.ndarray, layers: np.ndarray, inputs: int, out: int, columns: int, begin: int, end: int, slot: int
+) -> None:
+    """A net's outputs for a block of rows."""
+    work, count = plan[WORK] + 4 * slot * plan[WORK_SIZE], end - begin
     rows = (count + ROWS - 1) // ROWS * ROWS
     width, stride = plan[WIDTH], wide(plan[WIDTH])
-    features, block = float_array(plan[FEATURES], (begin + count, width)), float_array(work, (rows, stride))
+    features, block = float_array(inputs, (end, width)), float_array(work, (rows, stride))
     for r in range(count):
         for k in range(width):
             block[r, k] = features[begin + r, k]
     block[count:] = np.float32(0.0)
-    found = forward_block(
-        plan[PRODUCT], _critic_layers(plan), plan[PACKED], work, _places(plan, work)[0], rows, plan[KIND]
-    )
-    values, out = float_array(found, (rows, wide(1))), float_array(plan[VALUES_OUT], begin + count)
+    found = forward_block(plan[PRODUCT], layers, plan[PACKED], work, _places(plan, work)[0], rows, plan[KIND])
+    values, target = float_array(found, (rows, wide(columns))), float_array(out, (end, columns))
     for r in range(count):
-        out[begin + r] = values[r, 0]
-    return 0
+        for k in range(columns):
+            target[begin + r, k] = values[r, k]
 
 
-COMMANDS = {STATS: _stats, SLICE: _slice, SUM: _sum, ADAM: _adam, PACK: _pack, VALUES: _values}
+COMMANDS = {STATS: _stats, SLICE: _slice, SUM: _sum, ADAM: _adam, PACK: _pack, VALUES: _values, ACT: _act}
 
 
 @lru_cache
