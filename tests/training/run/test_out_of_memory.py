@@ -44,7 +44,7 @@ def ppo(tmp_path: Path) -> dict[str, Any]:
 
 
 def test_ppo_names_batch_and_envs_in_an_update(ppo: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    run_out(monkeypatch, PPO, "train_step", lambda learner: False)
+    run_out(monkeypatch, PPO, "learn", lambda learner: False)
     with pytest.raises(MemoryShortage) as error:
         rookery.train(ppo)
     text = str(error.value)
@@ -90,7 +90,7 @@ def test_a_run_continues_with_smaller_batches(ppo: dict[str, Any], monkeypatch: 
     """From its latest checkpoint, and says so. The rest of the run is as it was asked for."""
     seen: list[int] = []
     run_out(
-        monkeypatch, PPO, "train_step", lambda learner: seen.append(learner.updates) or learner.updates < 4
+        monkeypatch, PPO, "learn", lambda learner: seen.append(learner.updates) or learner.updates < 4
         or learner.update_rows <= 32,
     )  # fmt: skip
     result = rookery.train(ppo, on_out_of_memory="lower")

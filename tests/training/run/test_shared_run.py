@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.errors import ConfigError, OptionError, WorkerDied
+from rookery.errors import ConfigError, OptionError, UsageError, WorkerDied
 from rookery.training.run.rank_processes import RankProcesses
 from rookery.training.storage.tree_bytes import bytes_to_tree, tree_to_bytes
 from training.runs import differences, last_state, small
@@ -121,6 +121,14 @@ def test_what_cannot_be_split_is_refused(tmp_path: Path, changes: dict[str, Any]
     with pytest.raises(ConfigError, match=message):
         rookery.train({**config(tmp_path), "devices": 2, **changes})
     assert not list(tmp_path.iterdir())
+
+
+def test_torchrun_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its processes would train a run of its own."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    with pytest.raises(UsageError, match="start rookery without it, with --gpus"):
+        rookery.train(config(tmp_path))
 
 
 def test_gpus_that_are_not_there_are_refused(tmp_path: Path) -> None:

@@ -15,10 +15,11 @@ ACCELERATORS = {
         "device.captured_ppo:CapturedPPO",
         "fast.fused_ppo:CompiledAdvantages",
     ),
-    "DataParallelPPO": (
+    "DataParallelPPO": (  # those that step by `FlatAdam.step`, and can wait there
         "fast.fused_ppo:FusedPPO",
+        "distributed.uncaptured_ppo:UncapturedPPO",
         "fast.fused_ppo:CompiledAdvantages",
-    ),  # those that step by `FlatAdam.step`
+    ),
     "DQN": ("fast.fused_dqn:FusedDQN",),
     "TD3": ("fast.fused_td3:FusedTD3",),
 }

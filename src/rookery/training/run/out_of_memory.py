@@ -21,6 +21,7 @@ from rookery.console import size_text
 from rookery.errors import MemoryShortage
 from rookery.learners.registry import specs
 from rookery.training.resolve.resolved_run import ResolvedRun
+from rookery.training.run.shared_run import device_names
 from rookery.training.storage.checkpoint_files import short_text
 
 # As libraries say it: torch of a GPU and of a CPU, CUDA itself, numba-cuda.
@@ -89,7 +90,7 @@ def settings_to_lower(run: ResolvedRun, updating: bool, fraction: float) -> list
     config, name = run.config, run.config.learner
     options = getattr(config, name)
     if specs()[name].on_policy:
-        envs = ("num_envs", run.num_envs, config.groups or 1)
+        envs = ("num_envs", run.num_envs, max(config.groups or 1, len(device_names(config))))
         length = getattr(options, "rollout_length", 0)
         rows = -(-run.num_rows * length // options.minibatches) if hasattr(options, "minibatches") else 0
         rows = min(getattr(options, "batch_size", None) or rows, rows)
@@ -101,10 +102,16 @@ def settings_to_lower(run: ResolvedRun, updating: bool, fraction: float) -> list
         batch = (f"{name}.batch_size", options.batch_size, FEWEST_ROWS)
         replay = (f"{name}.buffer_size", options.buffer_size, run.num_rows * options.n_step)
         found = [batch, replay] if updating else [replay, batch]
-    # Only a part of the memory follows the rows of a batch: they are lowered further.
-    share = {batch[0]: fraction / 2}
-    lowered = ((key, now, int(now * share.get(key, fraction)), least) for key, now, least in found)
-    return [(key, now, max(less, least)) for key, now, less, least in lowered if least < now][:2]
+    lowered = ((key, now, _lower_value(key, now, least, fraction)) for key, now, least in found)
+    return [setting for setting in lowered if setting[2] < setting[1]][:2]
+
+
+def _lower_value(key: str, now: int, least: int, fraction: float) -> int:
+    """At least `least`; envs in a multiple of it, as groups and processes have equal shares."""
+    if key.endswith("batch_size"):
+        fraction /= 2  # only a part of the memory follows the rows of a batch
+    less = int(now * fraction)
+    return max(less - less % least if key == "num_envs" else less, least)
 
 
 def fraction_that_fits(error: BaseException, device: str) -> float:

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from rookery.errors import WorkerDied
+from rookery.errors import RookeryError, WorkerDied
 from rookery.learners.distributed.ranks import Ranks
 from rookery.training.commands import start_command
 from rookery.training.run.follower import CODE
@@ -40,12 +40,14 @@ def start_processes(names: list[str]) -> Iterator[SharedRun]:
             with others.watched():
                 ranks = _connect(store, names, others)
                 stack.callback(ranks.close)
+                stack.callback(others.kill)  # before that: nobody may wait for this process any more
                 shared = SharedRun(ranks)
                 yield shared
                 shared.end()
                 others.wait()
         except Exception as error:
-            died = others.death()
+            broken = isinstance(error, RuntimeError) and not isinstance(error, RookeryError)  # as connections break
+            died = others.death(NOTICE_SECONDS if broken else 0.0)
             if died is not None:
                 raise died from error
             raise
@@ -56,7 +58,8 @@ def _connect(store: dist.TCPStore, names: list[str], others: RankProcesses) -> R
     deadline = time.monotonic() + START_SECONDS
     while not all(store.check([f"rank{rank}"]) for rank in range(1, len(names))):
         if any(process.poll() is not None for process in others.processes) or time.monotonic() > deadline:
-            raise WorkerDied(f"the {len(names)} processes of the run have not all started in {START_SECONDS:g} s")
+            died = others.death(0.0)
+            raise died or WorkerDied(f"the {len(names)} processes have not all started in {START_SECONDS:g} s")
         time.sleep(POLL_SECONDS / 4)
     ranks = Ranks(store, 0, len(names), torch.device(names[0]), len(set(names)) == len(names))
     others.ranks = ranks
@@ -99,16 +102,17 @@ class RankProcesses:
             over.set()
             thread.join()
 
-    def death(self) -> WorkerDied | None:
-        """The error about a process that has ended before the others; None if all of them run."""
-        deadline = time.monotonic() + NOTICE_SECONDS
-        while time.monotonic() < deadline:
+    def death(self, wait: float) -> WorkerDied | None:
+        """The error about a process that has ended before the others, or does so in these seconds; None if all run."""
+        deadline = time.monotonic() + wait
+        while True:
             for rank, process in enumerate(self.processes, 1):
                 status = process.poll()
                 if status is not None:
                     return WorkerDied(self._text(rank, status))
+            if time.monotonic() >= deadline:
+                return None
             time.sleep(POLL_SECONDS / 4)
-        return None
 
     def _text(self, rank: int, status: int) -> str:
         words = self._log(rank).read_text(errors="replace")[-LAST_WORDS:].strip()

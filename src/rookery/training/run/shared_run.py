@@ -6,6 +6,7 @@ Rank 0 is the process that the user has started: it decides, evaluates and write
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import torch
 
 from rookery.config import RunConfig
 from rookery.engine.engine import EPISODE
-from rookery.errors import ConfigError, OptionError
+from rookery.errors import ConfigError, OptionError, UsageError
 from rookery.learners.learner import Learner, Tree
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.resolve.world_choice import OBJECT
@@ -115,17 +116,23 @@ def device_names(config: RunConfig) -> list[str]:
 def with_shared_devices(config: RunConfig) -> RunConfig:
     """With the kind of device that several processes use, where the config leaves it open."""
     size = len(device_names(config))
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
+        raise UsageError("torchrun would train one run in each of its processes: start rookery without it, with --gpus")
     if size == 1 or config.device != "auto":
         return config
     return config.model_copy(update={"device": "cuda" if torch.cuda.is_available() else "cpu"})
 
 
-def check_shared(run: ResolvedRun) -> ResolvedRun:
-    """Refuse a run that cannot be split over processes."""
+def check_shared(run: ResolvedRun, asked: RunConfig) -> ResolvedRun:
+    """Refuse a run that cannot be split over processes. If the config that was `asked` for leaves the number of envs
+    open, it is one that can be split."""
     config, names = run.config, device_names(run.config)
     size = len(names)
     if size == 1:
         return run
+    if asked.num_envs == "auto":
+        num_envs = -(-run.num_envs // size) * size
+        run = replace(run.with_config(num_envs=num_envs), num_envs=num_envs)
     if config.learner != "ppo":
         raise ConfigError(f"`devices` = {size} is for ppo: {config.learner} trains in one process, with `devices` = 1")
     if config.has_curriculum or config.num_envs == "adaptive":

@@ -194,7 +194,7 @@ def open_new_run(
     config = with_shared_devices(with_fixed_versions(config))
     weights = read_initial_weights(config.init_from, Path(config.runs_dir)) if config.init_from else None
     config = config if weights is None else with_nets_of(weights, config)
-    run = check_shared(resolve_run(config, world_object, may_take_gpu=True))
+    run = check_shared(resolve_run(config, world_object, may_take_gpu=True), config)
     permit(code_in(run.config))
     check_trackers(name for name in ("wandb", "mlflow") if getattr(config.monitor, name))
     callbacks = [make_callback(name) for name in run.config.callbacks] if callbacks is None else callbacks
@@ -338,7 +338,7 @@ def open_recorded_run(
             weights = read_initial_weights(config.init_from, runs_dir)
         if saved and config.num_envs == "adaptive":
             resolved = resolved.with_num_envs(saved["loop"]["num_envs"])
-        check_shared(resolved)
+        check_shared(resolved, config)
         opening = open_shared_run(resolved)
         with explained_shortage(resolved), opening as shared, open_engine(share_of(resolved, 0)) as engine:
             resolved = resolved.with_spaces(engine.single_observation_space, engine.single_action_space)
