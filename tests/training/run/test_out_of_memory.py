@@ -113,6 +113,25 @@ def test_a_run_continues_with_fewer_envs(ppo: dict[str, Any], monkeypatch: pytes
     assert again.num_envs == 4 and again.total_steps == 2_304
 
 
+@pytest.mark.slow
+def test_an_off_policy_run_continues_with_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins with a smaller buffer, and continues with smaller batches."""
+    config = small("dqn", tmp_path, steps=600, dqn={"buffer_size": 2_000, "batch_size": 64, "hidden": [8]})
+    plain = DQN.__init__
+
+    def limited(self: Any, observations: Any, actions: Any, options: Any, *args: Any, **kwargs: Any) -> None:
+        if options.buffer_size > 1_000:
+            raise torch.OutOfMemoryError(GPU_ERROR)
+        plain(self, observations, actions, options, *args, **kwargs)
+
+    monkeypatch.setattr(DQN, "__init__", limited)
+    run_out(monkeypatch, DQN, "update", lambda learner: learner.updates < 60 or learner.options.batch_size <= 32)
+    result = rookery.train(config, on_out_of_memory="lower")
+    assert result.reason == "finished" and result.total_steps == 600
+    recorded = json.loads((result.path / "config.json").read_text())["dqn"]
+    assert recorded["buffer_size"] == 1_000 and recorded["batch_size"] == 32
+
+
 def test_a_run_that_cannot_begin_begins_with_less(ppo: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is left of the attempts that failed."""
     run_out(monkeypatch, PPO, "_new_rollout", lambda learner: learner.num_envs <= 2)
