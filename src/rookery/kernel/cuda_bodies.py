@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from rookery.kernel.code_cache import fingerprint
+from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.env_loop import BAD_ACTION, COLUMNS, FAULT, HARD, build
 from rookery.kernel.translate import Function
 from rookery.kernel.world import KernelWorld
@@ -70,6 +73,14 @@ def build_bodies(world: KernelWorld, reserve: Function) -> Bodies:
             notes.any_fault[0] = 1
 
     return Bodies(step, step_if_easy, step_hard, reset_masked)
+
+
+def column_forms(world: KernelWorld) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    """The shape and type of each column of a single env."""
+    arrays = EnvArrays(world, 1).arrays
+    return {
+        name: (arrays[name].shape, np.dtype(np.float32) if name in FLOAT32 else arrays[name].dtype) for name in COLUMNS
+    }
 
 
 def key_of(bodies: Bodies, circumstances: Any) -> str:

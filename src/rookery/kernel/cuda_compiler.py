@@ -15,6 +15,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+
+if not hasattr(np, "row_stack"):  # removed in NumPy 2.5; numba-cuda 0.30 still uses it
+    np.row_stack = np.vstack  # type: ignore[attr-defined]
+
 from numba import cuda, types
 from numba.core import cgutils
 from numba.cuda.extending import intrinsic
@@ -24,16 +28,14 @@ from rookery.kernel import native
 from rookery.kernel.cuda_bodies import (
     ADDRESSED,
     FLAT,
-    FLOAT32,
     HARD_BLOCK,
     SHARED,
     WORD,
     Bodies,
     LaunchNotes,
     build_bodies,
-    key_of,
+    column_forms,
 )
-from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.env_loop import COLUMNS, Columns
 from rookery.kernel.translate import translate
 from rookery.kernel.world import KernelWorld, own_codes
@@ -46,19 +48,29 @@ INLINED = tuple(
 )
 PARAMS = ("params", "next_params")  # one record for all envs, or one for each
 FEW = 64  # columns with at most so many numbers per env are copied to local memory
-_made: dict[str, Bodies] = {}  # fingerprint -> kernels: two engines of one world compile once
 
 
-def kernels(world: KernelWorld) -> Bodies:
-    """The bodies as kernels. Numba compiles them at their first launch, once per world and types."""
-    bodies = build_bodies(world, _reserve)
-    key = key_of(bodies, _forms(world))
-    if key not in _made:
-        native.entry_point(world)  # for the CPU first: its errors name the line, and it refuses writes to tables
-        jit = partial(_jit, inlined=own_codes(world))
-        made = {name: _kernel(world, translate(body, jit), name) for name, body in bodies._asdict().items()}
-        _made[key] = Bodies(**{name: cuda.jit(kernel) for name, kernel in made.items()})
-    return _made[key]
+def dispatchers(world: KernelWorld) -> Bodies:
+    """The bodies as functions that numba-cuda can compile to kernels."""
+    native.entry_point(world)  # for the CPU first: its errors name the line, and it refuses writes to tables
+    bodies, jit = build_bodies(world, _reserve), partial(_jit, inlined=own_codes(world))
+    return Bodies(
+        **{name: cuda.jit(_kernel(world, translate(body, jit), name)) for name, body in bodies._asdict().items()}
+    )
+
+
+def machine_code(dispatcher: Any, arguments: tuple[Any, ...]) -> tuple[str, bytes]:
+    """The entry point's name and the machine code of a kernel for arguments of these types, on the current GPU."""
+    made = dispatcher.compile(tuple(dispatcher.typeof_pyval(_as_numba(argument)) for argument in arguments))
+    cubin = made._codelibrary.get_cubin()  # numba-cuda has no public name for it
+    return made.entry_name, bytes(getattr(cubin, "code", cubin))
+
+
+def _as_numba(argument: Any) -> Any:
+    """An argument with numba-cuda's arrays in place of torch's tensors."""
+    if isinstance(argument, tuple) and hasattr(argument, "_fields"):
+        return type(argument)(*map(cuda.as_cuda_array, argument))
+    return argument
 
 
 def _reserve(notes: Any, kind: int) -> int:
@@ -83,17 +95,9 @@ def _jit(function: Any, inlined: Collection[Any]) -> Any:
     return cuda.jit(device=True, forceinline=inline)(function)
 
 
-def _forms(world: KernelWorld) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    """The shape and type of each column of a single env."""
-    arrays = EnvArrays(world, 1).arrays
-    return {
-        name: (arrays[name].shape, np.dtype(np.float32) if name in FLOAT32 else arrays[name].dtype) for name in COLUMNS
-    }
-
-
 def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
     """The kernel that makes arrays from addresses and calls the body `device`."""
-    forms = _forms(world)
+    forms = column_forms(world)
     scope: dict[str, Any] = {
         "cuda": cuda, "carray": carray, "pointer": pointer, "device": device, "Columns": Columns,
         "LaunchNotes": LaunchNotes,

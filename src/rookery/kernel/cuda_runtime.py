@@ -1,4 +1,4 @@
-"""Kernel worlds on a GPU: the same loop, one thread per env. Import it late: it needs numba-cuda and torch.
+"""Kernel worlds on a GPU: the same loop, one thread per env. Import it late: it needs torch.
 
 With device="cpu" the same bodies run as plain Python over the same tensors, one env after another. So this path can be
 tested on a machine without a GPU.
@@ -6,13 +6,10 @@ tested on a machine without a GPU.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-
-if not hasattr(np, "row_stack"):  # removed in NumPy 2.5; numba-cuda 0.30 still uses it
-    np.row_stack = np.vstack  # type: ignore[attr-defined]
-
 import torch
 
 from rookery.errors import MissingExtra, OptionError
@@ -23,15 +20,14 @@ from rookery.kernel.cuda_bodies import (
     HARD_BLOCK,
     NOTE_ARRAYS,
     WORD,
-    Bodies,
     LaunchNotes,
     build_bodies,
     reserve_serially,
 )
+from rookery.kernel.cuda_code import array_words, kernels
 from rookery.kernel.device_tables import device_table
 from rookery.kernel.env_arrays import NO_TABLES, EnvArrays, read_only
 from rookery.kernel.env_loop import COLUMNS, NEXT_STEP, SAME_STEP, Columns
-from rookery.kernel.numba_support import load_native
 from rookery.kernel.plain_values import PlainRows
 from rookery.kernel.world import KernelWorld
 
@@ -136,7 +132,7 @@ class KernelLauncher:
         kinds = env_arrays.world.hard_kinds
         self._count = torch.zeros(kinds, dtype=torch.int32, device=device)
         self._hard = torch.zeros((kinds, env_arrays.num_envs), dtype=torch.int32, device=device)
-        self._run = _kernels(env_arrays.world) if self._on_gpu else build_bodies(env_arrays.world, reserve_serially)
+        self._run = kernels(env_arrays.world) if self._on_gpu else build_bodies(env_arrays.world, reserve_serially)
         self.refresh()
 
     @property
@@ -148,11 +144,10 @@ class KernelLauncher:
         """Read the addresses again, after a tensor was replaced."""
         tensors, notes = self.env_arrays.tensors, self.notes
         if self._on_gpu:
-            from numba import cuda
-
             self._addresses = {name: tensors[name].data_ptr() for name in ADDRESSED if name in tensors}
             self._addresses |= {name: tensor.data_ptr() for name, tensor in zip(NOTE_ARRAYS, notes, strict=True)}
-            self._tables = self.env_arrays.tables_type(*map(cuda.as_cuda_array, self.env_arrays.tables.values()))
+            self._tables = self.env_arrays.tables_type(*self.env_arrays.tables.values())
+            self._table_words = [word for table in self._tables for word in array_words(table)]
         else:
             self._columns: Any = Columns(*(_plain(tensors[name], self.env_arrays.dtypes[name]) for name in COLUMNS))
             self._tables = self.env_arrays.tables_type(*map(_plain, self.env_arrays.tables.values()))
@@ -195,13 +190,12 @@ class KernelLauncher:
     def _launch(self, body: Any, actions: torch.Tensor, mode: int, strict: bool, hard: bool = False) -> None:
         n, rest = self.env_arrays.num_envs, (self.env_arrays.per_env, mode, int(strict))
         if self._on_gpu:
-            from numba import cuda
-
             block = HARD_BLOCK if hard else BLOCK
             blocks = (n + block - 1) // block + (len(self._count) - 1 if hard else 0)  # each kind starts a new block
-            stream = cuda.external_stream(torch.cuda.current_stream(self.env_arrays.device).cuda_stream)
             addresses = (*{**self._addresses, "actions": actions.data_ptr()}.values(),)
-            body[blocks, block, stream](addresses, self._tables, n, *rest)
+            words = (*addresses, *self._table_words, n, *rest)
+            with torch.cuda.device(self.env_arrays.device):
+                body.launch(blocks, (block, 1), words, (addresses, self._tables, n, *rest))
         else:
             flat = actions.reshape(n, -1)
             columns = self._columns._replace(actions=_plain(actions), flat_actions=_plain(flat))
@@ -210,14 +204,6 @@ class KernelLauncher:
 
     def _hard_envs(self) -> list[int]:
         return [i for envs, count in zip(self._hard, self._count, strict=True) for i in envs[:count].tolist()]
-
-
-def _kernels(world: KernelWorld) -> Bodies:
-    if load_native() is None:
-        raise OptionError("backend='cuda' compiles with Numba, and the installed version cannot compile kernel worlds")
-    from rookery.kernel.cuda_compiler import kernels
-
-    return kernels(world)
 
 
 def _plain(tensor: torch.Tensor, dtype: np.dtype | None = None) -> PlainRows:
@@ -235,8 +221,6 @@ def find_device(name: str | None) -> torch.device:
         build_of = torch.version.cuda
         why = "no NVIDIA driver or GPU was found" if build_of else "this torch was built without CUDA"
         raise OptionError(f"backend='cuda' needs a GPU, and {why}; backend='kernel' runs the same world on the CPU")
-    try:
-        import numba.cuda  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra(f"backend='cuda' needs numba-cuda ({error}): pip install 'rookery[cuda]'") from None
+    if find_spec("numba_cuda") is None:  # not imported: code that is on disk already needs no compiler
+        raise MissingExtra("backend='cuda' needs numba-cuda, which is not installed: pip install 'rookery[cuda]'")
     return device

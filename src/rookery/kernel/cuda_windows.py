@@ -1,4 +1,4 @@
-"""Copies windows of tables into observations on a GPU. Import it late: it needs numba-cuda.
+"""Copies windows of tables into observations on a GPU. Import it late: it needs torch.
 
 32 threads copy the window of one env, so that they read and write neighbouring numbers: 65,536 windows of 90 numbers
 take a tenth of the time that they take if each thread copies its own. Bytes that begin at multiples of four on both
@@ -10,11 +10,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
-from numba import cuda
-from numba.cuda.np.numpy_support import carray
 
-from rookery.kernel.cuda_compiler import pointer
+from rookery.kernel.cuda_code import CachedKernel, load_compiler, versions
 from rookery.kernel.table_window import TableWindow
 
 LANES, ENVS = 32, 8  # threads per env, envs per block
@@ -28,15 +27,25 @@ def copy_windows(
     n, width = flat.shape
     names = ("flat", "flat_finals", "window_starts", "final_starts", "terminated", "truncated")
     addresses = (*(tensors[name].data_ptr() for name in names), table.data_ptr())
-    stream = cuda.external_stream(torch.cuda.current_stream(flat.device).cuda_stream)
     kernel = _kernel(window.at, window.size, width, str(table.dtype).removeprefix("torch."))
-    kernel[(n + ENVS - 1) // ENVS, (LANES, ENVS), stream](addresses, len(table), n, int(keeps_finals))
+    numbers = len(table), n, int(keeps_finals)
+    with torch.cuda.device(flat.device):
+        kernel.launch((n + ENVS - 1) // ENVS, (LANES, ENVS), (*addresses, *numbers), (addresses, *numbers))
 
 
 @cache
-def _kernel(at: int, size: int, width: int, dtype_name: str) -> Any:
-    import numpy as np
+def _kernel(*form: Any) -> CachedKernel:
+    """The kernel for windows of this form."""
 
+    def compile_for(arguments: tuple[Any, ...]) -> tuple[str, bytes]:
+        compiler = load_compiler()
+        return compiler.machine_code(_dispatcher(compiler, *form), arguments)
+
+    return CachedKernel("windows-gpu", f"{form} {versions()}", compile_for)
+
+
+def _dispatcher(compiler: Any, at: int, size: int, width: int, dtype_name: str) -> Any:
+    cuda, carray, pointer = compiler.cuda, compiler.carray, compiler.pointer
     dtype, word, byte, four_bytes = np.dtype(dtype_name), np.int64, np.uint8, np.uint32
     packed = dtype.itemsize == 1 and at % 4 == 0 and size % 4 == 0 and width % 4 == 0
 

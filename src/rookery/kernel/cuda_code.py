@@ -1,0 +1,127 @@
+"""The GPU kernels of a world: read from disk, or compiled by numba-cuda and stored there for the next start.
+
+Numba can store compiled functions of files only, and with pickle; these kernels are made in memory. So the machine code
+is stored as code_cache.py stores that of the CPU: keyed by everything that it depends on. If it is on disk, neither
+Numba nor numba-cuda is imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rookery.console import say
+from rookery.errors import MissingExtra, OptionError, WorldError
+from rookery.kernel import code_cache
+from rookery.kernel.cuda_bodies import Bodies, build_bodies, column_forms, key_of, reserve_serially
+from rookery.kernel.env_arrays import EnvArrays
+from rookery.kernel.gpu_driver import GpuFunction
+from rookery.kernel.numba_support import load_native
+from rookery.kernel.world import KernelWorld
+
+SOURCES = ("cuda_compiler.py", "cuda_bodies.py", "cuda_windows.py")  # what they generate is not in the bodies
+Compile = Callable[[tuple[Any, ...]], tuple[str, bytes]]  # from arguments to the entry point's name and machine code
+_made: dict[str, Bodies] = {}  # key -> kernels: two engines of one world load them once
+
+
+class CachedKernel:
+    """A kernel that is loaded or compiled at its first launch on a device."""
+
+    def __init__(self, label: str, key: str, compile_for: Compile) -> None:
+        self._label, self._key, self._compile_for = label, key, compile_for
+        self._functions: dict[int, GpuFunction] = {}  # by the number of the device
+
+    def launch(self, blocks: int, threads: tuple[int, int], words: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
+        """Start it on torch's current device and stream. `words` are the arguments as 64-bit words."""
+        device = torch.cuda.current_device()
+        function = self._functions.get(device)
+        if function is None:
+            function = self._functions[device] = self._load(device, arguments)
+        function.launch(blocks, threads, torch.cuda.current_stream(device).cuda_stream, words)
+
+    def _load(self, device: int, arguments: tuple[Any, ...]) -> GpuFunction:
+        capability = torch.cuda.get_device_capability(device)
+        key = hashlib.sha256(f"{self._key}{capability}".encode()).hexdigest()
+        found = code_cache.find(self._label, key, lambda: self._compile_for(arguments))
+        try:
+            return GpuFunction(*found)
+        except WorldError:  # stored by a newer compiler than this driver knows
+            found = self._compile_for(arguments)
+            code_cache.write(self._label, key, *found)
+            return GpuFunction(*found)
+
+
+def kernels(world: KernelWorld) -> Bodies:
+    """The bodies of a world as kernels."""
+    bodies = build_bodies(world, reserve_serially)  # `reserve` is numba-cuda's in a kernel; its source is in the key
+    key = key_of(bodies, [column_forms(world), table_forms(world), code_cache.fingerprint(world.easy, ""), versions()])
+    if key not in _made:
+        compile_for = WorldCompilation(world)
+        made = {
+            name: CachedKernel(f"{world.name}-{name}-gpu", key + name, compile_for(name)) for name in Bodies._fields
+        }
+        _made[key] = Bodies(**made)  # type: ignore[arg-type]
+    return _made[key]
+
+
+class WorldCompilation:
+    """Compiles the kernels of a world; the world is translated for numba-cuda once, when the first one is needed."""
+
+    def __init__(self, world: KernelWorld) -> None:
+        self._world = world
+        self._dispatchers: Bodies | None = None
+
+    def __call__(self, name: str) -> Compile:
+        """The function that compiles one of them."""
+        return lambda arguments: self._compiled(name, arguments)
+
+    def _compiled(self, name: str, arguments: tuple[Any, ...]) -> tuple[str, bytes]:
+        compiler = load_compiler()
+        if self._dispatchers is None:
+            say(f"compiling {self._world.name} for the GPU (later starts read the compiled code from disk)")
+            self._dispatchers = compiler.dispatchers(self._world)
+        return compiler.machine_code(getattr(self._dispatchers, name), arguments)
+
+
+def load_compiler() -> Any:
+    """The module `rookery.kernel.cuda_compiler`, which needs Numba and numba-cuda."""
+    if load_native() is None:
+        raise OptionError("backend='cuda' compiles with Numba, and the installed version cannot compile kernel worlds")
+    try:
+        from rookery.kernel import cuda_compiler
+    except ImportError as error:
+        raise MissingExtra(f"backend='cuda' needs numba-cuda ({error}): pip install 'rookery[cuda]'") from None
+    return cuda_compiler
+
+
+def table_forms(world: KernelWorld) -> list[tuple[str, str, int]]:
+    """The name, type and number of dimensions of each table."""
+    return [(name, table.dtype.str, table.ndim) for name, table in EnvArrays(world, 1).tables.items()]
+
+
+def array_words(tensor: torch.Tensor) -> tuple[int, ...]:
+    """A tensor as numba-cuda passes arrays to kernels: two unused words, counts, the address, shape and strides."""
+    size = tensor.element_size()
+    strides = (size * stride for stride in tensor.stride())
+    return (0, 0, tensor.numel(), size, tensor.data_ptr(), *tensor.shape, *strides)
+
+
+@lru_cache
+def versions() -> str:
+    """The compilers' versions, and a hash of the code that generates the kernels."""
+    folder = Path(__file__).parent
+    sources = b"".join((folder / name).read_bytes() for name in SOURCES)
+    return f"{_version('numba')} {_version('numba-cuda')} {hashlib.sha256(sources).hexdigest()}"
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
