@@ -123,13 +123,13 @@ class Episodes:
                 continue
             outcomes = outcomes_of_row(infos, place, engine.metadata)
             outcomes |= final_numbers_of_row(infos, place, engine.metadata)
-            outcomes |= _result_of_two(records["return"]) if agents == 2 else {}
+            outcomes |= result_of_two(records["return"]) if agents == 2 else {}
             self._results[number] = PlayedEpisode(float(records["return"].mean()), int(records["length"][-1]), outcomes)
             self._episode[env] = IDLE
         self._begin(envs)
 
 
-def _result_of_two(returns: np.ndarray) -> dict[str, float]:
+def result_of_two(returns: np.ndarray) -> dict[str, float]:
     """Which of an episode's two agents had the higher return: if rewards sum to 0, their mean says nothing."""
     lead = float(returns[0] - returns[-1])
     return {"agent_0_win_rate": float(lead > 0.0), "draw_rate": float(lead == 0.0)}

@@ -17,6 +17,7 @@ import numpy as np
 
 from rookery.learners.agent import Agent
 from rookery.training.evaluation.confidence import WIDE, interval_of, is_wide
+from rookery.training.evaluation.device_episodes import DeviceEpisodes
 from rookery.training.evaluation.episode_envs import EpisodeEnvs
 from rookery.training.evaluation.episodes import Episodes, PlayedEpisode
 from rookery.training.evaluation.opponent_games import OpponentGames
@@ -25,6 +26,7 @@ from rookery.training.players.agents import AgentPlayer
 from rookery.training.resolve.world_choice import World
 
 DEFAULT_ENVS = 8  # side by side, where the number of a run is not known
+DEVICE_OPTIONS = ("bad_values", "on_failure")  # of those of `make_vec`, what envs on a GPU have
 
 
 @dataclass(frozen=True)
@@ -74,17 +76,24 @@ class Evaluator:
         max_episodes: int | None = None,
         num_envs: int = DEFAULT_ENVS,
         workers: int | None = None,
+        device: str | None = None,
         **options: Any,
     ) -> None:
         """With `opponents`, by names that `find_player` knows, `episodes` games are played against each of them, in the
         world's two-player form. Up to `max_episodes` are played while the result is uncertain. `backend`, `num_envs`
-        and `workers` are those of the envs that train; `options` are further ones of `make_vec`."""
+        and `workers` are those of the envs that train; `options` are further ones of `make_vec`. With a `device`, which
+        is the agent's, episodes without opponents are played there."""
         self.episodes, self.seed, self.deterministic = episodes, seed, deterministic
         self.max_episodes = max(episodes, max_episodes or episodes)
         self.episodes_of: Callable[[EpisodeEnvs, AgentPlayer], type[Episodes]] = lambda envs, player: Episodes
         self._each = max(1, len(opponents))  # games of a number
-        self._envs: EpisodeEnvs | None = None
-        self._make = lambda: EpisodeEnvs(world, backend, episodes, num_envs, workers, **options)
+        self._envs: EpisodeEnvs | DeviceEpisodes | None = None
+        self._make: Callable[[], EpisodeEnvs | DeviceEpisodes] = lambda: EpisodeEnvs(
+            world, backend, episodes, num_envs, workers, **options
+        )
+        if device is not None:
+            on_device = {name: value for name, value in options.items() if name in DEVICE_OPTIONS}
+            self._make = lambda: DeviceEpisodes(world, episodes, device, deterministic, **on_device)
         self._opponent_games: OpponentGames | None = None
         if opponents:
             options |= {"games": episodes, "num_envs": num_envs}
@@ -122,19 +131,26 @@ class Evaluator:
         self, agent: Agent, stop: Callable[[], bool], progress: Callable[[int], None]
     ) -> Iterator[Evaluation | None]:
         """The evaluation after each round of episodes."""
-        envs = self._envs = self._envs or self._make()
-        player = AgentPlayer(agent, "agent", deterministic=self.deterministic, copy=False)
+        play = self._player_of_episodes(agent)
         played: list[PlayedEpisode] = []
         while True:
             before = len(played)
             numbers = range(before, min(before + self.episodes, self.max_episodes))
-            kind = self.episodes_of(envs, player)
-            more = kind(envs, player, self.seed, numbers).play(stop, partial(_add, progress, before))
+            more = play(numbers, stop, partial(_add, progress, before))
             if more is None:
                 yield None
                 return
             played += more
             yield evaluation_from(played)
+
+    def _player_of_episodes(self, agent: Agent) -> Callable[..., list[PlayedEpisode] | None]:
+        """A function that plays the episodes with some numbers."""
+        envs = self._envs = self._envs or self._make()
+        if isinstance(envs, DeviceEpisodes):
+            return partial(envs.play, agent, self.seed)
+        player = AgentPlayer(agent, "agent", deterministic=self.deterministic, copy=False)
+        kind = self.episodes_of(envs, player)
+        return lambda numbers, *calls: kind(envs, player, self.seed, numbers).play(*calls)
 
     def _games(self, agent: Agent, stop: Callable[[], bool]) -> Iterator[Evaluation | None]:
         """The evaluation after each round of games against all opponents."""

@@ -154,14 +154,19 @@ class AgentPlayer:
 
     def _sample_noise(self, env: int) -> None:
         """The block of noise that this env's game is in, by the game's seed and the block's number."""
-        self._generator.manual_seed(child_seed(int(self._seeds[env]), int(self._clock[env]) // BLOCK))
-        block = self._agent.policy.sample_noise(BLOCK, self._generator).numpy()
+        number = int(self._clock[env]) // BLOCK
+        block = noise_block(self._agent.policy, int(self._seeds[env]), number, self._generator).numpy()
         if self._noise is None or len(self._noise) < len(self._seeds):
             grown = np.zeros((len(self._seeds), *block.shape), block.dtype)
             if self._noise is not None:
                 grown[: len(self._noise)] = self._noise
             self._noise = grown
         self._noise[env] = block
+
+
+def noise_block(policy: Policy, seed: int, number: int, generator: torch.Generator) -> torch.Tensor:
+    """The noise of the random actions of BLOCK steps, by the game's seed and the number of the block in the game."""
+    return policy.sample_noise(BLOCK, generator.manual_seed(child_seed(seed, number)))
 
 
 def find_player(who: str, seat: Seat, runs_dir: str | Path = "runs", *, deterministic: bool = True) -> Player | Script:
