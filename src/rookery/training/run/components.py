@@ -307,6 +307,7 @@ def make_evaluator(run: ResolvedRun) -> Evaluator:
         max_episodes=options.max_episodes or MORE_EPISODES * options.episodes,
         num_envs=run.num_envs,
         workers=config.workers,
+        device=config.device if config.backend == "cuda" and run.world.kernel else None,
         start_method=config.start_method,
         **_failure_options(config),
     )
