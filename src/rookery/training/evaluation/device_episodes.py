@@ -33,19 +33,19 @@ class DeviceEpisodes:
     def __init__(self, world: World, episodes: int, device: str, deterministic: bool, **options: Any) -> None:
         """`episodes` are played at a time; `options` are those of `make_vec`."""
         with explain_option_errors(world):
-            self.engine: Any = make_vec(
+            engine: Any = make_vec(
                 world.factory, min(episodes, MOST_ENVS), "cuda", device=device, autoreset_mode="SameStep", copy=False,
                 **options,
             )  # fmt: skip
-        self._deterministic, self._device = deterministic, self.engine.device
-        self._agents = self.engine.agents
-        rows = self.engine.num_envs
+        self.engine, self._device, self._deterministic = engine, engine.device, deterministic
+        self._agents, rows = engine.agents, engine.num_envs
         self._playing = torch.zeros(rows, dtype=torch.bool, device=self._device)
         self._returns, self._lengths = (
             torch.zeros_like(x) for x in (self.engine.last_returns, self.engine.last_lengths)
         )
         self._infos = {name: torch.zeros_like(column) for name, column in self._info_columns().items()}
-        self._memory = self._noise = None
+        self._memory: Tensor | None = None
+        self._noise: Tensor | None = None
         self._agent: Agent | None = None
         self._addresses: list[int] = []
         self._frozen: FrozenPolicy | None = None
