@@ -54,8 +54,6 @@ for _ in range(10): graph.replay()
 torch.cuda.synchronize(); lap("replay 10 times 32 steps")
 """
 SNIPPETS = {
-    "python": "",
-    "torch": "import torch; lap('import')",
     "torch, then the context": "import torch; lap('import'); torch.zeros(1, device='cuda'); lap('context')",
     "the context in a thread beside torch": (
         f"{CONTEXT}{RETAIN}import threading\n"
@@ -63,13 +61,15 @@ SNIPPETS = {
         "thread = threading.Thread(target=retain); thread.start(); lap('thread')\n"
         "import torch; lap('import'); thread.join(); lap('join'); torch.zeros(1, device='cuda'); lap('context')"
     ),
+    "CartPole on the GPU": WORLD,
+    "rookery.training.run.train": "import torch; lap('torch'); import rookery.training.run.train; lap('the rest')",
+    "triton after torch": "import torch; lap('torch'); import triton; lap('triton')",
+    "numba.cuda": "import numba; lap('numba'); from numba import cuda; lap('numba.cuda')",
+    "python": "",
+    "torch": "import torch; lap('import')",
     "the context alone": f"{CONTEXT}{RETAIN}driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device); lap('all')",
     "numba": "import numba; lap('import')",
-    "numba.cuda": "import numba; lap('numba'); from numba import cuda; lap('numba.cuda')",
-    "triton after torch": "import torch; lap('torch'); import triton; lap('triton')",
     "rookery.cli.main": "import rookery.cli.main; lap('import')",
-    "rookery.training.run.train": "import torch; lap('torch'); import rookery.training.run.train; lap('the rest')",
-    "CartPole on the GPU": WORLD,
 }
 
 
@@ -98,6 +98,7 @@ def part_rows() -> list[Row]:
         for name, code in SNIPPETS.items():
             starts = 2 if "on the GPU" in name else 1  # the first one compiles
             first, *_, second = 2 * [run_snippet(code, ROOKERY_CACHE=cache) for _ in range(starts)]
+            print(name, {lap: round(seconds, 2) for lap, seconds in second.items()}, file=sys.stderr, flush=True)
             laps = ", ".join(
                 f"{lap} {seconds:.2f}" for lap, seconds in second.items() if lap not in ("inside", "whole")
             )
@@ -109,7 +110,6 @@ def command_rows(rounds: int = 3) -> list[Row]:
     """`rookery train CartPole-v1 --device cuda`, after a first start that compiles."""
     with tempfile.TemporaryDirectory() as folder:
         found = [timed_command(Path(folder), seed) for seed in range(rounds + 1)]
-    print(f"first start: {found[0]}", file=sys.stderr)
     solved, training, whole = zip(*found[1:], strict=True)
     command = "rookery train CartPole-v1 --device cuda"
 
@@ -131,15 +131,17 @@ def timed_command(runs: Path, seed: int) -> tuple[float, float, float]:
     done = subprocess.run([*command, "--name", f"r{seed}", "--runs-dir", runs], capture_output=True, text=True)
     whole = time.time() - started
     if done.returncode:
-        print(done.stderr[-2000:], file=sys.stderr)
+        print(done.stderr[-2000:], file=sys.stderr, flush=True)
         return float("inf"), float("inf"), whole
     events = [json.loads(line) for line in (runs / f"r{seed}" / "evaluations.jsonl").open()]
     solved = [event for event in events if event["eval/return"] >= SOLVED]
+    begun = json.loads((runs / f"r{seed}" / "metrics.jsonl").open().readline())["time"]
+    course = [(round(event["time"] - begun, 3), event["step"], round(event["eval/return"])) for event in events]
+    print(f"seed {seed}: begun after {begun - started:.2f} s, evaluations {course}", file=sys.stderr, flush=True)
     if not solved:
         return float("inf"), float("inf"), whole
     first = solved[0]
     evaluating = sum(event["eval/seconds"] for event in events if event["time"] <= first["time"])
-    begun = json.loads((runs / f"r{seed}" / "metrics.jsonl").open().readline())["time"]
     return first["time"] - started, first["time"] - begun - evaluating, whole
 
 

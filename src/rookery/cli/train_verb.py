@@ -12,6 +12,7 @@ from rookery.cli.arguments import no_panel_argument, set_argument
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.stored_run import LOADING, finish_run, stdout_to_stderr
 from rookery.console import meanwhile
+from rookery.kernel.gpu_driver import open_context_early
 from rookery.learners.registry import specs
 from rookery.training import check_installed
 from rookery.worlds import registry
@@ -203,6 +204,8 @@ def _train(options: argparse.Namespace) -> int:
     check_installed()
     if seeds.wanted(options):
         return seeds.train_with_seeds(config, options)
+    if config.start_method != "fork":  # a fork beside a thread that opens a GPU would be asking for trouble
+        open_context_early(config.device)
     with meanwhile(LOADING):
         from rookery.training.run.train import train
 

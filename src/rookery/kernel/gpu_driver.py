@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
+from threading import Thread
 from typing import Any
 
 from rookery.errors import WorldError
@@ -33,13 +35,29 @@ class GpuFunction:
         _check(result, "cuLaunchKernel")
 
 
+def open_context_early(device: str) -> None:
+    """Begin to open the context of a GPU in a thread, while this process imports torch, which takes longer. torch uses
+    the same context. Without a driver nothing happens: torch will say what is missing."""
+    kind, _, number = device.partition(":")
+    if kind == "cuda" and (not number or number.isdigit()):
+        Thread(target=_retain_context, args=(int(number or 0),), daemon=True).start()
+
+
+def _retain_context(number: int) -> None:
+    handle, context = ctypes.c_int(), ctypes.c_void_p()
+    with suppress(OSError):
+        driver = load_driver()
+        if driver.cuInit(0) == 0 and driver.cuDeviceGet(ctypes.byref(handle), number) == 0:
+            driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle)
+
+
 @lru_cache
 def load_driver() -> Any:
     """The driver's library. It is there wherever torch found a GPU."""
     try:
         return ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return ctypes.CDLL("nvcuda.dll")
+        return ctypes.CDLL("nvcuda.dll")  # Windows
 
 
 def _check(result: int, call: str) -> None:

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
-from rookery.learners.cached_njit import cached_njit
-
-BETAS = 0.9, 0.999
+BETAS = 0.9, 0.999  # as in adam_pass.py
 
 
 class FlatAdam:
@@ -61,6 +59,9 @@ class FlatAdam:
             p.grad = self.gradient[part].view(p.shape)  # backward() adds into it
             start = part.stop
         if self._compiled:  # the same memory, as compiled code wants it
+            from rookery.learners.adam_pass import adam_step  # imports Numba, which a run on a GPU does without
+
+            self._step = adam_step
             self._arrays = [x.numpy() for x in (self.flat.data, self.gradient, *self.moments)]
 
     def move_to(self, flat: Tensor, gradient: Tensor, moments: tuple[Tensor, Tensor]) -> None:
@@ -108,7 +109,7 @@ class FlatAdam:
             return self.gradient.norm()
         self.steps += 1
         limit = math.inf if max_norm is None else max_norm
-        return torch.tensor(adam_step(*self._arrays, float(self.steps), self.learning_rate, self.eps, limit))
+        return torch.tensor(self._step(*self._arrays, float(self.steps), self.learning_rate, self.eps, limit))
 
     def state(self) -> dict[str, Any]:
         """The moments; the parameters are saved by their modules."""
@@ -119,49 +120,3 @@ class FlatAdam:
         """Continue from `state()`."""
         for mine, name in zip((self.steps, *self.moments), ("step", "exp_avg", "exp_avg_sq"), strict=True):
             mine.copy_(torch.from_numpy(np.array(state[name])))
-
-
-Rates = tuple[float, float, float]  # factors of the gradient, of a step, and of the root of the second moment
-
-
-@cached_njit(nogil=True, error_model="numpy")
-def adam_rates(length: float, steps: float, rate: float, limit: float) -> Rates:
-    """What a step with a gradient of this length needs, if it is clipped to `limit`."""
-    cut, stride = min(1.0, limit / (length + 1e-6)), rate / (1 - BETAS[0] ** steps)
-    return cut, stride, 1 / math.sqrt(1 - BETAS[1] ** steps)
-
-
-@cached_njit(nogil=True, error_model="numpy")
-def adam_range(
-    weights: np.ndarray, gradient: np.ndarray, first: np.ndarray, second: np.ndarray, rates: Rates, eps: float
-) -> None:
-    """A step of Adam on some weights, in one pass: each operation alone takes microseconds."""
-    cut, stride, spread = np.float32(rates[0]), np.float32(rates[1]), np.float32(rates[2])
-    keep1, keep2 = np.float32(BETAS[0]), np.float32(BETAS[1])
-    new1, new2 = np.float32(1 - BETAS[0]), np.float32(1 - BETAS[1])
-    least = np.float32(eps)
-    for k in range(len(weights)):
-        grad = gradient[k] * cut
-        first[k] = keep1 * first[k] + new1 * grad
-        second[k] = keep2 * second[k] + new2 * grad * grad
-        weights[k] -= stride * first[k] / (np.sqrt(second[k]) * spread + least)
-
-
-@cached_njit(nogil=True, fastmath={"reassoc"}, error_model="numpy")
-def adam_step(
-    weights: np.ndarray,
-    gradient: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-    steps: float,
-    rate: float,
-    eps: float,
-    limit: float,
-) -> float:
-    """Clip the gradient to `limit` and make a step of Adam; returns the gradient's length."""
-    squares = 0.0
-    for grad in gradient:
-        squares += grad * grad
-    length = math.sqrt(squares)
-    adam_range(weights, gradient, first, second, adam_rates(length, steps, rate, limit), eps)
-    return length

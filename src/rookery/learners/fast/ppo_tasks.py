@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from rookery.learners.adam_pass import adam_range, adam_rates
 from rookery.learners.cached_njit import cached_cfunc, cached_njit
 from rookery.learners.fast.block_passes import backward_block, forward_block
 from rookery.learners.fast.layer_table import BIAS, BIAS_GRAD, COLUMNS, pack_layers, share, sum_gradients, wide
@@ -97,7 +98,6 @@ from rookery.learners.fast.ppo_words import (
 )
 from rookery.learners.fast.product_tiles import ROWS
 from rookery.learners.fast.slice_team import run_tasks
-from rookery.learners.flat_adam import adam_range, adam_rates
 
 compiled = cached_njit(nogil=True, error_model="numpy")
 BLOCK = 64  # rows that a thread computes at a time; a multiple of ROWS

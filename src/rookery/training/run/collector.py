@@ -18,7 +18,6 @@ from rookery.learners.masks import mask_of
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.evaluation.win_record import outcomes_of
 from rookery.training.run.device_link import DeviceLink, link_for
-from rookery.training.run.fused_collector import roller_for
 from rookery.training.run.timing import Stopwatch
 
 IN_PROCESS = ("serial", "kernel")  # backends that step on the caller's own thread
@@ -226,6 +225,16 @@ def finals(infos: dict[str, Any]) -> Finals | None:
         return None
     places = np.flatnonzero(infos["_final_obs"])
     return (places, [infos["final_obs"][k] for k in places]) if len(places) else None
+
+
+def roller_for(envs: Any, learner: Learner) -> Any:
+    """The compiled loop for this engine and learner, or None. Its module imports Numba, which only a kernel engine has
+    imported already."""
+    if envs.backend != "kernel":
+        return None
+    from rookery.training.run.fused_collector import roller_for
+
+    return roller_for(envs, learner)
 
 
 def _rows(observations: Any, rows: slice) -> Any:
