@@ -44,11 +44,11 @@ PARTS = {
     "ppo": Part("gpu_ppo.py", ("--only", "rows"), 110, peers=True),
     "start": Part("gpu_start.py", ("--only", "command"), 50),
     "hockey": Part("hockey_gpu.py", (), 110),
-    "off-policy": Part("gpu_offpolicy.py", (), 80),
-    "python-envs": Part("gpu_python_envs.py", (), 50),
+    "off-policy": Part("gpu_offpolicy.py", ("--rounds", "3"), 80),
+    "python-envs": Part("gpu_python_envs.py", ("--only", "sac", "--turns", "3"), 50),
     "images": Part("gpu_images.py", (), 70),
     "identical": Part("gpu_identical.py", ("--only", "ppo-bf16", "ppo-hockey", "sac"), 70),
-    "cores": Part("cpu_scaling.py", (), 70),
+    "cores": Part("cpu_scaling.py", ("--threads", "1", "16", "--rounds", "3"), 70),
     "envs": Part("gpu_ppo.py", ("--only", "envs"), 110, peers=True),
 }
 
@@ -56,7 +56,7 @@ PARTS = {
 def run_part(name: str, options: Any, folder: Path) -> list[dict[str, Any]]:
     """The rows of a part, as its script has written them; one row that says so if it failed."""
     part = PARTS[name]
-    script, rows = Path(__file__).with_name(part.script), folder / f"{name}.json"
+    script, rows = Path(__file__).parent / part.script, folder / f"{name}.json"
     arguments = [*part.arguments, "--json", str(rows)]
     if part.peers:
         arguments += peer_arguments(options)

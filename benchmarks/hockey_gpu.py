@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from engine_rows import Row
+from report import report
 from rookery.config import build_config
 from rookery.training.run.loop import Loop
 from rookery.training.run.stop_request import StopRequest
@@ -136,25 +142,28 @@ def learning_row(device: str, num_envs: int, ppo: dict[str, Any], most: float, g
                 return seconds
 
 
-def main() -> None:
+def main() -> int:
+    """Measure the chosen rows and print them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--only", choices=["speed", "learning"])
     parser.add_argument("--num-envs", type=int, default=16_384)
     parser.add_argument("--seconds", type=float, default=5.0, help="for each row of speeds")
     parser.add_argument("--tiny", action="store_true", help="a few envs: does it run?")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     given = parser.parse_args()
-    num_envs = 4 if given.tiny else given.num_envs
+    num_envs, rows = 4 if given.tiny else given.num_envs, []
     if given.only != "learning":
         for name, found in speed_rows(given.device, num_envs, given.seconds).items():
-            print(f"PPO hockey 128x128, {name}: {found / 1e6:.2f} M steps/s (must reach {MUST[name] / 1e6:.0f} M)")
+            what = f"PPO hockey 128x128, {name}, {num_envs:,} envs"
+            rows.append(Row(what, f"{found / 1e6:.1f} M/s", "", found / 1e6, MUST[name] / 1e6, " M/s"))
     if given.only != "speed":
         most, games, every = (1.0, 4, 1) if given.tiny else (2 * MUST["seconds"], 2_048, 20)
         seconds = learning_row(given.device, num_envs, {}, most, games, every)
-        print(
-            f"hockey, from random weights to 85 % against strong: {seconds:.1f} s (must reach {MUST['seconds']:.0f} s)"
-        )
+        what = "hockey, from random weights to 85 % against strong"
+        rows.append(Row(what, f"{seconds:.1f} s", "", seconds, MUST["seconds"], " s", most=True))
+    return report(rows, "hockey on a GPU", given.json)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
