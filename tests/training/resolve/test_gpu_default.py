@@ -6,6 +6,8 @@ import pytest
 
 from kernel.samples import Walker
 from rookery.config import build_config
+from rookery.training.population.batchable import batchable_groups, why_not_batchable
+from rookery.training.population.members import compiled_for_cpu
 from rookery.training.resolve import device_choice, gpu_default
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.worlds import gpu_recipes
@@ -84,3 +86,12 @@ def test_one_of_many_runs_does_not_take_the_gpu_by_itself():
 def test_without_a_gpu_nothing_changes(monkeypatch):
     monkeypatch.setattr(gpu_default, "has_nvidia_gpu", lambda: False)
     assert (chosen().backend, chosen().num_envs) == ("kernel", 16)
+
+
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_runs_side_by_side_act_on_the_cpu(device):
+    """Their envs are there, also if they are updated on a GPU."""
+    config = build_config("CartPole-v1", learner="ppo", device=device)
+    assert compiled_for_cpu(config) == {"backend": "kernel"}
+    assert why_not_batchable([config, config]) == ""
+    assert batchable_groups([config, config]) == [[0, 1]]

@@ -65,7 +65,7 @@ def _is_worth_grouping(configs: Sequence[RunConfig]) -> bool:
         runs = [resolve_run(config) for config in configs]
     except RookeryError:  # training one by one will say which run it is
         return False
-    return runs[0].config.backend == "kernel" and not _why_not_resolved(runs)
+    return runs[0].config.backend in ("kernel", "cuda") and not _why_not_resolved(runs)
 
 
 def _why_not_resolved(runs: Sequence[ResolvedRun]) -> str:

@@ -23,6 +23,8 @@ from rookery.training.run.stop_request import StopRequest
 from rookery.training.run.train import OpenRun, open_new_run, open_recorded_run
 from rookery.training.storage.run_dir import RunDir
 
+COMPILED = ("kernel", "cuda")  # backends of kernel worlds
+
 
 @dataclass(frozen=True)
 class MemberPlan:
@@ -87,7 +89,8 @@ def _opened(plan: MemberPlan, stop: StopRequest) -> AbstractContextManager[OpenR
     callbacks = None if plan.callbacks is None else list(plan.callbacks)
     if plan.folder is None:
         monitor = plan.config.monitor.model_copy(update={"verbose": False})  # many at a time would be unreadable
-        config = plan.config.model_copy(update={"monitor": monitor, **_one_thread(plan.config)})
+        changes = {"monitor": monitor, **_one_thread(plan.config), **compiled_for_cpu(plan.config)}
+        config = plan.config.model_copy(update=changes)
         return open_new_run(config, stop, callbacks, make=_learner_on_cpu)
     runs_dir = Path(plan.config.runs_dir)
     changes = {
@@ -100,7 +103,12 @@ def _opened(plan: MemberPlan, stop: StopRequest) -> AbstractContextManager[OpenR
 
 def _one_thread(config: RunConfig) -> dict[str, Any]:
     """Compiled envs of a member are stepped on one thread: others step those of other members meanwhile."""
-    return {"workers": 1} if resolve_run(config).config.backend == "kernel" else {}
+    return {"workers": 1} if resolve_run(config).config.backend in COMPILED else {}
+
+
+def compiled_for_cpu(config: RunConfig) -> dict[str, Any]:
+    """Compiled envs of a member are on the CPU, where it acts, also if it is updated on a GPU."""
+    return {"backend": "kernel"} if resolve_run(config).config.backend in COMPILED else {}
 
 
 def _learner_on_cpu(run: ResolvedRun) -> PPO:
