@@ -13,7 +13,7 @@ from learners.distributed.thread_ranks import in_threads, thread_ranks
 from rookery.errors import OptionError
 from rookery.learners.distributed.data_parallel_ppo import DataParallelPPO
 from rookery.learners.learner import StepBatch
-from rookery.learners.ppo import PPO
+from rookery.learners.ppo import METRICS, PPO
 from rookery.learners.registry import PPOOptions
 
 ENVS, LENGTH, UPDATES = 6, 8, 3
@@ -51,7 +51,19 @@ def part_of(observations: Any, rows: Any) -> Any:
     return observations[rows]
 
 
-def learn(learner: PPO, space: spaces.Space, first: int = 0, updates: int = UPDATES) -> list[dict[str, float]]:
+def update_as_replayed(learner: PPO) -> dict[str, float]:
+    """As on a GPU, where a replayed graph fills the rollout again and no code of the learner runs in between."""
+    learner.set_schedules()
+    metrics = learner.learn().tolist()
+    for flags in (learner.rollout.terminated, learner.rollout.ended, learner.rollout.starts):
+        flags.zero_()
+    learner.rollout.forget()
+    return dict(zip(METRICS, metrics, strict=True))
+
+
+def learn(
+    learner: PPO, space: spaces.Space, first: int = 0, updates: int = UPDATES, replayed: bool = False
+) -> list[dict[str, float]]:
     """Updates on envs with given outcomes, of which the learner sees its own rows."""
     n, metrics = learner.num_envs, []
     own = slice(learner.rank * n, (learner.rank + 1) * n)
@@ -65,7 +77,7 @@ def learn(learner: PPO, space: spaces.Space, first: int = 0, updates: int = UPDA
             ended = np.flatnonzero(ends.any(0))
             finals = (ended, [part_of(after, k) for k in ended]) if len(ended) else None
             learner.record(slice(0, n), StepBatch(after, rewards, ends[0], ends[1] & ~ends[0], finals))
-        metrics.append(learner.update())
+        metrics.append(learner.update() if not replayed else update_as_replayed(learner))
     return metrics
 
 
@@ -131,6 +143,16 @@ def test_a_saved_state_continues_exactly_in_any_number_of_processes() -> None:
     alone.load(saved)
     learn(alone, VECTORS, first=1, updates=1)
     assert_close(alone.state(), finished)
+
+
+def test_every_update_is_on_the_present_rollout() -> None:
+    """Also if the rollout is only written again, as a replayed graph does."""
+    both, options = (VECTORS, spaces.Discrete(3)), PPOOptions(rollout_length=LENGTH)
+    alone = PPO(*both, options, ENVS, seed=3)
+    learn(alone, VECTORS)
+    learners = [DataParallelPPO(*both, options, ENVS, seed=3, ranks=ranks) for ranks in thread_ranks(2)]
+    in_threads(lambda learner: learn(learner, VECTORS, replayed=True), learners)
+    np.testing.assert_allclose(learners[0].adam.flat.detach(), alone.adam.flat.detach(), rtol=1e-4, atol=2e-6)
 
 
 def test_envs_that_cannot_be_split_are_refused() -> None:

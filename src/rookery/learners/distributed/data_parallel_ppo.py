@@ -73,12 +73,12 @@ class DataParallelPPO(PPO):
 
     def learn(self) -> Tensor:
         before = self.options
-        self.rollout.normalises = before.normalise_advantages
         self.options = before.model_copy(
             update={"normalise_advantages": False}
         )  # minibatches come with them normalised
         try:
-            metrics = super().learn()
+            with self.rollout.joined(before.normalise_advantages):
+                metrics = super().learn()
         finally:
             self.options = before
         self._all_rows = {name: self._joined_rows(rows) for name, rows in self._per_env().items()}

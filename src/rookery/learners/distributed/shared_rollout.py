@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -45,9 +46,14 @@ class SharedRollout(Rollout):
             self._joined = self._to_shuffle(tensors)
         return self._joined
 
-    def clear(self) -> None:
-        super().clear()
-        self._joined = None
+    @contextmanager
+    def joined(self, normalises: bool) -> Iterator[None]:
+        """Within it, an update learns from the present rollouts of all processes."""
+        self.normalises = normalises
+        try:
+            yield
+        finally:
+            self._joined = None
 
 
 def _normalised(advantages: Tensor, of_all: Tensor) -> Tensor:
