@@ -3,8 +3,8 @@
     python benchmarks/gpu_offpolicy.py [--only NAME ...] [--rounds 5] [--device cuda] [--json FILE]
 
 Both sides have the same sizes of nets and batches, and a replay buffer with the same number of transitions; no env is
-stepped meanwhile. Both sides take turns; figures are medians over the turns. Exits with 1 if a figure misses what it
-must reach.
+stepped meanwhile. In the last row both step an env as well, one step for each update: ours on the GPU, theirs on the
+CPU. Both sides take turns; figures are medians over the turns. Exits with 1 if a figure misses what it must reach.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import rookery
 from engine_rows import Row, ratio_row
 from measure import in_turns
 from report import measured, parser_for, report
@@ -30,6 +31,8 @@ from rookery.learners.learner import StepBatch
 from rookery.learners.offpolicy import OffPolicy
 from rookery.learners.options import ReplayOptions
 from rookery.learners.registry import DQNOptions, SACOptions, TD3Options, make_learner
+from rookery.training.run.collector_choice import make_collector
+from rookery.training.run.timing import Stopwatch
 
 TRANSITIONS = 2_000
 ENVS = 50
@@ -74,6 +77,38 @@ def theirs(algorithm: str, env_id: str, device: str, batch_size: int, hidden: li
     return lambda: rate(lambda: model.train(UPDATES["theirs"], batch_size), UPDATES["theirs"], device)
 
 
+def our_loop(name: str, options: ReplayOptions, device: str) -> Callable[[], float]:
+    """A turn of a run: rounds on a kernel world, and their updates."""
+    envs = rookery.make_vec(
+        "rookery/Pendulum-v1", 1, "cuda", autoreset_mode="SameStep", copy=False, bad_values="allow", device=device
+    )
+    spaces = envs.single_observation_space, envs.single_action_space
+    collector = make_collector(envs, make_learner(name, *spaces, options, 1, 1, device), Stopwatch(), lambda steps: 0.0)
+    collector.begin(*envs.reset(seed=1))
+    collector.collect(options.start_steps, lambda: False)
+    return lambda: rate(lambda: collector.collect(UPDATES["ours"], lambda: False), UPDATES["ours"], device)
+
+
+def loop_row(rounds: int, device: str) -> list[Row]:
+    """SAC with an update for each step of one env."""
+    import stable_baselines3
+
+    options = SACOptions(**CONTINUOUS)
+    model = stable_baselines3.SAC(
+        "MlpPolicy", "Pendulum-v1", batch_size=256, learning_starts=TRANSITIONS, device=device, seed=1,
+        policy_kwargs={"net_arch": options.hidden},
+    )  # fmt: skip
+    model.learn(TRANSITIONS)
+    steps = UPDATES["theirs"]
+    sides = {
+        "ours": our_loop("sac", options, device),
+        "theirs": lambda: rate(lambda: model.learn(steps, reset_num_timesteps=False), steps, device),
+    }
+    in_turns(sides, 1)
+    found = in_turns(sides, rounds)
+    return [ratio_row("SAC steps/s with an update each, one env / SB3", found["ours"], found["theirs"], LEAST)]
+
+
 def rate(work: Callable[[], Any], count: int, device: str) -> float:
     """How many a second."""
     if device != "cpu":
@@ -108,6 +143,7 @@ def rows(rounds: int, device: str) -> dict[str, Callable[[], list[Row]]]:
             row, "dqn", "CartPole-v1", DQNOptions(batch_size=32, hidden=[64, 64], start_steps=TRANSITIONS), **same,
             what=", dueling, double, 3 steps, prioritised",
         ),
+        "loop": partial(loop_row, **same),
     }  # fmt: skip
 
 
