@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from learners import offpolicy_tools as replayed
 from learners.scripted import Script, play
+from rookery.learners.device.device_actor_critic import DeviceSAC, DeviceTD3
 from rookery.learners.dqn import DQN
 from rookery.learners.fast.accelerator import Accelerator
 from rookery.learners.fast.fused_dqn import FusedDQN
@@ -105,5 +106,27 @@ def test_td3(options: dict[str, Any]) -> None:
         replayed.play(learner, replayed.Centre(4, 20, 0), 40)
         learners.append(learner)
     assert [type(learner.accelerator) for learner in learners] == [FusedTD3, Accelerator]
+    agree(*learners)
+    np.testing.assert_allclose(*(learner.critic_adam.flat.detach() for learner in learners), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["sac", "sac-fixed", "td3", "redq"])
+def test_gradients_from_the_outputs_on(kind: str) -> None:
+    """The accelerators of GPUs, here on a CPU: with a learned temperature and a fixed one, with weights and without."""
+    shared = {"hidden": [16, 16], "start_steps": 40, "batch_size": 16, "updates_per_step": 0.25, "max_grad_norm": 1.0}
+    options: SACOptions | TD3Options
+    if kind.startswith("sac"):
+        options = SACOptions(**shared, temperature=0.2 if kind == "sac-fixed" else "auto")
+    else:
+        more = {"redq": True, "num_critics": 3} if kind == "redq" else {"prioritised": True}
+        options = TD3Options(**{**more, **shared})
+    learners = []
+    for accelerator in (Accelerator, DeviceSAC if kind.startswith("sac") else DeviceTD3):
+        made = SAC if kind.startswith("sac") else TD3
+        learner = made(spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,)), options, 4, seed=5)  # type: ignore[arg-type]
+        assert not accelerator.supports(learner) or accelerator is Accelerator
+        learner.accelerator = accelerator(learner)
+        replayed.play(learner, replayed.Centre(4, 20, 0), 40)
+        learners.append(learner)
     agree(*learners)
     np.testing.assert_allclose(*(learner.critic_adam.flat.detach() for learner in learners), rtol=1e-3, atol=1e-4)

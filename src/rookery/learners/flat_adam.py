@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,6 +85,20 @@ class FlatAdam:
         """The gradient in one copy, where adding into each parameter's part of it would be a kernel each."""
         grads = torch.autograd.grad(loss, self.parameters, allow_unused=True, materialize_grads=True)
         torch.cat([grad.reshape(-1) for grad in grads], out=self.gradient)
+
+    def descend(
+        self,
+        outputs: Sequence[Tensor],
+        grads: Sequence[Tensor],
+        max_norm: float | None = None,
+        known: Sequence[Tensor] = (),
+    ) -> None:
+        """One step on a loss that has these gradients at some outputs of networks. `known` are its gradients at the
+        last parameters, if those outputs do not depend on them."""
+        parameters = self.parameters[: len(self.parameters) - len(known)]
+        found = torch.autograd.grad(outputs, parameters, grads)
+        torch.cat([grad.reshape(-1) for grad in (*found, *known)], out=self.gradient)
+        self.step(max_norm, norm=False)
 
     @torch.no_grad()
     def step(self, max_norm: float | None = None, norm: bool = True) -> Tensor:

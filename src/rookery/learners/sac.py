@@ -21,6 +21,7 @@ from rookery.learners.action_bounds import ActionBounds
 from rookery.learners.custom_network import make_encoder
 from rookery.learners.device.device_noise import DeviceNoise
 from rookery.learners.device.triton_support import find_triton
+from rookery.learners.fast.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.learner import Tree, seeded
 from rookery.learners.networks import MLP, Critics, with_params_from
@@ -147,6 +148,7 @@ class SAC(OffPolicy):
         self.targets.encoder.share_normalisers(policy.encoder)
         # The same critics without gradients of their own, for the actor's loss.
         self.frozen_critics = with_params_from(self.critics, self.critic_adam.flat.data)
+        self.accelerator = accelerate(self)
         policy.by_kernels = options.accelerate and self.device.type == "cuda" and find_triton()
 
     @property
@@ -212,19 +214,26 @@ class SAC(OffPolicy):
         options = self.options
         batch = self.replay.batch(self.replay.sample_indices(options.batch_size, self.generator))
         noise = torch.randn(2, options.batch_size, self.policy.size, generator=self.generator, device=self.device)
-        features = self.policy.encoder(batch.leaves)
-        values = self.critics(features, batch.actions)
-        critic_loss = self._critic_loss(values, self.td_target(batch, noise[0]))
-        self.critic_adam.minimize(critic_loss, options.max_grad_norm, norm=False)
-        actor_loss, entropy = self._actor_loss(features.detach(), noise[1])
-        self.actor_adam.minimize(actor_loss, options.max_grad_norm, norm=False)
+        values, td_target, entropy = self.gradient_step(batch, noise)
         self.target_weights.lerp_(self.critic_adam.flat.data, options.tau)
         if metrics is None:
             return
-        metrics["critic"].append(critic_loss.detach())
-        metrics["value"].append(values.detach().mean())
+        metrics["critic"].append(self._critic_loss(values, td_target))
+        metrics["value"].append(values.mean())
         metrics["entropy"].append(entropy)
         metrics["temperature"].append(self.log_temperature.detach().exp())
+
+    def gradient_step(self, batch: ReplayBatch, noise: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One step of both optimizers; returns the values, the TD targets and the entropy."""
+        result = self.accelerator.train_step(batch, noise)
+        if result is not None:
+            return result
+        limit, features = self.options.max_grad_norm, self.policy.encoder(batch.leaves)
+        values, td_target = self.critics(features, batch.actions), self.td_target(batch, noise[0])
+        self.critic_adam.minimize(self._critic_loss(values, td_target), limit, norm=False)
+        actor_loss, entropy = self._actor_loss(features.detach(), noise[1])
+        self.actor_adam.minimize(actor_loss, limit, norm=False)
+        return values.detach(), td_target, entropy
 
     def trained_tensors(self) -> list[Tensor]:
         return [*super().trained_tensors(), self.target_weights]

@@ -178,8 +178,12 @@ class TD3(PrioritisedOffPolicy):
 
     def _actor_loss(self, features: Tensor) -> Tensor:
         """Minus the value of the actor's own actions: by the first critic, or by the mean of REDQ's ensemble."""
-        members = FIRST if self.options.num_critics <= 2 else None
-        return -self.frozen_critics(features, self.policy(features), members).mean()
+        return -self.frozen_critics(features, self.policy(features), self.actor_critics).mean()
+
+    @property
+    def actor_critics(self) -> slice | None:
+        """The critics that train the actor; None for all."""
+        return FIRST if self.options.num_critics <= 2 else None
 
     # --- update -----------------------------------------------------------------------------------------------------
 

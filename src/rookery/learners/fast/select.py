@@ -21,7 +21,8 @@ ACCELERATORS = {
         "fast.fused_ppo:CompiledAdvantages",
     ),
     "DQN": ("fast.fused_dqn:FusedDQN",),
-    "TD3": ("fast.fused_td3:FusedTD3",),
+    "SAC": ("device.device_actor_critic:DeviceSAC",),
+    "TD3": ("fast.fused_td3:FusedTD3", "device.device_actor_critic:DeviceTD3"),
 }
 
 
