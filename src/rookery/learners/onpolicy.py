@@ -108,6 +108,7 @@ class OnPolicy(Learner):
         raise NotImplementedError
 
     def state(self, replay: bool = True) -> Tree:
+        self.accelerator.flush()
         return super().state(replay) | {
             "adam": self.adam.state(),
             "memory": self.memory.cpu().numpy().copy(),

@@ -24,18 +24,51 @@ def choose(noisy, column, inside, actions, env_actions, NET: tl.constexpr):
             tl.store(env_actions + part, choice.to(tl.int64) + HEAD.starts[part], mask=inside)
 
 
-@triton.jit(do_not_specialize=["step", "start", "count", "envs"])
+@triton.jit
+def store_outcome(
+    row, inside, new_rewards, new_terminated, new_truncated, finals, mean, variance, flat, rewards, terminated, ended,
+    starts, final_values, step, steps, start, envs, NET: tl.constexpr, NORMALISE: tl.constexpr, EVALUATE: tl.constexpr,
+):  # fmt: skip
+    """Store what the envs returned for the actions of `step`. If an episode of the tile was truncated, the critic's
+    values of final observations are computed."""
+    wide = row.to(tl.int64)
+    at = step.to(tl.int64) * envs + start + wide
+    tl.store(rewards + at, tl.load(new_rewards + row, mask=inside, other=0.0).to(tl.float32), mask=inside)
+    is_terminated = tl.load(new_terminated + row, mask=inside, other=0) != 0
+    is_truncated = tl.load(new_truncated + row, mask=inside, other=0) != 0
+    has_ended = is_terminated | is_truncated
+    tl.store(terminated + at, is_terminated.to(tl.uint8), mask=inside)
+    tl.store(ended + at, has_ended.to(tl.uint8), mask=inside)
+    tl.store(starts + at + envs, has_ended.to(tl.uint8), mask=inside & (step + 1 < steps))
+    if EVALUATE:
+        cut = has_ended & (is_terminated == 0)
+        if tl.sum(cut.to(tl.int32), 0) > 0:
+            x = load_features(finals + wide * NET.inputs, inside, mean, variance, NET, NORMALISE)
+            out = forward(x, flat + NET.critic_at, 1, NET)
+            column = tl.arange(0, NET.p_outputs)
+            value = tl.sum(tl.where(column[None, :] == 0, out, 0.0), 1)
+            tl.store(final_values + at, value, mask=cut)
+
+
+@triton.jit(do_not_specialize=["step", "steps", "start", "count", "envs"])
 def act(
     features, mean, variance, flat, noise, mask, low, high, outputs, actions, env_actions, observations, masks,
-    step, start, count, envs, NET: tl.constexpr, NORMALISE: tl.constexpr, MASKED: tl.constexpr,
-    STORE: tl.constexpr, BLOCK: tl.constexpr,
+    new_rewards, new_terminated, new_truncated, finals, rewards, terminated, ended, starts, final_values,
+    step, steps, start, count, envs, NET: tl.constexpr, NORMALISE: tl.constexpr, MASKED: tl.constexpr,
+    STORE: tl.constexpr, RECORD: tl.constexpr, EVALUATE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Act for rows `start` to `start + count` of the envs, and store outputs and actions as those of `step`; with
-    `STORE`, features as its observations too. Grid: tiles of rows."""
+    `STORE`, features as its observations too; with `RECORD`, what the envs returned for the step before. Grid: tiles of
+    rows."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside, wide = row < count, row.to(tl.int64)
     at = step.to(tl.int64) * envs + start + wide
     HEAD: tl.constexpr = NET.head
+    if RECORD:
+        store_outcome(
+            row, inside, new_rewards, new_terminated, new_truncated, finals, mean, variance, flat, rewards, terminated,
+            ended, starts, final_values, step - 1, steps, start, envs, NET, NORMALISE, EVALUATE,
+        )  # fmt: skip
     x = load_features(features + wide * NET.inputs, inside, mean, variance, NET, NORMALISE)
     out = forward(x, flat + NET.actor_at, NET.outputs, NET)
     if STORE:
@@ -73,23 +106,9 @@ def record(
     final_values, step, steps, start, count, envs, NET: tl.constexpr, NORMALISE: tl.constexpr,
     EVALUATE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Store what the envs returned for the actions of `step`. Tiles in which an episode was truncated compute the
-    critic's values of final observations. Grid: tiles of rows."""
+    """`store_outcome` for rows `start` to `start + count`. Grid: tiles of rows."""
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside, wide = row < count, row.to(tl.int64)
-    at = step.to(tl.int64) * envs + start + wide
-    tl.store(rewards + at, tl.load(new_rewards + row, mask=inside, other=0.0).to(tl.float32), mask=inside)
-    is_terminated = tl.load(new_terminated + row, mask=inside, other=0) != 0
-    is_truncated = tl.load(new_truncated + row, mask=inside, other=0) != 0
-    has_ended = is_terminated | is_truncated
-    tl.store(terminated + at, is_terminated.to(tl.uint8), mask=inside)
-    tl.store(ended + at, has_ended.to(tl.uint8), mask=inside)
-    tl.store(starts + at + envs, has_ended.to(tl.uint8), mask=inside & (step + 1 < steps))
-    if EVALUATE:
-        cut = has_ended & (is_terminated == 0)
-        if tl.sum(cut.to(tl.int32), 0) > 0:
-            x = load_features(finals + wide * NET.inputs, inside, mean, variance, NET, NORMALISE)
-            out = forward(x, flat + NET.critic_at, 1, NET)
-            column = tl.arange(0, NET.p_outputs)
-            value = tl.sum(tl.where(column[None, :] == 0, out, 0.0), 1)
-            tl.store(final_values + at, value, mask=cut)
+    store_outcome(
+        row, row < count, new_rewards, new_terminated, new_truncated, finals, mean, variance, flat, rewards, terminated,
+        ended, starts, final_values, step, steps, start, envs, NET, NORMALISE, EVALUATE,
+    )  # fmt: skip

@@ -6,7 +6,7 @@ nothing is read back, so that rollouts and updates can be captured in CUDA graph
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,6 +25,16 @@ MOST_OUTPUTS = 64
 MOST_INPUTS = 128
 
 
+class StoredLater(NamedTuple):
+    """What envs returned for the actions of a step, until the kernel that acts next stores it."""
+
+    rows: slice
+    step: int
+    tensors: tuple[Tensor, ...]  # rewards, terminated, truncated, features of final observations
+    norm: Any  # of these features
+    has_finals: bool
+
+
 class DevicePPO(Accelerator):
     """For an actor and a critic that are perceptrons on a GPU. Final values and outputs are kept in the rollout, as by
     the plain code, so that either can continue what the other has begun."""
@@ -37,7 +47,9 @@ class DevicePPO(Accelerator):
         self._clip, self._metrics = torch.zeros((), device=self.device), torch.zeros(5, device=self.device)
         self._captured = CapturedUpdate(learner, self._learn)
         self._nothing = torch.zeros(1, device=self.device)  # for arguments that a kernel does not read
+        self._nothing_recorded = (self._nothing,) * 4
         self._env_actions: Tensor | None = None
+        self._outcome: StoredLater | None = None
 
     @classmethod
     def supports(cls, learner: Any) -> bool:
@@ -54,6 +66,10 @@ class DevicePPO(Accelerator):
 
     # --- collecting ---------------------------------------------------------------------------------------------
 
+    def invalidate(self) -> None:
+        """A new rollout begins, or another one was loaded."""
+        self._outcome = None
+
     @torch.no_grad()
     def explore(self, observations: Any, rows: slice, mask: Any) -> Any:
         if not are_tensors(observations):
@@ -69,7 +85,7 @@ class DevicePPO(Accelerator):
         if not is_plain:
             for kept, leaf in zip(rollout.observations, leaves, strict=True):
                 kept[step, rows] = leaf
-        self._act(features, norm, mask, step, rows.start, count, is_plain)
+        self._act(features, norm, mask, step, rows, count, is_plain)
         actions = self._actions(count) if self.net.head.is_shifted else rollout.actions[step, rows]
         return learner.agent.nested(actions)
 
@@ -80,21 +96,23 @@ class DevicePPO(Accelerator):
             rollout.masks = torch.ones(shape, dtype=torch.bool, device=self.device)
 
     def _act(
-        self, features: Tensor, norm: Any, mask: Tensor | None, step: int, start: int, count: int, store: bool
+        self, features: Tensor, norm: Any, mask: Tensor | None, step: int, rows: slice, count: int, store: bool
     ) -> None:
         from rookery.learners.device.acting_kernels import act
 
         rollout, nothing, launch = self.learner.rollout, self._nothing, forward_launch(self.net, count)
         assert rollout.noise is not None
+        outcome = self._take_outcome(rows)
         act[(tiles(count, launch.block),)](
             features, *norm[:2], self.learner.adam.flat, rollout.noise,
             nothing if mask is None else mask.view(torch.uint8),
             getattr(self.head, "low", nothing), getattr(self.head, "high", nothing),
             rollout.outputs, rollout.actions, self._actions(count) if self.net.head.is_shifted else nothing,
             rollout.observations[0], nothing if mask is None else rollout.masks.view(torch.uint8),
-            step, start, count, rollout.envs,
-            NET=self.net, NORMALISE=norm[2], MASKED=mask is not None, STORE=store, BLOCK=launch.block,
-            num_warps=launch.warps,
+            *(self._nothing_recorded if outcome is None else outcome.tensors), *self._stored(),
+            step, rollout.length, rows.start, count, rollout.envs,
+            NET=self.net, NORMALISE=norm[2], MASKED=mask is not None, STORE=store, RECORD=outcome is not None,
+            EVALUATE=outcome is not None and outcome.has_finals, BLOCK=launch.block, num_warps=launch.warps,
         )  # fmt: skip
 
     def _actions(self, count: int) -> Tensor:
@@ -106,26 +124,49 @@ class DevicePPO(Accelerator):
 
     @torch.no_grad()
     def record(self, rows: slice, step: Any) -> bool:
+        """The last step of a rollout is stored now, others by the kernel that acts next: one launch less."""
+        self.flush()
+        learner, rollout = self.learner, self.learner.rollout
+        finals, norm = self._nothing, (self._nothing, self._nothing, False)
+        if step.finals is not None:
+            finals, norm, _ = self._update.features(split(learner.leaves, step.finals.observations, self.device))
+        flags = as_bytes(step.terminated.contiguous()), as_bytes(step.truncated.contiguous())
+        tensors = (step.rewards.contiguous(), *flags, finals)
+        self._outcome = StoredLater(rows, rollout.steps_made(rows), tensors, norm, step.finals is not None)
+        rollout.advance(rows, 1)
+        if rollout.steps_made(rows) == rollout.length:
+            self.flush()
+        return True
+
+    def _take_outcome(self, rows: slice) -> StoredLater | None:
+        """The step of these rows that is to be stored with the next action."""
+        if self._outcome is not None and self._outcome.rows != rows:
+            self.flush()
+        outcome, self._outcome = self._outcome, None
+        return outcome
+
+    def flush(self) -> None:
         from rookery.learners.device.acting_kernels import record
 
-        learner, rollout, finals = self.learner, self.learner.rollout, None
-        if rollout.final_values is None:
-            rollout.final_values = rollout.new_array()
-        norm: Any = (self._nothing, self._nothing, False)
-        if step.finals is not None:
-            leaves = split(learner.leaves, step.finals.observations, self.device)
-            finals, norm, _ = self._update.features(leaves)
-        count = len(step.rewards)
+        outcome, self._outcome = self._outcome, None
+        if outcome is None:
+            return
+        rollout, count = self.learner.rollout, len(outcome.tensors[0])
         launch = forward_launch(self.net, count)
         record[(tiles(count, launch.block),)](
-            step.rewards, as_bytes(step.terminated), as_bytes(step.truncated),
-            self._nothing if finals is None else finals, *norm[:2], learner.adam.flat,
-            rollout.rewards, as_bytes(rollout.terminated), as_bytes(rollout.ended), as_bytes(rollout.starts),
-            rollout.final_values, rollout.steps_made(rows), rollout.length, rows.start, count, rollout.envs,
-            NET=self.net, NORMALISE=norm[2], EVALUATE=finals is not None, BLOCK=launch.block, num_warps=launch.warps,
+            *outcome.tensors, *outcome.norm[:2], self.learner.adam.flat, *self._stored(), outcome.step, rollout.length,
+            outcome.rows.start, count, rollout.envs,
+            NET=self.net, NORMALISE=outcome.norm[2], EVALUATE=outcome.has_finals, BLOCK=launch.block,
+            num_warps=launch.warps,
         )  # fmt: skip
-        rollout.advance(rows, 1)
-        return True
+
+    def _stored(self) -> tuple[Tensor, ...]:
+        """Where the outcome of a step is stored."""
+        rollout = self.learner.rollout
+        if rollout.final_values is None:
+            rollout.final_values = rollout.new_array()
+        flags = (as_bytes(flags) for flags in (rollout.terminated, rollout.ended, rollout.starts))
+        return rollout.rewards, *flags, rollout.final_values
 
     # --- updating -----------------------------------------------------------------------------------------------
 

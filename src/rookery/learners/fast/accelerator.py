@@ -44,6 +44,9 @@ class Accelerator:
         """As `Learner.record`, for a `StepBatch` of tensors: whether it has stored the step in the rollout."""
         return False
 
+    def flush(self) -> None:
+        """Store what `record` has kept back for the next call of `explore`: the rollout is to be read now."""
+
     def can_roll(self, num_envs: int) -> bool:
         """Whether a compiled loop can collect rollouts of so many envs with `acting_plan`."""
         return False
