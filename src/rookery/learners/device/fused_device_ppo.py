@@ -21,6 +21,8 @@ from rookery.learners.observations import are_tensors, split
 
 WIDEST = 256  # hidden units
 WIDEST_OF_THREE = 128  # of three layers: gradients of wider ones exceed the registers
+NARROW = 64  # hidden units that fit every chip
+WIDE_MEMORY = 160 * 1024  # bytes of shared memory that wider layers need
 MOST_OUTPUTS = 64
 MOST_INPUTS = 128
 
@@ -53,7 +55,7 @@ class DevicePPO(Accelerator):
 
     @classmethod
     def supports(cls, learner: Any) -> bool:
-        return learner.device.type == "cuda" and find_triton() and cls.fits(learner)
+        return learner.device.type == "cuda" and find_triton() and cls.fits(learner) and has_room(learner)
 
     @classmethod
     def fits(cls, learner: Any) -> bool:
@@ -181,6 +183,15 @@ class DevicePPO(Accelerator):
 
     def _learn(self) -> None:
         self._metrics.copy_(self._update(self._clip))
+
+
+def has_room(learner: Any) -> bool:
+    """Whether the GPU has units for small products, and memory on the chip for the weights of wide layers."""
+    if torch.version.hip is not None:
+        return True
+    properties = torch.cuda.get_device_properties(learner.device)
+    is_wide = max(net_shape(learner).p_hidden) > NARROW
+    return properties.major >= 8 and (not is_wide or properties.shared_memory_per_block_optin >= WIDE_MEMORY)
 
 
 def as_bytes(flags: Tensor) -> Tensor:

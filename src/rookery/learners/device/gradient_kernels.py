@@ -76,6 +76,46 @@ def output_gradient(
     return grad, log_std_grad, tl.where(inside, kl, 0.0), tl.where(inside, loss, 0.0), tl.where(inside, entropy, 0.0)
 
 
+@triton.jit
+def find_records(records, order, m, count, RECORD: tl.constexpr):
+    """Pointers to the records of the samples `m` of a minibatch."""
+    return records + tl.load(order + m, mask=m < count, other=0).to(tl.int64) * RECORD.stride
+
+
+@triton.jit
+def load_inputs(rows, inside, NET: tl.constexpr):
+    """Features [rows, padded inputs] of records. The column after them is 1, so that its product with a gradient is
+    that of the biases."""
+    k = tl.arange(0, NET.p_inputs)
+    other = tl.where(k == NET.inputs, 1.0, 0.0)[None, :]
+    return tl.load(rows[:, None] + k[None, :], mask=inside[:, None] & (k[None, :] < NET.inputs), other=other)
+
+
+@triton.jit
+def store_first_layer(layer, gradient, NET: tl.constexpr):
+    """Gradients of the first layer, [padded inputs, hidden], with those of the biases in the row after them."""
+    h, k = tl.arange(0, NET.p_hidden[0]), tl.arange(0, NET.p_inputs)
+    inside = (h[None, :] < NET.hidden[0]) & (k[:, None] < NET.inputs)
+    tl.store(layer + h[None, :] * NET.inputs + k[:, None], gradient, mask=inside)
+    bias = tl.sum(tl.where(k[:, None] == NET.inputs, gradient, 0.0), 0)
+    tl.store(layer + NET.hidden[0] * NET.inputs + h, bias, mask=h < NET.hidden[0])
+
+
+@triton.jit
+def store_sums(part, log_std_sum, kl_sum, loss_sum, entropy_sum, share, net, NET: tl.constexpr):
+    """The means of the losses, and the gradient by log_std, in a program's part."""
+    sums = part + NET.parameters
+    if net == 0:
+        if NET.head.kind == "gaussian":
+            o = tl.arange(0, NET.p_outputs)
+            tl.store(part + NET.log_std_at + o, log_std_sum * share, mask=o < NET.outputs)
+        tl.store(sums, tl.sum(kl_sum, 0) * share)
+        tl.store(sums + 1, tl.sum(loss_sum, 0) * share)
+        tl.store(sums + 3, tl.sum(entropy_sum, 0) * share)
+    else:
+        tl.store(sums + 2, tl.sum(loss_sum, 0) * share)
+
+
 @triton.jit(do_not_specialize=["first", "count", "epoch"])
 def gradients(
     records, order, flat, parts, moments, stopped, clip_range, first, count, epoch, entropy_weight, value_weight,
@@ -94,7 +134,7 @@ def gradients(
         at = tl.where(net == 0, NET.actor_at, NET.critic_at)
         outputs = tl.where(net == 0, NET.outputs, 1)
         w1, b1 = load_layer(flat + at, NET.hidden[0], NET.inputs, IN, H1)
-        g1, gb1 = tl.zeros((IN, H1), tl.float32), tl.zeros((H1,), tl.float32)
+        g1 = tl.zeros((IN, H1), tl.float32)  # with the biases' gradient in a row
         if NET.depth >= 2:
             H2: tl.constexpr = NET.p_hidden[1]
             w2, b2 = load_layer(flat + at + NET.layer_at[1], NET.hidden[1], NET.hidden[0], H1, H2)
@@ -109,13 +149,14 @@ def gradients(
         log_std_sum = tl.zeros((OUT,), tl.float32)
         kl_sum, loss_sum = tl.zeros((BLOCK,), tl.float32), tl.zeros((BLOCK,), tl.float32)
         entropy_sum = tl.zeros((BLOCK,), tl.float32)
-        k = tl.arange(0, IN)
-        for tile in range(program, tl.cdiv(count, BLOCK), programs):
-            m = tile * BLOCK + tl.arange(0, BLOCK)
+        m = program * BLOCK + tl.arange(0, BLOCK)
+        rows = find_records(records, order + first, m, count, RECORD)
+        x = load_inputs(rows, m < count, NET)
+        for _ in range(program, tl.cdiv(count, BLOCK), programs):
             inside = m < count
-            row = tl.load(order + first + m, mask=inside, other=0)
-            rows = records + row.to(tl.int64) * RECORD.stride
-            x = tl.load(rows[:, None] + k[None, :], mask=inside[:, None] & (k[None, :] < NET.inputs), other=0.0)
+            m += programs * BLOCK
+            # Of the next tile: memory answers while this one is computed.
+            next_rows = find_records(records, order + first, m, count, RECORD)
             z1 = product(x, w1, NET) + b1[None, :]
             h1 = activate(z1, NET)
             top = h1
@@ -127,6 +168,7 @@ def gradients(
                 z3 = product(h2, w3, NET) + b3[None, :]
                 h3 = activate(z3, NET)
                 top = h3
+            next_x = load_inputs(next_rows, m < count, NET)
             out = product(top, wo, NET) + bo[None, :]
             grad, log_std_grad, kl, loss, entropy = output_gradient(
                 out, rows, inside, mean, scale, clip, entropy_weight, value_weight, value_limit, net, flat, NET, RECORD
@@ -151,23 +193,14 @@ def gradients(
                 back = product(back2, tl.trans(w2), NET)
             back1 = back * slope(z1, h1, NET)
             g1 += product(tl.trans(x), back1, NET)
-            gb1 += tl.sum(back1, 0)
+            rows, x = next_rows, next_x
         share = 1.0 / count
         part = parts + program * (NET.parameters + STATISTICS)
-        store_layer(part + at, g1 * share, gb1 * share, NET.hidden[0], NET.inputs, IN, H1)
+        store_first_layer(part + at, g1 * share, NET)
         if NET.depth >= 2:
             store_layer(part + at + NET.layer_at[1], g2 * share, gb2 * share, NET.hidden[1], NET.hidden[0], H1, H2)
         if NET.depth >= 3:
             store_layer(part + at + NET.layer_at[2], g3 * share, gb3 * share, NET.hidden[2], NET.hidden[1], H2, H3)
         final = part + at + NET.layer_at[NET.depth]
         store_layer(final, go * share, gbo * share, outputs, NET.hidden[NET.depth - 1], TOP, OUT)
-        sums = part + NET.parameters
-        if net == 0:
-            if NET.head.kind == "gaussian":
-                o = tl.arange(0, OUT)
-                tl.store(part + NET.log_std_at + o, log_std_sum * share, mask=o < NET.outputs)
-            tl.store(sums, tl.sum(kl_sum, 0) * share)
-            tl.store(sums + 1, tl.sum(loss_sum, 0) * share)
-            tl.store(sums + 3, tl.sum(entropy_sum, 0) * share)
-        else:
-            tl.store(sums + 2, tl.sum(loss_sum, 0) * share)
+        store_sums(part, log_std_sum, kl_sum, loss_sum, entropy_sum, share, net, NET)

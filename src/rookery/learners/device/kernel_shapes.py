@@ -70,7 +70,8 @@ class NetShape:
 
     @property
     def p_inputs(self) -> int:
-        return padded(self.inputs)
+        """With a column to spare: see `load_inputs`."""
+        return padded(self.inputs + 1)
 
     @property
     def p_outputs(self) -> int:

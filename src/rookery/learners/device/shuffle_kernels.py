@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rookery.learners.device.triton_support import tiles
 
-BLOCK = 512
+BLOCK = 2048
 
 
 @triton.jit

@@ -13,7 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from rookery.learners.device.gradient_kernels import advantage_scale, output_gradient
+from rookery.learners.device.gradient_kernels import advantage_scale, output_gradient, store_sums
 from rookery.learners.device.perceptron_kernels import activate, load_block, load_layer, product, slope
 
 
@@ -114,15 +114,7 @@ def wide_pass(
             tl.store(d1_rows[:, None] + i[None, :], back * slope(z1, h1, NET), mask=inside[:, None])
         share = 1.0 / count
         part = parts + program * (NET.parameters + STATISTICS)
-        sums = part + NET.parameters
-        if net == 0:
-            if NET.head.kind == "gaussian":
-                tl.store(part + NET.log_std_at + o, log_std_sum * share, mask=o < NET.outputs)
-            tl.store(sums, tl.sum(kl_sum, 0) * share)
-            tl.store(sums + 1, tl.sum(loss_sum, 0) * share)
-            tl.store(sums + 3, tl.sum(entropy_sum, 0) * share)
-        else:
-            tl.store(sums + 2, tl.sum(loss_sum, 0) * share)
+        store_sums(part, log_std_sum, kl_sum, loss_sum, entropy_sum, share, net, NET)
 
 
 @triton.jit(do_not_specialize=["first", "count", "epoch", "rows"])
