@@ -115,8 +115,8 @@ def test_epochs_after_a_stop_change_nothing_on_a_gpu(monkeypatch):
 
 
 @pytest.mark.slow
-def test_advantages_by_a_kernel_are_those_of_the_plain_learner():
+def test_what_kernels_compute_is_that_of_the_plain_learner():
     pytest.importorskip("triton")
-    command = [sys.executable, "-W", "ignore", "-m", "learners.device.compare_advantages"]
+    command = [sys.executable, "-W", "ignore", "-m", "learners.device.compare_captured_ppo"]
     found = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert found.returncode == 0, found.stderr[-2000:]

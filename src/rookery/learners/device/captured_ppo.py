@@ -14,7 +14,7 @@ from torch import Tensor
 from rookery.learners.device.captured_call import CapturedCall
 from rookery.learners.device.image_path import image_features
 from rookery.learners.device.precision import Products
-from rookery.learners.device.triton_support import find_triton, interpreting
+from rookery.learners.device.triton_support import has_kernels
 from rookery.learners.fast.accelerator import Accelerator
 from rookery.learners.networks import Encoder, ImageNet
 
@@ -32,7 +32,7 @@ class CapturedPPO(Accelerator):
         self.products = Products(options.precision, options.deterministic, learner.device, self._images)
         self._metrics = torch.zeros(5, device=learner.device)
         self._made_for: list[Any] = []
-        self._has_kernels = find_triton() and (learner.device.type == "cuda" or interpreting())
+        self._has_kernels = has_kernels(learner.device)
         self._update = CapturedCall(
             self._learn,
             learner.device,

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rookery.learners.device.triton_support import has_kernels
 from rookery.learners.networks import ImageNet
 
 
@@ -59,6 +60,10 @@ def _in_blocks(pixels: Tensor, kernel: int, stride: int, dtype: torch.dtype) -> 
     converting are one pass over memory."""
     batch, height, width, planes = pixels.shape
     rows, columns = ((size - kernel) // stride + kernel // stride for size in (height, width))
+    if pixels.dtype == torch.uint8 and pixels.is_contiguous() and has_kernels(pixels.device):
+        from rookery.learners.device.pixel_kernels import pixel_blocks
+
+        return pixel_blocks(pixels, rows, columns, stride, dtype)
     pixels = pixels[:, : rows * stride, : columns * stride]
     blocks = pixels.reshape(batch, rows, stride, columns, stride, planes).transpose(2, 3)
     blocks = blocks.to(dtype, memory_format=torch.contiguous_format)

@@ -6,6 +6,8 @@ import os
 from functools import cache
 from importlib.util import find_spec
 
+import torch
+
 
 @cache
 def find_triton() -> bool:
@@ -17,6 +19,11 @@ def interpreting() -> bool:
     """Whether kernels are run by Triton's interpreter, on a CPU: slow, for tests. The variable must be set before
     triton is imported."""
     return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def has_kernels(device: torch.device) -> bool:
+    """Whether kernels run on this device."""
+    return find_triton() and (device.type == "cuda" or interpreting())
 
 
 def block_size(on_device: int, interpreted: int) -> int:
