@@ -18,7 +18,7 @@ def place_of(picture: np.ndarray) -> tuple[int, int, int]:
     rows, columns = np.nonzero(picture[:SKY])
     assert len(rows) == BALL * BALL and set(np.unique(picture)) <= {0, 255}
     paddle = np.flatnonzero(picture[SKY])
-    assert len(paddle) == PADDLE and np.array_equal(picture[SKY], picture[SKY + 1])
+    assert len(paddle) == PADDLE and SKY == SIZE - 1
     return int(rows[0]), int(columns[0]), int(paddle[0])
 
 

@@ -31,7 +31,8 @@ from rookery.kernel.env_loop import COLUMNS, NEXT_STEP, SAME_STEP, Columns
 from rookery.kernel.plain_values import PlainRows
 from rookery.kernel.world import KernelWorld
 
-BLOCK = 128
+BLOCK, SMALL_BLOCK = 128, 32
+FEW_ENVS = 16_384  # so many and fewer are spread over the whole GPU in small blocks
 
 
 class DeviceArrays:
@@ -190,7 +191,7 @@ class KernelLauncher:
     def _launch(self, body: Any, actions: torch.Tensor, mode: int, strict: bool, hard: bool = False) -> None:
         n, rest = self.env_arrays.num_envs, (self.env_arrays.per_env, mode, int(strict))
         if self._on_gpu:
-            block = HARD_BLOCK if hard else BLOCK
+            block = HARD_BLOCK if hard else SMALL_BLOCK if n <= FEW_ENVS else BLOCK
             blocks = (n + block - 1) // block + (len(self._count) - 1 if hard else 0)  # each kind starts a new block
             addresses = (*{**self._addresses, "actions": actions.data_ptr()}.values(),)
             words = (*addresses, *self._table_words, n, *rest)

@@ -19,6 +19,8 @@ from torch.nn import functional
 from rookery.learners.device.triton_support import has_kernels
 from rookery.learners.networks import ImageNet
 
+MANY_PLANES = 32  # from here on a convolution with a stride is as fast as one on blocks, which have to be written first
+
 
 def image_features(net: ImageNet, image: Tensor, dtype: torch.dtype) -> Tensor:
     """`net(image)`, computed in `dtype`."""
@@ -48,7 +50,7 @@ def _convolved(pixels: Tensor, layer: nn.Conv2d, scale: float, dtype: torch.dtyp
     """A layer and its relu on [batch, height, width, planes]."""
     weight, kernel, stride = layer.weight, layer.kernel_size[0], layer.stride[0]
     weight = (weight if scale == 1.0 else weight * scale).to(dtype)
-    if stride > 1 and kernel % stride == 0:
+    if stride > 1 and kernel % stride == 0 and layer.in_channels < MANY_PLANES:
         pixels, weight, stride = _in_blocks(pixels, kernel, stride, dtype), _in_planes(weight, stride), 1
     planes = pixels.to(dtype).movedim(-1, 1)
     weight = weight.contiguous(memory_format=torch.channels_last)

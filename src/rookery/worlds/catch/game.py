@@ -3,7 +3,7 @@
 A frame of 7,056 pixels is too much to draw in every step, by one thread for each env. But the ball flies straight, so
 that its four pictures of the last four steps are one fixed pattern, and moving a pattern over a screen that lies row
 after row in memory means copying it from another place. So the upper part of the screen is a window of a table, which
-the engine copies fast on every device, and only the two rows of the paddle are drawn.
+the engine copies fast on every device, and only the row of the paddle is drawn.
 """
 
 from typing import Any
@@ -17,9 +17,9 @@ from rookery.kernel.world import KernelWorld
 
 SIZE = 84  # pixels, of each side of the screen
 FRAMES = 4  # the newest first
-BALL = 4  # pixels, of each side of the ball
+BALL = 5  # pixels, of each side of the ball
 FALL = 2  # pixels a step
-SKY = SIZE - 2  # rows above the paddle
+SKY = SIZE - 1  # rows above the paddle
 LANDING = SKY - BALL  # the ball's row when it reaches the paddle
 FLIGHT = LANDING // FALL  # steps from the top to the paddle
 DRIFTS = 3  # the ball drifts by -1, 0 or 1 pixel a step
@@ -100,6 +100,4 @@ class Catch(KernelWorld):
         for column in range(SIZE):
             for age in range(FRAMES):
                 place = state.paddle[age]
-                shade = WHITE if place <= column and column < place + PADDLE else 0
-                for row in range(SKY, SIZE):
-                    out[row, column, age] = shade
+                out[SKY, column, age] = WHITE if place <= column and column < place + PADDLE else 0
