@@ -142,8 +142,11 @@ def test_a_vector_env_is_trained_and_resumed(mode: AutoresetMode, tmp_path: Path
     assert isinstance(actions, torch.Tensor) and int((actions == (shown > 0)).sum()) > 80
 
 
-def test_same_seed_same_weights(tmp_path: Path) -> None:
-    runs = [rookery.train(Aim(8), runs_dir=tmp_path / name, **SMALL) for name in "ab"]
+@pytest.mark.parametrize("learner", ["ppo", "dqn"])
+def test_same_seed_same_weights(learner: str, tmp_path: Path) -> None:
+    own = {"dqn": {"hidden": [8], "start_steps": 64, "buffer_size": 400, "batch_size": 16, "threads": 1}}
+    options = {**SMALL, "learner": learner, **(own if learner == "dqn" else {})}
+    runs = [rookery.train(Aim(8), runs_dir=tmp_path / name, **options) for name in "ab"]
     one, other = (last_state(run.path)["policy"] for run in runs)
     assert all(np.array_equal(one[name], other[name]) for name in one)
 

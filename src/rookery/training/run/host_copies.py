@@ -7,7 +7,8 @@ than the copy. Large observations are copied from where the workers write them: 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -102,30 +103,35 @@ def _unpin(runtime: Any, address: int, memory: np.ndarray) -> None:
 
 
 class CopyStream:
-    """Queues copies beside a device's other work. On a device without streams they are queued with it."""
+    """Queues copies to a device: large ones beside its other work, small ones within it, as switching streams costs
+    more than they do. On a device without streams a copy is done when it is called."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, beside: bool) -> None:
+        on_gpu = device.type == "cuda"
         self._device = device
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-        self._used = torch.cuda.Event() if self._stream is not None else None
-        self._copied = torch.cuda.Event() if self._stream is not None else None
+        self._stream = torch.cuda.Stream(device) if on_gpu and beside else None
+        self._used, self._copied = (torch.cuda.Event() if on_gpu else None for _ in range(2))
 
-    def copying(self) -> Any:
-        """A context in which copies are queued: after the work that has `used` what they overwrite."""
-        if self._stream is None or self._used is None:
-            return torch.no_grad()
+    @contextmanager
+    def copying(self) -> Iterator[None]:
+        """Copies in this block come after the work that has `used` what they overwrite, and before the work that is
+        queued after the block."""
+        if self._copied is None or self._used is None:
+            yield
+            return
+        if self._stream is None:
+            yield
+            self._copied.record()
+            return
         self._stream.wait_event(self._used)
-        return torch.cuda.stream(self._stream)
-
-    def copied(self) -> None:
-        """Work that is queued from now on waits, on the device, for the copies so far."""
-        if self._copied is not None:
-            self._copied.record(self._stream)
-            torch.cuda.current_stream(self._device).wait_event(self._copied)
+        with torch.cuda.stream(self._stream):
+            yield
+        self._copied.record(self._stream)
+        torch.cuda.current_stream(self._device).wait_event(self._copied)
 
     def used(self) -> None:
         """The work that reads the copies so far is queued."""
-        if self._used is not None:
+        if self._stream is not None and self._used is not None:
             self._used.record(torch.cuda.current_stream(self._device))
 
     def settle(self) -> None:

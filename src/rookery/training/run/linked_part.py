@@ -21,7 +21,7 @@ class LinkedPart:
 
     def __init__(self, learner: Learner, rows: slice, observations: Any, mask: np.ndarray | None) -> None:
         device, self._leaves = learner.device, learner.leaves
-        self.rows, count, self.stream = rows, rows.stop - rows.start, CopyStream(device)
+        self.rows, count = rows, rows.stop - rows.start
         arrays = [np.asarray(_at(observations, leaf)) for leaf in self._leaves]
         shapes = [((count, *leaf.shape), leaf.dtype) for leaf in self._leaves]
         large = {k for k, leaf in enumerate(self._leaves) if _is_large(arrays[k], leaf)}
@@ -30,6 +30,7 @@ class LinkedPart:
         plan |= {name: ((count,), torch.bool) for name in ("terminated", "truncated", "ended")}
         if mask is not None:
             plan["mask"] = mask.shape, torch.bool
+        self.stream = CopyStream(device, beside=bool(large))
         self._packed = PackedCopies(plan, device)
         self._finals = PackedCopies({f"leaf{k}": shape for k, shape in enumerate(shapes)}, device)
         self._large = {k: torch.zeros(shapes[k][0], dtype=shapes[k][1], device=device) for k in large}
@@ -72,7 +73,6 @@ class LinkedPart:
                 self._finals.to_device()
             for k, tensor in self._large.items():
                 tensor.copy_(torch.from_numpy(_at(observations, self._leaves[k])), non_blocking=True)
-        self.stream.copied()
 
     def _pack_results(self, step: StepBatch) -> None:
         arrays, self.has_finals = self._packed.arrays, step.finals is not None
