@@ -46,6 +46,17 @@ class Slow(Busy):
         return observation, reward, terminated, self.steps >= self.episode_length, info
 
 
+class SlowControl(Slow):
+    """The same with continuous actions."""
+
+    observation_space = spaces.Box(-1, 1, (17,), np.float32)
+    action_space = spaces.Box(-1, 1, (6,), np.float32)
+
+    def __init__(self, seconds: float = 1e-3, episode_length: int = 100) -> None:
+        super().__init__(seconds, episode_length)
+        self.observation = np.zeros(17, np.float32)
+
+
 class Waiting(Busy):
     """Waits instead, as an env does that talks to a device or a server."""
 

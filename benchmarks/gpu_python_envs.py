@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
 import rookery
 from engine_rows import Row
-from engine_worlds import Slow
-from measure import in_turns
+from engine_worlds import SlowControl
 from report import report
 from rookery.engine.machine import usable_cores
 from rookery.learners.learner import Learner
@@ -31,17 +29,6 @@ from rookery.training.run.timing import Stopwatch
 
 ROUNDS = 256  # of steps in a slice
 SAC = {"updates_per_step": 1.0, "updates_each": "round", "start_steps": 256, "batch_size": 256, "hidden": [256, 256]}
-
-
-class SlowControl(Slow):
-    """Continuous actions."""
-
-    observation_space = spaces.Box(-1, 1, (17,), np.float32)
-    action_space = spaces.Box(-1, 1, (6,), np.float32)
-
-    def __init__(self, seconds: float = 1e-3, episode_length: int = 100) -> None:
-        super().__init__(seconds, episode_length)
-        self.observation = np.zeros(17, np.float32)
 
 
 def make_envs(num_envs: int, groups: int = 1, seconds: float = 1e-3) -> Any:
@@ -82,32 +69,30 @@ def trained(envs: Any, name: str, options: dict[str, Any], device: str) -> Train
     return Trained(envs, learner)
 
 
-def stepping(envs: Any) -> Any:
-    """Stepping alone, with fixed actions."""
+def stepping(envs: Any, rounds: int = ROUNDS) -> float:
+    """Stepping alone, with fixed actions: env steps a second."""
     envs.reset(seed=1)
     actions = np.stack([envs.single_action_space.sample() for _ in range(envs.num_envs)])
-
-    def measure(rounds: int = ROUNDS) -> float:
-        started = time.perf_counter()
-        for _ in range(rounds):
-            envs.step(actions)
-        return rounds * envs.num_envs / (time.perf_counter() - started)
-
-    return measure
+    started = time.perf_counter()
+    for _ in range(rounds):
+        envs.step(actions)
+    return rounds * envs.num_envs / (time.perf_counter() - started)
 
 
 def against_stepping(name: str, options: dict[str, Any], device: str, num_envs: int, turns: int) -> tuple[Row, dict]:
-    """Training over stepping alone, in turns; and the shares of the time in training."""
-    alone = stepping(make_envs(num_envs))
-    run = trained(make_envs(num_envs, groups=2 if name == "ppo" else 1), name, options, device)
+    """Training over stepping alone, before and after it in the same envs; and the shares of the time in training."""
+    envs = make_envs(num_envs, groups=2 if name == "ppo" else 1)
+    alone = [stepping(envs) for _ in range(turns)]
+    run = trained(envs, name, options, device)
     run.measure()  # captures and settles
     run.stopwatch.shares()
-    found = in_turns({"alone": alone, "training": run.measure}, turns)
+    training = [run.measure() for _ in range(turns)]
     shares = {part: round(share, 3) for part, share in run.stopwatch.shares().items()}
+    alone += [stepping(envs) for _ in range(turns)]
     run.close()
-    ratio = float(np.median(found["training"]) / np.median(found["alone"]))
+    ratio = float(np.median(training) / np.median(alone))
     title = f"1 ms Python env, {num_envs} envs, {name.upper()} on {device}: env steps/s over stepping alone"
-    sides = (f"{np.median(found[side]):,.0f}/s" for side in ("training", "alone"))
+    sides = (f"{np.median(side):,.0f}/s" for side in (training, alone))
     return Row(title, *sides, value=ratio, least=0.9), shares
 
 

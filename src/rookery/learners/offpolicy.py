@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,7 @@ class OffPolicy(Learner):
         self._action = action
         self.n_step_buffer = NStepBuffer(self.leaves, action, options.n_step, options.gamma, num_envs, device)
         self.rounds: DeviceNStep | None = None  # of tensors, instead of the n-step buffer
+        self.keep_step: Callable[[Sequence[Tensor], Tensor], None] | None = None  # takes steps, to store them later
         self.device_updates: DeviceUpdates | None = None
         self.replay: ReplayBuffer
         if device.type == "cpu":
@@ -104,6 +105,8 @@ class OffPolicy(Learner):
         """Observations and actions of the next step, until its results are recorded."""
         if self.rounds is None:
             self.n_step_buffer.store(rows, leaves, actions)
+        elif self.keep_step is not None:
+            self.keep_step(leaves, actions)
         else:
             self.rounds.store(leaves, actions)
 

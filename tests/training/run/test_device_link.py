@@ -13,6 +13,7 @@ import torch
 import rookery
 from rookery.learners.registry import make_learner, option_classes
 from rookery.training.run import collector, host_copies, linked_part
+from rookery.training.run.captured_rounds import CapturedRounds
 from rookery.training.run.device_link import DeviceLink, link_for
 from rookery.training.run.host_copies import PackedCopies, SeparateCopies
 from training.runs import differences, last_state, small
@@ -110,6 +111,26 @@ def test_resume_is_exact(learner: str, linked: list[DeviceLink], tmp_path: Path)
     half = rookery.resume(half.path, steps=256)
     assert (linked[0]._rounds is None) == (learner == "ppo")
     assert not differences(last_state(whole.path), last_state(half.path))
+
+
+@pytest.mark.parametrize("options", [{}, {"n_step": 3}])
+def test_recording_after_sending_changes_no_number(
+    options: dict[str, Any], linked: list[DeviceLink], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also not where a run stops to save a checkpoint, for which everything is recorded."""
+    settings: dict[str, Any] = {"backend": "serial", "groups": 1, "steps": 256, "sac": options}
+    one = rookery.train(small("sac", tmp_path / "a", checkpoints={"every": 256}, **settings))
+    flush = CapturedRounds.record
+    waits = []
+
+    def record_at_once(rounds: CapturedRounds, part: Any) -> None:
+        flush(rounds, part)
+        waits.append(rounds._pending is not None)
+        rounds.flush()
+
+    monkeypatch.setattr(CapturedRounds, "record", record_at_once)
+    other = rookery.train(small("sac", tmp_path / "b", checkpoints={"every": 24}, **settings))
+    assert not differences(last_state(one.path), last_state(other.path)) and sum(waits) > 50
 
 
 def test_only_learners_on_other_devices_are_linked() -> None:

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+
+import torch
+from torch import Tensor
 
 from rookery.learners.device.captured_call import CapturedCall
+from rookery.learners.normalize import RunningNorm
+from rookery.learners.observations import split
 from rookery.learners.offpolicy import OffPolicy
 from rookery.training.run.linked_part import LinkedPart
 
 
 class CapturedRounds:
-    """Acting and recording of an off-policy learner, each replayed as a CUDA graph."""
+    """Acting and recording of an off-policy learner, each replayed as a CUDA graph.
+
+    Envs wait for nothing but the choice of their actions: what they returned is recorded after these are sent, unless
+    acting depends on it.
+    """
 
     def __init__(self, learner: OffPolicy) -> None:
         self.learner = learner
+        learner.keep_step = self._keep
         self._calls: dict[Hashable, CapturedCall] = {}
+        self._pending: CapturedCall | None = None  # the recording of the last step
+        self._actions: Tensor | None = None  # as they are stored
+        self._may_wait = not any(isinstance(part, RunningNorm) for part in learner.policy.encoder.modules())
 
     def explore(self, part: LinkedPart) -> None:
         """Queue the choice of actions."""
@@ -26,15 +39,42 @@ class CapturedRounds:
 
         self._call(("explore", part, learner.round_kind), choose)()
 
+    def sent(self, part: LinkedPart) -> None:
+        """The actions are on their way: queue what is left to do."""
+        self.flush()
+        self._call(("store", part), lambda: self._store(part))()
+
     def record(self, part: LinkedPart) -> None:
-        """Queue the recording of the last step."""
+        """Queue the recording of the last step, now or when the next actions are sent. It is counted at once."""
         learner = self.learner
+        assert learner.rounds is not None
         kind = "record", part, learner.round_kind, part.has_finals
-        self._call(kind, lambda: learner.record_tensors(part.step))()
+        call = self._call(kind, lambda: learner.record_tensors(part.step))
+        if self._may_wait and learner.rounds.completes:
+            self._pending = call
+        else:
+            call()
         learner.count_steps()
+
+    def flush(self) -> None:
+        """Queue what waits."""
+        if self._pending is not None:
+            self._pending()
+            self._pending = None
+
+    def _keep(self, leaves: Sequence[Tensor], actions: Tensor) -> None:
+        """The actions of a step, until it is stored; its observations stay where they are."""
+        if self._actions is None:
+            self._actions = torch.zeros_like(actions)
+        self._actions.copy_(actions)
+
+    def _store(self, part: LinkedPart) -> None:
+        assert self.learner.rounds is not None and self._actions is not None
+        self.learner.rounds.store(split(self.learner.leaves, part.observations, self.learner.device), self._actions)
 
     def release(self) -> None:
         """Capture anew what comes."""
+        self.flush()
         for call in self._calls.values():
             call.release()
         self._calls.clear()

@@ -129,6 +129,8 @@ class Collector:
                 break
         for part in self._parts if rounds else ():
             self._receive(part)
+        if self._link is not None:
+            self._link.flush()
 
     def _collect_fused(self, rounds: int) -> int:
         """As many steps as can be made without leaving compiled code; returns how many that were."""
@@ -169,6 +171,9 @@ class Collector:
             self._take_actions(part)
             part.sender.send(part.actions)
             self.stopwatch.lap(self._stepping)
+        if self._link is not None:
+            self._link.sent(part.rows)
+            self.stopwatch.lap("policy")
 
     def _receive(self, part: CollectorPart) -> None:
         if self._steps_here:  # only now: a GPU chooses actions for one group while the other one steps here

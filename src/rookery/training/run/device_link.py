@@ -61,6 +61,18 @@ class DeviceLink:
         """Wait for these envs' actions; they are arrays that the next ones overwrite."""
         return self._parts[rows.start].actions()
 
+    def sent(self, rows: slice) -> None:
+        """These envs' actions were sent: queue what could wait until then."""
+        if self._rounds is not None:
+            part = self._parts[rows.start]
+            self._rounds.sent(part)
+            part.stream.used()
+
+    def flush(self) -> None:
+        """No actions follow for now: queue all that waits."""
+        if self._rounds is not None:
+            self._rounds.flush()
+
     def record(self, rows: slice, step: StepBatch) -> None:
         """Queue the recording of a step, whose arrays may be overwritten as soon as actions are there."""
         part = self._parts[rows.start]

@@ -41,6 +41,7 @@ class LinkedPart:
         self.observations = _nested(self._leaves, leaves)
         self._final_observations = _nested(self._leaves, list(self._finals.tensors.values()))
         self.mask, self.has_finals = self._packed.tensors.get("mask"), False
+        self.stream.used()  # the first copies come after the zeros
 
     @property
     def has_large(self) -> bool:
