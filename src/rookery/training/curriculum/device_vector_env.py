@@ -52,13 +52,14 @@ class DeviceCurriculumVectorEnv(CurriculumVectorEnv):
     ) -> None:
         """As a `CurriculumVectorEnv`'s."""
         super().__init__(engine, phases, defaults, None, scripts, reward_scale, seed)  # type: ignore[arg-type]
-        if engine.agents > 1:
-            raise OptionError("a curriculum on a GPU needs worlds with one row per env: give --set backend=kernel")
         self.opponents, count, device = opponents, engine.num_envs, engine.device
         if opponents is not None:
             opponents.seed(child_seed(seed, GAMES_KEY))
-        engine.staging.spread()
         self._plans = PlanBuffer(phases, seed, count, rollout_length + 2, self._record, scripts, device)
+        if self._plans.varies:
+            if engine.agents > 1:
+                raise OptionError("options of phases need worlds with one row per env: omit `options` and `mixture`")
+            engine.staging.spread()
         self._shaping = ShapingWeights(phases, count, device)
         window = max(phase.until.games if phase.until else 1 for phase in phases.all)
         self._judges = opponents is not None or any(phase.until for phase in phases.all)
