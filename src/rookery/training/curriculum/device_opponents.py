@@ -7,7 +7,8 @@ will be, against its policy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +103,21 @@ class DeviceOpponents:
             own = torch.where(mine, numbers - first, -1)
             samples = self._samples or stack.always_samples
             noise = stack.sample_noise(len(codes), self._generator) if samples else None
-            theirs = stack.act(own, views, masks, noise, codes % 2 == 1)
+            with self._products():
+                theirs = stack.act(own, views, masks, noise, codes % 2 == 1)
             theirs = theirs if table is None else table[theirs]
             actions = torch.where(mine.reshape(-1, *[1] * (theirs.ndim - 1)), theirs.to(actions.dtype), actions)
         return actions
+
+    @contextmanager
+    def _products(self) -> Iterator[None]:
+        """Products of opponents may round more, unless the learner's options say float32."""
+        matmul = torch.backends.cuda.matmul
+        before, matmul.allow_tf32 = matmul.allow_tf32, self._learner.options.precision != "float32"
+        try:
+            yield
+        finally:
+            matmul.allow_tf32 = before
 
     def state_tensors(self) -> list[Tensor]:
         """What a step changes."""
