@@ -21,6 +21,12 @@ def _has_bf16() -> bool:
     return not torch.cuda.is_available() or torch.cuda.is_bf16_supported(including_emulation=False)
 
 
+def _use_deterministic_algorithms(mode: bool, warn_only: bool) -> None:
+    """As torch's function of this name, which also tells torch's compiler: that alone takes seconds, as it imports the
+    compiler, which is not used here."""
+    torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
+
+
 class Products:
     """The settings of torch while a learner computes on a GPU: `with products: ...`. Elsewhere it changes nothing.
 
@@ -62,13 +68,13 @@ class Products:
         matmul.allow_tf32 = cudnn.allow_tf32 = self.precision != "float32"
         cudnn.benchmark = not self.deterministic
         if self.deterministic:
-            torch.use_deterministic_algorithms(True, warn_only=True)
+            _use_deterministic_algorithms(True, warn_only=True)
             torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[assignment]
         try:
             yield
         finally:
             matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = before
-            torch.use_deterministic_algorithms(was[0], warn_only=was[1])
+            _use_deterministic_algorithms(was[0], warn_only=was[1])
             torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[assignment]
 
     @contextmanager

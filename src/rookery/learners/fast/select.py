@@ -28,7 +28,10 @@ ACCELERATORS = {
 
 def accelerate(learner: Any) -> Accelerator:
     """The accelerator of a learner; one that does nothing if none fits or the option `accelerate` is off."""
-    for name in ACCELERATORS.get(type(learner).__name__, ()) if learner.options.accelerate else ():
+    names = ACCELERATORS.get(type(learner).__name__, ()) if learner.options.accelerate else ()
+    if learner.device.type != "cpu":  # the others import Numba, which a run on a GPU does without
+        names = tuple(sorted(names, key=lambda name: name.startswith("fast.")))
+    for name in names:
         module, _, attribute = name.partition(":")
         candidate: type[Accelerator] = getattr(import_module(f"rookery.learners.{module}"), attribute)
         if candidate.supports(learner):

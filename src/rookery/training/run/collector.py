@@ -6,7 +6,7 @@ What overlaps is scheduled by counts alone, so that the same seed gives the same
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from rookery.learners.learner import Finals, Learner, StepBatch
 from rookery.learners.masks import mask_of
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.evaluation.win_record import outcomes_of
-from rookery.training.run.device_link import DeviceLink, link_for
 from rookery.training.run.timing import Stopwatch
+
+if TYPE_CHECKING:
+    from rookery.training.run.device_link import DeviceLink
 
 IN_PROCESS = ("serial", "kernel")  # backends that step on the caller's own thread
 
@@ -230,6 +232,16 @@ def finals(infos: dict[str, Any]) -> Finals | None:
         return None
     places = np.flatnonzero(infos["_final_obs"])
     return (places, [infos["final_obs"][k] for k in places]) if len(places) else None
+
+
+def link_for(envs: Any, learner: Learner) -> DeviceLink | None:
+    """What connects these envs and a learner on a GPU. Its module imports Numba, which a run on the CPU or with envs on
+    the GPU does not need for it."""
+    if learner.device.type == "cpu" or not learner.takes_tensors:
+        return None
+    from rookery.training.run import device_link
+
+    return device_link.link_for(envs, learner)
 
 
 def roller_for(envs: Any, learner: Learner) -> Any:
