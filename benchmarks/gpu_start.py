@@ -136,8 +136,15 @@ def timed_command(runs: Path, seed: int) -> tuple[float, float, float]:
     events = [json.loads(line) for line in (runs / f"r{seed}" / "evaluations.jsonl").open()]
     solved = [event for event in events if event["eval/return"] >= SOLVED]
     begun = json.loads((runs / f"r{seed}" / "metrics.jsonl").open().readline())["time"]
-    course = [(round(event["time"] - begun, 3), event["step"], round(event["eval/return"])) for event in events]
-    print(f"seed {seed}: begun after {begun - started:.2f} s, evaluations {course}", file=sys.stderr, flush=True)
+    course = [
+        (round(event["time"] - begun, 3), round(event["eval/seconds"], 3), event["step"], round(event["eval/return"]))
+        for event in events
+    ]
+    print(
+        f"seed {seed}: begun after {begun - started:.2f} s, evaluations (at, seconds, step, return) {course[:6]}, {whole:.2f} s in all",
+        file=sys.stderr,
+        flush=True,
+    )
     if not solved:
         return float("inf"), float("inf"), whole
     first = solved[0]

@@ -10,9 +10,9 @@ from rookery.worlds.world_spec import Recipe, Recipes
 
 CARTPOLE = {
     "ppo": {
-        "num_envs": 1024,
-        "steps": 2_000_000,
-        "ppo": {"rollout_length": 32, "learning_rate": 3e-3, "learning_rate_schedule": "linear"},
+        "num_envs": 2048,
+        "steps": 2_600_000,
+        "ppo": {"rollout_length": 32, "minibatches": 8, "learning_rate": 3e-3, "learning_rate_schedule": "linear"},
     },
 }
 ACROBOT = {
