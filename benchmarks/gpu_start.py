@@ -140,11 +140,8 @@ def timed_command(runs: Path, seed: int) -> tuple[float, float, float]:
         (round(event["time"] - begun, 3), round(event["eval/seconds"], 3), event["step"], round(event["eval/return"]))
         for event in events
     ]
-    print(
-        f"seed {seed}: begun after {begun - started:.2f} s, evaluations (at, seconds, step, return) {course[:6]}, {whole:.2f} s in all",
-        file=sys.stderr,
-        flush=True,
-    )
+    facts = f"begun after {begun - started:.2f} s, {whole:.2f} s in all"
+    print(f"seed {seed}: {facts}, evaluations (at, seconds, step, return) {course[:6]}", file=sys.stderr, flush=True)
     if not solved:
         return float("inf"), float("inf"), whole
     first = solved[0]
