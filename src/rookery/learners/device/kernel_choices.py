@@ -54,7 +54,7 @@ def forward_launch(net: NetShape, rows: int) -> Launch:
 
 def evaluate_launch(net: NetShape, rows: int, device: torch.device) -> Launch:
     """For values of a whole rollout."""
-    block, warps = (16, 1) if interpreting() else (64, 4) if max(net.p_hidden) <= 64 else (64, 8)
+    block, warps = (16, 1) if interpreting() else (128, 4) if max(net.p_hidden) <= 64 else (64, 8)
     return Launch(block, warps, min(4 * programs_of(device), tiles(rows, block)))
 
 
