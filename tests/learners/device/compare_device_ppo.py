@@ -24,6 +24,7 @@ VECTOR = spaces.Box(-9, 9, (5,), np.float32)
 DISCRETE, CONTINUOUS = spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)
 # Spaces and options; "masks" is no option.
 CASES: dict[str, tuple[spaces.Space, spaces.Space, dict[str, Any]]] = {
+    "quick": (VECTOR, CONTINUOUS, {"entropy": 0.01, "clip_values": 0.2, "epochs": 1}),
     "categorical": (VECTOR, DISCRETE, {"entropy": 0.01}),
     "start": (VECTOR, spaces.Discrete(3, start=-1), {"batch_size": 10}),
     "masks": (VECTOR, spaces.Discrete(4), {"masks": True}),

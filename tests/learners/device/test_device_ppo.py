@@ -29,7 +29,7 @@ def compare(case: str, updates: int) -> None:
 
 def test_an_update_equals_the_plain_one() -> None:
     pytest.importorskip("triton")
-    compare("gaussian", 1)
+    compare("quick", 1)
 
 
 @pytest.mark.slow
