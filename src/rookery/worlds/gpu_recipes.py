@@ -1,7 +1,7 @@
 """What differs from a world's recipe where the whole run is on a GPU: more envs, and more steps, which cost little.
 
 They count only where the user gave neither `num_envs` nor the length of the run: these settings belong together.
-`benchmarks/gpu_start.py` prints how long CartPole's takes.
+`benchmarks/gpu_start.py` prints how long CartPole's takes, `benchmarks/hockey_gpu.py` hockey's.
 """
 
 from __future__ import annotations
@@ -29,6 +29,20 @@ PENDULUM = {
         "ppo": {"rollout_length": 32, "epochs": 4, "learning_rate": 2e-3, "learning_rate_schedule": "linear"},
     },
 }
-RECIPES: Recipes = {"CartPole-v1": CARTPOLE, "Acrobot-v1": ACROBOT, "Pendulum-v1": PENDULUM}
+HOCKEY = {
+    "ppo": {
+        "num_envs": 16_384,
+        "steps": 100_000_000,
+        "ppo": {
+            "rollout_length": 32,
+            "minibatches": 16,
+            "learning_rate": 1e-3,
+            "learning_rate_schedule": "linear",
+            "normalise_observations": True,
+            "entropy": 0.005,
+        },
+    },
+}
+RECIPES: Recipes = {"CartPole-v1": CARTPOLE, "Acrobot-v1": ACROBOT, "Pendulum-v1": PENDULUM, "hockey": HOCKEY}
 # A kernel world without a recipe.
 USUAL: Recipe = {"num_envs": 1024, "steps": 20_000_000, "ppo": {"rollout_length": 32}}
