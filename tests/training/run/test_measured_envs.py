@@ -88,6 +88,7 @@ def test_measuring_takes_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_a_run_measures_once_and_remembers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the CPU in place of a GPU. The second run of the same command has the same number without measuring."""
+    monkeypatch.setenv("ROOKERY_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(measured_envs, "TIMED", 0.0)
     tried: list[int] = []
     plain = measured_envs._try
