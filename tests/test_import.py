@@ -44,3 +44,17 @@ def test_notes_go_where_the_program_sends_them() -> None:
     answer = run("import logging; logging.getLogger('rookery').setLevel('WARNING'); " + note)
     assert (answer.stdout, answer.stderr) == ("", "")
     assert run("import sys; sys.stderr.close(); " + note).returncode == 0
+
+
+def test_a_run_on_a_gpu_starts_without_compilers() -> None:
+    """Neither Numba nor torch's compiler is imported before something is compiled: they take seconds of a start."""
+    code = """
+import sys, torch
+import rookery.training.run.train
+from rookery.learners.device.precision import Products
+with Products("auto", True, torch.device("cuda"), images=False):
+    pass
+print([name for name in ("numba", "torch._dynamo", "triton", "matplotlib") if name in sys.modules])
+"""
+    answer = run(code)
+    assert answer.stdout.strip() == "[]", answer.stdout + answer.stderr
