@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import subprocess
@@ -53,9 +54,11 @@ PARTS = {
 }
 
 
-def run_part(name: str, options: Any, folder: Path) -> list[dict[str, Any]]:
-    """The rows of a part, as its script has written them; one row that says so if it failed."""
+def run_part(name: str, options: Any, folder: Path, most: float = math.inf) -> list[dict[str, Any]]:
+    """The rows of a part, as its script has written them; one row that says so if it failed, or if `most`, the seconds
+    that are left, were not enough."""
     part = PARTS[name]
+    limit = min(part.seconds, max(1.0, most))
     script, rows = Path(__file__).parent / part.script, folder / f"{name}.json"
     arguments = [*part.arguments, "--json", str(rows)]
     if part.peers:
@@ -66,11 +69,11 @@ def run_part(name: str, options: Any, folder: Path) -> list[dict[str, Any]]:
     with (folder / f"{name}.log").open("w") as log:
         try:
             subprocess.run(
-                [sys.executable, str(script), *arguments], stdout=log, stderr=log, timeout=part.seconds,
+                [sys.executable, str(script), *arguments], stdout=log, stderr=log, timeout=limit,
                 env={**os.environ, "COLUMNS": "200"},
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            problem = f"took longer than {part.seconds} s"
+            problem = f"took longer than {limit:.0f} s"
     print(f"{name}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
     if rows.is_file():
         return [{**row, "part": name} for row in json.loads(rows.read_text())]
@@ -113,12 +116,13 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=list(PARTS), metavar="NAME", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw steps/s against envs here (needs `envs`)")
+    parser.add_argument("--seconds", type=float, default=475, help="for all parts (default: %(default)s)")
     add_peer_options(parser)
     args = parser.parse_args()
     started, rows, found = time.perf_counter(), list[dict[str, Any]](), {**facts()}
     with tempfile.TemporaryDirectory() as folder:
         for name in args.only or PARTS:
-            rows += run_part(name, args, Path(folder))
+            rows += run_part(name, args, Path(folder), args.seconds - (time.perf_counter() - started))
             if args.json:  # after every part: a run that is cut short has what it measured
                 args.json.write_text(
                     json.dumps({"facts": found, "rows": rows, "curve": _curve(Path(folder))}, indent=1)
