@@ -14,6 +14,7 @@ import json
 import math
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -67,12 +68,15 @@ def run_part(name: str, options: Any, folder: Path, most: float = math.inf) -> l
         arguments += ["--curve", str(folder / "curve.json")]
     started, problem = time.perf_counter(), ""
     with (folder / f"{name}.log").open("w") as log:
+        command = [sys.executable, str(script), *arguments]
+        process = subprocess.Popen(
+            command, stdout=log, stderr=log, start_new_session=True, env={**os.environ, "COLUMNS": "200"}
+        )
         try:
-            subprocess.run(
-                [sys.executable, str(script), *arguments], stdout=log, stderr=log, timeout=limit,
-                env={**os.environ, "COLUMNS": "200"},
-            )  # fmt: skip
+            process.wait(limit)
         except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # what it has started would disturb the next part
+            process.wait()
             problem = f"took longer than {limit:.0f} s"
     print(f"{name}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
     if rows.is_file():

@@ -68,3 +68,11 @@ def test_the_drawing_is_written(tmp_path):
     curve = {"rookery": [(64, 1e6), (1024, 1e7), (262_144, 3e8)], "PureJaxRL": []}
     gpu_plot.draw(curve, tmp_path / "gpu.png", "a GPU")
     assert (tmp_path / "gpu.png").stat().st_size > 1_000
+
+
+def test_a_part_that_takes_too_long_is_ended(monkeypatch, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import time\ntime.sleep(60)\n")
+    monkeypatch.setitem(gpu.PARTS, "slow", gpu.Part(str(script)))
+    (row,) = gpu.run_part("slow", NO_PEERS, tmp_path, most=1.0)
+    assert row["ours"] == "took longer than 1 s"
