@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rookery.engine.machine import usable_cores
-from rookery.learners.cpu_threads import keep_memory, threads_for
+from rookery.learners.cpu_threads import keep_memory, small_products, threads_for
 from rookery.learners.learner import Learner
 from rookery.training.run.collector import Collector
 from rookery.training.run.timing import Stopwatch
@@ -25,6 +25,10 @@ class AtWork:
 
     def work(self, steps: int) -> float:
         """Make at least so many steps, with all the learning they bring; returns steps a second."""
+        with small_products(self.learner):
+            return self._work(steps)
+
+    def _work(self, steps: int) -> float:
         self.learner.use_threads(self.threads)
         before, started = self.collector.steps, time.perf_counter()
         while self.collector.steps - before < steps:

@@ -129,15 +129,13 @@ def test_a_learner_changes_its_number_of_threads(monkeypatch: pytest.MonkeyPatch
     of them, others are started."""
     learner, script = PPO(SEEN, spaces.Discrete(3), PPOOptions(rollout_length=8), 4), Script(SEEN, 4)
     before = threading.active_count()
-    for threads in (3, 2, 1):
-        learner.adjust({"threads": threads})
-        play(learner, script, 8)
+    for threads in (3, 2, 1, 4):
+        play(learner, script, 4)
+        learner.adjust({"threads": threads})  # in the middle of a rollout
+        play(learner, script, 4)
         learner.update()
         assert threading.active_count() == before + threads - 1
         assert torch.get_num_threads() == 1
-    learner.use_threads(2)
-    play(learner, script, 8)
-    learner.update()
     team = learner.accelerator._team
     monkeypatch.setattr(team, "pid", -1)
     play(learner, script, 8)

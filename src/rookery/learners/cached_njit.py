@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -26,10 +28,20 @@ def _cached(compile_with: Callable[..., Any], options: dict[str, Any]) -> Callab
         folder = cache_folder("numba")
         if folder is None:
             return compile_with(**options)(function)
-        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder.absolute())
+        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder.absolute() / _source_version())
         try:
             return compile_with(cache=True, **options)(function)
         finally:
             numba.config.CACHE_DIR = before
 
     return decorate
+
+
+@lru_cache
+def _source_version() -> str:
+    """A folder's name for these source files. Numba notices a change of the file of a function, but not of the files
+    of functions that it calls: their layouts of memory would no longer agree."""
+    package = Path(__file__).parents[1]
+    files = [package / "atomics.py", *(package / "learners").rglob("*.py"), *(package / "kernel").glob("*.py")]
+    facts = sorted((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]

@@ -100,9 +100,7 @@ class FusedPPO(CompiledAdvantages):
 
     @torch.no_grad()
     def values(self, features: Tensor) -> Tensor:
-        plan = self.plan
-        plan.pack()
-        return plan.values(features)
+        return self.acting_plan().values(features)
 
     @torch.no_grad()
     def update(self, clip: float) -> Tensor | None:
@@ -113,6 +111,7 @@ class FusedPPO(CompiledAdvantages):
         rollout, options = learner.rollout, learner.options
         features = learner.policy.encoder(rollout.flat_leaves())
         plan.pack()
+        self._packed = plan
         samples = learner.evaluate_rollout(plan.values(features).reshape(rollout.length, -1))
         plan.set_samples(features, samples, rollout.actions.flatten(0, 1), rollout.masks)
         plan.set_numbers(clip, options.normalise_advantages)
@@ -129,6 +128,7 @@ class FusedPPO(CompiledAdvantages):
         plan = self._with_minibatch(minibatch, clip)
         metrics = plan.gradient(torch.arange(len(minibatch["advantages"])))
         metrics[-1] = self.learner.adam.step(self.learner.options.max_grad_norm)
+        self._packed = None  # its weights are those before the step
         return metrics
 
     def _with_minibatch(self, minibatch: Minibatch, clip: float) -> PPOPlan:

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from rookery.learners.cached_njit import cached_njit
-from rookery.learners.fast.product_tiles import LANES, UNROLL, padded, panel_place
+from rookery.learners.fast.product_tiles import LANES, PANEL, UNROLL, padded, panel_place
 
 compiled = cached_njit(nogil=True, error_model="numpy")
 
@@ -21,6 +21,7 @@ OUTPUTS, INPUTS, WEIGHT, ROW_STRIDE, COLUMN_STRIDE, BIAS, PACKED, PACKED_BIAS, B
     range(COLUMNS)
 )
 NONE = -1
+LINE = 16  # float32 numbers of a cache line
 Layers = Sequence[tuple[Tensor, Tensor]]
 
 
@@ -69,8 +70,8 @@ class LayerTable:
         return [extra.numel(), 0, 0, 0, 0, place, NONE, NONE, NONE, NONE, grads, NONE]
 
     def _packed(self, size: int) -> int:
-        self.packed_size += size
-        return self.packed_size - size
+        self.packed_size += padded(size, LINE)
+        return self.packed_size - padded(size, LINE)
 
     def _gradient(self, size: int) -> int:
         self.gradient_size += size
@@ -97,16 +98,28 @@ def even(size: int) -> int:
 
 @compiled
 def pack_layers(table: np.ndarray, flat: np.ndarray, packed: np.ndarray, task: int, tasks: int) -> None:
-    """Copy weights to where products read them: a task's share of the rows of every layer."""
+    """Copy weights to where products read them: a task's share of the inputs of every layer, and for the way back of
+    its outputs. So each task writes whole rows of panels, and no two write to one cache line."""
     for layer in table:
-        outputs, inputs = layer[OUTPUTS], layer[INPUTS]
+        if layer[PACKED] == NONE:
+            continue
+        outputs, inputs, down, across = layer[OUTPUTS], layer[INPUTS], layer[ROW_STRIDE], layer[COLUMN_STRIDE]
+        weights = flat[layer[WEIGHT] :]
+        low, high = share(inputs, task, tasks)
+        for k in range(low, high):
+            for first in range(0, outputs, PANEL):
+                place = layer[PACKED] + panel_place(k, first, even(inputs), wide(outputs))
+                for n in range(min(PANEL, outputs - first)):
+                    packed[place + n] = weights[(first + n) * down + k * across]
         low, high = share(outputs, task, tasks)
-        for n in range(low, high if layer[PACKED] != NONE else low):
-            packed[layer[PACKED_BIAS] + n] = flat[layer[BIAS] + n]
-            for k in range(inputs):
-                weight = flat[layer[WEIGHT] + n * layer[ROW_STRIDE] + k * layer[COLUMN_STRIDE]]
-                packed[layer[PACKED] + panel_place(k, n, even(inputs), wide(outputs))] = weight
-                packed[layer[BACKWARD] + panel_place(n, k, even(outputs), wide(inputs))] = weight
+        for n in range(low, high):
+            for first in range(0, inputs, PANEL):
+                place = layer[BACKWARD] + panel_place(n, first, even(outputs), wide(inputs))
+                for k in range(min(PANEL, inputs - first)):
+                    packed[place + k] = weights[n * down + (first + k) * across]
+        if task == 0:
+            for n in range(outputs):
+                packed[layer[PACKED_BIAS] + n] = flat[layer[BIAS] + n]
 
 
 @compiled

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rookery.learners.fast.activations import KINDS
-from rookery.learners.fast.layer_table import LayerTable
+from rookery.learners.fast.layer_table import LINE, LayerTable
 from rookery.learners.fast.ppo_tasks import (
     BLOCK,
     MOST_SLICES,
@@ -28,7 +28,6 @@ from rookery.learners.heads import GaussianHead, MultiCategoricalHead
 Samples = dict[str, Tensor]
 METRICS = 5
 ROWS_TO_SHARE = 256  # of a task of acting: between two steps threads sleep, and to wake them takes a while
-LINE = 16  # float32 numbers of a cache line: no two threads write to the same one
 
 
 class PPOPlan:
@@ -48,9 +47,9 @@ class PPOPlan:
         self._plan, self._numbers = np.zeros(len(WORDS), np.int64), np.zeros(len(NUMBERS))
         self._kept: dict[str, Any] = {}
         self._metrics = np.zeros(METRICS)
-        self.use_team(SliceTeam(1))
         self._set_memory(padded(policy.actor.layer_params[0][0].shape[1], LANES))
         self._set_constants()
+        self.use_team(SliceTeam(1))
 
     @property
     def is_current(self) -> bool:
@@ -58,8 +57,10 @@ class PPOPlan:
         return self.learner.adam.flat.data_ptr() == self._flat_address
 
     def use_team(self, team: SliceTeam) -> None:
-        """Run on these threads from now on."""
+        """Run on these threads from now on; each has memory of its own."""
         self.team = team
+        if "work" not in self._kept or self._kept["work"].size < team.threads * self._work_size:
+            self._keep("work", np.zeros(team.threads * self._work_size, np.float32))
 
     # --- memory ---------------------------------------------------------------------------------------------------
 
@@ -106,9 +107,6 @@ class PPOPlan:
 
     def pack(self) -> None:
         """Read the present weights."""
-        threads = self.team.threads
-        if "work" not in self._kept or self._kept["work"].size < threads * self._work_size:
-            self._keep("work", np.zeros(threads * self._work_size, np.float32))
         self._run(PACK, TASKS)
 
     def _run(self, command: int, tasks: int) -> None:

@@ -2,8 +2,8 @@
 
 A piece of work is a number of tasks: calls `entry(plan, command, task, task + 1, slot)` of a compiled function. Which
 thread runs a task must not matter: tasks write to places of their own, and are divided in the same way for any number
-of threads. The threads stay in compiled code, without Python's lock. Between two pieces of work they spin for some 100
-us, then sleep.
+of threads. The threads stay in compiled code, without Python's lock. Between two pieces of work they spin for some 0.5
+ms, then sleep.
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ from rookery.learners.cached_njit import cached_njit
 
 compiled = cached_njit(nogil=True, error_model="numpy")
 BUSY_SPINS = 400  # checks for the next work at full speed, some 8 us
-YIELDING_SPINS = 400  # checks that yield the core first; then the thread sleeps
+YIELDING_SPINS = 2000  # checks that yield the core first, some 0.5 ms; then the thread sleeps
 
-# Words that the threads share, by their offset in bytes, each alone in its cache line.
+# Words that the threads share, by their offset in bytes. What one side writes while the other watches is alone in its
+# cache line; what is written together lies together.
 LINE = 64
-OFFSETS = range(0, 11 * LINE, LINE)
-TURN, LEFT, DONE, ASLEEP, CLOSED, WAKE_READ, WAKE_WRITE, THREADS, ENTRY, PLAN, COMMAND = OFFSETS
+LINES = 6
+LEFT, DONE, ASLEEP, CLOSED = range(0, 4 * LINE, LINE)
+ENTRY, PLAN, COMMAND = range(4 * LINE, 4 * LINE + 24, 8)
+WAKE_READ, WAKE_WRITE, THREADS = range(5 * LINE, 5 * LINE + 24, 8)
 
 
 class SliceTeam:
@@ -45,7 +48,7 @@ class SliceTeam:
 
     def __init__(self, threads: int) -> None:
         self.threads, self.pid = min(threads, MOST_THREADS), os.getpid()
-        words = np.zeros(len(OFFSETS) * LINE // 8, np.int64)
+        words = np.zeros(LINES * LINE // 8, np.int64)
         words[THREADS // 8] = self.threads
         self._words, self.address = words, words.ctypes.data
         if self.threads > 1:
@@ -107,11 +110,9 @@ def run_tasks(words: int, entry: int, plan: int, command: int, tasks: int) -> No
     store(words + PLAN, plan)
     store(words + COMMAND, command)
     store(words + DONE, 0)
-    store(words + LEFT, tasks)  # last: a thread that is late may take a task from now on
-    atomic_add(words + TURN, 1)
-    sleeping = atomic_exchange(words + ASLEEP, 0)
-    if sleeping > 0:
-        wake(load(words + WAKE_WRITE), sleeping)
+    store(words + LEFT, tasks)  # last: threads may take tasks from now on
+    if load(words + ASLEEP) > 0:
+        wake(load(words + WAKE_WRITE), atomic_exchange(words + ASLEEP, 0))
     _run_some(words, 0)
     spins = 0
     while load(words + DONE) < tasks:
@@ -122,19 +123,18 @@ def run_tasks(words: int, entry: int, plan: int, command: int, tasks: int) -> No
 @compiled
 def work_loop(words: int, slot: int) -> None:
     """Another thread's part: work after work, until the team is closed."""
-    seen, spins = 0, 0
+    spins = 0
     while load(words + CLOSED) == 0:
-        now = load(words + TURN)
-        if now != seen:
+        if load(words + LEFT) > 0:
             _run_some(words, slot)
-            seen, spins = now, 0
+            spins = 0
         elif spins < BUSY_SPINS + YIELDING_SPINS:
             spins += 1
             _pause(spins)
         else:
             # Counted as asleep first: work that starts after this line wakes this thread too.
             atomic_add(words + ASLEEP, 1)
-            if load(words + TURN) == seen and load(words + CLOSED) == 0:
+            if load(words + LEFT) <= 0 and load(words + CLOSED) == 0:
                 wait_for_wake(load(words + WAKE_READ))
             spins = 0
 
@@ -142,11 +142,11 @@ def work_loop(words: int, slot: int) -> None:
 @compiled
 def _run_some(words: int, slot: int) -> None:
     """Run tasks until none is left. What a task is, is read after it was taken: then it cannot change."""
-    task = atomic_add(words + LEFT, -1) - 1
-    while task >= 0:
-        call_entry(load(words + ENTRY), load(words + PLAN), load(words + COMMAND), task, task + 1, slot)
-        atomic_add(words + DONE, 1)
+    while load(words + LEFT) > 0:
         task = atomic_add(words + LEFT, -1) - 1
+        if task >= 0:
+            call_entry(load(words + ENTRY), load(words + PLAN), load(words + COMMAND), task, task + 1, slot)
+            atomic_add(words + DONE, 1)
 
 
 @compiled
