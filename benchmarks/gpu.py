@@ -29,6 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gpu_peers import add_peer_options, peer_arguments
+from gpu_start import with_bytecode
 
 PACKAGES = ("torch", "triton", "numba", "numba-cuda", "stable-baselines3", "jax", "gymnasium")
 
@@ -70,7 +71,7 @@ def run_part(name: str, options: Any, folder: Path, most: float = math.inf) -> l
     with (folder / f"{name}.log").open("w") as log:
         command = [sys.executable, str(script), *arguments]
         process = subprocess.Popen(
-            command, stdout=log, stderr=log, start_new_session=True, env={**os.environ, "COLUMNS": "200"}
+            command, stdout=log, stderr=log, start_new_session=True, env={**with_bytecode(folder), "COLUMNS": "200"}
         )
         try:
             process.wait(limit)

@@ -17,16 +17,9 @@ CARTPOLE = {
 }
 ACROBOT = {
     "ppo": {
-        "num_envs": 1024,
+        "num_envs": 2048,
         "steps": 4_000_000,
-        "ppo": {"rollout_length": 32, "learning_rate": 2e-3, "learning_rate_schedule": "linear"},
-    },
-}
-PENDULUM = {
-    "ppo": {
-        "num_envs": 1024,
-        "steps": 4_000_000,
-        "ppo": {"rollout_length": 32, "epochs": 4, "learning_rate": 2e-3, "learning_rate_schedule": "linear"},
+        "ppo": {"rollout_length": 32, "minibatches": 8, "learning_rate": 3e-3, "learning_rate_schedule": "linear"},
     },
 }
 HOCKEY = {
@@ -43,6 +36,6 @@ HOCKEY = {
         },
     },
 }
-RECIPES: Recipes = {"CartPole-v1": CARTPOLE, "Acrobot-v1": ACROBOT, "Pendulum-v1": PENDULUM, "hockey": HOCKEY}
+RECIPES: Recipes = {"CartPole-v1": CARTPOLE, "Acrobot-v1": ACROBOT, "hockey": HOCKEY}
 # A kernel world without a recipe.
 USUAL: Recipe = {"num_envs": 1024, "steps": 20_000_000, "ppo": {"rollout_length": 32}}
