@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+from rookery.engine.process import ProcessEngine
 from rookery.engine.workers.contention import FIRST_RETREAT_SECONDS, Contention
 
 
@@ -41,3 +44,15 @@ def test_cores_are_tried_again_later_and_ever_later():
         spells.append(now - began)
     assert spells[0] >= FIRST_RETREAT_SECONDS
     assert spells[0] < spells[1] < spells[2]
+
+
+def test_a_caller_that_comes_late_learns_nothing_about_the_cores():
+    """Updates that take longer than a step, and then shorter ones, are no sign of a neighbour."""
+    engine = SimpleNamespace(_contention=Contention())
+
+    def round_of(away, wait, now):
+        return ProcessEngine._is_delayed(engine, now - away - wait, now - wait, now)
+
+    rounds = [(4e-3, 1e-6)] * 300 + [(1e-4, 1e-3)] * 300 + [(0.0, 1.1e-3)] * 300
+    assert not any(round_of(*times, now=0.01 * k) for k, times in enumerate(rounds))
+    assert any(round_of(0.0, 8e-3, now=10.0 + 0.01 * k) for k in range(100))

@@ -40,6 +40,7 @@ SPIN_SECONDS = 1e-3  # how long parent and workers poll shared memory before the
 START_SECONDS = 60.0  # per env: a start that takes longer counts as hung, where steps have a timeout
 LAST_STEP_SECONDS = 0.5  # how long the other workers may take to finish their step when an engine fails
 clock = time.perf_counter
+AWAY_SECONDS, READY_SECONDS = 5e-5, 2e-5  # the caller came late to a step that was over: its length is not known
 CHECK_SECONDS = 1.0  # the longest sleep without checking for hung workers
 
 
@@ -64,6 +65,7 @@ class ProcessEngine(Engine):
         spare = settings.workers < usable_cores()
         self._spin_seconds = SPIN_SECONDS if self._pinned or spare else 0.0
         self._last_wait, self._contention = 0.0, Contention()
+        self._sent: dict[int, float] = {}  # when the steps that begin with a segment were started
         self._progress: dict[int, tuple[Any, float]] = {}  # per busy worker: its env and step, and since when
         self._finalizer = weakref.finalize(self, self._resources.close, settings.close_timeout)
         try:
@@ -202,6 +204,7 @@ class ProcessEngine(Engine):
         go = self.batch.go
         for segment in segments:
             go[segment.index] += 1
+        self._sent[segments[0].index] = clock()
         all_of_them = segments is self.segments
         wake_workers(self._handles if all_of_them else [self._handles[k] for k in {s.worker for s in segments}])
 
@@ -224,8 +227,16 @@ class ProcessEngine(Engine):
         now = clock()
         self._last_wait = now - start
         fence()
-        if self._pinned and self._contention.changed(now - start, now):
+        sent = start if some else self._sent.get(segments[0].index, start)
+        if self._pinned and self._is_delayed(sent, start, now):
             self._set_affinity()
+
+    def _is_delayed(self, sent: float, start: float, now: float) -> bool:
+        """Whether other programs have begun or ceased to want the cores, by how long steps take from their start. A
+        caller that learns meanwhile may come when a step is long over: that says nothing about the cores."""
+        if now - start < READY_SECONDS and start - sent > AWAY_SECONDS:
+            return False
+        return self._contention.changed(now - sent, now)
 
     def _set_affinity(self) -> None:
         """Unpin workers and stop polling while other programs want the cores, or undo that."""
