@@ -43,7 +43,11 @@ def world_for(kind: str, seed: int = 0) -> Batch:
     return (Corridor if kind.startswith("dqn") else Centre)(4, 9, seed)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+QUICK = "sac-pink", "td3-redq", "dqn"  # the others add little to these
+ALL = [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
+
+
+@pytest.mark.parametrize("kind", ALL)
 def test_it_learns_and_continues_exactly(kind: str) -> None:
     """From a state in the middle, a second learner continues to the same numbers; the metrics have the usual names."""
     learner, envs = learner_for(kind), world_for(kind)
@@ -60,14 +64,14 @@ def test_it_learns_and_continues_exactly(kind: str) -> None:
     assert all(np.isfinite(value) for value in learner.update().values())
 
 
-@pytest.mark.parametrize("kind", ["sac", "td3", "dqn-plain"])
+@pytest.mark.parametrize("kind", [pytest.param("sac", marks=pytest.mark.slow), "td3", "dqn-plain"])
 def test_groups_of_updates_change_no_number(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Updates one by one, as without `accelerate`, or many at once: the same weights."""
     learners = []
     for sizes in ((16, 4), (64, 4), ()):
         monkeypatch.setattr("rookery.learners.device.device_updates.SIZES", sizes)
-        learner = learner_for(kind, start_steps=60, updates_per_step=7.25)
-        play_tensors(learner, world_for(kind), 20)
+        learner = learner_for(kind, start_steps=36, updates_per_step=7.25)
+        play_tensors(learner, world_for(kind), 13)
         learners.append(learner)
     assert learners[0].updates > 100
     for other in learners[1:]:
@@ -113,7 +117,7 @@ def test_uniform_sampling_reaches_every_transition_and_no_other() -> None:
 
 def test_arrays_with_updates_of_a_device() -> None:
     """Envs that return arrays fill the same buffer, as with a learner on a GPU."""
-    for kind in KINDS:
+    for kind in QUICK:
         learner = learner_for(kind, tensors=False)
         learner._use_device()
         play(learner, world_for(kind), 20)

@@ -46,7 +46,9 @@ def arrays(tree: Any, path: str = "") -> dict[str, np.ndarray]:
     return {path: tree} if isinstance(tree, np.ndarray) else {}
 
 
-@pytest.mark.parametrize("learner", CASES)
+@pytest.mark.parametrize(
+    "learner", ["td3", pytest.param("sac", marks=pytest.mark.slow), pytest.param("dqn", marks=pytest.mark.slow)]
+)
 def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path, learner: str) -> None:
     """To the bit: weights, optimizer, replay buffer with its priorities, unfinished transitions, envs."""
     train(tmp_path, "whole", learner)
