@@ -148,3 +148,20 @@ def test_the_rate_of_captured_steps_is_a_tensor() -> None:
     address = flat.rate.data_ptr()
     flat.learning_rate = 0.5
     assert flat.rate.tolist() == [0.5] and flat.learning_rate == 0.5 and flat.rate.data_ptr() == address
+
+
+@pytest.mark.parametrize("stop", [None, 0.0, 1.0])
+@pytest.mark.parametrize("size", [7, 4096 * 3 + 5, 4096 * 40 + 1])
+def test_a_step_in_parts_is_a_step(size: int, stop: float | None) -> None:
+    """As GPUs make it: the same weights, moments and number of steps, also where steps are skipped."""
+    found = []
+    for in_parts in (False, True):
+        adam = FlatAdam([nn.Parameter(torch.linspace(-1.0, 1.0, size))], 0.25, compiled=False)
+        adam.stop = None if stop is None else torch.tensor(stop)
+        for k in range(3):
+            adam.gradient.copy_(torch.linspace(-0.5, 0.1 * k, size))
+            with torch.no_grad():
+                adam._step_in_parts() if in_parts else adam.step()
+        found.append([adam.flat.detach(), *adam.moments, adam.steps])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim.adam import adam
 
 BETAS = 0.9, 0.999  # as in adam_pass.py
+MOST_PARTS, SHORTEST_PART = 36, 4096  # as many as torch's fused kernel takes in one launch
 
 
 class FlatAdam:
@@ -110,6 +111,9 @@ class FlatAdam:
         length = self.gradient.norm() if norm or max_norm is not None else self.steps
         if max_norm is not None:
             self.gradient.mul_((max_norm / (length + 1e-6)).clamp(max=1.0))
+        if self.flat.device.type == "cuda":
+            self._step_in_parts()
+            return length
         on_cpu = self.flat.device.type == "cpu"  # there the rate is a Python number, in double precision
         adam(
             [self.flat], [self.gradient], [self.moments[0]], [self.moments[1]], [], [self.steps],
@@ -117,6 +121,19 @@ class FlatAdam:
             weight_decay=0.0, eps=self.eps, maximize=False, found_inf=self.stop,
         )  # fmt: skip
         return length
+
+    def _step_in_parts(self) -> None:
+        """The same on a GPU. torch's kernel gives 65,536 numbers of a tensor to one block of threads: a vector of
+        140,000 takes 58 us, and 4 us as many short ones."""
+        size = max(SHORTEST_PART, -(-len(self.flat) // (4 * MOST_PARTS)) * 4)  # 16 bytes, which it reads at once
+        parts = [x.split(size) for x in (self.flat.data, self.gradient, *self.moments)]
+        self.steps.add_(1)
+        torch._fused_adam_(
+            *parts, [], [self.steps] * len(parts[0]), lr=self.rate, beta1=BETAS[0], beta2=BETAS[1], weight_decay=0.0,
+            eps=self.eps, amsgrad=False, maximize=False, found_inf=self.stop,
+        )  # fmt: skip
+        if self.stop is not None:
+            self.steps.sub_(self.stop)
 
     def _compiled_step(self, max_norm: float | None) -> Tensor:
         if self.stop is not None and self.stop:
