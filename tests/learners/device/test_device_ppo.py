@@ -66,3 +66,26 @@ def test_images_and_mixed_actions_are_left_to_others() -> None:
     mixed = spaces.Dict(a=spaces.Discrete(2), b=VECTOR)
     assert not DevicePPO.fits(PPO(image, spaces.Discrete(2), PPOOptions(), 2))
     assert not DevicePPO.fits(PPO(VECTOR, mixed, PPOOptions(), 2))
+
+
+@pytest.mark.parametrize(
+    ("precision", "hidden", "taken"),
+    [
+        ("bf16", [64, 64], 38_912),
+        ("tf32", [64, 64, 64], 106_496),
+        ("float32", [64, 64, 64], 75_776),
+        ("tf32", [128, 128], 188_416),
+        ("float32", [128, 128], 109_568),
+        ("bf16", [128, 128, 128], 172_032),
+        ("tf32", [128, 128, 128], 319_488),
+        ("bf16", [256, 256], 98_304),
+        ("tf32", [256, 256], 114_688),
+    ],
+)
+def test_memory_on_the_chip_is_not_underestimated(precision: Any, hidden: list[int], taken: int) -> None:
+    """Bytes that the compiler reported for an H200, for observations of 18 numbers."""
+    from rookery.learners.device.kernel_shapes import net_shape, shared_memory
+
+    space, options = spaces.Box(-1, 1, (18,), np.float32), PPOOptions(hidden=hidden, precision=precision)
+    found = shared_memory(net_shape(PPO(space, spaces.Discrete(2), options, 2)))
+    assert taken <= found <= 2 * taken

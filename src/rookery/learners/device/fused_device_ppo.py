@@ -14,17 +14,15 @@ from torch import Tensor
 from rookery.learners.device.captured_update import CapturedUpdate
 from rookery.learners.device.fused_device_update import FusedUpdate
 from rookery.learners.device.kernel_choices import forward_launch
-from rookery.learners.device.kernel_shapes import has_known_shape, net_shape
+from rookery.learners.device.kernel_shapes import has_known_shape, net_shape, shared_memory
 from rookery.learners.device.triton_support import find_triton, tiles
 from rookery.learners.fast.accelerator import Accelerator
 from rookery.learners.observations import are_tensors, split
 
 WIDEST = 256  # hidden units
 WIDEST_OF_THREE = 128  # of three layers: gradients of wider ones exceed the registers
-NARROW = 64  # hidden units that fit every chip
-WIDE_MEMORY = 160 * 1024  # bytes of shared memory that wider layers need
 MOST_OUTPUTS = 64
-MOST_INPUTS = 128
+MOST_INPUTS = 127
 
 
 class StoredLater(NamedTuple):
@@ -186,12 +184,11 @@ class DevicePPO(Accelerator):
 
 
 def has_room(learner: Any) -> bool:
-    """Whether the GPU has units for small products, and memory on the chip for the weights of wide layers."""
+    """Whether the GPU has units for small products, and memory on the chip for the weights."""
     if torch.version.hip is not None:
         return True
     properties = torch.cuda.get_device_properties(learner.device)
-    is_wide = max(net_shape(learner).p_hidden) > NARROW
-    return properties.major >= 8 and (not is_wide or properties.shared_memory_per_block_optin >= WIDE_MEMORY)
+    return properties.major >= 8 and shared_memory(net_shape(learner)) <= properties.shared_memory_per_block_optin
 
 
 def as_bytes(flags: Tensor) -> Tensor:

@@ -146,6 +146,17 @@ def scratch_shape(net: NetShape) -> ScratchShape:
     )
 
 
+def shared_memory(net: NetShape) -> int:
+    """About how many bytes on the chip the kernels of a gradient take at most: weights lie there twice, as they are and
+    transposed, beside tiles of samples."""
+    widths = (net.p_inputs, *net.p_hidden, net.p_outputs)
+    if net.is_wide:
+        widths = (net.p_inputs, net.p_hidden[0], net.columns, net.p_outputs)
+    size = sum(a * b for a, b in pairwise(widths)) * (2 if net.precision == "bf16" else 4)
+    transposes = net.precision == "bf16" or (net.precision == "tf32" and not net.is_wide)
+    return int(size * (2.1 if transposes else 1.5)) + 20_000
+
+
 def head_shape(head: Any) -> HeadShape:
     """The shape of a head of `HEAD_KINDS`."""
     kind, actions = HEAD_KINDS[type(head)], max(1, torch.Size(head.shape).numel())
