@@ -3,7 +3,9 @@
     python benchmarks/gpu_held.py [KIND ...]
 
 Prints one line for each kind of network: the difference of weights after 20 updates on the same rollouts, relative to
-how far they moved, and whether a second run has the same bits.
+how far they moved, and whether a second run has the same bits. Weights must agree in float32. In lower precision they
+are for information: where gradients are near zero, as on images of noise, Adam makes steps of full size of their
+rounding.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from rookery.learners.ppo import PPO
 
 ENVS, STEPS, UPDATES = 8, 6, 20
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # a CPU shows only that the script works
-PRECISIONS = {"float32": 1e-3, "tf32": 0.03, "bf16": 0.15}  # the largest difference, as a share of the way
+PRECISIONS = ("float32", "tf32", "bf16")
+MOST = 1e-3  # the largest difference in float32, as a share of the way
 
 
 Trained = tuple[torch.Tensor, list[dict[str, float]]]
@@ -52,11 +55,11 @@ def compare(kind: str) -> bool:
     rollouts: list[dict[str, torch.Tensor]] = []
     weights, metrics = trained(kind, rollouts, accelerate=False)
     way, good, words = (weights - make(kind, DEVICE, ENVS, STEPS).adam.flat.detach()).norm(), True, []
-    for precision, most in PRECISIONS.items():
+    for precision in PRECISIONS:
         mine, mine_metrics = trained(kind, rollouts, precision=precision)
         apart = float((mine - weights).norm() / way)
         losses = max(abs(a["value"] - b["value"]) for a, b in zip(metrics, mine_metrics, strict=True))
-        good &= apart < most
+        good &= apart < MOST or precision != "float32"
         words.append(f"{precision}: apart {apart:.1e}, value loss {losses:.1e}")
     same = torch.equal(*(trained(kind, [])[0] for _ in range(2)))
     good, words = good and same, [*words, f"a run repeats itself: {same}"]

@@ -113,7 +113,7 @@ def measured_rate(make: Callable[[], Any], seconds: float, name: str) -> float:
 # --- Stable-Baselines3 --------------------------------------------------------------------------------------------
 
 
-def sb3_iterations(envs: int = ENVS, length: int = 16) -> Any:
+def sb3_iterations(envs: int = ENVS, length: int = 16, device: str = "cuda") -> Any:
     """Its PPO on the same envs. Its rollout buffer is in the host's memory: `length` is shorter, the steps are as many
     as are asked for, and the minibatches are of the same number."""
     from stable_baselines3 import PPO as Sb3PPO
@@ -124,14 +124,14 @@ def sb3_iterations(envs: int = ENVS, length: int = 16) -> Any:
 
         def __init__(self) -> None:
             mode = autoreset("same_step")
-            self.engine = CudaEngine(resolve(Catch), Settings(envs, autoreset_mode=mode, copy=False), device="cuda")
+            self.engine = CudaEngine(resolve(Catch), Settings(envs, autoreset_mode=mode, copy=False), device=device)
             super().__init__(envs, self.engine.single_observation_space, self.engine.single_action_space)
 
         def reset(self) -> Any:
             return self.engine.reset(seed=1)[0].cpu().numpy()
 
         def step_async(self, actions: Any) -> None:
-            self.actions = torch.from_numpy(np.asarray(actions)).cuda()
+            self.actions = torch.from_numpy(np.asarray(actions)).to(device)
 
         def step_wait(self) -> Any:
             observations, rewards, terminated, truncated, infos = self.engine.step(self.actions)
@@ -155,7 +155,7 @@ def sb3_iterations(envs: int = ENVS, length: int = 16) -> Any:
 
     model = Sb3PPO(
         "CnnPolicy", Envs(), n_steps=length, batch_size=envs * length // 4, n_epochs=4, learning_rate=2.5e-4,
-        device="cuda", verbose=0,
+        device=device, verbose=0,
     )  # fmt: skip
 
     class Sb3:

@@ -36,6 +36,7 @@ HOCKEY = {
         },
     },
 }
-RECIPES: Recipes = {"CartPole-v1": CARTPOLE, "Acrobot-v1": ACROBOT, "hockey": HOCKEY}
+CATCH = {"ppo": {"num_envs": 1024, "steps": 2_000_000, "ppo": {"rollout_length": 32}}}
+RECIPES: Recipes = {"CartPole-v1": CARTPOLE, "Acrobot-v1": ACROBOT, "hockey": HOCKEY, "catch": CATCH}
 # A kernel world without a recipe.
 USUAL: Recipe = {"num_envs": 1024, "steps": 20_000_000, "ppo": {"rollout_length": 32}}
