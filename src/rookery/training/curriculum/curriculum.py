@@ -80,6 +80,7 @@ class Curriculum(NoCurriculum):
 
     def __init__(self, config: RunConfig, envs: CurriculumVectorEnv) -> None:
         self._config, self.envs = config, envs
+        self._ends = self.phases.all[-1].ends  # asking the phases of envs on a GPU would wait for them
         self._others = 0  # episodes of the phase that were not listed when they were last counted
         if counts_episodes(self.phases.all):
             self.episodes = sum(phase.episodes or 0 for phase in self.phases.all)
@@ -99,9 +100,9 @@ class Curriculum(NoCurriculum):
 
     @property
     def steps_left(self) -> float:
-        opponents = self.envs.opponents
+        opponents, of_phase = self.envs.opponents, self.phases.steps_left
         entry = math.inf if opponents is None else opponents.league.steps_until_due(self.envs.steps)
-        return min(self.phases.steps_left, entry)
+        return min(of_phase, entry)
 
     @property
     def pending_episodes(self) -> int:
@@ -113,7 +114,7 @@ class Curriculum(NoCurriculum):
         return [f"the memory of {who} cannot be saved, so a resumed run will not be the same" for who in names]
 
     def share_done(self, by_steps: float) -> float:
-        return max(by_steps, self.phases.share_done) if self.phases.all[-1].ends else by_steps
+        return max(by_steps, self.phases.share_done) if self._ends else by_steps
 
     def counted(self, finished: np.ndarray) -> np.ndarray:
         belonging = self.phases.collect()
