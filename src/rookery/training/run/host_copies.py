@@ -110,18 +110,15 @@ class CopyStream:
         on_gpu = device.type == "cuda"
         self._device = device
         self._stream = torch.cuda.Stream(device) if on_gpu and beside else None
-        self._used, self._copied = (torch.cuda.Event() if on_gpu else None for _ in range(2))
+        self._on_gpu = on_gpu
+        self._used, self._copied = (torch.cuda.Event() if self._stream is not None else None for _ in range(2))
 
     @contextmanager
     def copying(self) -> Iterator[None]:
         """Copies in this block come after the work that has `used` what they overwrite, and before the work that is
         queued after the block."""
-        if self._copied is None or self._used is None:
+        if self._stream is None or self._copied is None or self._used is None:
             yield
-            return
-        if self._stream is None:
-            yield
-            self._copied.record()
             return
         self._stream.wait_event(self._used)
         with torch.cuda.stream(self._stream):
@@ -135,6 +132,6 @@ class CopyStream:
             self._used.record(torch.cuda.current_stream(self._device))
 
     def settle(self) -> None:
-        """Wait until the host's side of all copies may be written again. They are done long before, as a rule."""
-        if self._copied is not None:
-            self._copied.synchronize()
+        """Wait until the host's side of all copies may be written again."""
+        if self._on_gpu:
+            torch.cuda.current_stream(self._device).synchronize()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ class LinkedPart:
         large = {k for k, leaf in enumerate(self._leaves) if _is_large(arrays[k], leaf)}
         plan = {f"leaf{k}": shape for k, shape in enumerate(shapes) if k not in large}
         plan |= {"rewards": ((count,), torch.float32)}
-        plan |= {name: ((count,), torch.bool) for name in ("terminated", "truncated", "ended")}
+        plan |= {name: ((count,), torch.bool) for name in ("terminated", "truncated")}
         if mask is not None:
             plan["mask"] = mask.shape, torch.bool
         self.stream = CopyStream(device, beside=bool(large))
@@ -42,6 +43,7 @@ class LinkedPart:
         self._final_observations = _nested(self._leaves, list(self._finals.tensors.values()))
         self.mask, self.has_finals = self._packed.tensors.get("mask"), False
         self.stream.used()  # the first copies come after the zeros
+        self._is_settled = True  # whether all copies are done
 
     @property
     def has_large(self) -> bool:
@@ -52,14 +54,17 @@ class LinkedPart:
     def step(self) -> StepBatch:
         """The last step, as tensors that the next one overwrites."""
         tensors = self._packed.tensors
-        finals = TensorFinals(tensors["ended"], self._final_observations) if self.has_finals else None
+        ended = partial(torch.logical_or, tensors["terminated"], tensors["truncated"])
+        finals = TensorFinals(ended, self._final_observations) if self.has_finals else None
         return StepBatch(
             self.observations, tensors["rewards"], tensors["terminated"], tensors["truncated"], finals, self.mask
         )
 
     def take(self, observations: Any, mask: np.ndarray | None, step: StepBatch | None = None) -> None:
         """Queue the copy of what the envs returned."""
-        self.stream.settle()
+        if not self._is_settled:  # no actions were taken since the last copies
+            self.stream.settle()
+        self._is_settled = False
         arrays = self._packed.arrays
         for k, leaf in enumerate(self._leaves):
             if k not in self._large:
@@ -79,7 +84,6 @@ class LinkedPart:
         arrays, self.has_finals = self._packed.arrays, step.finals is not None
         np.copyto(arrays["rewards"], step.rewards, casting="same_kind")
         arrays["terminated"][...], arrays["truncated"][...] = step.terminated, step.truncated
-        np.logical_or(step.terminated, step.truncated, out=arrays["ended"])
         if step.finals is not None:
             rows, observations = step.finals
             for k, leaf in enumerate(self._leaves):
@@ -107,6 +111,7 @@ class LinkedPart:
         assert self._fetched is not None
         if self._arrived is not None:
             self._arrived.synchronize()
+        self._is_settled = True
         return _unflat(self._nested, self._fetched.arrays)
 
 
