@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from typing import Any, NamedTuple
 
@@ -69,7 +70,9 @@ class DeviceUpdates:
 
         def updates() -> None:
             metrics: defaultdict[str, list[Tensor]] = defaultdict(list)
-            with self._products:
+            with warnings.catch_warnings(), self._products:
+                # autograd's thread begins without a context, and torch says so at its first product
+                warnings.filterwarnings("ignore", message=".*no current CUDA context")
                 for k in range(group.size):
                     self.number.add_(1)
                     learner.train_step(metrics if k == group.size - 1 else None, group.phase + k + 1)
