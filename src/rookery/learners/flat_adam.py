@@ -123,8 +123,8 @@ class FlatAdam:
         return length
 
     def _step_in_parts(self) -> None:
-        """The same on a GPU. torch's kernel gives 65,536 numbers of a tensor to one block of threads: a vector of
-        140,000 takes 58 us, and 4 us as many short ones."""
+        """The same on a GPU. torch's kernel gives 65,536 numbers of a tensor to one block of threads, so that a vector
+        of 140,000 occupies three of them and takes 58 us on an H200. Short parts occupy more."""
         size = max(SHORTEST_PART, -(-len(self.flat) // (4 * MOST_PARTS)) * 4)  # 16 bytes, which it reads at once
         parts = [x.split(size) for x in (self.flat.data, self.gradient, *self.moments)]
         self.steps.add_(1)
