@@ -46,7 +46,7 @@ class Part(NamedTuple):
 PARTS = {
     "ppo": Part("gpu_ppo.py", ("--only", "rows"), 110, peers=True),
     "start": Part("gpu_start.py", ("--only", "command"), 50),
-    "hockey": Part("hockey_gpu.py", ("--seconds", "3"), 150),
+    "hockey": Part("hockey_gpu.py", ("--only", "scripted", "self-play", "learning"), 150),
     "off-policy": Part("gpu_offpolicy.py", ("--rounds", "3"), 80),
     "python-envs": Part("gpu_python_envs.py", ("--only", "sac", "--turns", "3"), 50),
     "images": Part("gpu_images.py", (), 70),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -76,3 +77,15 @@ def test_a_part_that_takes_too_long_is_ended(monkeypatch, tmp_path):
     monkeypatch.setitem(gpu.PARTS, "slow", gpu.Part(str(script)))
     (row,) = gpu.run_part("slow", NO_PEERS, tmp_path, most=1.0)
     assert row["ours"] == "took longer than 1 s"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", gpu.PARTS)
+def test_the_scripts_of_all_parts_know_their_options(name):
+    """`--help` after the options of the table: a script that does not know one of them refuses it first."""
+    part = gpu.PARTS[name]
+    script = str(Path(gpu.__file__).parent / part.script)
+    command = [sys.executable, script, *part.arguments, "--json", "rows.json", "--help"]
+    assert subprocess.run(command, capture_output=True).returncode == 0
+    text = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True).stdout
+    assert [option for option in (*part.arguments, "--json") if option.startswith("--") and option not in text] == []
