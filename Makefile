@@ -37,7 +37,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 
 .PHONY: help setup train train-20k train-parallel train-pure-rl test test-all $(PARTS) test-sanitize check
 .NOTPARALLEL:
-.PHONY: bench bench-cost bench-kernels bench-learners bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-serve bench-paper clean
+.PHONY: bench bench-cost bench-kernels bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-serve bench-paper clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -113,6 +113,9 @@ bench-kernels: $(READY)  ## the kernel worlds' table of figures, against EnvPool
 
 bench-learners: $(READY)  ## the learners' speed, against Stable-Baselines3, on this machine
 	$(BIN)/python benchmarks/learners.py
+
+bench-cpu: $(READY)  ## PPO on one core and on all of them
+	$(BIN)/python benchmarks/cpu_scaling.py
 
 bench-learning: $(READY)  ## what the learners reach, over three seeds (two hours)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
