@@ -23,7 +23,7 @@ def test_the_tour_in_python(tmp_path, monkeypatch):
     """Train, resume, load and play, then a world of one's own, as the page continues."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    first, second, world, own, callbacks, called, networks, trained, notebook, built = blocks(
+    first, second, world, own, callbacks, called, networks, trained, notebook, built, tensors = blocks(
         "docs/training.md", "python"
     )
     for text in (world, callbacks, networks):
@@ -43,6 +43,8 @@ def test_the_tour_in_python(tmp_path, monkeypatch):
     assert scope["again"].path == scope["result"].path and scope["again"].total_steps == 512
     exec(shortened(built), scope)
     assert scope["result"].num_envs == 64
+    exec(shortened(tensors), scope)
+    assert scope["result"].total_steps >= 512
 
 
 @pytest.mark.parametrize("code", blocks("docs/learners.md", "python"))
