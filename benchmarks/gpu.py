@@ -44,12 +44,12 @@ class Part(NamedTuple):
 
 
 PARTS = {
-    "ppo": Part("gpu_ppo.py", ("--only", "rows"), 110, peers=True),
+    "ppo": Part("gpu_ppo.py", ("--only", "rows"), 130, peers=True),
     "start": Part("gpu_start.py", ("--only", "command"), 50),
-    "hockey": Part("hockey_gpu.py", ("--only", "scripted", "self-play", "learning"), 150),
     "off-policy": Part("gpu_offpolicy.py", ("--rounds", "3"), 80),
     "python-envs": Part("gpu_python_envs.py", ("--only", "sac", "--turns", "3"), 50),
     "images": Part("gpu_images.py", (), 70),
+    "hockey": Part("hockey_gpu.py", ("--only", "scripted", "self-play", "learning"), 150),
     "identical": Part("gpu_identical.py", ("--only", "ppo-bf16", "ppo-hockey", "sac"), 70),
     "cores": Part("cpu_scaling.py", ("--threads", "1", "16", "--rounds", "3"), 70),
     "envs": Part("gpu_ppo.py", ("--only", "envs"), 110, peers=True),

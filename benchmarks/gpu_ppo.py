@@ -60,9 +60,9 @@ class Stopwatch(rookery.Callback):
 def train_rate(
     num_envs: int, rollout_length: int, seconds: float = 3.0, device: str = "cuda", **settings: Any
 ) -> float:
-    """Steps per second of training, with ten checkpoints in the time that is measured or so."""
+    """Steps per second of training, with a checkpoint in every second or so."""
     watch = Stopwatch(seconds)
-    every = max(1, int(seconds * 2e7) // (num_envs * rollout_length)) * num_envs * rollout_length
+    every = int(SETTINGS.get((num_envs, rollout_length), 100e6))
     options = {"ppo": {**PPO, "rollout_length": rollout_length}, **settings}
     with tempfile.TemporaryDirectory() as folder, silence():
         rookery.train(
@@ -96,11 +96,11 @@ def setting_rows(peers: Any, device: str) -> list[Row]:
 
 def measure_curve(peers: Any, device: str, envs: Sequence[int] = CURVE) -> dict[str, list[tuple[int, float]]]:
     """Steps/s by the number of envs, of both."""
+    curve = {"rookery": [(n, train_rate(n, CURVE_STEPS, 2.0, device)) for n in envs], "PureJaxRL": []}
+    if peers.curve:  # what was measured so far, if the peer takes longer than there is time
+        peers.curve.write_text(json.dumps(curve))
     theirs = purejaxrl_rates([(n, CURVE_STEPS, 2e7 if n < 1_000 else 1e8) for n in PEER_CURVE], peers)
-    return {
-        "rookery": [(n, train_rate(n, CURVE_STEPS, 2.0, device)) for n in envs],
-        "PureJaxRL": [(n, rate) for (n, _), rate in theirs.items()],
-    }
+    return {**curve, "PureJaxRL": [(n, rate) for (n, _), rate in theirs.items()]}
 
 
 def curve_rows(curve: dict[str, list[tuple[int, float]]]) -> list[Row]:

@@ -112,9 +112,9 @@ class Callbacks:
         self._updates = run.learner.updates
 
     @property
-    def any(self) -> bool:
-        """Whether there are any."""
-        return bool(self._all)
+    def want_episodes(self) -> bool:
+        """Whether any of them is called for episodes."""
+        return any(type(callback).on_episode is not Callback.on_episode for callback in self._all)
 
     def call(self, method: str, *args: Any) -> None:
         """Call a method of each callback, such as `on_update`."""
@@ -127,7 +127,7 @@ class Callbacks:
         if updates > self._updates:
             self.call("on_update", metrics)
         self._updates = updates
-        if any(type(callback).on_episode is not Callback.on_episode for callback in self._all):
+        if self.want_episodes:
             for record in finished:
                 self.call("on_episode", {name: record[name].item() for name in finished.dtype.names or ()})
 

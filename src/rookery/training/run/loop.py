@@ -185,7 +185,7 @@ class Loop:
             self.shared.update(self.learner)
             self.collector.update()
         # Envs on a GPU go on meanwhile: who looks at them waits for them.
-        look = not self.collector.is_asynchronous or self._counts_episodes or self.callbacks.any
+        look = not self.collector.is_asynchronous or self._counts_episodes or self.callbacks.want_episodes
         finished = self._take_episodes() if look else NO_EPISODES
         self.callbacks.on_progress(self.learner.updates, self.collector.metrics, finished)
 
