@@ -186,11 +186,8 @@ def image_rows(seconds: float = 3.0) -> dict[str, Callable[[], list[Row]]]:
         return measured_rate(SIDES[name], seconds, name)
 
     def row(other: str, words: str, least: float) -> list[Row]:
-        return [
-            ratio_row(
-                f"PPO on 84x84x4 images, {ENVS:,} envs, steps/s / {words}", [rate("captured")], [rate(other)], least
-            )
-        ]
+        ours, theirs = np.array([rate("captured")]), np.array([rate(other)])
+        return [ratio_row(f"PPO on 84x84x4 images, {ENVS:,} envs, steps/s / {words}", ours, theirs, least)]
 
     return {
         "plain": lambda: row("plain", "the plain learner", 3.0),

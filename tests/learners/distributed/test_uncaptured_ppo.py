@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from learners.distributed.test_data_parallel_ppo import ENVS, LENGTH, VECTORS, observe
 from learners.distributed.thread_ranks import in_threads, thread_ranks
+from rookery.learners.device import captured_ppo
 from rookery.learners.distributed.data_parallel_ppo import DataParallelPPO
 from rookery.learners.distributed.uncaptured_ppo import UncapturedPPO
 from rookery.learners.fast import select
@@ -36,6 +37,8 @@ def learn_from_tensors(learner: PPO) -> None:
 def test_it_learns_as_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(select.ACCELERATORS, "DataParallelPPO", ("distributed.uncaptured_ppo:UncapturedPPO",))
     monkeypatch.setattr(UncapturedPPO, "supports", classmethod(lambda cls, learner: True))
+    # Triton's interpreter, which other tests may have switched on, does not run in two threads at once.
+    monkeypatch.setattr(captured_ppo, "has_kernels", lambda device: False)
     both, options = (VECTORS, spaces.Discrete(3)), PPOOptions(rollout_length=LENGTH)
     alone = PPO(*both, options.model_copy(update={"accelerate": False}), ENVS, seed=3)
     learn_from_tensors(alone)
