@@ -1,0 +1,52 @@
+"""The dashboard as a Starlette application: every package of `web` adds its routes here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from rookery.version import __version__
+from rookery.web.dashboard_state import DashboardState, state_of
+from rookery.web.page_shell import page_routes
+from rookery.web.run_folders import NotShown
+
+
+def make_app(state: DashboardState) -> Starlette:
+    """The application. Its pages are one HTML shell; what they show comes from `/api/`."""
+    routes = [Route("/api/health", health), *page_routes()]
+    errors: dict[Any, Any] = {HTTPException: _refusal, NotShown: _not_shown}
+    app = Starlette(routes=routes, exception_handlers=errors, lifespan=_lifespan)
+    app.state.dashboard = state
+    return app
+
+
+async def health(request: Request) -> Response:
+    """That the dashboard answers, and what it shows."""
+    state = state_of(request)
+    return JSONResponse({"status": "ok", "version": __version__, "folders": list(state.folders.places)})
+
+
+@asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    """Close what the packages have opened."""
+    yield
+    for part in app.state.dashboard.parts.values():
+        if hasattr(part, "close"):
+            await asyncio.to_thread(part.close)
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
+
+
+async def _not_shown(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 404)

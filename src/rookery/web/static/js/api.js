@@ -1,0 +1,41 @@
+// Requests to the dashboard's own server.
+
+export class ApiError extends Error {
+  constructor(message, status) { super(message); this.status = status; }
+}
+
+/** The JSON at a path of the API; `query` values that are null are left out. An error has the server's sentence. */
+export async function get(path, query = {}, signal = undefined) {
+  const response = await fetch(address(path, query), { signal, headers: { Accept: "application/json" } });
+  return answer(response);
+}
+
+/** Change something: needs --allow-control. */
+export async function post(path, body = {}) {
+  const response = await fetch(path, {
+    method: "POST", body: JSON.stringify(body),
+    headers: { "Content-Type": "application/json", "X-CSRF-Token": await csrfToken() },
+  });
+  return answer(response);
+}
+
+export function address(path, query = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const words = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return words ? `${path}?${words}` : path;
+}
+
+/** A part of a path: the name of a run may contain any letter. */
+export const part = encodeURIComponent;
+
+let token = null;
+async function csrfToken() {
+  token ??= (await get("/api/session")).csrf;
+  return token;
+}
+
+async function answer(response) {
+  const found = await response.json().catch(() => ({}));
+  if (!response.ok) throw new ApiError(found.error ?? `the server answered ${response.status}`, response.status);
+  return found;
+}

@@ -1,0 +1,71 @@
+"""The dashboard's application: it answers, its page is there, and names from outside stay names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx2
+import pytest
+from starlette.testclient import TestClient
+
+from rookery.web.dashboard_app import make_app
+from rookery.web.dashboard_server import DashboardServer
+from rookery.web.dashboard_state import DashboardState
+from rookery.web.page_shell import STATIC, VIEWS
+from rookery.web.run_folders import NotShown, RunFolders
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> TestClient:
+    return TestClient(make_app(DashboardState(RunFolders([tmp_path / "runs"]))))
+
+
+def test_it_answers(client: TestClient) -> None:
+    answer = client.get("/api/health").json()
+    assert answer["status"] == "ok"
+    assert answer["folders"] == ["runs"]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_is_the_same_page(client: TestClient, view: str) -> None:
+    answer = client.get(view.format(place="runs", name="a"))
+    assert answer.status_code == 200
+    assert answer.text == (STATIC / "index.html").read_text()
+
+
+def test_errors_are_json(client: TestClient) -> None:
+    answer = client.get("/api/nothing")
+    assert answer.status_code == 404
+    assert answer.json() == {"error": "Not Found"}
+
+
+def test_a_server_as_a_context(tmp_path: Path) -> None:
+    with DashboardServer([tmp_path], port=0) as server:
+        assert httpx2.get(f"{server.url}/api/health").json()["status"] == "ok"
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "a/b", "a\\b", "a\0b", "x" * 300, "link", "file"])
+def test_only_real_folders_are_found(tmp_path: Path, name: str) -> None:
+    runs = tmp_path / "runs"
+    (runs / "run").mkdir(parents=True)
+    (tmp_path / "secret").mkdir()
+    (runs / "link").symlink_to(tmp_path / "secret")
+    (runs / "file").write_text("")
+    folders = RunFolders([runs])
+    assert folders.find("runs", "run") == runs / "run"
+    assert [found for _, found, _ in folders.children()] == ["run"]
+    with pytest.raises(NotShown):
+        folders.find("runs", name)
+
+
+def test_files_are_reached_without_links(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "run"
+    (run / "videos").mkdir(parents=True)
+    (run / "videos" / "a.mp4").write_bytes(b"video")
+    (run / "videos" / "b.mp4").symlink_to("/etc/hostname")
+    (run / "elsewhere").symlink_to("/etc")
+    folders = RunFolders([tmp_path / "runs"])
+    assert folders.file("runs", "run", "videos", "a.mp4").read_bytes() == b"video"
+    for parts in (("videos", "b.mp4"), ("elsewhere", "hostname"), ("videos", ".."), ("videos",)):
+        with pytest.raises(NotShown):
+            folders.file("runs", "run", *parts)
