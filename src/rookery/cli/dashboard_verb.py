@@ -24,6 +24,10 @@ def add_commands(commands: Commands) -> None:
     )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=7007, help="the port to listen on; 0 is any free one (7007)")
+    parser.add_argument(
+        "--allow-host", action="append", metavar="NAME[:PORT]",
+        help="another name by which browsers reach it, through a proxy or a tunnel; may be given several times",
+    )  # fmt: skip
     parser.add_argument("--open", action="store_true", help="open it in the browser")
     parser.add_argument(
         "--allow-control", action="store_true", help="allow to stop, resume, tag and hide runs from the page"
@@ -34,8 +38,9 @@ def _dashboard(options: argparse.Namespace) -> int:
     with meanwhile(LOADING):
         from rookery.web.dashboard_server import DashboardServer
     server = DashboardServer(
-        options.runs_dir or ["runs"], host=options.host, port=options.port, allow_control=options.allow_control
-    )
+        options.runs_dir or ["runs"], host=options.host, port=options.port, allow_control=options.allow_control,
+        allow_hosts=options.allow_host or (),
+    )  # fmt: skip
     if options.json:
         print(json.dumps({"url": server.url, "pid": os.getpid()}), flush=True)
     else:

@@ -22,7 +22,7 @@ from rookery.web.run_folders import NotShown
 def make_app(state: DashboardState) -> Starlette:
     """The application. Its pages are one HTML shell; what they show comes from `/api/`."""
     routes = [Route("/api/health", health), *page_routes()]
-    errors: dict[Any, Any] = {HTTPException: _refusal, NotShown: _not_shown}
+    errors: dict[Any, Any] = {HTTPException: _refusal, NotShown: _not_shown, Exception: _failed}
     app = Starlette(routes=routes, exception_handlers=errors, lifespan=_lifespan)
     app.state.dashboard = state
     return app
@@ -50,3 +50,7 @@ async def _refusal(request: Request, error: Exception) -> Response:
 
 async def _not_shown(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 404)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return JSONResponse({"error": "the dashboard failed here: its terminal has the details"}, 500)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -10,13 +11,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from rookery.deploy.serving.server import open_socket
+from rookery.deploy.serving.listening import checked_token, open_socket, socket_url
 from rookery.errors import MissingExtra
 from rookery.web.run_folders import RunFolders
 
 PORT = 7007
+TOKEN = "ROOKERY_DASHBOARD_TOKEN"  # noqa: S105 - the variable's name
 KEEP_ALIVE_SECONDS = 30
 STOP_SECONDS = 2  # streams of events never end by themselves
+MOST_MESSAGE_BYTES = 64 << 10  # of a browser, over a WebSocket
 
 
 class DashboardServer:
@@ -30,14 +33,25 @@ class DashboardServer:
         host: str = "127.0.0.1",
         port: int = PORT,
         allow_control: bool = False,
+        allow_hosts: Iterable[str] = (),
+        token: str | None = None,
     ) -> None:
-        """Open the socket. Port 0 is any free port."""
-        uvicorn, app, dashboard_state = _load_packages()
-        self._socket = open_socket(host, port, has_token=False)
-        state = dashboard_state.DashboardState(RunFolders(folders), allow_control)
+        """Open the socket. Port 0 is any free port. `token` is that of ROOKERY_DASHBOARD_TOKEN if it is not given;
+        `allow_hosts` are further names by which browsers reach it, through a proxy or a tunnel."""
+        uvicorn, modules = _load_packages()
+        token = checked_token(token or os.environ.get(TOKEN), TOKEN)
+        self._socket = open_socket(host, port, token is not None, TOKEN)
+        state = modules.dashboard_state.DashboardState(RunFolders(folders), allow_control)
+        bound = self._socket.getsockname()[1]
+        app = modules.guard.Guard(
+            modules.dashboard_app.make_app(state),
+            modules.own_hosts.OwnHosts(host, bound, allow_hosts),
+            modules.token_login.TokenLogin(token, bound) if token else None,
+        )
         config = uvicorn.Config(
-            app.make_app(state), log_config=None, log_level="warning", access_log=False, lifespan="on",
-            server_header=False, timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=STOP_SECONDS,
+            app, http=modules.http_connection.HttpConnection, log_config=None, log_level="error", access_log=False,
+            lifespan="on", server_header=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=STOP_SECONDS, ws_max_size=MOST_MESSAGE_BYTES,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None
@@ -45,8 +59,7 @@ class DashboardServer:
     @property
     def url(self) -> str:
         """Where it is reached, such as http://127.0.0.1:7007."""
-        host, port = self._socket.getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return socket_url(self._socket)
 
     def run(self) -> None:
         """Serve until a signal says to stop, or `stop` is called."""
@@ -80,14 +93,16 @@ class DashboardServer:
             self._thread.join()
 
 
-def _load_packages() -> tuple[Any, Any, Any]:
-    """uvicorn, and the modules of the application."""
+def _load_packages() -> tuple[Any, Any]:
+    """uvicorn, and the package `web` with its modules that need it or Starlette."""
     try:
         import uvicorn
 
-        from rookery.web import dashboard_app, dashboard_state
+        import rookery.web.dashboard_app
+        import rookery.web.guard
+        import rookery.web.http_connection
     except ImportError as error:
         raise MissingExtra(
             f"the dashboard needs Starlette and uvicorn, which cannot be imported ({error}): pip install 'rookery[web]'"
         ) from None
-    return uvicorn, dashboard_app, dashboard_state
+    return uvicorn, rookery.web

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import signal
-import socket
 import threading
 import time
 from pathlib import Path
@@ -13,12 +11,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from rookery.deploy.serving.batching import MOST_WAITING, Batcher
+from rookery.deploy.serving.listening import checked_token, open_socket, socket_url
 from rookery.deploy.serving.swap import ChampionWatch
 from rookery.deploy.serving.version_source import find_source
-from rookery.errors import MissingExtra, OptionError, UsageError
+from rookery.errors import MissingExtra, UsageError
 
 TOKEN = "ROOKERY_SERVE_TOKEN"  # noqa: S105 - the variable's name
-SHORTEST_TOKEN = 16  # characters
 KEEP_ALIVE_SECONDS = 75  # of a connection that is not used
 STOP_SECONDS = 35  # within which accepted requests are finished; longer than a body may take to arrive
 
@@ -45,8 +43,8 @@ class AgentServer:
         """Open the socket and load the agent. `token` is that of ROOKERY_SERVE_TOKEN if it is not given; port 0 is any
         free port."""
         uvicorn, app = _load_packages()
-        token = checked_token(token or os.environ.get(TOKEN))
-        self._socket = open_socket(host, port, token is not None)
+        token = checked_token(token or os.environ.get(TOKEN), TOKEN)
+        self._socket = open_socket(host, port, token is not None, TOKEN)
         try:
             source = find_source(what, runs_dir, best=best, device=device, trust=trust)
             first = source.load(source.wanted())
@@ -69,8 +67,7 @@ class AgentServer:
     @property
     def url(self) -> str:
         """Where it is reached, such as http://127.0.0.1:8000."""
-        host, port = self._socket.getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        return socket_url(self._socket)
 
     @property
     def version(self) -> int | str:
@@ -110,45 +107,6 @@ class AgentServer:
         self.stop()
         if self._thread is not None:
             self._thread.join()
-
-
-def checked_token(token: str | None) -> str | None:
-    """A token that can be sent in a header and is hard to guess; None if there is none."""
-    if not token:
-        return None
-    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
-        raise OptionError(
-            f"{TOKEN} should have at least {SHORTEST_TOKEN} letters, digits and signs, and no spaces: "
-            '`python -c "import secrets; print(secrets.token_urlsafe())"` makes one'
-        )
-    return token
-
-
-def open_socket(host: str, port: int, has_token: bool) -> socket.socket:
-    """A listening socket. Addresses that other machines reach need a token."""
-    if not 0 <= port < 65536:
-        raise OptionError(f"--port should be an integer from 0 (any free port) to 65535, got {port}")
-    try:
-        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except (OSError, UnicodeError) as error:
-        raise OptionError(f"--host {host}: there is no such address ({getattr(error, 'strerror', error)})") from None
-    if not has_token and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
-        raise OptionError(
-            f"--host {host} can be reached from other machines: set {TOKEN} to a token of at least {SHORTEST_TOKEN} "
-            "characters, which clients must send, or serve on 127.0.0.1"
-        )
-    opened = socket.socket(family, kind, proto)
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind(address)
-        opened.listen(2048)
-    except OSError as error:
-        opened.close()
-        raise OptionError(
-            f"port {port} of {host} cannot be used ({error.strerror}): choose another by --port, or --port 0 for any "
-            "free one"
-        ) from None
-    return opened
 
 
 def _stop_signals() -> tuple[signal.Signals, ...]:

@@ -1,0 +1,94 @@
+"""By which names the dashboard is called, in the headers Host and Origin.
+
+A page of any site can let its own name point to 127.0.0.1 and then read what is served there as its own (DNS
+rebinding). Such a request has that site's name in Host. So only names that are known to be ours are answered.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Iterable
+
+from rookery.errors import OptionError
+
+# A name or an IPv4 address, or an IPv6 address in brackets; then perhaps a port.
+HOST = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9](?:[a-z0-9._-]{0,252}[a-z0-9])?)(?::([0-9]{1,5}))?", re.IGNORECASE)
+ORIGIN = re.compile(r"(https?)://([^/?#@\\\s]+)")
+PORTS = {"http": 80, "https": 443}
+
+
+class OwnHosts:
+    """The values of Host that are ours: this machine's own addresses and `host`, with the port, and `others`.
+
+    >>> hosts = OwnHosts("127.0.0.1", 7007)
+    >>> hosts.has("localhost:7007"), hosts.has("evil.example:7007"), hosts.has("localhost:8080")
+    (True, False, False)
+    """
+
+    def __init__(self, host: str, port: int, others: Iterable[str] = ()) -> None:
+        """`others` are names that a proxy or a tunnel uses, such as `rookery.example.org` or `localhost:8080`."""
+        address = _address(host)
+        self._port = port
+        self._any_address = address is not None and address.is_unspecified
+        self._names = {"localhost", host.lower()}
+        if self._any_address:
+            name = socket.gethostname().lower()
+            self._names |= {name, f"{name}.local"}
+        self._others = [_parsed_option(other) for other in others]
+
+    def has(self, value: str) -> bool:
+        """Whether a value of the header Host is ours. Without a port it is that of HTTP, 80."""
+        found = HOST.fullmatch(value)
+        if found is None:
+            return False
+        name, port = _plain(found[1]), int(found[2]) if found[2] else None
+        if any(name == other and wanted in (None, port) for other, wanted in self._others):
+            return True
+        return (80 if port is None else port) == self._port and self._is_ours(name)
+
+    def _is_ours(self, name: str) -> bool:
+        address = _address(name)
+        if address is None:
+            return name in self._names
+        # An address cannot be made to point elsewhere, as a name can. It is ours if we listen on all addresses.
+        return address.is_loopback or self._any_address or name in self._names
+
+
+def is_same_origin(origin: str, host: str) -> bool:
+    """Whether the header Origin is that of our own page, which was loaded from `host`. `null` is not.
+
+    >>> is_same_origin("http://localhost:7007", "localhost:7007"), is_same_origin("null", "localhost:7007")
+    (True, False)
+    """
+    found = ORIGIN.fullmatch(origin)
+    if found is None:
+        return False
+    return _with_port(found[2], PORTS[found[1]]) == _with_port(host, PORTS[found[1]])
+
+
+def _with_port(value: str, usual: int) -> tuple[str, int] | None:
+    found = HOST.fullmatch(value)
+    return None if found is None else (_plain(found[1]), int(found[2]) if found[2] else usual)
+
+
+def _plain(name: str) -> str:
+    return name.strip("[]").lower()
+
+
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return None
+
+
+def _parsed_option(value: str) -> tuple[str, int | None]:
+    found = HOST.fullmatch(value)
+    if found is None:
+        raise OptionError(
+            f"--allow-host should be a name with or without a port, such as rookery.example.org or localhost:8080, "
+            f"got {value!r:.80}"
+        )
+    return _plain(found[1]), int(found[2]) if found[2] else None
