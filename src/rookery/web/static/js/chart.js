@@ -1,55 +1,83 @@
-// Curves, drawn by uPlot in the colours of the page.
+// Curves, drawn by uPlot in the colours of the page, with a legend of buttons and figures at the cursor.
 
-import { h } from "./dom.js";
+import { h, svg } from "./dom.js";
 import { number, short } from "./format.js";
+import { tooltip } from "./chart_tooltip.js";
 
-const COLOURS = ["#1f78b4", "#e66101", "#1a9850", "#7b3294", "#d01c8b", "#8c6d31", "#00838f", "#b2182b"];
+// Each is seen on the light and on the dark page (a contrast of at least 3.5 with both).
+const COLOURS = ["#2f7fd4", "#d9651a", "#1f9a55", "#9a62d6", "#d6418f", "#0f93a0", "#9c7730", "#dc4a3d", "#6f7f94", "#7f8c0c"];
+const DASHES = [undefined, [7, 4], [2, 3], [10, 3, 2, 3]];
 export const colour = (index) => COLOURS[index % COLOURS.length];
+/** A second way to tell curves apart, once all colours are used. */
+export const dash = (index) => DASHES[Math.floor(index / COLOURS.length) % DASHES.length];
 
 /**
  * A chart in `container`.
  *   label      what it shows, for people who do not see it
- *   series     [{label, colour, width, dash, fill, points}]: curves after the first column, which is x
+ *   series     [{label, colour, width, dash, fill, points, scale, legend}]: curves after the first column, which is x;
+ *              legend: false is a curve without a name, such as the edge of a band
+ *   xText      an x value as text; yText likewise
  *   bands      uPlot's, such as [{series: [2, 3], fill: "#1f78b422"}]
+ *   legend     whether to show one; without a word, where there are several curves
  *   onRange    called with (from, to) after a zoom, (null, null) after it is undone by a double click
  * Returns {set(data), destroy(), plot}. `data` is [x, y1, y2, ...], each an array; null is a gap.
  */
-export function chart(container, { label, series, xLabel = "steps", height = 220, bands = [], onRange = null, scales = {}, axes = null }) {
+export function chart(container, {
+  label, series, xLabel = "steps", height = 220, bands = [], onRange = null, scales = {}, axes = null,
+  xText = short, yText = number, legend = series.filter((one) => one.legend !== false).length > 1,
+}) {
   const box = h("div", { class: "chart", role: "img", "aria-label": label });
   container.append(box);
   const options = {
     width: Math.max(200, box.clientWidth || 600), height, scales: { x: { time: false }, ...scales }, bands,
-    series: [{ label: xLabel, value: (_, v) => (v == null ? "" : short(v)) }, ...series.map(curve)],
-    axes: axes ?? [axis(xLabel), axis("")],
-    legend: { live: true }, cursor: { drag: { x: true, y: false, setScale: onRange === null } },
-    hooks: onRange ? { setSelect: [selected(onRange)] } : {},
+    series: [{ label: xLabel }, ...series.map(curve)], axes: axes ?? [axis(xLabel, xText, 28), axis("", short, 54)],
+    legend: { show: false }, cursor: { drag: { x: true, y: false, setScale: onRange === null }, points: { size: 6 } },
+    hooks: onRange ? { setSelect: [selected(onRange)] } : {}, plugins: [tooltip({ xText, yText })],
   };
-  let plot = new globalThis.uPlot(options, [[], ...series.map(() => [])], box);
+  const plot = new globalThis.uPlot(options, [[], ...series.map(() => [])], box);
   if (onRange) plot.over.addEventListener("dblclick", () => onRange(null, null));
+  const names = legend ? legendOf(plot) : null;
+  if (names) container.append(names);
   const resize = new ResizeObserver(() => plot.setSize({ width: Math.max(200, box.clientWidth), height }));
   resize.observe(box);
+  const recolour = () => plot.redraw(false);
+  addEventListener("theme", recolour);
   return {
     plot,
     set(data) { plot.setData(data); },
-    destroy() { resize.disconnect(); plot.destroy(); box.remove(); },
+    destroy() { removeEventListener("theme", recolour); resize.disconnect(); plot.destroy(); box.remove(); names?.remove(); },
   };
 }
 
 function curve(given, index) {
   const stroke = given.colour ?? colour(index);
   return {
-    label: given.label, stroke, width: given.width ?? 1.5, dash: given.dash, fill: given.fill, scale: given.scale,
-    points: given.points ?? { show: false }, spanGaps: true, value: (_, v) => (v == null ? "" : number(v)),
+    label: given.label, stroke, colour: stroke, width: given.width ?? 1.75, dash: given.dash, fill: given.fill, scale: given.scale ?? "y",
+    points: given.points ?? { show: false }, spanGaps: true, named: given.legend !== false,
   };
 }
 
-function axis(label) {
+/** An axis in the colours of the page; `text` turns a value into a label, `size` is its room in pixels. */
+export function axis(label, text = short, size = 54) {
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   return {
-    label: label || undefined, labelSize: 18, size: 54, stroke: () => css("--text-2"),
-    grid: { stroke: () => css("--line"), width: 1 }, ticks: { stroke: () => css("--line"), width: 1 },
-    values: (_, ticks) => ticks.map((value) => (value == null ? "" : short(value))),
+    label: label || undefined, labelSize: 18, labelGap: 0, size, gap: 6, stroke: () => css("--text-2"),
+    font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif",
+    grid: { stroke: () => css("--line"), width: 1 }, ticks: { show: false },
+    values: (_, ticks) => ticks.map((value) => (value == null ? "" : text(value))),
   };
+}
+
+/** A button for each named curve, which hides and shows it. */
+function legendOf(plot) {
+  const buttons = plot.series.map((one, index) => index > 0 && one.named && h("button", {
+    type: "button", "aria-pressed": "true", title: `Hide or show ${one.label}`, onclick: (event) => {
+      const shown = !plot.series[index].show;
+      plot.setSeries(index, { show: shown });
+      event.currentTarget.setAttribute("aria-pressed", shown);
+    },
+  }, h("i", { class: "swatch", style: { background: one.colour } }), h("span", {}, one.label)));
+  return h("div", { class: "legend" }, buttons);
 }
 
 const selected = (onRange) => (plot) => {
@@ -58,18 +86,16 @@ const selected = (onRange) => (plot) => {
   plot.setSelect({ width: 0, height: 0 }, false);
 };
 
-/** A small curve of a few values for a table. */
-export function spark(values, { width = 96, height = 22 } = {}) {
-  const canvas = h("canvas", { width: width * 2, height: height * 2, class: "spark", "aria-hidden": "true" });
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
-  const known = values.filter((value) => value !== null);
-  if (known.length < 2) return canvas;
-  const low = Math.min(...known), high = Math.max(...known), span = high - low || 1, pen = canvas.getContext("2d");
-  pen.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--accent").trim();
-  pen.lineWidth = 2.5;
-  pen.lineJoin = "round";
-  known.forEach((value, i) => pen.lineTo(3 + (i / (known.length - 1)) * (2 * width - 6), 2 * height - 4 - ((value - low) / span) * (2 * height - 8)));
-  pen.stroke();
-  return canvas;
+/** A small curve of a few values for a table; `label` says what it shows, if nothing beside it does. */
+export function spark(values, { width = 96, height = 22, label = null } = {}) {
+  const known = values.filter((value) => value !== null && Number.isFinite(value));
+  const low = Math.min(...known), span = Math.max(...known) - low || 1;
+  const x = (i) => (2 + (i / (known.length - 1)) * (width - 5)).toFixed(1);
+  const y = (value) => (height - 3 - ((value - low) / span) * (height - 6)).toFixed(1);
+  const named = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
+  const image = svg("svg", { class: "spark", width, height, viewBox: `0 0 ${width} ${height}`, ...named });
+  if (known.length < 2) return image;
+  image.append(svg("polyline", { points: known.map((value, i) => `${x(i)},${y(value)}`).join(" ") }));
+  image.append(svg("circle", { cx: x(known.length - 1), cy: y(known.at(-1)), r: 1.8 }));
+  return image;
 }

@@ -85,7 +85,7 @@ function start() {
   });
   const connection = document.getElementById("connection");
   onConnection((there) => {
-    connection.textContent = there ? "live" : "reconnecting …";
+    put(connection, h("span", {}, there ? "live" : "reconnecting …"));
     connection.className = there ? "live" : "lost";
   });
   show();
