@@ -12,7 +12,7 @@ PACKAGE := pyproject.toml setup.py constraints.txt src/rookery/engine/_loops.c  
 PYTEST := $(BIN)/python -m pytest -q
 TOGETHER := -n 2 --dist worksteal
 PARTS := test-together test-alone test-plain
-WHICH := and not slow
+WHICH := and not slow and not web
 ALONE = $(shell grep -rl --include='*.py' mark.alone tests)
 # By their names: threads and kernels have no such loops, and how workers start has nothing to do with them.
 PLAIN := tests/engine/test_loops.py tests/conformance/test_contract.py tests/conformance/test_trajectories.py \
@@ -35,7 +35,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 	$(if $(TRAIN_OUTPUT_DIR),--runs-dir $(TRAIN_OUTPUT_DIR)) \
 	$(if $(TRAIN_EPISODE_LENGTH),--episode-length $(TRAIN_EPISODE_LENGTH)) $(TRAIN_ARGS)
 
-.PHONY: help setup train train-20k train-parallel train-pure-rl test test-all $(PARTS) test-sanitize check
+.PHONY: help setup train train-20k train-parallel train-pure-rl test test-all test-web $(PARTS) test-sanitize check
 .NOTPARALLEL:
 .PHONY: bench bench-cost bench-kernels bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-serve bench-paper clean
 
@@ -96,6 +96,9 @@ test-alone: $(READY)
 
 test-plain: $(READY)  ## the engine's tests without its compiled loops
 	ROOKERY_PLAIN=1 $(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(PLAIN)
+
+test-web: $(READY)  ## the dashboard in a real browser: needs chromium
+	$(PYTEST) -m web tests/web/browser
 
 test-sanitize: $(READY)  ## the compiled loops' tests under the address and undefined-behaviour sanitizers
 	$(BIN)/python tests/engine/check_loops.py sanitizers
