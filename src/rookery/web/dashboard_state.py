@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,11 +19,13 @@ class DashboardState:
         folders: Where runs, studies and leagues are.
         allow_control: Whether runs may be stopped, resumed, tagged and hidden from the page.
         parts: Long-lived objects of the packages below, by name; each is made on first use by `part`.
+        csrf: What our own page reads and sends with every change; no page of another site can read it.
     """
 
     folders: RunFolders
     allow_control: bool = False
     parts: dict[str, Any] = field(default_factory=dict)
+    csrf: str = field(default_factory=secrets.token_urlsafe, repr=False)
 
 
 def state_of(request: Request) -> DashboardState:

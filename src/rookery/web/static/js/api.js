@@ -10,13 +10,18 @@ export async function get(path, query = {}, signal = undefined) {
   return answer(response);
 }
 
-/** Change something: needs --allow-control. */
+/** Change something: needs --allow-control. A server that was started again has another CSRF token: it is read anew. */
 export async function post(path, body = {}) {
-  const response = await fetch(path, {
-    method: "POST", body: JSON.stringify(body),
-    headers: { "Content-Type": "application/json", "X-CSRF-Token": await csrfToken() },
-  });
-  return answer(response);
+  const known = token;
+  const response = await send(path, body);
+  if (response.status !== 403 || known === null) return answer(response);
+  token = null;
+  return answer(await send(path, body));
+}
+
+async function send(path, body) {
+  const headers = { "Content-Type": "application/json", "X-CSRF-Token": await csrfToken() };
+  return fetch(path, { method: "POST", body: JSON.stringify(body), headers });
 }
 
 export function address(path, query = {}) {
