@@ -35,7 +35,7 @@ WARM_UP = 5  # rollouts before the measurement: the first ones compile and captu
 SETTINGS = {(2_048, 128): 90e6, (8_192, 32): 160e6, (65_536, 32): 250e6}  # envs and steps of a rollout, must reach
 CURVE = (64, 256, 1_024, 4_096, 16_384, 65_536, 262_144)
 CURVE_STEPS = 32
-PEER_CURVE = (64, 1_024, 8_192, 65_536)
+PEER_CURVE = (1_024, 8_192, 65_536)  # each compiles for twenty seconds
 PPO = {"epochs": 4, "minibatches": 4, "hidden": [64, 64], "activation": "tanh"}
 
 
@@ -99,7 +99,7 @@ def measure_curve(peers: Any, device: str, envs: Sequence[int] = CURVE) -> dict[
     curve = {"rookery": [(n, train_rate(n, CURVE_STEPS, 2.0, device)) for n in envs], "PureJaxRL": []}
     if peers.curve:  # what was measured so far, if the peer takes longer than there is time
         peers.curve.write_text(json.dumps(curve))
-    theirs = purejaxrl_rates([(n, CURVE_STEPS, 2e7 if n < 1_000 else 1e8) for n in PEER_CURVE], peers)
+    theirs = purejaxrl_rates([(n, CURVE_STEPS, 3e7 if n < 8_000 else 1e8) for n in PEER_CURVE], peers)
     return {**curve, "PureJaxRL": [(n, rate) for (n, _), rate in theirs.items()]}
 
 
