@@ -3,6 +3,7 @@
 import { h, svg } from "./dom.js";
 import { number, short } from "./format.js";
 import { tooltip } from "./chart_tooltip.js";
+import { zoomable } from "./chart_zoom.js";
 
 // Each is seen on the light and on the dark page (a contrast of at least 3.5 with both).
 const COLOURS = ["#2f7fd4", "#d9651a", "#1f9a55", "#9a62d6", "#d6418f", "#0f93a0", "#9c7730", "#dc4a3d", "#6f7f94", "#7f8c0c"];
@@ -14,28 +15,30 @@ export const dash = (index) => DASHES[Math.floor(index / COLOURS.length) % DASHE
 /**
  * A chart in `container`.
  *   label      what it shows, for people who do not see it
- *   series     [{label, colour, width, dash, fill, points, scale, legend}]: curves after the first column, which is x;
- *              legend: false is a curve without a name, such as the edge of a band
- *   xText      an x value as text; yText likewise
+ *   series     [{label, colour, width, dash, fill, points, paths, scale, legend, told}]: curves after the first column,
+ *              which is x; legend: false is a curve without a name, such as the edge of a band; told(row): the value
+ *              that is told at the cursor, if not the one that is drawn
+ *   xText      an x value as text; yText likewise at the cursor, yTicks on the axis
  *   bands      uPlot's, such as [{series: [2, 3], fill: "#1f78b422"}]
  *   legend     whether to show one; without a word, where there are several curves
- *   onRange    called with (from, to) after a zoom, (null, null) after it is undone by a double click
- * Returns {set(data), destroy(), plot}. `data` is [x, y1, y2, ...], each an array; null is a gap.
+ *   onRange    called with (from, to) after a zoom or a move, (null, null) after it is undone (see chart_zoom.js)
+ * Returns {set(data, range), range(from, to), destroy(), plot}. `data` is [x, y1, y2, ...], each an array; null is a
+ * gap. `range` is [from, to] on the x axis, or null for all of it.
  */
 export function chart(container, {
   label, series, xLabel = "steps", height = 220, bands = [], onRange = null, scales = {}, axes = null,
-  xText = short, yText = number, legend = series.filter((one) => one.legend !== false).length > 1,
+  xText = short, yText = number, yTicks = short, legend = series.filter((one) => one.legend !== false).length > 1,
 }) {
-  const box = h("div", { class: "chart", role: "img", "aria-label": label });
+  const box = h("div", { class: "chart", role: onRange ? "group" : "img", "aria-label": label });
   container.append(box);
   const options = {
     width: Math.max(200, box.clientWidth || 600), height, scales: { x: { time: false }, ...scales }, bands,
-    series: [{ label: xLabel }, ...series.map(curve)], axes: axes ?? [axis(xLabel, xText, 28), axis("", short, 54)],
+    series: [{ label: xLabel }, ...series.map(curve)], axes: axes ?? [axis(xLabel, xText, 28), axis("", yTicks, 54)],
     legend: { show: false }, cursor: { drag: { x: true, y: false, setScale: onRange === null }, points: { size: 6 } },
     hooks: onRange ? { setSelect: [selected(onRange)] } : {}, plugins: [tooltip({ xText, yText })],
   };
   const plot = new globalThis.uPlot(options, [[], ...series.map(() => [])], box);
-  if (onRange) plot.over.addEventListener("dblclick", () => onRange(null, null));
+  if (onRange) zoomable(box, plot, onRange);
   const names = legend ? legendOf(plot) : null;
   if (names) container.append(names);
   const resize = new ResizeObserver(() => plot.setSize({ width: Math.max(200, box.clientWidth), height }));
@@ -44,7 +47,16 @@ export function chart(container, {
   addEventListener("theme", recolour);
   return {
     plot,
-    set(data) { plot.setData(data); },
+    set(data, range = null) {
+      plot.batch(() => {
+        plot.setData(data, range === null);
+        if (range) plot.setScale("x", { min: range[0], max: range[1] });
+      });
+    },
+    range(from, to) {
+      const x = plot.data[0], all = { min: x[0] ?? null, max: x[x.length - 1] ?? null };
+      plot.setScale("x", from === null ? all : { min: from, max: to });
+    },
     destroy() { removeEventListener("theme", recolour); resize.disconnect(); plot.destroy(); box.remove(); names?.remove(); },
   };
 }
@@ -53,7 +65,7 @@ function curve(given, index) {
   const stroke = given.colour ?? colour(index);
   return {
     label: given.label, stroke, colour: stroke, width: given.width ?? 1.75, dash: given.dash, fill: given.fill, scale: given.scale ?? "y",
-    points: given.points ?? { show: false }, spanGaps: true, named: given.legend !== false,
+    points: given.points ?? { show: false }, paths: given.paths, spanGaps: true, told: given.told, named: given.legend !== false,
   };
 }
 

@@ -13,7 +13,7 @@ export function tooltip({ xText, yText }) {
     box.hidden = lines.length === 0;
     if (box.hidden) return;
     put(box, h("b", {}, `${plot.series[0].label} ${xText(plot.data[0][idx])}`), lines.map((line) => h("div", { class: line.near && "near" },
-      h("i", { class: "swatch", style: { background: line.colour } }), h("span", { class: "name" }, line.label), h("span", {}, yText(line.value)))));
+      h("i", { class: "swatch", style: { background: line.colour } }), h("span", { class: "name" }, line.label), h("span", {}, yText(line.told)))));
     place(plot, box, left, top);
   }
 
@@ -32,7 +32,9 @@ function linesAt(plot, idx, top) {
   const lines = [];
   plot.series.forEach((one, i) => {
     const value = i > 0 && one.show && one.named ? nearest(plot.data[i], idx) : null;
-    if (value !== null) lines.push({ label: one.label, colour: one.colour, value, away: Math.abs(plot.valToPos(value, one.scale) - top) });
+    if (value === null) return;
+    const away = Math.abs(plot.valToPos(value, one.scale) - top), told = one.told ? one.told(idx) : value;
+    lines.push({ label: one.label, colour: one.colour, value, told, away });
   });
   const closest = [...lines].sort((a, b) => a.away - b.away).slice(0, MOST);
   if (closest.length > 1) closest[0].near = true;

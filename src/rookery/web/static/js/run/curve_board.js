@@ -1,0 +1,155 @@
+// All charts of a run's metrics: one x axis and one range for all, data by a few requests, new events as they come.
+
+import { get } from "../api.js";
+import { append, cut, pick } from "./columns.js";
+
+const POINTS = 1500;  // of a curve over the width of a screen
+const MOST_ROWS = 3 * POINTS;  // of a curve that has grown, before the server is asked for a shorter one
+const REMEMBERED = 500;  // events, for answers that were read before them
+const NAMES_AT_ONCE = 40;
+const TOGETHER_MS = 20, SETTLED_MS = 120;
+
+/** A board over /api/runs/P/N. `onChange(board)` is told about another range, axis or resolution. */
+export class CurveBoard {
+  constructor(path, { axis = "steps", range = null, onChange = () => {} } = {}) {
+    Object.assign(this, { path, axis, range, onChange, exact: true, extent: null });
+    this.panels = new Set();
+    this.recent = [];
+    this.wanted = new Set();
+    this.turn = 0;
+    this.timer = 0;
+    this.episodes = 0;
+    this.seen = new IntersectionObserver((entries) => entries.forEach(watched), { rootMargin: "250px" });
+  }
+
+  /** Show a panel (see curve_panel.js); it is loaded when it comes near the screen. */
+  add(panel) {
+    panel.board = this;
+    panel.element.panel = panel;
+    this.panels.add(panel);
+    this.seen.observe(panel.element);
+  }
+
+  remove(panel) {
+    this.seen.unobserve(panel.element);
+    this.panels.delete(panel);
+    this.wanted.delete(panel);
+    panel.hide();
+  }
+
+  clear() { for (const panel of [...this.panels]) this.remove(panel); }
+
+  /** Zoom or move: drawn at once from what is there, and exactly when the server has answered. */
+  setRange(from, to) {
+    this.range = from === null ? null : [from, to];
+    for (const panel of this.panels) panel.move(this.range);
+    this.reload(SETTLED_MS);
+    this.onChange(this);
+  }
+
+  setAxis(axis) {
+    this.axis = axis;
+    this.range = this.extent = null;
+    for (const panel of this.panels) panel.newAxis();
+    this.reload(0);
+    this.onChange(this);
+  }
+
+  /** A new event of the run. What has been zoomed stays as it is. */
+  push(event) {
+    this.recent.push(event);
+    if (this.recent.length > REMEMBERED) this.recent.shift();
+    this.extend(this.xOf(event));
+    if (this.range === null) for (const panel of this.panels) this.grow(panel, event);
+  }
+
+  /** The run continues from an earlier step: what came after it is not part of its curves. */
+  reset(step) {
+    this.recent = this.recent.filter((event) => event.step <= step);
+    if (this.axis === "steps") for (const panel of this.panels) if (panel.columns) panel.columns = cut(panel.columns, step);
+    this.extent = null;
+    this.reload(0);
+  }
+
+  /** Ask for the data of every panel again. */
+  reload(wait) {
+    this.turn += 1;
+    for (const panel of this.panels) panel.stale = true;
+    for (const panel of this.panels) if (panel.visible) this.want(panel, wait);
+  }
+
+  want(panel, wait = TOGETHER_MS) {
+    this.wanted.add(panel);
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.load(), wait);
+  }
+
+  async load() {
+    const panels = [...this.wanted], turn = this.turn;
+    this.wanted.clear();
+    const names = [...new Set(panels.flatMap((panel) => panel.names))];
+    for (let start = 0; start < names.length; start += NAMES_AT_ONCE) {
+      const part = new Set(names.slice(start, start + NAMES_AT_ONCE));
+      await this.fetch(panels.filter((panel) => part.has(panel.names[0])), turn);
+    }
+  }
+
+  async fetch(panels, turn) {
+    const names = [...new Set(panels.flatMap((panel) => panel.names))];
+    try {
+      const answer = await get(`${this.path}/metrics/data`, { names: names.join(","), x: this.axis, ...this.asked() });
+      if (turn !== this.turn) return;
+      this.exact = answer.exact;
+      if (answer.range) { this.extend(answer.range[0]); this.extend(answer.range[1]); }
+      for (const panel of panels) this.fill(panel, answer);
+    } catch (error) {
+      if (turn === this.turn) for (const panel of panels) panel.fail(error);
+    }
+    this.onChange(this);
+  }
+
+  /** More than is seen, so that a small move has something to show. */
+  asked() {
+    if (!this.range) return { points: POINTS };
+    const [from, to] = this.range, margin = (to - from) / 2;
+    return { from: from - margin, to: to + margin, points: 2 * POINTS };
+  }
+
+  fill(panel, answer) {
+    panel.columns = pick(answer, panel.names);
+    panel.stale = false;
+    if (this.range === null) for (const event of this.recent) append(panel.columns, this.xOf(event), panel.valuesOf(event));
+    panel.draw();
+  }
+
+  grow(panel, event) {
+    if (!panel.columns || !append(panel.columns, this.xOf(event), panel.valuesOf(event))) return;
+    panel.draw();
+    if (panel.columns[0].length > MOST_ROWS && panel.visible && !this.wanted.has(panel)) this.want(panel);
+  }
+
+  xOf(event) {
+    if (event.episodes != null && event.kind !== "start") this.episodes = event.episodes;
+    if (this.axis === "episodes") return event.episodes ?? this.episodes;
+    return this.axis === "time" ? event.time - (this.started ?? 0) : event.step;
+  }
+
+  extend(x) {
+    if (x == null || !Number.isFinite(x)) return;
+    this.extent = this.extent ? [Math.min(this.extent[0], x), Math.max(this.extent[1], x)] : [x, x];
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    this.turn += 1;
+    this.seen.disconnect();
+    this.clear();
+  }
+}
+
+function watched(entry) {
+  const panel = entry.target.panel;
+  if (entry.isIntersecting === panel.visible) return;
+  if (entry.isIntersecting) panel.appear();
+  else panel.hide();
+}

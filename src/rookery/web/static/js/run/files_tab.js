@@ -1,0 +1,59 @@
+// What a run has written: checkpoints, videos, plots and other files.
+
+import { part } from "../api.js";
+import { h, put } from "../dom.js";
+import { bytes, count, duration, when } from "../format.js";
+
+/** Fill the tab; returns a function that ends it. */
+export function filesTab(panel, { model }) {
+  let before = "";
+  const draw = () => {
+    const { checkpoints = [], videos = [], plots = [], files = [] } = model.details;
+    const now = JSON.stringify([checkpoints.length, checkpoints.at(-1), videos, plots, files.length]);
+    if (now === before) return;  // a video that plays goes on
+    before = now;
+    put(panel, checkpointTable(checkpoints), videoList(model, videos), plotList(model, plots), fileTable(model, files));
+  };
+  draw();
+  model.on("details", draw);
+  return () => model.off("details", draw);
+}
+
+/** The address of a file of the run, by its path below the run's folder. */
+const fileAddress = (model, path) => `${model.path}/files/${path.split("/").map(part).join("/")}`;
+const pathOf = (file) => file.path;
+
+function checkpointTable(checkpoints) {
+  if (!checkpoints.length) return section("Checkpoints", h("p", { class: "muted" }, "None yet."));
+  const rows = checkpoints.toReversed().map((one) => h("tr", {}, h("td", { class: "number" }, count(one.step)), h("td", {}, when(one.time)),
+    h("td", { class: "number" }, bytes(one.bytes)), h("td", { class: "number" }, one.seconds == null ? "" : duration(one.seconds)),
+    h("td", { class: "mono" }, one.name), h("td", {}, one.kept === false ? "removed since" : "")));
+  const heads = [["step", "number"], ["when"], ["size", "number"], ["took", "number"], ["folder"], [""]];
+  return section("Checkpoints", scrolled("Checkpoints", table(heads, rows)));
+}
+
+function videoList(model, videos) {
+  if (!videos.length) return null;
+  const players = videos.toReversed().slice(0, 24).map((video, index) => h("figure", { class: "panel" },
+    h("video", { controls: true, preload: index < 3 ? "metadata" : "none", src: fileAddress(model, pathOf(video)), "aria-label": pathOf(video) }),
+    h("figcaption", {}, pathOf(video))));
+  return section("Videos", h("div", { class: "grid" }, players));
+}
+
+function plotList(model, plots) {
+  if (!plots.length) return null;
+  const pictures = plots.map((plot) => h("figure", { class: "panel" }, h("a", { href: fileAddress(model, pathOf(plot)), target: "_blank", rel: "noopener" },
+    h("img", { src: fileAddress(model, pathOf(plot)), alt: `Plot ${pathOf(plot)}`, loading: "lazy" })), h("figcaption", {}, pathOf(plot))));
+  return section("Plots", h("div", { class: "grid" }, pictures));
+}
+
+function fileTable(model, files) {
+  if (!files.length) return null;
+  const rows = files.slice(0, 300).map((file) => h("tr", {}, h("td", { class: "mono" }, h("a", { href: fileAddress(model, pathOf(file)), target: "_blank", rel: "noopener" }, pathOf(file))),
+    h("td", { class: "number" }, bytes(file.bytes)), h("td", {}, file.time ? when(file.time) : "")));
+  return section("Files", scrolled("Files", table([["file"], ["size", "number"], ["changed"]], rows)));
+}
+
+const section = (title, ...children) => h("section", { class: "card" }, h("h2", {}, title), children);
+const scrolled = (label, child) => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, child);
+const table = (heads, rows) => h("table", {}, h("thead", {}, h("tr", {}, heads.map(([text, cls]) => h("th", { scope: "col", class: cls }, text)))), h("tbody", {}, rows));

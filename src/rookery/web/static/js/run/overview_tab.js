@@ -1,0 +1,54 @@
+// The first look at a run: is it learning, where does its time go, what was said, what to type next.
+
+import { copyButton, h, put } from "../dom.js";
+import { count, when } from "../format.js";
+import { phaseTable } from "./phase_table.js";
+import { lengthPanel, returnPanel } from "./return_panel.js";
+import { timePanel } from "./time_panel.js";
+
+/** Fill the tab; returns a function that ends it. */
+export function overviewTab(panel, { model, board, known, bar }) {
+  const charts = h("div", { class: "grid wide-first" }), notes = h("section", { class: "card" }), more = h("div", { class: "stack" });
+  panel.append(bar.element, charts, h("div", { class: "grid tops" }, notes, more));
+  const panels = [returnPanel(known, 280)];
+  if (known.has("episode/length")) panels.push(lengthPanel(known, 200));
+  if (known.has("time/env")) panels.push(timePanel(known, 200));
+  for (const one of panels) { charts.append(one.element); board.add(one); }
+  const draw = () => { put(notes, ...noteList(model.details)); put(more, ...rest(model.details)); };
+  draw();
+  model.on("details", draw);
+  return () => { model.off("details", draw); board.clear(); };
+}
+
+function rest(details) {
+  return [phaseTable(details), commands(details.commands ?? [])].filter(Boolean);
+}
+
+/** What to type next, each with a button that copies it. */
+function commands(lines) {
+  if (!lines.length) return null;
+  const rows = lines.map(({ what, command }) => h("div", {}, h("span", { class: "muted small" }, what),
+    h("div", { class: "command" }, h("code", {}, command), copyButton(command))));
+  return h("section", { class: "card" }, h("h2", {}, "What to type next"), rows);
+}
+
+const SHOWN = 30;  // notes, until somebody wants all
+
+/** Warnings first, then notes, each the newest first. */
+function noteList({ notes = [], warnings = [] }) {
+  const trouble = new Set(warnings.map(keyOf)), plain = notes.filter((note) => !trouble.has(keyOf(note))).toReversed();
+  const none = !plain.length && !warnings.length && h("p", { class: "muted" }, "Nothing was noted.");
+  return [h("h2", {}, "Notes and warnings"), none, some(warnings.toReversed(), "note warning"), some(plain, "note")];
+}
+
+const keyOf = (note) => `${note.step} ${note.text}`;
+
+function some(notes, cls) {
+  const lines = notes.map((note) => line(note, cls)), more = lines.length - SHOWN;
+  return more <= 0 ? lines : [lines.slice(0, SHOWN), h("details", {}, h("summary", {}, `${count(more)} older ones`), lines.slice(SHOWN))];
+}
+
+function line(note, cls) {
+  const at = note.step != null && h("span", { class: "muted small", title: when(note.time) }, ` at step ${count(note.step)}`);
+  return h("div", { class: cls }, h("span", { class: "note-text" }, note.text), at);
+}

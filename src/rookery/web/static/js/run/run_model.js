@@ -1,0 +1,96 @@
+// What is known of one run: its details from the server, kept up to date by the events of its stream.
+
+import { get, part } from "../api.js";
+import { follow } from "../stream.js";
+
+const REFRESH_MS = 2000;  // at most so often are the details asked for again, after events
+const IDLE_MS = 10000;  // and without events, for a run that stands still
+
+export class RunModel {
+  constructor(place, name, signal) {
+    this.id = `${place}/${name}`;
+    this.place = place;
+    this.name = name;
+    this.path = `/api/runs/${part(place)}/${part(name)}`;
+    this.signal = signal;
+    this.doing = "";
+    this.listeners = new Map();
+    this.asked = this.timer = 0;
+  }
+
+  /** Call `tell` on one of: "details", "row", "event", "reset". */
+  on(kind, tell) { this.listeners.set(kind, [...(this.listeners.get(kind) ?? []), tell]); }
+  off(kind, tell) { this.listeners.set(kind, (this.listeners.get(kind) ?? []).filter((one) => one !== tell)); }
+  tell(kind, value) { for (const tell of this.listeners.get(kind) ?? []) tell(value); }
+
+  async load() {
+    this.asked = Date.now();
+    this.details = await get(this.path, {}, this.signal);
+    this.row = this.details.row;
+    return this.details;
+  }
+
+  /** Of a very long run the server reads a part at a time: ask until it has read all. */
+  async loadAll() {
+    while (this.details.complete === false && !this.signal.aborted) await this.load();
+  }
+
+  /** The names of the run's metrics, with the number of points of each. */
+  async metricNames() { return (await get(`${this.path}/metrics`, {}, this.signal)).names; }
+
+  /** Follow the run from where the details were read. Returns a function that ends it. */
+  live() {
+    const from = this.details.cursor ?? "";
+    const end = follow(`${this.path}/stream${from === "" ? "" : `?last_event_id=${from}`}`, {
+      event: (event) => this.apply(event),
+      doing: (event) => { this.doing = event.text ?? ""; this.tell("row"); },
+      reset: (event) => { this.tell("reset", event); this.refreshSoon(0); },
+      end: (event) => { if (event && event.kind) this.apply(event); this.refreshSoon(0); },
+    });
+    const idle = setInterval(() => { if (isActive(this.row)) this.refreshSoon(0); }, IDLE_MS);
+    return () => { end(); clearInterval(idle); clearTimeout(this.timer); };
+  }
+
+  apply(event) {
+    if (event.kind !== "note") this.doing = "";
+    const changed = changes(event, this.row);
+    if (changed) { Object.assign(this.row, changed); this.tell("row"); }
+    this.tell("event", event);
+    this.refreshSoon(event.kind === "progress" ? REFRESH_MS : 300);
+  }
+
+  /** Ask for the details again, not more often than every two seconds. */
+  refreshSoon(wait) {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.refresh(), Math.max(wait, this.asked + REFRESH_MS - Date.now()));
+  }
+
+  async refresh() {
+    try {
+      await this.load();
+      this.tell("details");
+      this.tell("row");
+    } catch (error) {
+      if (error.status === 404) this.tell("gone", error);  // else: the stream says that the server is away
+    }
+  }
+}
+
+/** What limits the speed of the run: one sentence, or null. */
+export const bottleneck = ({ row, details }) => row.bottleneck ?? details.bottleneck ?? null;
+
+export const isActive = (row) => row.state === "running" || row.state === "starting";
+
+/** What an event changes in the row of its run; null if nothing. */
+function changes(event, row) {
+  if (event.kind === "progress") return known({
+    steps: event.step, share: event.share, episodes: event.episodes, seconds: event.seconds, return: event["episode/return"],
+    steps_per_second: event.steps_per_second, eta_seconds: event.eta_seconds, num_envs: event.num_envs, updated: event.time,
+  });
+  if (event.kind === "evaluation") return known({
+    last_eval: event["eval/return"], best_eval: event["eval/best"] ? event["eval/return"] : row.best_eval, updated: event.time,
+  });
+  return null;
+}
+
+const known = (values) => Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined));
