@@ -5,10 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import socket
+import threading
+from typing import TYPE_CHECKING
 
 from rookery.cli.parser import Commands, add_command
-from rookery.cli.stored_run import LOADING
-from rookery.console import meanwhile, say
+from rookery.console import say
+from rookery.errors import OptionError
+
+if TYPE_CHECKING:
+    from rookery.web.dashboard_server import DashboardServer
 
 
 def add_commands(commands: Commands) -> None:
@@ -16,7 +22,8 @@ def add_commands(commands: Commands) -> None:
     parser = add_command(
         commands, "dashboard", _dashboard, "show runs, studies and leagues in a browser",
         "It reads the files that runs write, and shows them as they grow. Nothing is uploaded, and no run is slowed "
-        "down.",
+        "down. It listens on this machine alone; another --host needs a token in the environment variable "
+        "ROOKERY_DASHBOARD_TOKEN, with which people log in. `rookery train ... --dashboard` starts it with a run.",
         "rookery dashboard --open",
     )  # fmt: skip
     parser.add_argument(
@@ -35,19 +42,57 @@ def add_commands(commands: Commands) -> None:
 
 
 def _dashboard(options: argparse.Namespace) -> int:
-    with meanwhile(LOADING):
-        from rookery.web.dashboard_server import DashboardServer
-    server = DashboardServer(
-        options.runs_dir or ["runs"], host=options.host, port=options.port, allow_control=options.allow_control,
-        allow_hosts=options.allow_host or (),
-    )  # fmt: skip
-    if options.json:
-        print(json.dumps({"url": server.url, "pid": os.getpid()}), flush=True)
-    else:
-        say(f"the dashboard is at {server.url}; Ctrl-C ends it")
-    if options.open:
-        import webbrowser
+    from rookery.web.dashboard_server import DashboardServer
 
-        webbrowser.open(server.url)
+    folders = options.runs_dir or ["runs"]
+    _check_folders(folders)
+    try:
+        server = DashboardServer(
+            folders, host=options.host, port=options.port, allow_control=options.allow_control,
+            allow_hosts=options.allow_host or (),
+        )  # fmt: skip
+    except OptionError as error:
+        raise OptionError(f"{error}{_running_hint(options.port, folders)}") from None
+    if options.json:
+        about = {"url": server.url, "pid": os.getpid(), "folders": list(map(str, server.folders.places.values()))}
+        print(json.dumps({**about, "allow_control": options.allow_control}), flush=True)
+    else:
+        _tell(server, options)
+    if options.open:
+        # In a thread: a browser in the terminal would wait here for an answer of the server.
+        threading.Thread(target=_open, args=(server.url,), daemon=True).start()
     server.run()
     return 0
+
+
+def _check_folders(folders: list[str]) -> None:
+    for folder in folders:
+        if not os.path.exists(folder):
+            say(f"there is no folder {folder} yet: its runs are shown as soon as `rookery train` has made it")
+        elif not os.path.isdir(folder):
+            raise OptionError(f"--runs-dir {folder} is a file, and should be a folder of runs")
+
+
+def _tell(server: DashboardServer, options: argparse.Namespace) -> None:
+    say(f"the dashboard is at {server.url}; Ctrl-C ends it")
+    if options.host in ("0.0.0.0", "::"):  # noqa: S104 - a token is needed there
+        say(f"from other machines: http://{socket.gethostname()}:{server.url.rpartition(':')[2]}")
+    if server.has_token:
+        say("the page asks for the token in ROOKERY_DASHBOARD_TOKEN; /?token=TOKEN logs in too")
+    if options.allow_control:
+        say("runs can be stopped, resumed, tagged and hidden from the page")
+
+
+def _running_hint(port: int, folders: list[str]) -> str:
+    """Where these folders are shown already, if they are."""
+    from rookery.web.dashboard_process import running_dashboard
+
+    running = running_dashboard(port, *folders) if 0 < port < 65536 else None
+    return f"; a dashboard of the same folders is at {running}" if running else ""
+
+
+def _open(url: str) -> None:
+    import webbrowser
+
+    if not webbrowser.open(url):
+        say(f"no browser could be opened: open {url} yourself")

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from rookery.cli import seeds
 from rookery.cli.arguments import no_panel_argument, set_argument
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.stored_run import LOADING, finish_run, stdout_to_stderr
-from rookery.console import meanwhile
+from rookery.console import meanwhile, say, silent
 from rookery.kernel.gpu_driver import open_context_early
 from rookery.learners.registry import specs
 from rookery.training import check_installed
 from rookery.worlds import registry
+
+if TYPE_CHECKING:
+    from rookery.config import RunConfig
 
 Flag = tuple[str, str, str]  # its names, the key that it sets, the metavar
 
@@ -138,6 +142,9 @@ def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
     )
     no_panel_argument(groups["output"])
     groups["output"].add_argument(
+        "--dashboard", action="store_true", help="show the folder of runs in a browser until the run ends"
+    )
+    groups["output"].add_argument(
         "--quiet", dest="monitor.verbose", action="store_const", const=False, help="print nothing at all"
     )
 
@@ -202,16 +209,38 @@ def _train(options: argparse.Namespace) -> int:
 
     world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)
     check_installed()
+    with _dashboard(config, options.dashboard) as tell_address:
+        return _start(config, options, tell_address)
+
+
+def _start(config: RunConfig, options: argparse.Namespace, tell_address: Callable[[], None]) -> int:
     if seeds.wanted(options):
+        tell_address()
         return seeds.train_with_seeds(config, options)
     if config.start_method != "fork":  # a fork beside a thread that opens a GPU would be asking for trouble
         open_context_early(config.device)
     with meanwhile(LOADING):
         from rookery.training.run.train import train
-
+    tell_address()
     with stdout_to_stderr(options.json):
         result = train(config)
     return finish_run(result, options.json)
+
+
+@contextmanager
+def _dashboard(config: RunConfig, wanted: bool) -> Iterator[Callable[[], None]]:
+    """A dashboard beside the run, if it is wanted. It starts while torch is loaded; then its address is told."""
+    if not wanted:
+        yield lambda: None
+        return
+    from rookery.web.dashboard_process import DashboardProcess
+
+    def tell_address() -> None:
+        with silent(not config.monitor.verbose):
+            say(f"the dashboard is at {process.url()}" + (" until the run ends" if process.is_own else ""))
+
+    with DashboardProcess(config.runs_dir) as process:
+        yield tell_address
 
 
 def _print_config() -> int:

@@ -31,8 +31,9 @@ def make_app(state: DashboardState) -> Starlette:
 
 async def health(request: Request) -> Response:
     """That the dashboard answers, and what it shows."""
-    state = state_of(request)
-    return JSONResponse({"status": "ok", "version": __version__, "folders": list(state.folders.places)})
+    places = state_of(request).folders.places
+    paths = [str(path) for path in places.values()]
+    return JSONResponse({"status": "ok", "version": __version__, "folders": list(places), "paths": paths})
 
 
 @asynccontextmanager

@@ -40,8 +40,10 @@ class DashboardServer:
         `allow_hosts` are further names by which browsers reach it, through a proxy or a tunnel."""
         uvicorn, modules = _load_packages()
         token = checked_token(token or os.environ.get(TOKEN), TOKEN)
+        self.has_token = token is not None
         self._socket = open_socket(host, port, token is not None, TOKEN)
-        state = modules.dashboard_state.DashboardState(RunFolders(folders), allow_control)
+        self.folders = RunFolders(folders)
+        state = modules.dashboard_state.DashboardState(self.folders, allow_control)
         bound = self._socket.getsockname()[1]
         app = modules.guard.Guard(
             modules.dashboard_app.make_app(state),
@@ -58,8 +60,8 @@ class DashboardServer:
 
     @property
     def url(self) -> str:
-        """Where it is reached, such as http://127.0.0.1:7007."""
-        return socket_url(self._socket)
+        """Where it is reached from this machine, such as http://127.0.0.1:7007."""
+        return socket_url(self._socket).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
     def run(self) -> None:
         """Serve until a signal says to stop, or `stop` is called."""
