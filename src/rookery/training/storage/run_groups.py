@@ -43,13 +43,13 @@ def group_runs(runs: Sequence[RunDir]) -> list[RunGroup]:
 def experiment(config: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a configuration that make an experiment, flat, with the options of its own learner only."""
     others = {name for name in specs() if name != config.get("learner")}
-    flat = _flat({key: value for key, value in config.items() if key not in others})
+    flat = flat_config({key: value for key, value in config.items() if key not in others})
     return {key: value for key, value in flat if not _ignored(key)}
 
 
 def differences(runs: Sequence[RunDir]) -> dict[str, list[Any]]:
     """The keys in which the configurations of runs differ, with the value of each run; None where it has none."""
-    configs = [dict(_flat(read_config(run))) for run in runs]
+    configs = [dict(flat_config(read_config(run))) for run in runs]
     keys = [key for key in dict.fromkeys(key for config in configs for key in config) if key not in ("name", "tables")]
     values = {key: [config.get(key) for config in configs] for key in keys}
     learners = {str(config.get("learner")) for config in configs}
@@ -74,10 +74,11 @@ def _ignored(key: str) -> bool:
     return bool({key, key.partition(".")[0]} & NOT_COMPARED) or (name == THREADS and section in specs())
 
 
-def _flat(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat_config(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The keys of a configuration with those of its sections, such as `ppo.clip`, and their values."""
     for key, value in config.items():
         if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{key}.")
+            yield from flat_config(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 

@@ -118,11 +118,11 @@ def _state(run: RunDir, last: dict[str, Any], readable: bool) -> str:
         return "unreadable"
     reason = last.get("reason")
     if reason is None:
-        return "running" if _busy(run.path / "run.lock") else "interrupted"
+        return "running" if is_busy(run.path / "run.lock") else "interrupted"
     return next((word for word in ("interrupted", "failed") if str(reason).startswith(word)), "finished")
 
 
-def _busy(lock: Path) -> bool:
+def is_busy(lock: Path) -> bool:
     """Whether a process holds the run's lock. A shared lock is tried: `Lock` would write to its file."""
     try:
         with os.fdopen(open_plain(lock, os.O_RDONLY), "rb") as file:

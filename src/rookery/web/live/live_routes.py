@@ -1,0 +1,77 @@
+"""Routes of one run: its details, its stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from rookery.web.dashboard_state import DashboardState, state_of
+from rookery.web.live.config_changes import config_difference
+from rookery.web.live.event_stream import EventStream
+from rookery.web.live.live_parts import place_threads, rare_events, run_watcher
+from rookery.web.live.position import Position
+from rookery.web.live.rare_events import RareEventsOfRuns
+from rookery.web.live.run_details import run_details
+from rookery.web.live.table_rows import row_of
+
+RUN = "/api/runs/{place}/{name}"
+
+
+def live_routes() -> list[BaseRoute]:
+    """The routes of this package."""
+    return [Route(RUN, details), Route(f"{RUN}/stream", run_stream), Route(f"{RUN}/diff", diff)]
+
+
+async def details(request: Request) -> Response:
+    """All that is known of a run, but for its curves."""
+    state, place, name = _asked(request)
+    return await _answer(state, place, _details, state, place, name, rare_events(state))
+
+
+def _details(state: DashboardState, place: str, name: str, rare: RareEventsOfRuns) -> dict[str, Any]:
+    folder = state.folders.find(place, name)
+    return run_details(folder, rare.of(folder), row_of(place, folder))
+
+
+async def diff(request: Request) -> Response:
+    """The keys in which the configs of two runs differ."""
+    state, place, name = _asked(request)
+    other, _, other_name = request.query_params.get("with", "").partition("/")
+    if not other_name:
+        raise HTTPException(400, "`with` names the other run, such as with=runs/NAME")
+    return await _answer(
+        state, place,
+        lambda: config_difference(state.folders.find(place, name), state.folders.find(other, other_name)),
+    )  # fmt: skip
+
+
+async def run_stream(request: Request) -> Response:
+    """The events of a run as they come."""
+    state, place, name = _asked(request)
+    folder = await place_threads(state).run(place, state.folders.find, place, name)
+    return EventStream(run_watcher(state).events(place, folder, _last_position(request)))
+
+
+def _asked(request: Request) -> tuple[DashboardState, str, str]:
+    state, place = state_of(request), request.path_params["place"]
+    state.folders.folder(place)  # an unknown one gets no threads
+    return state, place, request.path_params["name"]
+
+
+async def _answer(state: DashboardState, place: str, function: Any, *arguments: Any) -> Response:
+    found = await place_threads(state).run(place, function, *arguments)
+    return Response(orjson.dumps(found, default=str, option=orjson.OPT_NON_STR_KEYS), media_type="application/json")
+
+
+def _last_position(request: Request) -> Position | None:
+    """From the query, where the page puts it, or the header, where a browser does."""
+    text = request.query_params.get("last_event_id") or request.headers.get("last-event-id")
+    try:
+        return Position.parse(text) if text else None
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from None
