@@ -31,6 +31,7 @@ async function show() {
   end = null;
   const [path, params] = match(location.pathname);
   mark();
+  document.title = "rookery";
   put(view, h("p", { class: "empty" }, "Loading …"));
   try {
     if (!path) throw new Error("there is no such page");

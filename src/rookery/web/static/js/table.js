@@ -14,15 +14,19 @@ const STILL_MS = 1500; // the order waits this long after a hand or a key was in
  *              value: what is sorted, the row's entry `key` without it; cell: what is shown, a text or an element; stamp:
  *              tells whether the cell has changed, else the value does; descending: first click gives the largest first;
  *              header: the cell names its row; grow: this column takes the room that is left
+ *   shown      the keys of the columns to show; all without it. Rows can be in the order of a column that is not shown
  *   key(row)   by what a row is known
  *   sort       {key, descending}; onSort(sort) after a click on a title
  *   picks      {picked: Set of keys, label(row), changed()}: a box to tick in every row
  *   rowHeight  in pixels
  *   none       a text or an element while there are no rows
- * Returns {set(rows), update(rows), setColumns(columns), redraw(), element, destroy()}. `set` shows rows at once;
+ * Returns {set(rows), update(rows), showColumns(keys), refresh(), element, destroy()}. `set` shows rows at once;
+ * `refresh` looks at the cells of the rows in sight again;
  * `update` is for news: while somebody points at the table rows change in place, and are sorted a moment later.
  */
-export function dataTable(container, { caption, columns, key, sort, onSort, picks = null, rowHeight = 40, none = "Nothing here." }) {
+export function dataTable(container, {
+  caption, columns: all, shown = null, key, sort, onSort, picks = null, rowHeight = 40, none = "Nothing here.",
+}) {
   const head = h("thead"), body = h("tbody"), widths = h("colgroup"), empty = h("div", { class: "none" }, none);
   const table = h("table", {}, h("caption", { class: "visually-hidden" }, caption), widths, head, body);
   const box = h("div", { class: "data-table", tabindex: 0, role: "region", "aria-label": caption }, table, empty);
@@ -31,7 +35,9 @@ export function dataTable(container, { caption, columns, key, sort, onSort, pick
   const rowPicks = picks && tablePicks({ ...picks, key, shown: () => view.rows, redraw: () => view.draw() });
   const view = rowWindow(box, body, { height: rowHeight, key, make: makeRow, update: updateRow });
   const stamps = new WeakMap();
-  let latest = [], touched = -Infinity, timer = 0;
+  let columns = chosen(shown), latest = [], touched = -Infinity, timer = 0;
+
+  function chosen(keys) { return keys ? all.filter((column) => keys.includes(column.key)) : all; }
 
   function makeRow() {
     const cells = columns.map((column) => h(column.header ? "th" : "td", { class: column.number && "number", scope: column.header && "row" }));
@@ -83,7 +89,7 @@ export function dataTable(container, { caption, columns, key, sort, onSort, pick
     clearTimeout(timer);
     timer = 0;
     latest = rows;
-    const column = columns.find((one) => one.key === sort?.key);
+    const column = all.find((one) => one.key === sort?.key);
     showAll(column ? ordered(rows, column, sort.descending) : rows);
   }
 
@@ -112,9 +118,8 @@ export function dataTable(container, { caption, columns, key, sort, onSort, pick
   showAll([]);
   return {
     set, update, element: box,
-    setColumns(next) { columns = next; view.clear(); drawHead(); set(latest); },
-    setNone(...content) { put(empty, ...content); },
-    redraw() { view.clear(); view.draw(); rowPicks?.refresh(); },
+    showColumns(keys) { columns = chosen(keys); view.clear(); drawHead(); set(latest); },
+    refresh() { view.draw(); rowPicks?.refresh(); },
     destroy() { clearTimeout(timer); view.destroy(); box.remove(); },
   };
 }

@@ -1,0 +1,94 @@
+// The table of all runs, which updates by itself.
+
+import { addressState } from "../address_state.js";
+import { get } from "../api.js";
+import { h, put } from "../dom.js";
+import { count } from "../format.js";
+import { liveRows } from "../runs/live_rows.js";
+import { noRuns } from "../runs/no_runs.js";
+import { runColumns, stateOf, usualColumns } from "../runs/run_columns.js";
+import { filtered, isFiltered, NO_FILTERS } from "../runs/run_filters.js";
+import { runToolbar } from "../runs/run_toolbar.js";
+import { selectionBar } from "../runs/selection_bar.js";
+import { sparks } from "../runs/sparks.js";
+import { stuckNote } from "../runs/stuck_note.js";
+import { dataTable } from "../table.js";
+
+const DEFAULTS = { ...NO_FILTERS, sort: "created", descending: true, column: [], run: [] };
+
+export async function show(container, { signal }) {
+  const address = addressState(DEFAULTS), { state } = address, picked = new Set(state.run);
+  const [live, session] = await Promise.all([
+    liveRows((rows) => draw(rows, true), signal), get("/api/session", {}, signal).catch(() => ({})),
+  ]);
+  const curves = sparks(() => table.refresh()), all = runColumns(curves);
+  const heading = h("h1", {}, "Runs"), shown = h("span", { class: "muted", role: "status" }), body = h("div", { class: "runs-view" });
+  put(container, h("div", { class: "row heading" }, heading, shown), body);
+
+  const toolbar = runToolbar({ filters: state, change: choose, columns: { all, chosen: columnKeys, choose: chooseColumns } });
+  const bar = selectionBar({ picked, live, changed: pickedChanged, control: session.allow_control });
+  const place = h("div", { class: "runs-table" }), welcome = noRuns(), stuck = stuckNote(() => choose({ state: ["stuck"] }));
+  put(body, toolbar.element, stuck.element, place, bar.element, welcome);
+  const isPhone = matchMedia("(max-width: 640px)").matches;
+  const table = dataTable(place, {
+    caption: "Runs", columns: all, shown: columnKeys(), key: (row) => row.id, sort: { key: state.sort, descending: state.descending },
+    onSort: ({ key, descending }) => address.change({ sort: key, descending }), rowHeight: isPhone ? 54 : 44,
+    picks: { picked, label: (row) => row.name, changed: pickedChanged }, none: noneMatch(),
+  });
+
+  function columnKeys() { return state.column.length ? state.column : usualColumns(innerWidth); }
+
+  function chooseColumns(keys) {
+    address.change({ column: all.map(({ key }) => key).filter((key) => keys.includes(key) || key === "name") });
+    table.showColumns(columnKeys());
+  }
+
+  function choose(values) {
+    address.change(values);
+    draw(live.rows());
+  }
+
+  function pickedChanged() {
+    address.change({ run: [...picked] });
+    table.refresh();
+    bar.update();
+  }
+
+  function noneMatch() {
+    const clear = () => choose({ ...NO_FILTERS, state: [], world: [], learner: [], tag: [], place: [], hidden: state.hidden });
+    return h("div", {}, h("p", {}, "No run matches."), h("button", { type: "button", onclick: clear }, "Clear the filters"));
+  }
+
+  function draw(rows, isNews = false) {
+    const visible = filtered(rows, state);
+    for (const part of [toolbar.element, place]) part.hidden = rows.length === 0;
+    welcome.hidden = rows.length > 0;
+    toolbar.update(rows);
+    stuck.update(state.state.length ? [] : visible);
+    table[isNews ? "update" : "set"](visible);
+    bar.update();
+    const words = isFiltered(state) ? `${count(visible.length)} of ${count(rows.length)}` : count(visible.length);
+    if (shown.textContent !== words) shown.textContent = words;
+    const running = rows.filter((row) => stateOf(row) === "running").length;
+    document.title = running ? `${running} running · rookery` : "Runs · rookery";
+  }
+
+  function search(event) {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+    event.preventDefault();
+    toolbar.search.focus();
+  }
+
+  const wide = () => { if (state.column.length === 0) table.showColumns(columnKeys()); };
+  const widths = [640, 1000, 1200, 1500].map((width) => matchMedia(`(max-width: ${width}px)`));
+  for (const one of widths) one.addEventListener("change", wide);
+  document.addEventListener("keydown", search);
+  draw(live.rows());
+  return () => {
+    for (const one of widths) one.removeEventListener("change", wide);
+    document.removeEventListener("keydown", search);
+    curves.end();
+    live.end();
+    table.destroy();
+  };
+}
