@@ -75,8 +75,8 @@ def test_hosts_of_a_dashboard_for_other_machines() -> None:
     everywhere = OwnHosts("0.0.0.0", 7007)
     assert everywhere.has("192.168.1.7:7007") and everywhere.has("[fe80::1]:7007")
     assert not everywhere.has("evil.example:7007")
-    named = OwnHosts("lab.example", 7007, ["rookery.example.org", "localhost:8080"])
-    assert all(map(named.has, ["lab.example:7007", "rookery.example.org", "rookery.example.org:444", "localhost:8080"]))
+    named = OwnHosts("lab.example", 7007, ["runs.example.org", "localhost:8080"])
+    assert all(map(named.has, ["lab.example:7007", "runs.example.org", "runs.example.org:444", "localhost:8080"]))
     assert not named.has("192.168.1.7:7007") and not named.has("localhost:8081")
     assert OwnHosts("127.0.0.1", 80).has("localhost")
     with pytest.raises(OptionError, match="--allow-host should be a name"):

@@ -28,7 +28,7 @@ class OwnHosts:
     """
 
     def __init__(self, host: str, port: int, others: Iterable[str] = ()) -> None:
-        """`others` are names that a proxy or a tunnel uses, such as `rookery.example.org` or `localhost:8080`."""
+        """`others` are names that a proxy or a tunnel uses, such as `runs.example.org` or `localhost:8080`."""
         address = _address(host)
         self._port = port
         self._any_address = address is not None and address.is_unspecified
@@ -88,7 +88,7 @@ def _parsed_option(value: str) -> tuple[str, int | None]:
     found = HOST.fullmatch(value)
     if found is None:
         raise OptionError(
-            f"--allow-host should be a name with or without a port, such as rookery.example.org or localhost:8080, "
+            f"--allow-host should be a name with or without a port, such as runs.example.org or localhost:8080, "
             f"got {value!r:.80}"
         )
     return _plain(found[1]), int(found[2]) if found[2] else None
