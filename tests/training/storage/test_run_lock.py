@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -76,3 +78,15 @@ def test_a_holder_that_cannot_be_read_is_another_process(contents, tmp_path):
         (tmp_path / "run.lock").write_bytes(contents)
         with pytest.raises(RunBusy, match="in use by another process"):
             Lock(tmp_path / "run.lock")
+
+
+def test_a_reader_that_looks_is_waited_for(tmp_path):
+    """Such as the dashboard, which tries a shared lock to see whether the run is at work."""
+    path = tmp_path / "run.lock"
+    path.touch()
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        timer = threading.Timer(0.03, fcntl.flock, (file, fcntl.LOCK_UN))
+        timer.start()
+        Lock(path).release()
+        timer.join()

@@ -26,6 +26,7 @@ from rookery.files import open_plain
 # folder. In return a forked worker shares the flock, and would hold it after our death: so it closes its copy at once,
 # and a process that finds the holder dead waits for workers that have not closed theirs yet.
 WAIT_SECONDS = 3.0
+READER_SECONDS = 0.1  # `rookery runs` and the dashboard hold a lock for microseconds, to see whether it is free
 
 
 class Lock:
@@ -64,13 +65,15 @@ class Lock:
         self.release()
 
     def _take(self, deadline: float) -> None:
+        readers = time.monotonic() + READER_SECONDS
         while True:
             try:
                 return fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if time.monotonic() > deadline or not self._holder_is_dead():
+                now = time.monotonic()
+                if now > deadline or (now > readers and not self._holder_is_dead()):
                     raise
-            time.sleep(0.02)
+            time.sleep(0.01)
 
     def _write_holder(self) -> None:
         """Write who holds the lock, for the error message of others; a full disk is ignored. A file with a second hard

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rookery.monitor.jsonl import METRICS
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.runs_table import is_busy, row
+from rookery.training.storage.run_record import is_busy
+from rookery.training.storage.runs_table import row
 from rookery.web.live.metrics_reader import Chunk, read_chunk
 from rookery.web.live.position import Position
 

@@ -1,0 +1,193 @@
+"""What a run's files say at their beginnings and ends: metrics that have grown for days are not read as a whole."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rookery.files import open_plain, read_plain
+from rookery.training.storage.run_dir import LARGEST, RunDir
+
+LARGEST_NUMBER = 1e300
+TAIL = 1 << 16  # bytes from the end of a file
+BEST_TAIL = 1 << 22  # bytes of evaluations in which the best one is looked for
+BEST = b'"eval/best": true'
+Json = dict[str, Any]
+
+
+class RunRecord:
+    """The ends of a run's files. Each file is read when something of it is asked for; damaged lines are skipped."""
+
+    def __init__(self, run: RunDir, *, follow_links: bool = True) -> None:
+        """With `follow_links=False`, a config or a summary that is a link is not read."""
+        self.run = run
+        self._follow_links = follow_links
+
+    @cached_property
+    def config(self) -> Json:
+        return self._object(self.run.config)
+
+    @cached_property
+    def summary(self) -> Json:
+        return self._object(self.run.summary)
+
+    @cached_property
+    def birth(self) -> Json:
+        return self._object(self.run.path / "run.json")
+
+    @cached_property
+    def start(self) -> Json:
+        """The first event, if it is of a start."""
+        first = self._metrics.first
+        return first if first.get("kind") == "start" else {}
+
+    @cached_property
+    def last(self) -> Json:
+        """The last event; the summary if there are no metrics."""
+        return self.last_event(lambda event: True) or self.summary
+
+    @cached_property
+    def progress(self) -> Json:
+        """The last progress event with speeds; one at the end of a run has only the times of its last parts."""
+        return self.last_event(lambda event: "steps_per_second" in event and event.get("kind") == "progress") or (
+            self.last_event(lambda event: event.get("kind") == "progress")
+        )
+
+    @property
+    def readable(self) -> bool:
+        return bool(self.config or self.last)
+
+    def last_event(self, wanted: Callable[[Json], bool]) -> Json:
+        """The last event of the metrics that is wanted; {} if there is none at either end."""
+        return next(filter(wanted, self.latest()), {})
+
+    def latest(self) -> Iterator[Json]:
+        """The last events of the metrics, the latest first, and then the first event of the run."""
+        return self._metrics.latest()
+
+    @cached_property
+    def evaluation_returns(self) -> list[float]:
+        """The returns of the last evaluations, the latest first."""
+        returns = (number(event.get("eval/return")) for event in self._evaluations)
+        return [value for value in returns if value is not None]
+
+    @cached_property
+    def best_return(self) -> float | None:
+        """The return of the best evaluation. An evaluation says whether it is the best so far."""
+        best = [number(event.get("eval/return")) for event in self._evaluations if event.get("eval/best") is not False]
+        if not any(event.get("eval/best") for event in self._evaluations[:-1]):  # it may be before the last lines
+            best.append(number(_line_before(self.run.evaluations, BEST, BEST_TAIL).get("eval/return")))
+        best.append(number(self.summary.get("eval/best_return")))
+        return max((value for value in best if value is not None), default=None)
+
+    def state(self) -> str:
+        """`"running"`, `"finished"`, `"interrupted"`, `"failed"` or `"unreadable"`."""
+        if not self.readable:
+            return "unreadable"
+        reason = self.last.get("reason")
+        if reason is None:
+            return "running" if is_busy(self.run.path / "run.lock") else "interrupted"
+        return next((word for word in ("interrupted", "failed") if str(reason).startswith(word)), "finished")
+
+    @cached_property
+    def _metrics(self) -> _Ends:
+        return _Ends(self.run.metrics)
+
+    @cached_property
+    def _evaluations(self) -> list[Json]:
+        return list(_Ends(self.run.evaluations).latest())
+
+    def _object(self, path: Path) -> Json:
+        try:
+            if not self._follow_links and path.is_symlink():
+                return {}
+            return as_object(read_plain(path, LARGEST))
+        except OSError:
+            return {}
+
+
+class _Ends:
+    """The first line of a file and its last ones, decoded when they are needed."""
+
+    def __init__(self, path: Path) -> None:
+        self._first, self._rest = _read_ends(path)
+        self._decoded: list[Json] = []
+        self._at = len(self._rest)
+
+    def latest(self) -> Iterator[Json]:
+        """The objects of the last lines, the latest first, then that of the first line."""
+        position = 0
+        while position < len(self._decoded) or self._decode_one():
+            yield self._decoded[position]
+            position += 1
+
+    @property
+    def first(self) -> Json:
+        """The object of the first line."""
+        return as_object(self._first)
+
+    def _decode_one(self) -> bool:
+        """Decode one more line, and skip damaged ones; False if there is none left."""
+        while self._at >= 0:
+            self._at -= 1
+            found = as_object(self._rest[self._at] if self._at >= 0 else self._first)
+            if found:
+                self._decoded.append(found)
+                return True
+        return False
+
+
+def is_busy(lock: Path) -> bool:
+    """Whether a process holds the run's lock. A shared lock is tried: `Lock` would write to its file."""
+    try:
+        with os.fdopen(open_plain(lock, os.O_RDONLY), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def as_object(text: bytes) -> Json:
+    """The JSON object in a line; {} if it is damaged, or something else."""
+    try:
+        found = json.loads(text.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def number(value: Any) -> int | float | None:
+    """A number that can be shown and compared."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if abs(value) < LARGEST_NUMBER else None
+
+
+def _read_ends(path: Path) -> tuple[bytes, list[bytes]]:
+    """The first line, and the last ones without it."""
+    try:
+        with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
+            first = file.readline(TAIL)
+            file.seek(max(file.tell(), file.seek(0, os.SEEK_END) - TAIL))
+            return first, file.read(TAIL).splitlines()
+    except OSError:
+        return b"", []
+
+
+def _line_before(path: Path, mark: bytes, most: int) -> Json:
+    """The last line with `mark` among the last `most` bytes of a file."""
+    try:
+        with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - most))
+            tail = file.read(most)
+    except OSError:
+        return {}
+    at = tail.rfind(mark)
+    return as_object(tail[tail.rfind(b"\n", 0, at) + 1 :].partition(b"\n")[0]) if at >= 0 else {}
