@@ -19,7 +19,7 @@ from rookery.web.dashboard_state import DashboardState, state_of
 from rookery.web.live.live_routes import live_routes
 from rookery.web.page_shell import page_routes
 from rookery.web.run_folders import NotShown
-from rookery.web.runs.run_routes import run_routes
+from rookery.web.run_views.run_routes import run_routes
 
 
 def make_app(state: DashboardState) -> Starlette:
