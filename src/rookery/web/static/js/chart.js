@@ -1,12 +1,14 @@
 // Curves, drawn by uPlot in the colours of the page, with a legend of buttons and figures at the cursor.
 
 import { h, svg } from "./dom.js";
-import { number, short } from "./format.js";
+import { duration, number, short } from "./format.js";
 import { tooltip } from "./chart_tooltip.js";
 import { zoomable } from "./chart_zoom.js";
 
 // Each is seen on the light and on the dark page (a contrast of at least 3.5 with both).
 const COLOURS = ["#2f7fd4", "#d9651a", "#1f9a55", "#9a62d6", "#d6418f", "#0f93a0", "#9c7730", "#dc4a3d", "#6f7f94", "#7f8c0c"];
+// Seconds between two labels of an axis of time: whole minutes, hours and days.
+const TIME = { space: 90, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, ...[1, 2, 5, 10, 20, 50, 100].map((days) => 86400 * days)] };
 const DASHES = [undefined, [7, 4], [2, 3], [10, 3, 2, 3]];
 export const colour = (index) => COLOURS[index % COLOURS.length];
 /** A second way to tell curves apart, once all colours are used. */
@@ -75,7 +77,7 @@ export function axis(label, text = short, size = 54) {
   return {
     label: label || undefined, labelSize: 18, labelGap: 0, size, gap: 6, stroke: () => css("--text-2"),
     font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif",
-    grid: { stroke: () => css("--line"), width: 1 }, ticks: { show: false },
+    ...(text === duration ? TIME : {}), grid: { stroke: () => css("--line"), width: 1 }, ticks: { show: false },
     values: (_, ticks) => ticks.map((value) => (value == null ? "" : text(value))),
   };
 }
