@@ -26,6 +26,7 @@ export function short(value) {
 export function duration(seconds) {
   if (!known(seconds)) return "–";
   const s = Math.round(seconds);
+  if (seconds > 0 && seconds < 0.1) return `${Number((1000 * seconds).toPrecision(2))} ms`;
   if (s < 60) return seconds < 10 ? `${Number(seconds.toFixed(1))} s` : `${s} s`;
   const m = Math.floor(s / 60), two = (n) => String(n).padStart(2, "0");
   if (m < 60) return `${m} min ${two(s % 60)} s`;

@@ -11,13 +11,19 @@ export function configTab(panel, { model, address }) {
     chosen.length > 0 && h("section", { class: "card" }, h("h2", {}, "Chosen or measured"), settingsTable(chosen, "Chosen or measured")),
     changedSettings(model.details.changed ?? {}), difference(model, address), h("div", { class: "row metric-search" }, h("label", {}, "Search settings", search)), table,
   );
-  const all = pairs(model.details.config);
+  const all = pairs(ownSettings(model.details.config ?? {}));
   const draw = () => {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     const found = all.filter(([name, value]) => words.every((word) => `${name} ${value}`.toLowerCase().includes(word)));
     put(table, h("h2", {}, `Settings (${found.length})`), settingsTable(found, "Settings"));
   };
   draw();
+}
+
+/** Without the options of learners that the run does not use. */
+function ownSettings(config) {
+  const isOther = ([name, value]) => value && typeof value === "object" && "learning_rate" in value && name !== config.learner;
+  return Object.fromEntries(Object.entries(config).filter((entry) => !isOther(entry)));
 }
 
 function changedSettings(changed) {

@@ -4,6 +4,7 @@ import { h, put } from "../dom.js";
 import { CurvePanel } from "./curve_panel.js";
 import { evaluationTable } from "./evaluation_table.js";
 import { lengthPanel, returnPanel } from "./return_panel.js";
+import { timePanel } from "./time_panel.js";
 
 const ORDER = ["episode", "eval", "loss", "info", "time", "system"];
 const TITLES = { episode: "Episodes", eval: "Evaluations", loss: "Losses", info: "Infos of the env", time: "Shares of the time", system: "Machine", "": "Others" };
@@ -46,12 +47,18 @@ export function groups(names) {
 
 function section(group, names, { board, model, known }) {
   const grid = h("div", { class: "grid" }), title = TITLES[group] ?? group;
-  for (const panel of names.filter((name) => !IN_BAND.has(name)).map((name) => panelOf(name, known))) {
+  for (const panel of panelsOf(group, names, known)) {
     grid.append(panel.element);
     board.add(panel);
   }
   const table = group === "eval" && model.details.evaluations?.length ? evaluationTable(model.details.evaluations) : null;
   return h("details", { class: "metric-group", open: true }, h("summary", {}, h("h2", {}, title), h("span", { class: "muted small" }, String(names.length))), grid, table);
+}
+
+/** One for each metric; the shares of the time together, unless one of them was searched for. */
+function panelsOf(group, names, known) {
+  if (group === "time" && names.length > 2) return [timePanel(known, 180)];
+  return names.filter((name) => !IN_BAND.has(name)).map((name) => panelOf(name, known));
 }
 
 function panelOf(name, known) {

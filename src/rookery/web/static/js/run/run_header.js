@@ -18,7 +18,7 @@ function head(model) {
     h("div", { class: "row" }, h("h1", {}, row.name), state(row), ...(row.tags ?? []).map((tag) => h("span", { class: "tag" }, tag)),
       row.hidden && h("span", { class: "tag" }, "hidden"), h("span", { class: "grow" }), ...links(model)),
     h("p", { class: "muted" }, settings(model)),
-    progress(row), h("div", { class: "row figures" }, ...figures(row)),
+    progress(row), h("div", { class: "figures" }, ...figures(model)),
     row.stuck && h("p", { class: "alert", role: "alert" }, row.stuck),
     bottleneck(model) && h("p", { class: "bottleneck" }, bottleneck(model)),
     model.doing && h("p", { class: "muted", role: "status" }, `${model.doing} …`),
@@ -51,13 +51,13 @@ function progress(row) {
     "aria-valuenow": Math.round(100 * full) }, fill);
 }
 
-function figures(row) {
+function figures({ row, details }) {
   const left = isActive(row) && row.eta_seconds != null ? [box(duration(row.eta_seconds), "left")] : [];
   const total = row.total_steps ? `of ${short(row.total_steps)} steps` : "steps";
   return [
     box(count(row.steps), row.share == null ? total : `${total}, ${percent(Math.min(1, row.share))}`),
     box(row.steps_per_second == null ? "–" : `${short(row.steps_per_second)}/s`, "steps a second"),
-    box(number(row.return), "return of episodes"), box(number(row.last_eval), "last evaluation"),
+    box(number(row.return ?? details.progress?.["episode/return"]), "return of episodes"), box(number(row.last_eval), "last evaluation"),
     box(number(row.best_eval), "best evaluation"), box(count(row.episodes), "episodes"), box(duration(row.seconds), "elapsed"), ...left,
   ];
 }

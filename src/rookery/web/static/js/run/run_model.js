@@ -15,7 +15,7 @@ export class RunModel {
     this.signal = signal;
     this.doing = "";
     this.listeners = new Map();
-    this.asked = this.timer = 0;
+    this.asked = this.timer = this.due = 0;
   }
 
   /** Call `tell` on one of: "details", "row", "event", "reset". */
@@ -61,11 +61,15 @@ export class RunModel {
 
   /** Ask for the details again, not more often than every two seconds. */
   refreshSoon(wait) {
+    const due = Math.max(Date.now() + wait, this.asked + REFRESH_MS);
+    if (this.timer && this.due <= due) return;
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.refresh(), Math.max(wait, this.asked + REFRESH_MS - Date.now()));
+    this.due = due;
+    this.timer = setTimeout(() => this.refresh(), due - Date.now());
   }
 
   async refresh() {
+    this.timer = 0;
     try {
       await this.load();
       this.tell("details");

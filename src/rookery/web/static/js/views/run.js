@@ -24,8 +24,10 @@ const TABS = [
 
 export async function show(container, { params, signal }) {
   const model = new RunModel(params.place, params.name, signal);
-  const [, session] = await Promise.all([model.load(), get("/api/session", {}, signal).catch(() => ({}))]);
-  const known = new Set((await model.metricNames().catch(() => [])).map(({ name }) => name));
+  const [, session, names] = await Promise.all([
+    model.load(), get("/api/session", {}, signal).catch(() => ({})), model.metricNames().catch(() => []),
+  ]);
+  const known = new Set(names.map(({ name }) => name));
   document.title = `${model.name} – rookery`;
   const address = addressState({ tab: "overview", x: "steps", from: "", to: "", q: "", with: "" });
   const board = boardOf(model, address), header = runHeader(model, session), place = h("div");
@@ -66,7 +68,8 @@ function listen(model, { board, header, known, parts, address }) {
 const NOT_METRICS = new Set(["kind", "step", "time"]);
 const newNames = (event) => Object.keys(event).filter((name) => typeof event[name] === "number" && !NOT_METRICS.has(name));
 
-/** A metric came for the first time: tabs with charts show it too. */
+/** A metric came for the first time: tabs with charts show it too, unless somebody is typing there. */
 function redraw(parts, { state }) {
+  if (document.activeElement?.matches("input")) return;
   if (["overview", "metrics", "machine"].includes(state.tab)) parts.select(state.tab);
 }
