@@ -41,7 +41,7 @@ export class CurveBoard {
 
   /** Zoom or move: drawn at once from what is there, and exactly when the server has answered. */
   setRange(from, to) {
-    this.range = from === null ? null : [from, to];
+    this.range = from === null ? null : within(from, to, this.extent);
     for (const panel of this.panels) panel.move(this.range);
     this.reload(SETTLED_MS);
     this.onChange(this);
@@ -145,6 +145,15 @@ export class CurveBoard {
     this.seen.disconnect();
     this.clear();
   }
+}
+
+/** A range that stays within what there is; null if that is all of it. */
+export function within(from, to, extent) {
+  if (!extent) return [from, to];
+  const [first, last] = extent, span = to - from;
+  if (span >= last - first) return null;
+  const start = Math.min(Math.max(from, first), last - span);
+  return [start, start + span];
 }
 
 function watched(entry) {

@@ -12,7 +12,7 @@ const IN_BAND = new Set(["eval/return_low", "eval/return_high"]);
 
 /** Fill the tab; returns a function that ends it. */
 export function metricsTab(panel, { model, board, known, bar, address }) {
-  const search = h("input", { type: "search", value: address.state.q, placeholder: "loss, memory, eval/return", oninput: () => draw() });
+  const search = h("input", { type: "search", value: address.state.q, placeholder: "loss, memory, eval/return", size: 28, oninput: () => draw() });
   const found = h("span", { class: "muted small", role: "status" }), place = h("div");
   panel.append(bar.element, h("div", { class: "row metric-search" }, h("label", {}, "Search metrics", search), found), place);
 

@@ -13,7 +13,9 @@ export function controls(model, session) {
     said.textContent = "…";
     try {
       const answer = await post(`${model.path}/${word}`, body);
-      said.textContent = answer.message ?? done;
+      said.textContent = done;
+      if ("tags" in answer) Object.assign(model.row, answer);
+      model.tell("row");
     } catch (error) {
       said.textContent = error.message;
     }

@@ -19,6 +19,7 @@ function head(model) {
       row.hidden && h("span", { class: "tag" }, "hidden"), h("span", { class: "grow" }), ...links(model)),
     h("p", { class: "muted" }, settings(model)),
     progress(row), h("div", { class: "figures" }, ...figures(model)),
+    row.state === "gone" && h("p", { class: "alert", role: "alert" }, "The folder of this run was moved or deleted."),
     row.stuck && h("p", { class: "alert", role: "alert" }, row.stuck),
     bottleneck(model) && h("p", { class: "bottleneck" }, bottleneck(model)),
     model.doing && h("p", { class: "muted", role: "status" }, `${model.doing} …`),

@@ -42,13 +42,22 @@ export class RunModel {
   live() {
     const from = this.details.cursor ?? "";
     const end = follow(`${this.path}/stream${from === "" ? "" : `?last_event_id=${from}`}`, {
+      ready: () => {},
+      state: ({ state }) => this.changeState(state),
       event: (event) => this.apply(event),
       doing: (event) => { this.doing = event.text ?? ""; this.tell("row"); },
       reset: (event) => { this.tell("reset", event); this.refreshSoon(0); },
-      end: (event) => { if (event && event.kind) this.apply(event); this.refreshSoon(0); },
+      end: () => this.refreshSoon(0),
     });
     const idle = setInterval(() => { if (isActive(this.row)) this.refreshSoon(0); }, IDLE_MS);
     return () => { end(); clearInterval(idle); clearTimeout(this.timer); };
+  }
+
+  changeState(state) {
+    if (!state || state === this.row.state) return;
+    this.row.state = state;
+    this.tell("row");
+    if (state !== "gone") this.refreshSoon(0);
   }
 
   apply(event) {
@@ -75,7 +84,7 @@ export class RunModel {
       this.tell("details");
       this.tell("row");
     } catch (error) {
-      if (error.status === 404) this.tell("gone", error);  // else: the stream says that the server is away
+      if (error.status === 404) this.changeState("gone");  // else: the stream says that the server is away
     }
   }
 }
