@@ -29,6 +29,10 @@ class CompositeHead(Head):
         self.outputs, self.noise_size = sum(self._output_sizes), sum(self._noise_sizes)
         self.shape = (sum(self._widths),)
 
+    def with_outputs(self, outputs: Tensor) -> list[tuple[Head, Tensor]]:
+        """The head of each part, with its share of the network's outputs."""
+        return list(zip(self.parts, self._split(outputs), strict=True))  # type: ignore[arg-type]
+
     def sample_noise(self, *rows: int, generator: torch.Generator) -> Tensor:
         return torch.cat([part.sample_noise(*rows, generator=generator) for part in self.parts], -1)
 

@@ -18,13 +18,21 @@ from rookery.web.control_routes import control_routes
 from rookery.web.dashboard_state import DashboardState, state_of
 from rookery.web.live.live_routes import live_routes
 from rookery.web.page_shell import page_routes
+from rookery.web.play.play_routes import play_routes
 from rookery.web.run_folders import NotShown
 from rookery.web.run_views.run_routes import run_routes
 
 
 def make_app(state: DashboardState) -> Starlette:
     """The application. Its pages are one HTML shell; what they show comes from `/api/`."""
-    routes = [Route("/api/health", health), *control_routes(), *run_routes(), *live_routes(), *page_routes()]
+    routes = [
+        Route("/api/health", health),
+        *control_routes(),
+        *run_routes(),
+        *live_routes(),
+        *play_routes(),
+        *page_routes(),
+    ]
     errors: dict[Any, Any] = {HTTPException: _refusal, NotShown: _not_shown, Exception: _failed}
     app = Starlette(routes=routes, exception_handlers=errors, lifespan=_lifespan)
     app.state.dashboard = state

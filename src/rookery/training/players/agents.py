@@ -101,6 +101,10 @@ class AgentPlayer:
         """The agent's policy."""
         return self._agent.policy
 
+    def memory(self, envs: np.ndarray) -> np.ndarray | None:
+        """What a recurrent agent remembers of the games in these envs; None of others."""
+        return self._memory[envs] if self._memory.shape[1] else None
+
     @property
     def packed(self) -> PackedPolicy | None:
         """The perceptron that acts, for compiled loops; None if another kind of policy acts."""
@@ -118,7 +122,7 @@ class AgentPlayer:
 
     def act(self, observations: Any, envs: np.ndarray, mask: np.ndarray | None = None) -> Any:
         noise = None if self.deterministic else self._noise_for(envs)
-        memory = self._memory[envs] if self._memory.shape[1] else None
+        memory = self.memory(envs)
         actions, remembered = self._frozen(observations, noise, memory, mask)
         if remembered is not None:
             self._memory[envs] = remembered

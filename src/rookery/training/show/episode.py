@@ -43,6 +43,11 @@ class ShownAgent:
         self._seed, self._dtype = seed, agent.action_space.dtype
         self._player = AgentPlayer(agent, "agent", deterministic=agent.deterministic, copy=False)
 
+    @property
+    def player(self) -> AgentPlayer:
+        """Who acts; whether its actions are deterministic can be changed at any time."""
+        return self._player
+
     def begin(self, env: int, episode: int) -> int:
         """Begin an episode, by its number; returns the seed to reset the env with."""
         self._player.begin(np.array([env]), [action_seed(self._seed, episode)])
@@ -50,13 +55,17 @@ class ShownAgent:
 
     def act(self, envs: Sequence[int], observations: Sequence[Any], infos: Sequence[Mapping[str, Any]]) -> list[Any]:
         """The action for each of several envs, as `env.step` takes it."""
-        batch = _stacked(observations)
-        masks = {MASK_KEY: _mask_column([info[MASK_KEY] for info in infos])} if MASK_KEY in infos[0] else None
-        mask = mask_of(batch, masks, self._player.action_space)
+        batch, mask = self.batch(observations, infos)
         actions = self._player.act(batch, np.asarray(envs), mask)
         if isinstance(actions, (dict, tuple)):
             return [row_of(actions, k) for k in range(len(envs))]
         return [np.asarray(a, self._dtype) if np.ndim(a) else a for a in actions]
+
+    def batch(self, observations: Sequence[Any], infos: Sequence[Mapping[str, Any]]) -> tuple[Any, np.ndarray | None]:
+        """Observations of several envs as the agent takes them, and their action masks if there are any."""
+        batch = _stacked(observations)
+        masks = {MASK_KEY: _mask_column([info[MASK_KEY] for info in infos])} if MASK_KEY in infos[0] else None
+        return batch, mask_of(batch, masks, self._player.action_space)
 
 
 def _mask_column(masks: Sequence[Any]) -> np.ndarray:

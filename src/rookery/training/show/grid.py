@@ -34,7 +34,8 @@ class GridEnv:
         self.done = False
         self.outcomes: list[str] = []
         self.returns: list[float] = []
-        self._return = 0.0
+        self.episode_return = 0.0
+        self.length = 0  # steps of the episode so far
         self._hold_steps = 0  # steps for which the last frame of an episode is still shown
         self._frame: np.ndarray | None = None  # of the current state; None after a step
 
@@ -59,11 +60,12 @@ class GridEnv:
 
     def _step(self, action: Any) -> None:
         self.observation, reward, terminated, truncated, self.info = self._rendered.env.step(action)
-        self._return += float(reward)
+        self.episode_return += float(reward)
+        self.length += 1
         self._frame = None
         if terminated or truncated:
             self.outcomes.append(outcome(self.info))
-            self.returns.append(self._return)
+            self.returns.append(self.episode_return)
             self._rendered.end_episode(self.info)
             self._hold_steps = max(1, round(HOLD_SECONDS * self._rendered.fps))
 
@@ -72,7 +74,7 @@ class GridEnv:
         self.done = len(self.outcomes) >= self._limits.episodes or seconds >= self._limits.enough_seconds
         if not self.done:
             self.observation, self.info = self._rendered.env.reset(seed=self._begin(len(self.outcomes)), options=None)
-            self._return, self._frame = 0.0, None
+            self.episode_return, self.length, self._frame = 0.0, 0, None
 
 
 def play_grid(

@@ -76,16 +76,16 @@ def watch(
     if out is not None and live:
         raise OptionError("give `out` for a file or `live` for a window, not both")
     _check_grid(grid)
-    setup, trained = _setup(run, runs_dir, best, seed, trust)
+    setup, trained = show_setup(run, runs_dir, best, seed, trust)
     if opponent is not None:
         setup = replace(setup, opponent=opponent)
     path = Path(out) if out is not None else _default_path(setup, trained, bool(grid), live)
     if grid:
         count = grid if grid is not True else default_env_count(trained and trained.config.num_envs)
         # Each env has an opponent of its own, as an opponent may have a memory of its game.
-        setups = [_with_opponent(setup, runs_dir) for _ in range(count)]
+        setups = [with_opponent(setup, runs_dir) for _ in range(count)]
         return _show_grid(setups, PlayLimits.for_episodes(episodes), fps, None if live else path)
-    setup = _with_opponent(setup, runs_dir)
+    setup = with_opponent(setup, runs_dir)
     if live:
         _show_live(setup, episodes, fps)
         return None
@@ -97,7 +97,7 @@ def _check_grid(grid: int | bool) -> None:
         raise OptionError(f"grid should be a number of envs from 1 to {MAX_ENVS}, got {grid}")
 
 
-def _setup(
+def show_setup(
     run: str | Path | None, runs_dir: str | Path, best: bool, seed: int | None, trust: bool
 ) -> tuple[ShowSetup, TrainedRun | None]:
     """What to show of a run, and the run; or of an agent that is installed with a world."""
@@ -128,7 +128,7 @@ def record(
 ) -> Path | None:
     """A video at the end of a run. If it cannot be made, one line says why, and None is returned."""
     try:
-        path = _write_video(_with_opponent(ShowSetup(world, agent, seed)), out, episodes, fps)
+        path = _write_video(with_opponent(ShowSetup(world, agent, seed)), out, episodes, fps)
     except Exception as error:  # noqa: BLE001 - whatever fails, the run itself was successful
         say(f"no video was recorded: {' '.join(str(error).split()) or type(error).__name__}")
         return None
@@ -136,7 +136,7 @@ def record(
     return path
 
 
-def _with_opponent(setup: ShowSetup, runs_dir: str | Path = "runs") -> ShowSetup:
+def with_opponent(setup: ShowSetup, runs_dir: str | Path = "runs") -> ShowSetup:
     """The same with the opponent looked up; unchanged if none is named and the agent can play without one."""
     who = setup.opponent
     if who is None and not needs_opponent(setup.world, setup.agent):

@@ -1,0 +1,1 @@
+"""Agents that play in the page: each session is a process of its own."""

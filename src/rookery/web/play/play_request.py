@@ -1,0 +1,104 @@
+"""What a page asks for: which agent plays, where and against whom. Only what the dashboard shows can be named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from rookery.training.resolve.seats import SCRIPTS
+from rookery.web.run_folders import NotShown, RunFolders
+from rookery.worlds import registry
+
+HUMAN = "human"
+SELF = "self"
+MAX_ENVS = 16  # of a grid
+LARGEST_SEED = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class PlayRequest:
+    """A session, as its process is told.
+
+    Attributes:
+        agent: The path of a run's folder; or the name of an agent that comes with rookery, if `shipped`.
+        name: What the page calls it.
+        opponent: Of a two-player game: "human", "self", a script, the path of a run's folder or a shipped agent; None
+            for the opponent of the training.
+        envs: How many envs are shown; None for the usual number of the world.
+        seed: Of the episodes; None for that of the run's evaluations.
+        best: Whether the best checkpoint plays, rather than the last.
+        deterministic: Whether actions are deterministic; None for as in evaluations.
+    """
+
+    agent: str
+    name: str
+    shipped: bool = False
+    opponent: str | None = None
+    envs: int | None = None
+    seed: int | None = None
+    best: bool = False
+    deterministic: bool | None = None
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> PlayRequest:
+        return cls(**json.loads(text))
+
+
+def read_request(query: Mapping[str, str], folders: RunFolders) -> PlayRequest:
+    """The request of a page. What it names must be there.
+
+    >>> read_request({"agent": "hockey", "opponent": "weak"}, RunFolders(["runs"])).opponent
+    'weak'
+    """
+    who = query.get("agent", "")
+    shipped = "/" not in who
+    if shipped and who not in registry.agents():
+        raise NotShown(f"there is no agent {who[:80]!r}: give PLACE/NAME of a run, or {' or '.join(registry.agents())}")
+    return PlayRequest(
+        agent=who if shipped else _run_path(who, folders),
+        name=who,
+        shipped=shipped,
+        opponent=_opponent(query.get("opponent", ""), folders),
+        envs=_number(query, "envs", 1, MAX_ENVS),
+        seed=_number(query, "seed", 0, LARGEST_SEED),
+        best=_flag(query, "best") or False,
+        deterministic=_flag(query, "deterministic"),
+    )
+
+
+def _run_path(name: str, folders: RunFolders) -> str:
+    place, _, run = name.partition("/")
+    return str(folders.find(place, run))
+
+
+def _opponent(who: str, folders: RunFolders) -> str | None:
+    """An opponent that may be named from outside: never a Python file."""
+    if not who:
+        return None
+    if who in (HUMAN, SELF, *SCRIPTS, *registry.agents()):
+        return who
+    if "/" not in who:
+        raise NotShown(
+            f"there is no opponent {who[:80]!r}: give human, self, none, weak, strong or PLACE/NAME of a run"
+        )
+    return _run_path(who, folders)
+
+
+def _number(query: Mapping[str, str], key: str, least: int, most: int) -> int | None:
+    text = query.get(key, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and least <= int(text) <= most):
+        raise NotShown(f"{key} should be a whole number from {least} to {most}, got {text[:40]!r}")
+    return int(text)
+
+
+def _flag(query: Mapping[str, str], key: str) -> bool | None:
+    text = query.get(key, "")
+    if text not in ("", "0", "1"):
+        raise NotShown(f"{key} should be 0 or 1, got {text[:40]!r}")
+    return text == "1" if text else None

@@ -1,0 +1,141 @@
+"""An agent that plays on and on: steps in time, restarts, and what a page shows of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from rookery.training.show.episode import PlayLimits, ShownAgent
+from rookery.training.show.grid import GridEnv
+from rookery.web.play.frame_images import FrameImages
+from rookery.web.play.policy_outputs import policy_outputs
+from rookery.web.play.session_setup import OpenedGame
+
+ENDLESS = PlayLimits(episodes=2**62, enough_seconds=float("inf"), max_seconds=float("inf"))
+MOST_NUMBERS = 64  # of an observation's part that are told
+
+
+class PlaySession:
+    """The envs of a session. Of n envs, env i plays the episodes i, i + n and so on of an evaluation with the seed."""
+
+    def __init__(self, game: OpenedGame) -> None:
+        self._game, self.fps = game, game.rendered[0].fps
+        self.restart(game.setup.seed)
+        self._images = None if game.hockey else FrameImages(len(self._envs), self._envs[0].cell().frame)
+
+    def restart(self, seed: int) -> None:
+        """Begin anew, with the episodes of this seed."""
+        agent, count = self._game.setup.agent, len(self._game.rendered)
+        self.seed, shown = seed, ShownAgent(agent, seed)
+        if hasattr(self, "_shown"):
+            shown.player.deterministic = self.deterministic
+        self._shown = shown
+
+        def begin(env: int, played: int) -> int:
+            return shown.begin(env, env + played * count)
+
+        self._envs = [GridEnv(each, partial(begin, i), ENDLESS) for i, each in enumerate(self._game.rendered)]
+        self._action: Any = None
+
+    @property
+    def deterministic(self) -> bool:
+        return self._shown.player.deterministic
+
+    @deterministic.setter
+    def deterministic(self, wanted: bool) -> None:
+        self._shown.player.deterministic = wanted
+
+    def step(self) -> None:
+        """One step of every env."""
+        playing = [i for i, env in enumerate(self._envs) if env.playing]
+        actions: dict[int, Any] = {}
+        if playing:
+            seen = [self._envs[i].observation for i in playing], [self._envs[i].info for i in playing]
+            actions = dict(zip(playing, self._shown.act(playing, *seen), strict=True))
+            self._action = actions.get(0, self._action)
+        for i, env in enumerate(self._envs):
+            env.advance(actions.get(i), 0.0)
+
+    # --- what a page shows --------------------------------------------------------------------------------------
+
+    def describe(self) -> dict[str, Any]:
+        """What does not change from frame to frame."""
+        game, agent = self._game, self._game.setup.agent
+        return {
+            "view": "hockey" if game.hockey else "frames", "world": game.setup.world.name, "fps": self.fps,
+            "seed": self.seed, "step": game.step, "names": game.names, "human": game.keyboard is not None,
+            "envs": len(self._envs), "tiles": None if self._images is None else self._images.describe(),
+            "policy": type(agent.policy).__name__, "action_space": str(agent.action_space),
+        }  # fmt: skip
+
+    def frame(self, with_details: bool) -> tuple[dict[str, Any], bytes | None]:
+        """The envs as they are now, and their image."""
+        first = self._envs[0]
+        outcomes = Counter(name for env in self._envs for name in env.outcomes if name)
+        message: dict[str, Any] = {
+            "episode": len(first.outcomes) + first.playing, "steps": first.length, "return": first.episode_return,
+            "playing": first.playing, "outcomes": outcomes, "deterministic": self.deterministic, "seed": self.seed,
+            "last_outcome": first.outcomes[-1] if first.outcomes else None,
+        }  # fmt: skip
+        if self._game.keyboard is not None:
+            message["keys"] = self._game.keyboard.sequence
+        if with_details:
+            message["details"] = self._details()
+        if self._game.hockey is not None:
+            return {**message, "hockey": hockey_state(self._game.hockey)}, None
+        assert self._images is not None
+        message["cells"] = [_cell(env) for env in self._envs]
+        return message, self._images.encode([env.cell().frame for env in self._envs])
+
+    def _details(self) -> dict[str, Any]:
+        """What the agent of the first env sees, what it thinks of it, and what it did last."""
+        first = self._envs[0]
+        batch, mask = self._shown.batch([first.observation], [first.info])
+        memory = self._shown.player.memory(np.zeros(1, np.int64))
+        return {
+            "observation": list(_parts(first.observation)), "action": _plain(self._action),
+            **policy_outputs(self._game.setup.agent, batch, mask, memory),
+        }  # fmt: skip
+
+
+def hockey_state(env: Any) -> dict[str, Any]:
+    """What the page draws of a game of hockey."""
+    state = env.state
+    moving = {name: [round(float(value), 4) for value in getattr(state, name)] for name in ("x", "y", "angle")}
+    return {
+        **moving, "vx": round(float(state.vx[2]), 3), "vy": round(float(state.vy[2]), 3),
+        "hold": [int(steps) for steps in state.hold], "winner": int(state.winner), "steps": int(state.steps),
+        "limit": env.parameters.get("time_limit"),
+    }  # fmt: skip
+
+
+def _cell(env: GridEnv) -> dict[str, Any]:
+    return {
+        "return": env.episode_return, "steps": env.length, "playing": env.playing, "episodes": len(env.outcomes),
+        "outcome": env.outcomes[-1] if env.outcomes else None,
+    }  # fmt: skip
+
+
+def _parts(observation: Any, name: str = "") -> Iterator[dict[str, Any]]:
+    """Each array of an observation: its name, its shape and its first numbers."""
+    if isinstance(observation, (dict, tuple)):
+        named = observation.items() if isinstance(observation, dict) else enumerate(observation)
+        for key, part in named:
+            yield from _parts(part, f"{name}.{key}" if name else str(key))
+        return
+    array = np.asarray(observation)
+    # Pixels are in the picture; as numbers they say nothing.
+    numbers = [] if array.ndim >= 2 and array.size > MOST_NUMBERS else array.ravel()[:MOST_NUMBERS].tolist()
+    yield {"name": name, "shape": list(array.shape), "values": numbers}
+
+
+def _plain(action: Any) -> Any:
+    if isinstance(action, dict):
+        return {str(key): _plain(part) for key, part in action.items()}
+    if isinstance(action, tuple):
+        return [_plain(part) for part in action]
+    return None if action is None else np.asarray(action).tolist()
