@@ -93,10 +93,9 @@ class PlayLoop:
     def _press(self, keys: Any) -> None:
         if self._keyboard is None or not isinstance(keys, dict) or not isinstance(keys.get("held"), list):
             return
-        sequence = keys.get("sequence")
-        self._keyboard.press(
-            int(sequence) if _is_number(sequence) else 0, [key for key in keys["held"] if isinstance(key, str)]
-        )
+        sequence = keys.get("sequence", 0)
+        held = [key for key in keys["held"] if isinstance(key, str)]
+        self._keyboard.press(int(sequence) if _is_number(sequence) else 0, held)
 
     def _show(self) -> None:
         """Send a frame, if there is a new one and the page has seen those before."""

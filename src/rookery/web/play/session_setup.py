@@ -22,6 +22,7 @@ from rookery.training.storage.trust import TRUST
 from rookery.web.play.keyboard_player import KeyboardPlayer
 from rookery.web.play.play_request import HUMAN, PlayRequest
 from rookery.worlds import registry
+from rookery.worlds.hockey.render import PLAYERS
 from rookery.worlds.hockey.world import HockeyWorld
 
 EMULATORS = "gameboy"  # the world whose envs are shown as a grid
@@ -53,14 +54,14 @@ def open_game(request: PlayRequest) -> Iterator[OpenedGame]:
         # In plain Python a step takes 4 ms or less, and nothing is compiled before the first.
         bare = KernelEnv(kernel.world, plain=True)
         rendered = RenderedEnv(_seated(setup.world.factory.wrap(bare), setup.matchup), live=False)
-        names = ("agent", "player 2") if setup.matchup is None else setup.matchup.names
-        yield OpenedGame(setup, [rendered], keyboard, bare, names, step)
+        yield OpenedGame(setup, [rendered], keyboard, bare, _names(setup, kernel.world), step)
         return
     count = request.envs or (default_env_count(num_envs) if _is_grid(setup.world) else 1)
     # Each env has an opponent of its own, as an opponent may have a memory of its game.
     setups = [setup, *(with_opponent(setup) for _ in range(count - 1))]
     with open_rendered_envs(setup.world, [each.matchup for each in setups]) as opened:
-        yield OpenedGame(setup, opened, keyboard, None, setup.matchup and setup.matchup.names, step)
+        names = None if setup.matchup is None else setup.matchup.names
+        yield OpenedGame(setup, opened, keyboard, None, names, step)
 
 
 def _setup(request: PlayRequest) -> tuple[ShowSetup, int | None, Any]:
@@ -94,6 +95,13 @@ def _against_a_person(setup: ShowSetup) -> tuple[ShowSetup, KeyboardPlayer]:
     keyboard = KeyboardPlayer()
     matchup = replace(matchup, opponent=keyboard, names=(matchup.names[0], keyboard.name))
     return replace(setup, world=world, matchup=matchup), keyboard
+
+
+def _names(setup: ShowSetup, world: HockeyWorld) -> tuple[str, str]:
+    """The players of a game; without a matchup, the world itself plays the second."""
+    if setup.matchup is not None:
+        return setup.matchup.names
+    return setup.name, PLAYERS[int(world.values["player_two"])].format(2)
 
 
 def _seated(env: gym.Env, matchup: Matchup | None) -> gym.Env:
