@@ -1,0 +1,60 @@
+// A playing agent: choose one, watch it play now, or play against it.
+
+import { get, part } from "../api.js";
+import { h, link, put } from "../dom.js";
+import { when } from "../format.js";
+import { stage } from "../play/stage.js";
+
+const OPPONENTS = [["", "as in training"], ["strong", "strong script"], ["weak", "weak script"], ["none", "nobody"], ["self", "itself"]];
+
+/** The list of agents, or the session of one: `/play/PLACE/NAME`, or `/play?agent=hockey` for one that is shipped. */
+export async function show(container, { params, query, signal }) {
+  const id = params.name ? `${params.place}/${params.name}` : query.get("agent");
+  const { agents } = await get("/api/agents", {}, signal);
+  return id ? session(container, id, agents, query) : list(container, agents);
+}
+
+function list(container, agents) {
+  document.title = "Play · rookery";
+  const shipped = agents.filter((agent) => agent.kind === "shipped"), runs = agents.filter((agent) => agent.kind === "run");
+  const search = h("input", { type: "search", placeholder: "name or world", "aria-label": "Search the agents", oninput: () => fill() });
+  const cards = h("div", { class: "grid play-agents" });
+  const fill = () => {
+    const words = search.value.toLowerCase(), fits = (agent) => `${agent.name} ${agent.world ?? ""}`.toLowerCase().includes(words);
+    const found = [...shipped, ...runs].filter(fits);
+    put(cards, found.slice(0, 200).map(card), found.length ? null : h("p", { class: "empty" }, "No agent has this name."));
+  };
+  fill();
+  put(container, h("div", { class: "row play-head" }, h("h1", {}, "Watch an agent play"), h("span", { class: "grow" }), search), cards,
+    runs.length ? null : h("p", { class: "empty" }, "There is no run with a checkpoint yet: ", h("code", {}, "rookery train cartpole")));
+}
+
+function card(agent) {
+  return h("article", { class: "card" }, h("h2", {}, agent.name),
+    h("p", { class: "muted small" }, [agent.world, agent.learner?.toUpperCase(), agent.kind === "shipped" ? "comes with rookery" : when(agent.updated)].filter(Boolean).join(" · ")),
+    h("div", { class: "row" }, link(address(agent.id), { class: "button main", "aria-label": `Watch ${agent.name}` }, "Watch"),
+      agent.against ? link(address(agent.id, "human"), { class: "button", "aria-label": `Play against ${agent.name}` }, "Play against it") : null));
+}
+
+function address(id, opponent = "") {
+  const [place, ...name] = id.split("/"), path = name.length ? `/play/${part(place)}/${part(name.join("/"))}?` : `/play?agent=${part(id)}&`;
+  return `${path}${opponent ? `opponent=${opponent}` : ""}`.replace(/[?&]$/, "");
+}
+
+function session(container, id, agents, query) {
+  const agent = agents.find((found) => found.id === id) ?? { name: id, world: null, two_players: false, against: false };
+  document.title = `${agent.name} plays · rookery`;
+  const stageBox = h("div"), opponent = query.get("opponent") ?? "";
+  const about = { agent: id, opponent, seed: query.get("seed"), envs: query.get("envs"), best: query.get("best"), deterministic: query.get("deterministic") };
+  put(container, h("div", { class: "row play-head" }, h("h1", {}, agent.name), agent.world ? h("span", { class: "tag" }, agent.world) : null,
+    h("span", { class: "grow" }), agent.two_players ? opponents(agent, opponent) : null, link("/play", { class: "button" }, "Other agents")), stageBox);
+  return stage(stageBox, about);
+}
+
+/** Links rather than a state: an address can be sent to somebody. */
+function opponents(agent, chosen) {
+  const known = agent.against ? [["human", "you"], ...OPPONENTS] : OPPONENTS;
+  const select = h("select", { onchange: () => location.assign(address(agent.id, select.value)) },
+    known.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
+  return h("label", {}, "Opponent", select);
+}
