@@ -21,6 +21,7 @@ from rookery.web.page_shell import page_routes
 from rookery.web.play.play_routes import play_routes
 from rookery.web.run_folders import NotShown
 from rookery.web.run_views.run_routes import run_routes
+from rookery.web.study_views.study_routes import study_routes
 
 
 def make_app(state: DashboardState) -> Starlette:
@@ -31,6 +32,7 @@ def make_app(state: DashboardState) -> Starlette:
         *run_routes(),
         *live_routes(),
         *play_routes(),
+        *study_routes(),
         *page_routes(),
     ]
     errors: dict[Any, Any] = {HTTPException: _refusal, NotShown: _not_shown, Exception: _failed}

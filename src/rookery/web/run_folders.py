@@ -39,10 +39,18 @@ class RunFolders:
         return wanted
 
     def folder(self, place: str) -> Path:
-        """The folder of this short name."""
+        """The folder of this short name. `PLACE:STUDY` is that of the runs of a study in a given folder."""
+        if place not in self.places and ":" in place:
+            return self._runs_of_study(*place.split(":", 1))
         if place not in self.places:
             raise NotShown(f"there is no folder {place!r}; there are {', '.join(self.places)}")
         return self.places[place]
+
+    def _runs_of_study(self, place: str, study: str) -> Path:
+        runs = self.find(place, study) / "runs"
+        if not _is_real_folder(runs):
+            raise NotShown(f"there are no runs of a study {study!r} in {place!r}")
+        return runs
 
     def find(self, place: str, name: str) -> Path:
         """The folder of a run, a study, a league or a registry. It is a folder itself, not a link to one."""

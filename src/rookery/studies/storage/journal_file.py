@@ -24,20 +24,25 @@ class JournalFile:
             raise StorageLost(f"{printable(path)} cannot be read as a journal of Optuna: {error}") from None
 
     def names(self) -> list[str]:
-        return [study.study_name for study in self._studies()]
+        return [study.study_name for study in self.studies()]
 
     def read(self, name: str) -> StoredStudy | None:
-        found = next((study for study in self._studies() if study.study_name == name), None)
+        found = next((study for study in self.studies() if study.study_name == name), None)
         if found is None:
             return None
-        trials = self._journal.get_all_trials(found._study_id, deepcopy=False)
+        trials = self.frozen_trials(found)
         maximised = tuple(direction.name == "MAXIMIZE" for direction in found.directions)
         return StoredStudy(maximised, found.user_attrs, [_stored(trial) for trial in trials])
+
+    def frozen_trials(self, study: Any) -> list[Any]:
+        """The trials of one of `studies`, by number, as Optuna has them."""
+        return self._journal.get_all_trials(study._study_id, deepcopy=False)
 
     def close(self) -> None:
         """The file is open only while it is read."""
 
-    def _studies(self) -> list[Any]:
+    def studies(self) -> list[Any]:
+        """Optuna's own view of the studies. StorageLost if the file is gone."""
         if not self._path.exists():
             raise StorageLost(f"{printable(self._path)} is gone")
         try:

@@ -26,7 +26,7 @@ class Storage(Protocol):
 def open_storage(storage: str | Path) -> Storage:
     """The storage at a URL or in a file."""
     try:
-        if isinstance(storage, Path) and _is_journal(storage):
+        if isinstance(storage, Path) and is_journal(storage):
             from rookery.studies.storage.journal_file import JournalFile
 
             return JournalFile(storage)
@@ -49,7 +49,7 @@ def shown(storage: str | Path) -> str:
     return printable(f"{scheme}{slashes}{user.partition(':')[0]}{at}{tail}")
 
 
-def _is_journal(path: Path) -> bool:
+def is_journal(path: Path) -> bool:
     """Whether a file is Optuna's journal: lines of JSON. A SQLite file that is being made is empty."""
     try:
         with open(path, "rb") as file:

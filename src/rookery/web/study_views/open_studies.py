@@ -1,0 +1,148 @@
+"""The studies in the folders that the dashboard shows, each with its columns, kept while they are looked at."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rookery.errors import RookeryError, StudyError
+from rookery.studies.storage.storage_place import StoragePlace
+from rookery.studies.storage.study_place import StudyPlace
+from rookery.studies.storage.study_storage import is_journal
+from rookery.web.run_folders import NotShown, RunFolders
+from rookery.web.study_views.study_source import TrialSource
+from rookery.web.study_views.study_summary import summary
+from rookery.web.study_views.trial_columns import TrialColumns
+
+MOST_KEPT = 64  # studies with their columns: some 10 MB each at 50,000 trials
+FRESH_SECONDS = 0.3  # readers within this time share one look at the database
+
+
+class OpenStudy:
+    """A study that is looked at."""
+
+    def __init__(self, place: str, name: str, folder: Path, source: TrialSource, is_costly: bool) -> None:
+        self.place, self.name, self.folder = place, name, folder
+        self.columns = TrialColumns(source)
+        self.is_costly = is_costly  # to open: a database elsewhere, or a journal, for which Optuna is imported
+        self.is_read = False
+        self.cached: dict[str, tuple[Any, Any]] = {}  # by what it is: what it was made from, and it
+        self._lock = threading.Lock()
+        self._looked, self._with_params = -FRESH_SECONDS, False
+
+    @property
+    def run_place(self) -> str:
+        """The first part of the ids of its runs."""
+        return f"{self.place}:{self.name}"
+
+    @contextmanager
+    def look(self, with_params: bool = True) -> Iterator[TrialColumns]:
+        """The columns as they are now; nobody else changes them meanwhile."""
+        with self._lock:
+            is_fresh = time.monotonic() - self._looked < FRESH_SECONDS
+            if not is_fresh or (with_params and not self._with_params):
+                self.columns.refresh(with_params or self._with_params)
+                self._looked, self._with_params = time.monotonic(), with_params or self._with_params
+                self.is_read = True
+            yield self.columns
+
+
+class OpenStudies:
+    """All studies by their ids."""
+
+    def __init__(self, folders: RunFolders) -> None:
+        self._folders = folders
+        self._open: OrderedDict[tuple[str, str], tuple[Any, OpenStudy]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, place: str, name: str) -> OpenStudy:
+        """The study of this id. NotShown if there is none, StudyError if it may not or cannot be read."""
+        folder = self._folders.find(place, name)
+        if not is_study(folder):
+            raise NotShown(f"there is no study {name!r} in {place!r}")
+        with self._lock:
+            known = self._open.get((place, name))
+            mark = _mark(folder)
+            if known is None or known[0] != mark:  # new, or its study.json names another storage
+                known = mark, self._make(place, name, folder)
+                self._open[place, name] = known
+            self._open.move_to_end((place, name))
+            while len(self._open) > MOST_KEPT:
+                self._open.popitem(last=False)[1][1].columns.source.close()
+            return known[1]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for every study, by place and name; `error` says why one cannot be read."""
+        found = sorted((place, name) for place, name, path in self._folders.children() if is_study(path))
+        return [row for row in (self._row(place, name) for place, name in found) if row is not None]
+
+    def close(self) -> None:
+        for _, study in self._open.values():
+            study.columns.source.close()
+
+    def _row(self, place: str, name: str) -> dict[str, Any] | None:
+        row: dict[str, Any] = {"id": f"{place}/{name}", "place": place, "name": name, "error": None, "unread": False}
+        try:
+            study = self.find(place, name)
+            if study.is_costly and not study.is_read:
+                return {**row, "unread": True}
+            with study.look(with_params=False) as columns:
+                made = summary(columns, study.folder, time.time())
+        except NotShown:  # deleted meanwhile
+            return None
+        except RookeryError as error:
+            return {**row, "error": str(error)}
+        return {**row, **{key: value for key, value in made.items() if key != "verified"}}
+
+    def _make(self, place: str, name: str, folder: Path) -> OpenStudy:
+        where = StudyPlace.find(folder)
+        if isinstance(where.storage, str):
+            from rookery.web.study_views.sql_trials import PostgresDatabase, SqlTrials
+
+            elsewhere = PostgresDatabase(StoragePlace.parse(where.storage))
+            return OpenStudy(place, name, folder, SqlTrials(elsewhere, where.name), is_costly=True)
+        file = self._inside(where.storage)
+        if is_journal(file):
+            from rookery.web.study_views.journal_trials import JournalTrials
+
+            return OpenStudy(place, name, folder, JournalTrials(file, where.name), is_costly=True)
+        from rookery.web.study_views.sql_trials import SqliteFile, SqlTrials
+
+        return OpenStudy(place, name, folder, SqlTrials(SqliteFile(file), where.name), is_costly=False)
+
+    def _inside(self, file: Path) -> Path:
+        """The file, if it is in one of the folders that are shown: study.json may name any file."""
+        real = Path(os.path.realpath(file))
+        for folder in self._folders.places.values():
+            if real.is_relative_to(os.path.realpath(folder)):
+                return real
+        raise StudyError(
+            f"study.json names {str(file)!r}, which is in none of the folders that are shown: start "
+            f"`rookery dashboard` with --runs-dir {str(real.parent)!r} too"
+        )
+
+
+def is_study(folder: Path) -> bool:
+    """Whether a folder holds a study, by a regular file in it."""
+    for name in ("study.json", "study.db"):
+        try:
+            if stat.S_ISREG(os.lstat(folder / name).st_mode):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _mark(folder: Path) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(folder / "study.json")
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino

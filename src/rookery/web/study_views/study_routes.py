@@ -1,0 +1,134 @@
+"""Routes of studies: the list, a study, its trials as columns, and what is read of some trials."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import orjson
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from rookery.errors import RookeryError
+from rookery.web.dashboard_state import state_of
+from rookery.web.study_views.column_importances import column_importances
+from rookery.web.study_views.open_studies import OpenStudies, OpenStudy
+from rookery.web.study_views.study_summary import pareto_front, summary
+from rookery.web.study_views.trial_columns import STATE_NAMES, TrialColumns
+from rookery.web.study_views.trial_details import MOST_ASKED, details, failures, learning_curves, running_runs
+
+CURVES = 200  # trials whose intermediate values are drawn, unless the page asks for fewer
+IMPORTANCES_SECONDS = 10.0  # a study that goes on gets new importances so often
+Answer = Callable[[OpenStudy, Request], Any]
+
+
+def study_routes() -> list[BaseRoute]:
+    """What the pages of studies ask for."""
+    one = "/api/studies/{place}/{name}"
+    return [
+        Route("/api/studies", studies),
+        Route(one, _answering(_study)),
+        Route(f"{one}/trials", _answering(_trials)),
+        Route(f"{one}/trials/details", _answering(_details)),
+        Route(f"{one}/curves", _answering(_curves)),
+        Route(f"{one}/importances", _answering(_importances)),
+    ]
+
+
+async def studies(request: Request) -> Response:
+    """All studies, without their trials."""
+    known = _open_studies(request)
+    return _json({"studies": await run_in_threadpool(known.rows)})
+
+
+def _answering(answer: Answer) -> Any:
+    """An endpoint for one study: the database is read in a thread, and its errors are sentences."""
+
+    async def endpoint(request: Request) -> Response:
+        known = _open_studies(request)
+
+        def made() -> Response:
+            return _json(answer(known.find(request.path_params["place"], request.path_params["name"]), request))
+
+        try:
+            return await run_in_threadpool(made)
+        except RookeryError as error:
+            return JSONResponse({"error": str(error)}, 409)
+        except ValueError as error:
+            return JSONResponse({"error": f"the address asks for what is not there: {error}"}, 400)
+
+    return endpoint
+
+
+def _study(study: OpenStudy, request: Request) -> dict[str, Any]:
+    with study.look() as columns:
+        made = {"id": f"{study.place}/{study.name}", "name": study.name, **summary(columns, study.folder, time.time())}
+        made["params"] = [{"name": name, **each} for name, each in columns.distributions.items()]
+        made["failures"] = failures(columns) if made["counts"]["failed"] else []
+        if len(columns.head.directions) > 1:
+            made["front"] = pareto_front(columns)
+        return made
+
+
+def _trials(study: OpenStudy, request: Request) -> dict[str, Any]:
+    """Columns of the trials that changed after `after`, which is the `cursor` of the answer before."""
+    with study.look() as columns:
+        epoch, _, seen = request.query_params.get("after", "").partition("-")
+        is_known = epoch == columns.epoch and seen.isdecimal()
+        where = np.flatnonzero(columns.changed > int(seen)) if is_known else np.arange(len(columns))
+        return {"all": not is_known, "cursor": f"{columns.epoch}-{columns.revision}", **_columns(columns, where)}
+
+
+def _columns(columns: TrialColumns, where: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Times are in milliseconds after `origin`, choices are places in the parameter's list of choices."""
+    known = columns.start[np.isfinite(columns.start)]
+    origin = float(known.min()) if len(known) else 0.0
+    return {
+        "states": STATE_NAMES, "origin": origin, "number": columns.number[where], "state": columns.state[where],
+        "start": np.round(columns.start[where] - origin, 3), "end": np.round(columns.end[where] - origin, 3),
+        "values": [np.ascontiguousarray(columns.values[where, k]) for k in range(columns.values.shape[1])],
+        "params": {name: column[where].astype(np.float32) for name, column in columns.params.items()},
+    }  # fmt: skip
+
+
+def _details(study: OpenStudy, request: Request) -> dict[str, Any]:
+    numbers = [int(word) for word in request.query_params.get("numbers", "").split(",")[:MOST_ASKED] if word]
+    with study.look() as columns:
+        found = details(columns, numbers, study.folder, study.run_place)
+        opened = {int(number) for number in columns.number[columns.open]}
+    for number in opened & set(numbers):
+        one = found[str(number)]
+        one["runs"] = running_runs(study.folder, study.run_place, number, [part["run"] for part in one["parts"]])
+    return {"trials": found}
+
+
+def _curves(study: OpenStudy, request: Request) -> dict[str, Any]:
+    most = max(1, min(CURVES, int(request.query_params.get("trials", CURVES))))
+    with study.look() as columns:
+        return learning_curves(columns, most)
+
+
+def _importances(study: OpenStudy, request: Request) -> Any:
+    """Kept while no trial has ended, and for some seconds."""
+    with study.look() as columns:
+        mark = columns.epoch, int((~columns.open).sum())
+        (known, moment), made = study.cached.get("importances", ((None, 0.0), None))
+        if known is None or known[0] != mark[0] or (known != mark and time.monotonic() - moment > IMPORTANCES_SECONDS):
+            made = column_importances(columns)
+            study.cached["importances"] = (mark, time.monotonic()), made
+        return made
+
+
+def _open_studies(request: Request) -> OpenStudies:
+    state = state_of(request)
+    found: OpenStudies = state.parts.setdefault("studies", OpenStudies(state.folders))
+    return found
+
+
+def _json(value: Any) -> Response:
+    text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+    return Response(text, media_type="application/json", headers={"Cache-Control": "no-store"})

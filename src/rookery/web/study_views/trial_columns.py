@@ -1,0 +1,185 @@
+"""All trials of a study as columns, of which only what is new is read and sent.
+
+A trial that has ended does not change any more. So each look reads the trials that came since the last one, and those
+that were open then. Every trial has the number of the look that changed it, by which a page asks for what it lacks.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from rookery.studies.storage.stored_trials import STATES, State
+from rookery.web.study_views.study_source import Row, StudyHead, TrialSource
+
+STATE_NAMES: tuple[State, ...] = ("finished", "running", "pruned", "failed", "waiting")
+FINISHED, RUNNING, PRUNED, FAILED, WAITING = range(5)
+CODES = {word: STATE_NAMES.index(state) for word, state in STATES.items()}
+SPECIAL = {"INF_POS": np.inf, "INF_NEG": -np.inf, "NAN": np.nan}
+NEAR = 100  # ids: trials not farther apart are read by one statement
+AT_ONCE = 5_000  # ids of one statement
+MOST_PARAMS = 500  # columns; a study with more of them shows the first
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class TrialColumns:
+    """The columns, by the ids of the trials. `refresh` brings them up to date."""
+
+    def __init__(self, source: TrialSource) -> None:
+        self.source = source
+        self.head = StudyHead("", ())
+        self._begin()
+
+    def _begin(self) -> None:
+        self.epoch, self.revision = secrets.token_hex(4), 0
+        self.ids = np.empty(0, np.int64)
+        self.number, self.state, self.changed = np.empty(0, np.int32), np.empty(0, np.int8), np.empty(0, np.int32)
+        self.start: Floats = np.empty(0)
+        self.end: Floats = np.empty(0)
+        self.values: Floats = np.empty((0, max(1, len(self.head.directions))))
+        self.params: dict[str, Floats] = {}
+        self.distributions: dict[str, dict[str, Any]] = {}
+        self._params_until = 0  # ids up to this one have their parameters
+        self._offset: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def open(self) -> np.ndarray[Any, Any]:
+        """Where trials run or wait."""
+        return (self.state == RUNNING) | (self.state == WAITING)
+
+    def refresh(self, with_params: bool = True) -> None:
+        """Read what is new. Parameters are many, and a list of studies does not need them."""
+        head = self.source.head()
+        if head.key != self.head.key:
+            self.head = head
+            self._begin()
+        self.head = head
+        before = self._last
+        opened = self.ids[self.open]
+        self.revision += 1
+        rows = self.source.trials(before, [int(each) for each in opened])
+        while rows:
+            known = self._last
+            self._take(rows)
+            rows = self.source.trials(self._last, []) if self._last > known else []
+        for first, last in self._spans(before, opened):
+            self._take_values(self.source.values(first, last))
+        if with_params:
+            for first, last in self._spans(self._params_until, opened):
+                self._take_params(first, last)
+            self._params_until = self._last
+
+    @property
+    def _last(self) -> int:
+        return int(self.ids[-1]) if len(self.ids) else 0
+
+    def _spans(self, after: int, opened: np.ndarray[Any, Any]) -> Iterator[tuple[int, int]]:
+        """Ranges of the ids that are to be read: those after one, and those that were open."""
+        wanted = np.concatenate([opened[opened <= after], self.ids[np.searchsorted(self.ids, after, "right") :]])
+        if not len(wanted):
+            return
+        apart = np.flatnonzero(np.diff(wanted) > NEAR) + 1
+        for some in np.split(wanted, apart):
+            for at in range(0, len(some), AT_ONCE):
+                part = some[at : at + AT_ONCE]
+                yield int(part[0]), int(part[-1])
+
+    # --- trials -------------------------------------------------------------------------------------------------
+
+    def _take(self, rows: Sequence[Row]) -> None:
+        ids, numbers, states, starts, ends = zip(*rows, strict=True)
+        known = self._last
+        new = [place for place, each in enumerate(ids) if each > known]
+        self._grow(np.array([ids[k] for k in new], np.int64), np.array([numbers[k] for k in new], np.int32))
+        at = np.searchsorted(self.ids, np.array(ids, np.int64))
+        codes = np.array([CODES[state] for state in states], np.int8)
+        self.changed[at[codes != self.state[at]]] = self.revision
+        self.state[at], self.start[at], self.end[at] = codes, self._seconds(starts), self._seconds(ends)
+
+    def _grow(self, ids: np.ndarray[Any, Any], numbers: np.ndarray[Any, Any]) -> None:
+        count = len(ids)
+        unknown = np.full(count, np.nan)
+        self.ids, self.number = np.concatenate([self.ids, ids]), np.concatenate([self.number, numbers])
+        self.state = np.concatenate([self.state, np.full(count, -1, np.int8)])
+        self.changed = np.concatenate([self.changed, np.full(count, self.revision, np.int32)])
+        self.start, self.end = np.concatenate([self.start, unknown]), np.concatenate([self.end, unknown])
+        self.values = np.concatenate([self.values, np.full((count, self.values.shape[1]), np.nan)])
+        for name, column in self.params.items():
+            self.params[name] = np.concatenate([column, unknown])
+
+    def _seconds(self, moments: Sequence[Any]) -> Floats:
+        """Local times, as Optuna records them, in seconds since 1970."""
+        found = np.array(moments, "datetime64[us]")
+        seconds: Floats = (found - np.datetime64(0, "us")) / np.timedelta64(1, "s")
+        known = seconds[np.isfinite(seconds)]
+        if self._offset is None and len(known):
+            local = datetime.fromtimestamp(known[0], UTC).replace(tzinfo=None).astimezone()
+            shift = local.utcoffset()
+            self._offset = shift.total_seconds() if shift else 0.0
+        return seconds - (self._offset or 0.0)
+
+    # --- values and parameters ----------------------------------------------------------------------------------
+
+    def _take_values(self, rows: Sequence[Row]) -> None:
+        if not rows:
+            return
+        ids, objectives, values, kinds = zip(*rows, strict=True)
+        (at, ours), which = self._places(np.array(ids, np.int64)), np.array(objectives, np.intp)
+        found = np.array(values, np.float64)  # None is NaN
+        for place, kind in enumerate(kinds):
+            if kind != "FINITE":
+                found[place] = SPECIAL.get(kind, np.nan)
+        fits = ours & (which < self.values.shape[1])
+        self.values[at[fits], which[fits]] = found[fits]
+
+    def _places(self, ids: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Where these trials are, and which of them are of this study."""
+        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        return at, self.ids[at] == ids
+
+    def _take_params(self, first: int, last: int) -> None:
+        rows = self._param_rows(first, last)
+        if not rows.size:
+            return
+        at = np.searchsorted(self.ids, rows[:, 0].astype(np.int64))
+        for column, found in zip(self.params.values(), rows[:, 2:].T, strict=True):
+            # A running trial gets its parameters after it has begun.
+            self.changed[at[(column[at] != found) & np.isfinite(found)]] = self.revision
+            column[at] = found
+
+    def _param_rows(self, first: int, last: int) -> Floats:
+        """Rows with all parameters of these trials: a trial that has more than are known tells their names."""
+        while True:
+            rows = np.array(self.source.params(list(self.params), first, last), np.float64)  # None is NaN
+            rows = rows[self._places(rows[:, 0].astype(np.int64))[1]] if rows.size else rows
+            more = np.flatnonzero(rows[:, 1] > np.isfinite(rows[:, 2:]).sum(axis=1)) if rows.size else ()
+            if not len(more) or len(self.params) >= MOST_PARAMS:
+                return rows
+            for place in (more[0], more[-1]):
+                self._add_params(int(rows[place, 0]))
+
+    def _add_params(self, trial: int) -> None:
+        for name in self.source.param_names(trial):
+            if name not in self.params and len(self.params) < MOST_PARAMS:
+                self.params[name] = np.full(len(self), np.nan)
+                self.distributions[name] = read_distribution(self.source.distribution(name, trial))
+
+
+def read_distribution(text: str) -> dict[str, Any]:
+    """What a page needs of Optuna's distribution: whether its scale is logarithmic, its ends, or its choices.
+
+    >>> read_distribution('{"name": "FloatDistribution", "attributes": {"low": 0.1, "high": 1.0, "log": true}}')
+    {'low': 0.1, 'high': 1.0, 'log': True, 'choices': None}
+    """
+    found = json.loads(text)
+    given = found.get("attributes") or {}
+    log = bool(given.get("log")) or "Log" in str(found.get("name"))
+    return {"low": given.get("low"), "high": given.get("high"), "log": log, "choices": given.get("choices")}
