@@ -63,7 +63,7 @@ class OpenStudies:
         self._lock = threading.Lock()
 
     def find(self, place: str, name: str) -> OpenStudy:
-        """The study of this id. NotShown if there is none, StudyError if it may not or cannot be read."""
+        """The study of this id; an error says that there is none, or that it may not be read."""
         folder = self._folders.find(place, name)
         if not is_study(folder):
             raise NotShown(f"there is no study {name!r} in {place!r}")

@@ -21,7 +21,7 @@ def summary(columns: TrialColumns, folder: Path | None, now: float) -> dict[str,
     config = columns.head.attributes.get(STUDY_CONFIG)
     config = config if isinstance(config, dict) else {}
     search = search_options(StudyView("", folder, "", True, (), config=config))
-    counts = {name: int((columns.state == code).sum()) for code, name in enumerate(STATE_NAMES)}
+    counts: dict[str, int] = {name: int((columns.state == code).sum()) for code, name in enumerate(STATE_NAMES)}
     ended = counts["finished"] + counts["pruned"] + counts["failed"]
     n_trials = search.get("n_trials")
     n_trials = n_trials if isinstance(n_trials, int) and n_trials > 0 else None

@@ -159,11 +159,13 @@ class TrialColumns:
         """Rows with all parameters of these trials: a trial that has more than are known tells their names."""
         while True:
             rows = np.array(self.source.params(list(self.params), first, last), np.float64)  # None is NaN
-            rows = rows[self._places(rows[:, 0].astype(np.int64))[1]] if rows.size else rows
-            more = np.flatnonzero(rows[:, 1] > np.isfinite(rows[:, 2:]).sum(axis=1)) if rows.size else ()
+            if not rows.size:
+                return rows
+            rows = rows[self._places(rows[:, 0].astype(np.int64))[1]]
+            more = np.flatnonzero(rows[:, 1] > np.isfinite(rows[:, 2:]).sum(axis=1))
             if not len(more) or len(self.params) >= MOST_PARAMS:
                 return rows
-            for place in (more[0], more[-1]):
+            for place in (int(more[0]), int(more[-1])):
                 self._add_params(int(rows[place, 0]))
 
     def _add_params(self, trial: int) -> None:
