@@ -12,11 +12,14 @@ from starlette.routing import BaseRoute, Route
 
 from rookery.web.dashboard_state import DashboardState, state_of
 from rookery.web.live.config_changes import config_difference
+from rookery.web.live.episode_sample import episode_sample
 from rookery.web.live.event_stream import EventStream
 from rookery.web.live.live_parts import place_threads, rare_events, run_watcher
 from rookery.web.live.position import Position
 from rookery.web.live.rare_events import RareEventsOfRuns
 from rookery.web.live.run_details import run_details
+from rookery.web.live.run_log import run_log
+from rookery.web.live.stored_file import StoredFile
 from rookery.web.live.table_rows import row_of
 
 RUN = "/api/runs/{place}/{name}"
@@ -24,7 +27,10 @@ RUN = "/api/runs/{place}/{name}"
 
 def live_routes() -> list[BaseRoute]:
     """The routes of this package."""
-    return [Route(RUN, details), Route(f"{RUN}/stream", run_stream), Route(f"{RUN}/diff", diff)]
+    return [
+        Route(RUN, details), Route(f"{RUN}/stream", run_stream), Route(f"{RUN}/diff", diff),
+        Route(f"{RUN}/episodes", episodes), Route(f"{RUN}/log", log), Route(f"{RUN}/files/{{path:path}}", stored_file),
+    ]  # fmt: skip
 
 
 async def details(request: Request) -> Response:
@@ -50,6 +56,29 @@ async def diff(request: Request) -> Response:
     )  # fmt: skip
 
 
+async def episodes(request: Request) -> Response:
+    """Some of the run's episodes, for a scatter plot."""
+    state, place, name = _asked(request)
+    points = _number(request, "points", 5000)
+    return await _answer(state, place, lambda: episode_sample(state.folders.find(place, name), points))
+
+
+async def log(request: Request) -> Response:
+    """The log, or what was added to it after a byte."""
+    state, place, name = _asked(request)
+    start = _number(request, "from", -1)
+    return await _answer(state, place, lambda: run_log(state.folders.find(place, name), start if start >= 0 else None))
+
+
+async def stored_file(request: Request) -> Response:
+    """A file of the run."""
+    state, place, name = _asked(request)
+    parts = request.path_params["path"].split("/")
+    return await place_threads(state).run(
+        place, lambda: StoredFile(state.folders.file(place, name, *parts), request)
+    )  # fmt: skip
+
+
 async def run_stream(request: Request) -> Response:
     """The events of a run as they come."""
     state, place, name = _asked(request)
@@ -66,6 +95,13 @@ def _asked(request: Request) -> tuple[DashboardState, str, str]:
 async def _answer(state: DashboardState, place: str, function: Any, *arguments: Any) -> Response:
     found = await place_threads(state).run(place, function, *arguments)
     return Response(orjson.dumps(found, default=str, option=orjson.OPT_NON_STR_KEYS), media_type="application/json")
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, "")
+    if text and not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise HTTPException(400, f"`{name}` should be a whole number, got {text[:80]!r}")
+    return int(text) if text else default
 
 
 def _last_position(request: Request) -> Position | None:
