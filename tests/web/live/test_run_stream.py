@@ -127,7 +127,7 @@ def test_many_readers_share_what_is_read(
     for reader in readers:
         reader.start()
     ready.wait()
-    time.sleep(0.5)
+    time.sleep(0.2)
     reads.clear()
     run.progress(30)
     for reader in readers:
@@ -142,10 +142,10 @@ def test_nothing_is_read_while_nothing_grows(
 
     with stream(stream_of(server)) as found:
         until(found, "state")
-        time.sleep(0.5)
+        time.sleep(0.2)
         for name in ("read_chunk", "row"):
             monkeypatch.setattr(run_tail, name, lambda *call: pytest.fail("a file was read"))
-        time.sleep(1.0)
+        time.sleep(0.3)
         monkeypatch.undo()
         run.progress(30)
         assert steps(until(found, "event", step=30)) == [30]

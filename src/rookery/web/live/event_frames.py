@@ -8,6 +8,8 @@ from typing import Any
 
 import orjson
 
+from rookery.web.run_views.run_parts import encoded
+
 HEARTBEAT = b": still here\n\n"
 
 
@@ -17,7 +19,7 @@ def frame(kind: str, values: Any, position: Any = None) -> bytes:
     >>> frame("reset", {"step": 8}, 120)
     b'id: 120\\nevent: reset\\ndata: {"step":8}\\n\\n'
     """
-    return _frame(kind, orjson.dumps(values), position)
+    return _frame(kind, encoded(values), position)
 
 
 def line_frames(line: bytes, position: Any) -> bytes:

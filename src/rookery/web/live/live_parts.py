@@ -9,6 +9,9 @@ from rookery.web.dashboard_state import DashboardState
 from rookery.web.live.place_threads import PlaceThreads
 from rookery.web.live.rare_events import RareEventsOfRuns
 from rookery.web.live.run_watcher import RunWatcher
+from rookery.web.live.table_watcher import TableWatcher
+from rookery.web.marks import marks_of
+from rookery.web.run_views.run_parts import run_index, table_changes
 
 
 def place_threads(state: DashboardState) -> PlaceThreads:
@@ -17,6 +20,16 @@ def place_threads(state: DashboardState) -> PlaceThreads:
 
 def run_watcher(state: DashboardState) -> RunWatcher:
     return _part(state, "run watcher", lambda: RunWatcher(place_threads(state)))
+
+
+def table_watcher(state: DashboardState) -> TableWatcher:
+    return _part(
+        state,
+        "table watcher",
+        lambda: TableWatcher(
+            state.folders, run_index(state), table_changes(state), marks_of(state), place_threads(state)
+        ),
+    )
 
 
 def rare_events(state: DashboardState) -> RareEventsOfRuns:

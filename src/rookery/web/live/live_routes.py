@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,13 +13,14 @@ from rookery.web.dashboard_state import DashboardState, state_of
 from rookery.web.live.config_changes import config_difference
 from rookery.web.live.episode_sample import episode_sample
 from rookery.web.live.event_stream import EventStream
-from rookery.web.live.live_parts import place_threads, rare_events, run_watcher
+from rookery.web.live.live_parts import place_threads, rare_events, run_watcher, table_watcher
 from rookery.web.live.position import Position
+from rookery.web.live.ranged_file import RangedFile
 from rookery.web.live.rare_events import RareEventsOfRuns
 from rookery.web.live.run_details import run_details
 from rookery.web.live.run_log import run_log
-from rookery.web.live.stored_file import StoredFile
-from rookery.web.live.table_rows import row_of
+from rookery.web.run_views.run_index import RunIndex
+from rookery.web.run_views.run_parts import encoded, run_index
 
 RUN = "/api/runs/{place}/{name}"
 
@@ -28,7 +28,8 @@ RUN = "/api/runs/{place}/{name}"
 def live_routes() -> list[BaseRoute]:
     """The routes of this package."""
     return [
-        Route(RUN, details), Route(f"{RUN}/stream", run_stream), Route(f"{RUN}/diff", diff),
+        Route("/api/stream", table_stream), Route(RUN, details), Route(f"{RUN}/stream", run_stream),
+        Route(f"{RUN}/diff", diff),
         Route(f"{RUN}/episodes", episodes), Route(f"{RUN}/log", log), Route(f"{RUN}/files/{{path:path}}", stored_file),
     ]  # fmt: skip
 
@@ -36,12 +37,12 @@ def live_routes() -> list[BaseRoute]:
 async def details(request: Request) -> Response:
     """All that is known of a run, but for its curves."""
     state, place, name = _asked(request)
-    return await _answer(state, place, _details, state, place, name, rare_events(state))
+    return await _answer(state, place, _details, state, place, name, rare_events(state), run_index(state))
 
 
-def _details(state: DashboardState, place: str, name: str, rare: RareEventsOfRuns) -> dict[str, Any]:
+def _details(state: DashboardState, place: str, name: str, rare: RareEventsOfRuns, index: RunIndex) -> dict[str, Any]:
     folder = state.folders.find(place, name)
-    return run_details(folder, rare.of(folder), row_of(place, folder))
+    return run_details(folder, rare.of(folder), index.row(place, name))
 
 
 async def diff(request: Request) -> Response:
@@ -75,8 +76,13 @@ async def stored_file(request: Request) -> Response:
     state, place, name = _asked(request)
     parts = request.path_params["path"].split("/")
     return await place_threads(state).run(
-        place, lambda: StoredFile(state.folders.file(place, name, *parts), request)
+        place, lambda: RangedFile(state.folders.file(place, name, *parts), request)
     )  # fmt: skip
+
+
+async def table_stream(request: Request) -> Response:
+    """The rows of the table of runs as they change."""
+    return EventStream(table_watcher(state_of(request)).events(_last_id(request)))
 
 
 async def run_stream(request: Request) -> Response:
@@ -94,7 +100,7 @@ def _asked(request: Request) -> tuple[DashboardState, str, str]:
 
 async def _answer(state: DashboardState, place: str, function: Any, *arguments: Any) -> Response:
     found = await place_threads(state).run(place, function, *arguments)
-    return Response(orjson.dumps(found, default=str, option=orjson.OPT_NON_STR_KEYS), media_type="application/json")
+    return Response(encoded(found), media_type="application/json")
 
 
 def _number(request: Request, name: str, default: int) -> int:
@@ -105,9 +111,13 @@ def _number(request: Request, name: str, default: int) -> int:
 
 
 def _last_position(request: Request) -> Position | None:
-    """From the query, where the page puts it, or the header, where a browser does."""
-    text = request.query_params.get("last_event_id") or request.headers.get("last-event-id")
+    text = _last_id(request)
     try:
         return Position.parse(text) if text else None
     except ValueError as error:
         raise HTTPException(400, str(error)) from None
+
+
+def _last_id(request: Request) -> str | None:
+    """From the header, in which a browser has the newest one, or the query, where the page puts it."""
+    return request.headers.get("last-event-id") or request.query_params.get("last_event_id")

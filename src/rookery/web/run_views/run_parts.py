@@ -12,11 +12,17 @@ from starlette.responses import Response
 from rookery.web.dashboard_state import DashboardState
 from rookery.web.marks import marks_of
 from rookery.web.run_views.run_index import RunIndex
+from rookery.web.run_views.table_changes import TableChanges
 
 
 def run_index(state: DashboardState) -> RunIndex:
     """The rows of all runs."""
     return _part(state, "run index", lambda: RunIndex(state.folders, marks_of(state).of))
+
+
+def table_changes(state: DashboardState) -> TableChanges:
+    """What has changed in the table since a reader saw it."""
+    return _part(state, "table changes", TableChanges)
 
 
 async def json_answer(make: Callable[[], Any]) -> Response:

@@ -38,7 +38,7 @@ class Span(NamedTuple):
     stop: int
 
 
-class StoredFile(Response):
+class RangedFile(Response):
     """Sends a regular file, as long as it is when it is opened: a run may append to it meanwhile."""
 
     def __init__(self, path: Path, request: Request) -> None:
