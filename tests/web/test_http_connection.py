@@ -64,6 +64,35 @@ def test_the_server_checks_hosts(server: DashboardServer) -> None:
     assert httpx2.get(f"{server.url}/", headers={"x-forwarded-for": "1.2.3.4"}).headers["x-frame-options"] == "DENY"
 
 
+@pytest.mark.parametrize("body", [b"ZZ\r\nhello\r\n0\r\n\r\n", b"5\r\nhel"])
+def test_a_malformed_body_is_no_error_of_ours(
+    server: DashboardServer, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with connect(server) as client:
+        head = f"POST /api/health HTTP/1.1\r\nHost: {server.url[7:]}\r\nTransfer-Encoding: chunked\r\n\r\n"
+        client.sendall(head.encode() + body)
+        client.shutdown(socket.SHUT_WR)
+        answer = everything(client)
+    assert not answer or answer.startswith(b"HTTP/1.1 4")
+    assert httpx2.get(f"{server.url}/api/health").status_code == 200
+    assert not caplog.records
+
+
+def test_a_stream_does_not_hold_up_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = tmp_path / "runs" / "a"
+    run.mkdir(parents=True)
+    (run / "run.json").write_text("{}")
+    with DashboardServer([tmp_path / "runs"], port=0) as server:
+        client = connect(server)
+        client.sendall(f"GET /api/runs/runs/a/stream HTTP/1.1\r\nHost: {server.url[7:]}\r\n\r\n".encode())
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+        began = time.monotonic()
+    everything(client)
+    client.close()
+    assert time.monotonic() - began < 1.9  # not uvicorn's own wait for it
+    assert not caplog.records
+
+
 def test_clients_that_send_slowly_are_ended(server: DashboardServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HttpConnection, "request_seconds", 0.2)
     for begin in (b"", b"GET / HTTP/1.1\r\nHost:"):

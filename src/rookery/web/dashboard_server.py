@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -20,6 +21,13 @@ TOKEN = "ROOKERY_DASHBOARD_TOKEN"  # noqa: S105 - the variable's name
 KEEP_ALIVE_SECONDS = 30
 STOP_SECONDS = 2  # streams of events never end by themselves
 MOST_MESSAGE_BYTES = 64 << 10  # of a browser, over a WebSocket
+
+
+# What uvicorn reports as an error of ours, after a WebSocket was refused and a reader that does not read was dropped.
+NO_ERRORS = (
+    "ASGI callable returned without completing handshake.",
+    "ASGI callable returned without completing response.",
+)
 
 
 class DashboardServer:
@@ -55,6 +63,7 @@ class DashboardServer:
             lifespan="on", server_header=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS, ws_max_size=MOST_MESSAGE_BYTES,
         )  # fmt: skip
+        logging.getLogger("uvicorn.error").addFilter(_is_error)
         self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None
 
@@ -93,6 +102,10 @@ class DashboardServer:
         self.stop()
         if self._thread is not None:
             self._thread.join()
+
+
+def _is_error(record: logging.LogRecord) -> bool:
+    return record.msg not in NO_ERRORS
 
 
 def _load_packages() -> tuple[Any, Any]:

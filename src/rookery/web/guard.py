@@ -40,7 +40,10 @@ class Guard:
         try:
             answer = self._check(scope, headers)
             if answer is None and scope["type"] == "http":
-                receive = await _with_body(headers, receive)
+                arrived = await _with_body(headers, receive)
+                if arrived is None:
+                    return
+                receive = arrived
             with self._stream(scope):
                 await (answer or self._app)(scope, receive, send)
         except Refused as refused:
@@ -99,8 +102,9 @@ def _check_origin(scope: Scope, headers: Headers, host: str) -> None:
         raise Refused(403, f"requests from other sites are not answered (Sec-Fetch-Site: {site:.20})")
 
 
-async def _with_body(headers: Headers, receive: Receive) -> Receive:
-    """`receive` with the whole body, which has arrived by now; a body that is too large or too slow is refused."""
+async def _with_body(headers: Headers, receive: Receive) -> Receive | None:
+    """`receive` with the whole body, which has arrived by now; None if the client has gone. A body that is too large or
+    too slow is refused."""
     if "content-length" not in headers and "transfer-encoding" not in headers:
         return receive
     announced = headers.get("content-length", "0")
@@ -111,6 +115,8 @@ async def _with_body(headers: Headers, receive: Receive) -> Receive:
             first = await _whole_body(receive)
     except TimeoutError:
         raise Refused(408, f"the body did not arrive within {BODY_SECONDS:.0f} s") from None
+    if first["type"] != "http.request":
+        return None
     waiting = [first]
 
     async def again() -> Message:

@@ -68,6 +68,13 @@ class HttpConnection(H11Protocol):
         if self.transport.is_closing() and self.transport.get_write_buffer_size() and self._unread_timer is None:
             self._unread_timer = self._later(self.unread_seconds, self.transport.abort)
 
+    def shutdown(self) -> None:
+        """The server ends. A stream of events would not: the page connects again when there is a server."""
+        is_busy = self.cycle is not None and not self.cycle.response_complete
+        super().shutdown()
+        if is_busy and self.scope["path"].endswith("/stream"):
+            self.transport.abort()
+
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """Refuse what is no handshake here, where the answer gets its headers."""
         given = dict(self.headers)
@@ -89,6 +96,9 @@ class HttpConnection(H11Protocol):
             self.transport.close()
         except h11.LocalProtocolError:
             self.transport.abort()
+        if self.cycle is not None:  # of a request whose body is malformed: it has been answered here
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
 
     def _is_waiting(self) -> bool:
         is_open = self in self.connections and not self.transport.is_closing()

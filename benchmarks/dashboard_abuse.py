@@ -1,0 +1,294 @@
+"""What the dashboard stands: `python benchmarks/dashboard_abuse.py [--only streams|unread|bad] [--requests 10000]`.
+
+Each part starts `rookery dashboard` with a token, on a few runs, of which one grows. Meanwhile a good client asks again
+and again, and must be answered. Afterwards the server may have no more memory, descriptors and threads than before.
+Server and clients share the machine. Exits with 1 if a figure misses what it must reach.
+
+- streams: so many streams of events at once (--streams); each must get every event
+- unread: clients that ask for streams and large files, and never read
+- bad: requests with one fault each (bad_requests.py); none may be let in
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import psutil
+
+from bad_requests import SECRET, BadRequests
+from engine_rows import Row
+from report import measured, parser_for, report
+
+RECORDED = Path(__file__).parent.parent / "tests" / "data" / "recorded_runs"
+RUN_STREAM = "/api/runs/runs/first/stream"
+EVENTS = 40  # that the run writes while streams are open
+UNREAD = 40  # clients that never read
+UNREAD_SECONDS = 45.0  # within which they must be gone
+MOST_MB = 24.0  # that memory may grow: Python keeps what it has had
+ASK_SECONDS = 30.0
+
+
+@dataclass
+class Abused:
+    """A dashboard to abuse, and what a good client has seen of it."""
+
+    process: psutil.Process
+    port: int
+    token: str
+    run: Path
+    errors: Path
+    seconds: list[float] = field(default_factory=list)
+    failures: int = 0
+
+    @property
+    def requests(self) -> BadRequests:
+        return BadRequests(self.port, self.token, random.Random(0))
+
+    def state(self) -> dict[str, float]:
+        """Megabytes, descriptors and threads of the server now."""
+        with self.process.oneshot():
+            memory = self.process.memory_info().rss / 2**20
+            return {"MB": memory, "descriptors": self.process.num_fds(), "threads": self.process.num_threads()}
+
+
+@contextmanager
+def abused() -> Iterator[Abused]:
+    """A dashboard on copies of recorded runs, with a secret beside them."""
+    with tempfile.TemporaryDirectory(prefix="dashboard-abuse-") as name:
+        runs = Path(name) / "runs"
+        shutil.copytree(next(path for path in sorted(RECORDED.iterdir()) if path.is_dir()), runs / "first")
+        (Path(name) / "secret.txt").write_text(SECRET)
+        (runs / "link").symlink_to(name)
+        (runs / "first" / "link.txt").symlink_to(Path(name) / "secret.txt")
+        token = secrets.token_urlsafe()
+        command = [sys.executable, "-m", "rookery", "dashboard", "--runs-dir", str(runs), "--port", "0", "--json"]
+        variables = {**os.environ, "ROOKERY_DASHBOARD_TOKEN": token, "ROOKERY_STATE": str(Path(name) / "state")}
+        errors = Path(name) / "errors.txt"
+        with errors.open("wb") as stderr:
+            command.append("--allow-control")
+            started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=variables)
+        try:
+            assert started.stdout is not None
+            port = int(json.loads(started.stdout.readline())["url"].rpartition(":")[2])
+            yield Abused(psutil.Process(started.pid), port, token, runs / "first", errors)
+            assert started.poll() is None, "the dashboard has crashed"
+        finally:
+            started.terminate()
+            assert started.wait(30) == 0
+
+
+async def ask(server: Abused, request: bytes) -> bytes:
+    """What is answered, until the server closes; b"" if it closes at once."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    answer = b""
+    with suppress(ConnectionError):
+        writer.write(request)
+        await writer.drain()
+    with suppress(ConnectionError):
+        while part := await asyncio.wait_for(reader.read(1 << 16), ASK_SECONDS):
+            answer += part
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
+    return answer
+
+
+def status(answer: bytes) -> int:
+    """The status of an answer; 0 without one."""
+    words = answer[:32].split()
+    return int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+
+
+@asynccontextmanager
+async def good_client(server: Abused) -> AsyncIterator[None]:
+    """Asks for what pages need, ten times a second; counts what is not answered."""
+    targets = ("/api/health", "/", "/api/runs/runs/first", "/static/js/main.js")
+
+    async def go_on() -> None:
+        while True:
+            for target in targets:
+                began = time.perf_counter()
+                try:
+                    found = status(await ask(server, server.requests.request(target)))
+                except (OSError, TimeoutError):
+                    found = 0
+                server.seconds.append(time.perf_counter() - began)
+                server.failures += found != 200
+                await asyncio.sleep(0.1)
+
+    task = asyncio.create_task(go_on())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def write_events(server: Abused, first: int, events: int, padding: str = "") -> None:
+    """So many new events of the run."""
+    with (server.run / "metrics.jsonl").open("a") as file:
+        for number in range(first, first + events):
+            event = {"kind": "progress", "step": 10**9 + number, "time": time.time(), "padding": padding}
+            file.write(json.dumps(event) + "\n")
+
+
+async def follow(server: Abused, ready: asyncio.Semaphore, last: int) -> int:
+    """How many of the new events a stream gets, until the last one."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1 << 24)
+    writer.write(server.requests.request(RUN_STREAM))
+    seen = 0
+    try:
+        while line := await asyncio.wait_for(reader.readline(), 2 * ASK_SECONDS):
+            if line.startswith(b"HTTP/1.1 200"):
+                ready.release()
+            seen += line.count(b"10000000")
+            if b"%d" % (10**9 + last) in line:
+                break
+    except (TimeoutError, ConnectionError):
+        pass
+    writer.close()
+    return seen
+
+
+async def many_streams(server: Abused, streams: int) -> list[Row]:
+    """All streams at once, while the run writes."""
+    ready = asyncio.Semaphore(0)
+    began = time.perf_counter()
+    following = [asyncio.create_task(follow(server, ready, EVENTS - 1)) for _ in range(streams)]
+    for _ in range(streams):
+        await asyncio.wait_for(ready.acquire(), 60)
+    opened = time.perf_counter() - began
+    for number in range(EVENTS):
+        write_events(server, number, 1)
+        await asyncio.sleep(0.1)
+    seen = await asyncio.gather(*following)
+    complete = sum(count == EVENTS for count in seen)
+    what = f"{streams} streams of events at once"
+    return [Row(f"{what}: got every event", f"{complete}", f"open after {opened:.1f} s", complete, streams, unit="")]
+
+
+async def never_read(server: Abused, clients: int) -> list[Row]:
+    """Clients that do not read what they asked for, while the run writes megabytes."""
+    write_events(server, 0, 2000, "x" * 2000)
+    file = server.requests.request("/static/vendor/uPlot.iife.min.js", Connection="keep-alive") * 200
+    requests = [server.requests.request(RUN_STREAM) if number % 2 else file for number in range(clients)]
+    opened = []
+    for request in requests:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1 << 10)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(request)
+        opened.append((reader, writer))
+    highest, end = 0.0, time.perf_counter() + UNREAD_SECONDS
+    left = clients
+    while left and time.perf_counter() < end:
+        write_events(server, 0, 200, "x" * 2000)
+        await asyncio.sleep(0.5)
+        highest = max(highest, server.state()["MB"])
+        left = sum(one.status == "ESTABLISHED" for one in server.process.net_connections("tcp"))
+    for _, writer in opened:
+        writer.transport.abort()
+    what = f"{clients} clients that never read"
+    memory = Row(f"{what}: memory meanwhile", f"{highest:.0f} MB", "", highest, 300, unit=" MB", most=True)
+    return [memory, Row(f"{what}: still connected", f"{left}", "the good client", left, 1, unit="", most=True)]
+
+
+async def bad_requests(server: Abused, requests: int) -> list[Row]:
+    """Bad requests by 16 clients at a time; what was let in, and what failed in the server."""
+    bad, statuses, let_in = server.requests, Counter[int](), list[str]()
+    waiting = iter(range(requests))
+
+    async def client() -> None:
+        for _ in waiting:
+            kind, request = bad.any()
+            answer = await ask(server, request)
+            found = status(answer)
+            statuses[found] += 1
+            if 100 <= found < 400 or SECRET.encode() in answer or b"root:" in answer:
+                let_in.append(f"{kind}: {request[:120]!r} {answer[:80]!r}")
+
+    await asyncio.gather(*(client() for _ in range(16)))
+    for line in let_in[:10]:
+        print(line, file=sys.stderr)
+    answered = ", ".join(f"{count:,} of {found or 'no status'}" for found, count in sorted(statuses.items()))
+    failed = sum(count for found, count in statuses.items() if found >= 500)
+    return [
+        Row(f"{requests:,} bad requests: let in", f"{len(let_in)}", answered, len(let_in), 0, unit="", most=True),
+        Row(f"{requests:,} bad requests: failed inside", f"{failed}", "", failed, 0, unit="", most=True),
+    ]
+
+
+async def warm_up(server: Abused) -> None:
+    """Everything once, so that what is loaded late is there, and threads that wait for work have been started."""
+    bad = server.requests
+    good = [bad.request(target) for target in ("/", "/api/runs", "/api/runs/runs/first", "/static/js/main.js")]
+    for begin in range(0, 400, 40):
+        await asyncio.gather(
+            *(ask(server, bad.any()[1] if n % 4 else good[n // 4 % 4]) for n in range(begin, begin + 40))
+        )
+
+
+def abuse_rows(name: str, abuse: Callable[[Abused], Awaitable[list[Row]]]) -> list[Row]:
+    """The figures of a part, and what every part must not do."""
+
+    async def run() -> list[Row]:
+        with abused() as server:
+            await warm_up(server)
+            before = server.state()
+            async with good_client(server):
+                rows = await abuse(server)
+            await asyncio.sleep(3.0)  # until the last connections are closed
+            return rows + after_rows(name, server, before, server.state())
+
+    return asyncio.run(run())
+
+
+def after_rows(name: str, server: Abused, before: dict[str, float], after: dict[str, float]) -> list[Row]:
+    """Whether others were served, and what has leaked."""
+    slowest = max(server.seconds)
+    asked = f"{len(server.seconds)} asked, slowest {slowest:.2f} s"
+    rows = [Row(f"{name}: others not served", f"{server.failures}", asked, server.failures, 0, unit="", most=True)]
+    text = server.errors.read_text(errors="replace")
+    print(text[:4000], file=sys.stderr, end="")
+    lines = len(text.splitlines())
+    rows.append(Row(f"{name}: lines of errors", f"{lines}", "", lines, 0, unit="", most=True))
+    for unit, most in (("MB", MOST_MB), ("descriptors", 2), ("threads", 2)):
+        grown = after[unit] - before[unit]
+        figures = f"{before[unit]:.0f} -> {after[unit]:.0f}"
+        rows.append(Row(f"{name}: {unit} more than before", figures, "", grown, most, unit="", most=True))
+    return rows
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = parser_for(__doc__, ["streams", "unread", "bad"])
+    parser.add_argument("--streams", type=int, default=200, help="at once (default: %(default)s)")
+    parser.add_argument("--requests", type=int, default=10_000, help="bad ones (default: %(default)s)")
+    args = parser.parse_args()
+    parts: dict[str, Callable[[Abused], Awaitable[list[Row]]]] = {
+        "streams": lambda server: many_streams(server, args.streams),
+        "unread": lambda server: never_read(server, UNREAD),
+        "bad": lambda server: bad_requests(server, args.requests),
+    }
+    rows = {name: partial(abuse_rows, name, part) for name, part in parts.items()}
+    return report(measured(rows, args.only), "the dashboard under abuse", args.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
