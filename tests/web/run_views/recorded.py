@@ -49,13 +49,12 @@ def write_run(folder: Path, events: Iterable[dict[str, Any]], **config: Any) -> 
 
 
 def append(folder: Path, events: Iterable[dict[str, Any]]) -> None:
-    for event in events:
-        line = json.dumps(event) + "\n"
-        with (folder / "metrics.jsonl").open("a") as file:
-            file.write(line)
-        if event["kind"] == "evaluation":
-            with (folder / "evaluations.jsonl").open("a") as file:
-                file.write(line)
+    events = list(events)
+    for name, kinds in (("metrics.jsonl", None), ("evaluations.jsonl", "evaluation")):
+        lines = [json.dumps(event) + "\n" for event in events if kinds in (None, event["kind"])]
+        if lines:
+            with (folder / name).open("a") as file:
+                file.writelines(lines)
 
 
 def client_of(*folders: Path) -> TestClient:

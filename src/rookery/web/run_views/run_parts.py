@@ -11,7 +11,9 @@ from starlette.responses import Response
 
 from rookery.web.dashboard_state import DashboardState
 from rookery.web.marks import marks_of
+from rookery.web.run_views.metric_reader import MetricReader
 from rookery.web.run_views.run_index import RunIndex
+from rookery.web.run_views.sparks import Sparks
 from rookery.web.run_views.table_changes import TableChanges
 
 
@@ -23,6 +25,16 @@ def run_index(state: DashboardState) -> RunIndex:
 def table_changes(state: DashboardState) -> TableChanges:
     """What has changed in the table since a reader saw it."""
     return _part(state, "table changes", TableChanges)
+
+
+def metric_reader(state: DashboardState) -> MetricReader:
+    """The metrics of runs."""
+    return _part(state, "metric reader", MetricReader)
+
+
+def sparks(state: DashboardState) -> Sparks:
+    """The spark lines of runs."""
+    return _part(state, "sparks", Sparks)
 
 
 async def json_answer(make: Callable[[], Any]) -> Response:

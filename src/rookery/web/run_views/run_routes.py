@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from rookery.monitor.curves import EPISODE
 from rookery.web.dashboard_state import state_of
-from rookery.web.run_views.run_parts import json_answer, run_index, table_changes
+from rookery.web.run_folders import NotShown
+from rookery.web.run_views.chunk_curves import AXES
+from rookery.web.run_views.compared_curves import compare
+from rookery.web.run_views.metric_queries import (
+    MOST_IDS,
+    MOST_NAMES,
+    axis_of,
+    data_answer,
+    names_of,
+    number_of,
+    points_of,
+    runs_of,
+)
+from rookery.web.run_views.run_parts import json_answer, metric_reader, run_index, sparks, table_changes
 
 
 def run_routes() -> list[BaseRoute]:
     """Routes of this package."""
-    return [Route("/api/runs", runs)]
+    return [
+        Route("/api/runs", runs),
+        Route("/api/sparks", spark_lines),
+        Route("/api/runs/{place}/{name}/metrics", metrics),
+        Route("/api/runs/{place}/{name}/metrics/data", metrics_data),
+        Route("/api/compare", compared),
+    ]
 
 
 async def runs(request: Request) -> Response:
@@ -26,3 +48,68 @@ async def runs(request: Request) -> Response:
         return {"runs": rows, "cursor": changes.take(rows)}
 
     return await json_answer(table)
+
+
+async def spark_lines(request: Request) -> Response:
+    """The returns of some runs as a few numbers each."""
+    state = state_of(request)
+    known, ids = sparks(state), names_of(request.query_params, "ids", MOST_IDS)
+    return await json_answer(
+        lambda: {run.id: known.of(run.path / "metrics.jsonl") for run in runs_of(state.folders, ids)}
+    )
+
+
+async def metrics(request: Request) -> Response:
+    """The names of a run's metrics, with the number of their points."""
+    state, params = state_of(request), request.path_params
+    reader = metric_reader(state)
+
+    def answer() -> dict[str, Any]:
+        path = state.folders.find(params["place"], params["name"])
+        if not _has_metrics(path):
+            return {"names": [], "axes": AXES, "exact": True}
+        names, exact = reader.names(path / "metrics.jsonl")
+        listed = [{"name": name, "points": points} for name, points in names.items()]
+        return {"names": listed, "axes": AXES, "exact": exact}
+
+    return await json_answer(answer)
+
+
+async def metrics_data(request: Request) -> Response:
+    """Curves of some metrics of a run."""
+    state, params, query = state_of(request), request.path_params, request.query_params
+    names, axis, points = names_of(query, "names", MOST_NAMES), axis_of(query), points_of(query)
+    low, high = number_of(query, "from"), number_of(query, "to")
+    reader = metric_reader(state)
+
+    def answer() -> dict[str, Any]:
+        path = state.folders.find(params["place"], params["name"])
+        if not _has_metrics(path):
+            return {"x": [], "series": {name: [] for name in names}, "exact": True, "sampled": False, "range": None}
+        found = reader.curves(path / "metrics.jsonl", names, axis, low, high, points)
+        return data_answer(found, names, low, high, points)
+
+    return await json_answer(answer)
+
+
+async def compared(request: Request) -> Response:
+    """One metric of several runs."""
+    state, query = state_of(request), request.query_params
+    ids, axis = names_of(query, "ids", MOST_IDS), axis_of(query)
+    smoothing, bands = number_of(query, "smoothing", 0.0) or 0.0, query.get("bands", "none")
+    if not 0 <= smoothing < 1:
+        raise HTTPException(400, f"smoothing is {smoothing:g}; it should be at least 0 and below 1")
+    if bands not in ("none", "seeds"):
+        raise HTTPException(400, f"bands is {bands[:60]!r}; it should be seeds or none")
+    metric, reader = query.get("metric") or EPISODE, metric_reader(state)
+    return await json_answer(
+        lambda: {"curves": compare(reader, runs_of(state.folders, ids), metric, axis, smoothing, bands == "seeds")}
+    )
+
+
+def _has_metrics(path: Path) -> bool:
+    """Whether a run has begun to write metrics; a link is not followed."""
+    metrics = path / "metrics.jsonl"
+    if metrics.is_symlink():
+        raise NotShown(f"the metrics of {path.name!r} are a link, which is not followed")
+    return metrics.is_file()

@@ -1,0 +1,171 @@
+"""The metrics of runs as curves: exact where that is quick, and until it is, from samples of the lines."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rookery.web.run_views import column_cache
+from rookery.web.run_views.chunk_curves import ChunkCurves
+from rookery.web.run_views.column_jobs import ColumnJobs
+from rookery.web.run_views.line_samples import WINDOW, LineFile
+from rookery.web.run_views.metric_chunk import MetricChunk, chunk_of, joined, metric_names
+
+SMALL = 12 << 20  # bytes of lines that are read while somebody waits
+MEMORY = 48 << 20  # bytes of columns that are kept
+NAME_SAMPLES, LEAST_SAMPLES = 200, 400
+
+
+@dataclass
+class _Kept:
+    """The columns of a small file, and how much of it they hold."""
+
+    inode: int
+    check: str
+    offset: int
+    chunk: MetricChunk
+
+
+@dataclass(frozen=True)
+class FoundCurves:
+    """Curves, whether they are exact, and if they are of a part of the run, where the whole begins and ends."""
+
+    curves: ChunkCurves
+    exact: bool
+    ends: tuple[float, float] | None = None
+
+
+class MetricReader:
+    """Reads metrics files. Every method reads files: call it in a thread."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Path, _Kept] = OrderedDict()
+        self._lock = threading.Lock()
+        self._jobs = ColumnJobs()
+
+    def close(self) -> None:
+        self._jobs.close()
+
+    def names(self, metrics: Path) -> tuple[dict[str, int], bool]:
+        """The names of metrics with the number of their values, and whether these numbers are exact."""
+        with LineFile(metrics) as file:
+            if file.size <= SMALL:
+                return metric_names([self._small(metrics, file)]), True
+            folder = column_cache.folder_of(metrics)
+            known = column_cache.held(folder, file)
+            if known is not None and file.size - known.offset <= SMALL:
+                return self._held_names(known, file), True
+            self._ask(metrics, folder)
+            return _estimated_names(file), False
+
+    def curves(
+        self, metrics: Path, names: Sequence[str], axis: str = "steps", low: float | None = None,
+        high: float | None = None, points: int = 1500,
+    ) -> FoundCurves:  # fmt: skip
+        """Curves of these metrics at least from `low` to `high`."""
+        with LineFile(metrics) as file:
+            chunk = self._exact(metrics, file, names)
+            if chunk is not None:
+                return FoundCurves(ChunkCurves(chunk, axis), True)
+            first, last = _byte_range(file, axis, low, high)
+            if last - first <= SMALL and axis == "steps":
+                part = ChunkCurves(_read_lines(file, first, last), axis, in_order=True)
+                return FoundCurves(part, True, _ends(file))
+            keys = [json.dumps(name).encode() for name in names]
+            lines = file.samples(max(points, LEAST_SAMPLES), keys, first, last)
+            sample = ChunkCurves(chunk_of(b"\n".join(lines)), axis, in_order=True)
+            return FoundCurves(sample, False, _ends(file) if axis == "steps" else None)
+
+    def _exact(self, metrics: Path, file: LineFile, names: Sequence[str]) -> MetricChunk | None:
+        if file.size <= SMALL:
+            return self._small(metrics, file)
+        folder = column_cache.folder_of(metrics)
+        known = column_cache.held(folder, file)
+        if known is None or folder is None or file.size - known.offset > SMALL:
+            self._ask(metrics, folder)
+            return None
+        if file.size - known.offset > SMALL // 4:
+            self._ask(metrics, folder)  # the run has grown: the next one who asks should wait less
+        needed = {*names, "episodes"}
+        try:
+            return joined([column_cache.load(folder, known, needed), _read_lines(file, known.offset, file.size)])
+        except (OSError, ValueError):  # the cache was emptied at this moment
+            return None
+
+    def _small(self, metrics: Path, file: LineFile) -> MetricChunk:
+        """The columns of a small file; of one that has grown, only the new lines are read."""
+        with self._lock:
+            kept = self._kept.pop(metrics, None)
+            if kept and not self._still_true(kept, file):
+                kept = None
+            start = kept.offset if kept else 0
+            new, end = _read_lines_to(file, start, file.size)
+            chunk = joined([kept.chunk, new]) if kept and len(new) else kept.chunk if kept else new
+            self._kept[metrics] = _Kept(file.inode, column_cache.check_of(file, end), end, chunk)
+            while len(self._kept) > 1 and sum(kept.chunk.nbytes for kept in self._kept.values()) > MEMORY:
+                self._kept.popitem(last=False)
+            return chunk
+
+    @staticmethod
+    def _still_true(kept: _Kept, file: LineFile) -> bool:
+        same = kept.inode == file.inode and kept.offset <= file.size
+        return same and kept.check == column_cache.check_of(file, kept.offset)
+
+    def _ask(self, metrics: Path, folder: Path | None) -> None:
+        if folder is not None:
+            self._jobs.ask(metrics, folder)
+
+    @staticmethod
+    def _held_names(known: column_cache.CachedColumns, file: LineFile) -> dict[str, int]:
+        counts = dict(known.names)
+        for name, count in metric_names([_read_lines(file, known.offset, file.size)]).items():
+            counts[name] = counts.get(name, 0) + count
+        return counts
+
+
+def _byte_range(file: LineFile, axis: str, low: float | None, high: float | None) -> tuple[int, int]:
+    """Where in the file the events of a range of steps are; the whole file for other axes."""
+    if axis != "steps":
+        return 0, file.size
+    first = 0 if low is None else file.place_of_step(low)
+    if high is None:
+        return first, file.size
+    return first, min(file.size, file.place_of_step(np.nextafter(high, np.inf)) + 2 * WINDOW)
+
+
+def _ends(file: LineFile) -> tuple[float, float] | None:
+    """The steps of the first and the last event."""
+    chunk = chunk_of(b"\n".join([*file.samples(1), file.read(max(0, file.size - 4 * WINDOW), file.size)]))
+    return (float(chunk.steps[0]), float(chunk.steps[-1])) if len(chunk) else None
+
+
+def _read_lines(file: LineFile, first: int, last: int) -> MetricChunk:
+    return _read_lines_to(file, first, last)[0]
+
+
+def _read_lines_to(file: LineFile, first: int, last: int) -> tuple[MetricChunk, int]:
+    """The complete lines from the first that begins at `first` or later, and where they end."""
+    chunks, at = [], first
+    if first:
+        found = file.line_after(first)
+        at = found[0] if found else first
+    while at < last:
+        lines, end = file.complete_lines(at)
+        if end == at:
+            break
+        chunks.append(chunk_of(lines))
+        at = end
+    return joined([chunk for chunk in chunks if len(chunk)] or [chunk_of(b"")]), at
+
+
+def _estimated_names(file: LineFile) -> dict[str, int]:
+    lines = file.samples(NAME_SAMPLES)
+    counted = metric_names([chunk_of(b"\n".join(lines))])
+    estimate = file.size / max(1, sum(len(line) + 1 for line in lines))
+    return {name: round(count * estimate) for name, count in counted.items()}
