@@ -4,6 +4,8 @@ import { part } from "../api.js";
 import { h, put } from "../dom.js";
 import { bytes, count, duration, when } from "../format.js";
 
+const MOST_VIDEOS = 24;
+
 /** Fill the tab; returns a function that ends it. */
 export function filesTab(panel, { model }) {
   let before = "";
@@ -27,17 +29,22 @@ function checkpointTable(checkpoints) {
   if (!checkpoints.length) return section("Checkpoints", h("p", { class: "muted" }, "None yet."));
   const rows = checkpoints.toReversed().map((one) => h("tr", {}, h("td", { class: "number" }, count(one.step)), h("td", {}, when(one.time)),
     h("td", { class: "number" }, bytes(one.bytes)), h("td", { class: "number" }, one.seconds == null ? "" : duration(one.seconds)),
-    h("td", { class: "mono" }, one.name), h("td", {}, one.kept === false ? "removed since" : "")));
-  const heads = [["step", "number"], ["when"], ["size", "number"], ["took", "number"], ["folder"], [""]];
+    h("td", { class: "mono" }, one.name), h("td", {}, one.kept === false ? "removed since" : "kept")));
+  const heads = [["step", "number"], ["when"], ["size", "number"], ["took", "number"], ["folder"], ["state"]];
   return section("Checkpoints", scrolled("Checkpoints", table(heads, rows)));
 }
 
 function videoList(model, videos) {
   if (!videos.length) return null;
-  const players = videos.toReversed().slice(0, 24).map((video, index) => h("figure", { class: "panel" },
-    h("video", { controls: true, preload: index < 3 ? "metadata" : "none", src: fileAddress(model, pathOf(video)), "aria-label": pathOf(video) }),
-    h("figcaption", {}, pathOf(video))));
+  const players = videos.toReversed().slice(0, MOST_VIDEOS).map((video, index) => h("figure", { class: "panel" },
+    player(fileAddress(model, pathOf(video)), pathOf(video), index), h("figcaption", {}, pathOf(video))));
   return section("Videos", h("div", { class: "grid" }, players));
+}
+
+/** A video, or a moving picture; the first frame of the newest ones is loaded at once. */
+function player(address, path, index) {
+  if (/\.(gif|webp)$/i.test(path)) return h("img", { src: address, alt: path, loading: "lazy" });
+  return h("video", { controls: true, preload: index < 3 ? "metadata" : "none", src: address, "aria-label": path });
 }
 
 function plotList(model, plots) {

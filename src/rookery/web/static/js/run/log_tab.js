@@ -18,6 +18,7 @@ export function logTab(panel, { model }) {
       const found = await get(`${model.path}/log`, { from: next }, model.signal);
       if (ended) return;
       next = found.next;
+      if (found.again) text.replaceChildren();  // the run was started again
       if (found.text) show(found.text);
       said.textContent = text.firstChild ? "" : "This run has written no log.";
       if (found.text && !found.end) return load();

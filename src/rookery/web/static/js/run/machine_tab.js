@@ -4,19 +4,16 @@ import { colour } from "../chart.js";
 import { h, put } from "../dom.js";
 import { bytes, number, percent } from "../format.js";
 import { CurvePanel } from "./curve_panel.js";
-import { bottleneck } from "./run_model.js";
 import { timePanel } from "./time_panel.js";
 
 /** Fill the tab; returns a function that ends it. */
 export function machineTab(panel, { model, board, known, bar }) {
-  const grid = h("div", { class: "grid" }), sentence = h("p", { class: "bottleneck" }), workers = h("section", { class: "card" });
-  panel.append(bar.element, sentence, grid, workers);
+  const grid = h("div", { class: "grid" }), workers = h("section", { class: "card" });
+  panel.append(bar.element, grid, workers);
   const panels = machinePanels(known);
   for (const one of panels) { grid.append(one.element); board.add(one); }
   if (!panels.length) grid.append(h("p", { class: "muted" }, "This run has measured nothing of the machine: see the setting `system`."));
   const draw = () => {
-    put(sentence, bottleneck(model));
-    sentence.hidden = !bottleneck(model);
     const table = workerTable(model.details.workers ?? []);
     workers.hidden = !table;
     put(workers, h("h2", {}, "Workers"), table);
