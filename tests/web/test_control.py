@@ -195,6 +195,7 @@ def test_resume_starts_the_command(run: Path, monkeypatch: pytest.MonkeyPatch) -
     assert stop_run(run) == pid
 
 
+@pytest.mark.slow
 def test_an_error_of_resume_is_told(run: Path) -> None:
     with pytest.raises(RunError, match="a was not resumed: rookery: "):
         resume_run(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from rookery.web.dashboard_state import DashboardState
 from rookery.web.guard import Guard
 from rookery.web.own_hosts import OwnHosts, is_same_origin
 from rookery.web.run_folders import RunFolders
-from rookery.web.token_login import TokenLogin
+from rookery.web.token_login import PUBLIC, TokenLogin
 
 TOKEN = "a-token-of-good-length"
 OWN = "http://127.0.0.1:7007"
@@ -176,7 +177,10 @@ def test_the_login_leads_to_no_other_site(path: str) -> None:
 def test_a_browser_is_asked_for_the_token() -> None:
     answer = guarded(TOKEN).get("/runs/a/b", headers=HTML)
     assert answer.status_code == 401
-    assert 'name="token"' in answer.text and "script" not in answer.text and "style" not in answer.text
+    assert 'name="token"' in answer.text and "<script" not in answer.text and "style=" not in answer.text
+    assert "is wrong" not in answer.text
+    assert "is wrong" in guarded(TOKEN).get("/?token=<b>guess", headers=HTML).text
+    assert "guess" not in guarded(TOKEN).get("/?token=<b>guess", headers=HTML).text
     assert guarded(TOKEN).get("/api/echo", headers=HTML).json()["error"].startswith("the token is missing or wrong")
 
 
@@ -222,6 +226,16 @@ def test_streams_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = client.get("/api/stream")
     assert answer.status_code == 503 and answer.headers["retry-after"]
     assert client.get("/api/echo").status_code == 200
+
+
+def test_the_page_of_the_login_is_complete(tmp_path: Path) -> None:
+    app = make_app(DashboardState(RunFolders([tmp_path])))
+    client = TestClient(Guard(app, OwnHosts("127.0.0.1", 7007), TokenLogin(TOKEN, 7007)), base_url=OWN)
+    needed = re.findall(r'(?:href|src)="(/[^"]+)"', client.get("/", headers=HTML).text)
+    assert set(needed) == set(PUBLIC)
+    assert all(client.get(path).status_code == 200 for path in needed)
+    assert client.get("/static/css/base.css").status_code == 401
+    assert client.get("/static/css/login.css/../base.css").status_code == 401
 
 
 def test_errors_of_the_application_are_sentences(tmp_path: Path) -> None:

@@ -13,15 +13,33 @@ from starlette.types import Scope
 
 from rookery.web.refused import Refused
 
+# What the page that asks for the token needs; everybody has these files.
+PUBLIC = ("/static/css/login.css", "/static/icon.svg")
+WRONG = '<p class="wrong" role="alert">This token is wrong.</p>'
 # A link from another site opens this page without the cookie (SameSite=Strict): the second link is our own.
 LOGIN_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark"><title>rookery: log in</title></head>
-<body><main><h1>rookery</h1>
-<p>This dashboard has a token, the value of ROOKERY_DASHBOARD_TOKEN where it was started.</p>
-<form method="get"><label>Token <input type="password" name="token" autocomplete="current-password" required>
-</label> <button>Log in</button></form>
-<p>If you have logged in before, <a href="">open the page again</a>.</p></main></body></html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>rookery: log in</title>
+<link rel="icon" href="/static/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/static/css/login.css">
+</head>
+<body>
+<main>
+<h1><img src="/static/icon.svg" alt="">rookery</h1>
+<p>This dashboard has a token: the value of <code>ROOKERY_DASHBOARD_TOKEN</code> where it was started.</p>
+{wrong}<form method="get">
+<label for="token">Token</label>
+<input id="token" type="password" name="token" autocomplete="current-password" required autofocus>
+<button>Log in</button>
+</form>
+<p>If you have logged in before, <a href="">open this page again</a>.</p>
+</main>
+</body>
+</html>
 """
 
 
@@ -37,6 +55,8 @@ class TokenLogin:
     def check(self, scope: Scope, headers: Headers) -> Response | None:
         """None for a request that may pass, or the answer to it: after a login, and in place of a page. Everything else
         is refused."""
+        if scope["type"] == "http" and scope["path"] in PUBLIC:
+            return None
         if self._is_known(headers):
             return self._without_token(scope) if _query_token(scope) is not None else None
         given = _query_token(scope)
@@ -47,7 +67,8 @@ class TokenLogin:
             and not scope["path"].startswith("/api/")
             and "text/html" in headers.get("accept", "")
         ):
-            return HTMLResponse(LOGIN_PAGE, 401, {"cache-control": "no-store"})
+            page = LOGIN_PAGE.format(wrong=WRONG if given else "")
+            return HTMLResponse(page, 401, {"cache-control": "no-store"})
         raise Refused(
             401, "the token is missing or wrong: open /?token=TOKEN once, or send `Authorization: Bearer TOKEN`",
             www_authenticate="Bearer",
