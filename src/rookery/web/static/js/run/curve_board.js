@@ -8,6 +8,7 @@ const MOST_ROWS = 3 * POINTS;  // of a curve that has grown, before the server i
 const REMEMBERED = 500;  // events, for answers that were read before them
 const NAMES_AT_ONCE = 40;
 const TOGETHER_MS = 20, SETTLED_MS = 120;
+const AGAIN_MS = 500, SAMPLED_MS = 1000;
 
 /** A board over /api/runs/P/N. `onChange(board)` is told about another range, axis or resolution. */
 export class CurveBoard {
@@ -17,8 +18,7 @@ export class CurveBoard {
     this.recent = [];
     this.wanted = new Set();
     this.turn = 0;
-    this.timer = 0;
-    this.episodes = 0;
+    this.timer = this.again = 0;
     this.seen = new IntersectionObserver((entries) => entries.forEach(watched), { rootMargin: "250px" });
   }
 
@@ -59,8 +59,14 @@ export class CurveBoard {
   push(event) {
     this.recent.push(event);
     if (this.recent.length > REMEMBERED) this.recent.shift();
-    this.extend(this.xOf(event));
+    if (this.axis !== "steps") return this.reloadSoon(AGAIN_MS);  // the server knows when the run was not training
+    this.extend(event.step);
     if (this.range === null) for (const panel of this.panels) this.grow(panel, event);
+  }
+
+  /** Ask again in a while, if nobody has meanwhile. */
+  reloadSoon(wait) {
+    this.again ||= setTimeout(() => { this.again = 0; this.reload(0); }, wait);
   }
 
   /** The run continues from an earlier step: what came after it is not part of its curves. */
@@ -100,6 +106,7 @@ export class CurveBoard {
       const answer = await get(`${this.path}/metrics/data`, { names: names.join(","), x: this.axis, ...this.asked() });
       if (turn !== this.turn) return;
       this.exact = answer.exact;
+      if (answer.sampled) this.reloadSoon(SAMPLED_MS);  // the server is still reading a very long run
       if (answer.range) { this.extend(answer.range[0]); this.extend(answer.range[1]); }
       for (const panel of panels) this.fill(panel, answer);
     } catch (error) {
@@ -118,20 +125,14 @@ export class CurveBoard {
   fill(panel, answer) {
     panel.columns = pick(answer, panel.names);
     panel.stale = false;
-    if (this.range === null) for (const event of this.recent) append(panel.columns, this.xOf(event), panel.valuesOf(event));
+    if (this.range === null && this.axis === "steps") for (const event of this.recent) append(panel.columns, event.step, panel.valuesOf(event));
     panel.draw();
   }
 
   grow(panel, event) {
-    if (!panel.columns || !append(panel.columns, this.xOf(event), panel.valuesOf(event))) return;
+    if (!panel.columns || !append(panel.columns, event.step, panel.valuesOf(event))) return;
     panel.draw();
     if (panel.columns[0].length > MOST_ROWS && panel.visible && !this.wanted.has(panel)) this.want(panel);
-  }
-
-  xOf(event) {
-    if (event.episodes != null && event.kind !== "start") this.episodes = event.episodes;
-    if (this.axis === "episodes") return event.episodes ?? this.episodes;
-    return this.axis === "time" ? event.time - (this.started ?? 0) : event.step;
   }
 
   extend(x) {
@@ -141,6 +142,7 @@ export class CurveBoard {
 
   close() {
     clearTimeout(this.timer);
+    clearTimeout(this.again);
     this.turn += 1;
     this.seen.disconnect();
     this.clear();
