@@ -156,7 +156,7 @@ def test_without_runs_it_says_what_to_type(page: Any, dashboard: DashboardServer
     serve_rows(page, [])
     page.goto(dashboard.url)
     page.get_by_text("No runs yet").wait_for()
-    assert page.get_by_text("rookery train cartpole", exact=True).is_visible()
+    assert page.get_by_text("rookery train CartPole-v1", exact=True).is_visible()
     page.evaluate("rows => tell('rows', { rows, gone: [] })", [row(1)])
     page.wait_for_selector(NAMES)
     assert page.get_by_text("No runs yet").is_hidden()

@@ -39,6 +39,15 @@ export const percent = (share) => (known(share) ? `${Math.round(100 * share)} %`
 /** Unix seconds as a local date and time. */
 export const when = (time) => (known(time) ? new Date(1000 * time).toLocaleString() : "–");
 
+/** Unix seconds as a short local moment: the time today, else the day too. */
+export function moment(time) {
+  if (!known(time)) return "–";
+  const date = new Date(1000 * time), now = new Date(), clock = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  if (date.toDateString() === now.toDateString()) return `today ${clock}`;
+  if (date.getFullYear() !== now.getFullYear()) return date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
+  return `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clock}`;
+}
+
 export function bytes(value) {
   if (!known(value)) return "–";
   for (const [size, unit] of [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]])

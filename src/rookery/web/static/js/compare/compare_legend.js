@@ -9,7 +9,7 @@ const CLASSES = [false, "number", "number", "number wide"]; // of the columns
 
 /**
  * `curves` as they are drawn; `row(id)` is what is known of a run. `hidden` is a set of ids, changed in place; `show(index,
- * on)` and `focus(index)` act on the chart; `remove(id)` takes a run out.
+ * on)` and `focus(index)` act on the chart; `remove(ids)` takes runs out.
  */
 export function compareLegend(curves, { row, hidden, show, focus, remove }) {
   const lines = curves.map((curve, i) => line(curve, i));
@@ -20,11 +20,11 @@ export function compareLegend(curves, { row, hidden, show, focus, remove }) {
   function line(curve, i) {
     const known = curve.y.filter((value) => value !== null), found = row(curve.id), last = known.at(-1) ?? null;
     const box = h("input", { type: "checkbox", checked: !hidden.has(curve.id), "aria-label": `Draw ${curve.label}`, onchange: () => toggle(curve, i, box.checked) });
-    const name = found ? link(runPath("/runs", curve.id), {}, curve.label) : h("span", {}, curve.label);
-    const out = found && h("button", { type: "button", class: "quiet", "aria-label": `Remove ${curve.label}`, onclick: () => remove(curve.id) }, "×");
+    const isOne = (curve.ids?.length ?? 1) === 1, name = isOne ? link(runPath("/runs", curve.id), {}, curve.label) : h("span", {}, curve.label);
+    const out = h("button", { type: "button", class: "quiet", "aria-label": `Remove ${curve.label}`, onclick: () => remove(curve.ids ?? [curve.id]) }, "×");
     const text = [number(last), number(known.length ? known.reduce((a, b) => Math.max(a, b)) : null), found ? short(found.steps) : "–"];
     return h("tr", { onpointerenter: () => focus(i), onpointerleave: () => focus(null) },
-      h("th", { scope: "row" }, h("span", { class: "curve-name" }, box, sample(i), name, curve.runs?.length > 1 && h("span", { class: "muted small" }, `${count(curve.runs.length)} seeds`))),
+      h("th", { scope: "row" }, h("span", { class: "curve-name" }, box, sample(i), name, !isOne && h("span", { class: "muted small" }, `${count(curve.ids.length)} seeds`))),
       text.map((one, at) => h("td", { class: CLASSES[at + 1] }, one)), h("td", { class: "number" }, out));
   }
 

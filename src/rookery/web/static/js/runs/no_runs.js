@@ -4,8 +4,8 @@ import { get } from "../api.js";
 import { copyButton, h } from "../dom.js";
 
 const START = [
-  ["A first run, a few seconds long:", "rookery train cartpole"],
-  ["Five seeds of it, to compare:", "rookery train cartpole --seeds 5"],
+  ["A first run, a few seconds long:", "rookery train CartPole-v1"],
+  ["Five seeds of it, to compare:", "rookery train CartPole-v1 --seeds 5"],
 ];
 
 /** What to type, and where the dashboard looks. */

@@ -93,7 +93,7 @@ export async function show(container, { signal }) {
     else drawAnew(known, curves.length > 0);
     const focused = legend.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
     put(legend, known.length > 0 && compareLegend(known, {
-      row: live.find, hidden, show: (i, on) => drawn.show(i, on), focus: (i) => drawn.focus(i), remove: (id) => { picked.delete(id); choose(); },
+      row: live.find, hidden, show: (i, on) => drawn.show(i, on), focus: (i) => drawn.focus(i), remove: (ids) => { ids.forEach((id) => picked.delete(id)); choose(); },
     }));
     if (focused) legend.querySelector(`[aria-label="${CSS.escape(focused)}"]`)?.focus();
   }
