@@ -13,7 +13,7 @@ const AGAIN_MS = 500, SAMPLED_MS = 1000;
 /** A board over /api/runs/P/N. `onChange(board)` is told about another range, axis or resolution. */
 export class CurveBoard {
   constructor(path, { axis = "steps", range = null, onChange = () => {} } = {}) {
-    Object.assign(this, { path, axis, range, onChange, exact: true, extent: null });
+    Object.assign(this, { path, axis, range, onChange, exact: true, extent: null, loaded: null, early: null });
     this.panels = new Set();
     this.recent = [];
     this.wanted = new Set();
@@ -43,8 +43,15 @@ export class CurveBoard {
   setRange(from, to) {
     this.range = from === null ? null : within(from, to, this.extent);
     for (const panel of this.panels) panel.move(this.range);
-    this.reload(SETTLED_MS);
+    if (!this.covers()) this.reload(SETTLED_MS);
     this.onChange(this);
+  }
+
+  /** Whether what is there is as fine as it should be, and reaches over the range: after a small move. */
+  covers() {
+    if (!this.range || !this.loaded) return false;
+    const [from, to] = this.range, { low, high, span } = this.loaded, [first, last] = this.extent ?? this.range;
+    return Math.abs(to - from - span) < 1e-6 * span && (from >= low || low <= first) && (to <= high || high >= last);
   }
 
   setAxis(axis) {
@@ -66,7 +73,7 @@ export class CurveBoard {
 
   /** Ask again in a while, if nobody has meanwhile. */
   reloadSoon(wait) {
-    this.again ||= setTimeout(() => { this.again = 0; this.reload(0); }, wait);
+    this.again ||= setTimeout(() => { this.again = 0; this.refresh(0); }, wait);
   }
 
   /** The run continues from an earlier step: what came after it is not part of its curves. */
@@ -77,9 +84,14 @@ export class CurveBoard {
     this.reload(0);
   }
 
-  /** Ask for the data of every panel again. */
+  /** Ask for the data of every panel, of another range or axis: answers that are on their way are of no use. */
   reload(wait) {
     this.turn += 1;
+    this.loaded = null;
+    this.refresh(wait);
+  }
+
+  refresh(wait) {
     for (const panel of this.panels) panel.stale = true;
     for (const panel of this.panels) if (panel.visible) this.want(panel, wait);
   }
@@ -103,8 +115,9 @@ export class CurveBoard {
   async fetch(panels, turn) {
     const names = [...new Set(panels.flatMap((panel) => panel.names))];
     try {
-      const answer = await get(`${this.path}/metrics/data`, { names: names.join(","), x: this.axis, ...this.asked() });
+      const asked = this.asked(), answer = await this.answerFor(names, asked);
       if (turn !== this.turn) return;
+      if (this.range && "from" in asked) this.loaded = { low: asked.from, high: asked.to, span: (asked.to - asked.from) / 2 };
       this.exact = answer.exact;
       if (answer.sampled) this.reloadSoon(SAMPLED_MS);  // the server is still reading a very long run
       if (answer.range) { this.extend(answer.range[0]); this.extend(answer.range[1]); }
@@ -114,6 +127,21 @@ export class CurveBoard {
     }
     this.onChange(this);
   }
+
+  /** Ask for curves before it is known which panels there are: the answer is used once. */
+  prefetch(names) {
+    if (this.range === null) this.early = { names: new Set(names), axis: this.axis, answer: this.ask(names, this.asked()) };
+    this.early?.answer.catch(() => {});  // it is told where it is used
+  }
+
+  answerFor(names, asked) {
+    const early = this.early;
+    this.early = null;
+    const fits = early && !this.range && early.axis === this.axis && names.every((name) => early.names.has(name));
+    return fits ? early.answer : this.ask(names, asked);
+  }
+
+  ask(names, asked) { return get(`${this.path}/metrics/data`, { names: names.join(","), x: this.axis, ...asked }); }
 
   /** More than is seen, so that a small move has something to show. */
   asked() {

@@ -3,8 +3,11 @@
 import { copyButton, h, put } from "../dom.js";
 import { count, when } from "../format.js";
 import { phaseTable } from "./phase_table.js";
-import { lengthPanel, returnPanel } from "./return_panel.js";
-import { timePanel } from "./time_panel.js";
+import { LENGTH_METRICS, lengthPanel, RETURN_METRICS, returnPanel } from "./return_panel.js";
+import { TIME_METRICS, timePanel } from "./time_panel.js";
+
+/** What its charts show, as far as the run has it. */
+export const OVERVIEW_METRICS = [...RETURN_METRICS, ...LENGTH_METRICS, ...TIME_METRICS];
 
 /** Fill the tab; returns a function that ends it. */
 export function overviewTab(panel, { model, board, known, bar }) {

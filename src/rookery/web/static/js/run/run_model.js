@@ -4,6 +4,7 @@ import { get, part } from "../api.js";
 import { follow } from "../stream.js";
 
 const REFRESH_MS = 2000;  // at most so often are the details asked for again, after events
+const PART_MS = 300;  // between two parts of a very long run, for the curves to come first
 const IDLE_MS = 10000;  // and without events, for a run that stands still
 
 export class RunModel {
@@ -32,11 +33,14 @@ export class RunModel {
 
   /** Of a very long run the server reads a part at a time: ask until it has read all. */
   async loadAll() {
-    while (this.details.complete === false && !this.signal.aborted) await this.load();
+    while (this.details.complete === false && !this.signal.aborted) {
+      await new Promise((done) => setTimeout(done, PART_MS));
+      await this.load();
+    }
   }
 
-  /** The names of the run's metrics, with the number of points of each. */
-  async metricNames() { return (await get(`${this.path}/metrics`, {}, this.signal)).names; }
+  /** {names: [{name, points}], exact}: the metrics of the run; of a very long one, those found so far. */
+  metricNames() { return get(`${this.path}/metrics`, {}, this.signal); }
 
   /** Follow the run from where the details were read. Returns a function that ends it. */
   live() {

@@ -6,6 +6,7 @@ import { stacked } from "./columns.js";
 import { CurvePanel } from "./curve_panel.js";
 
 const PARTS = ["env", "policy", "learner", "gpu", "waiting", "evaluation", "other"];
+export const TIME_METRICS = PARTS.map((part) => `time/${part}`);
 const COLOURS = [2, 0, 3, 7, 1, 5, 8];
 
 /** The panel of those parts that the run has measured. */

@@ -12,11 +12,12 @@ import { filesTab } from "../run/files_tab.js";
 import { logTab } from "../run/log_tab.js";
 import { machineTab } from "../run/machine_tab.js";
 import { metricsTab } from "../run/metrics_tab.js";
-import { overviewTab } from "../run/overview_tab.js";
+import { OVERVIEW_METRICS, overviewTab } from "../run/overview_tab.js";
 import { runHeader } from "../run/run_header.js";
 import { RunModel } from "../run/run_model.js";
 import { zoomBar } from "../run/zoom_bar.js";
 
+const LATER_MS = 2000;
 const TABS = [
   ["overview", "Overview", overviewTab], ["metrics", "Metrics", metricsTab], ["machine", "Time and machine", machineTab],
   ["episodes", "Episodes", episodesTab], ["config", "Settings", configTab], ["files", "Checkpoints and files", filesTab], ["log", "Log", logTab],
@@ -24,20 +25,27 @@ const TABS = [
 
 export async function show(container, { params, signal }) {
   const model = new RunModel(params.place, params.name, signal);
-  const [, session, names] = await Promise.all([
-    model.load(), get("/api/session", {}, signal).catch(() => ({})), model.metricNames().catch(() => []),
+  const address = addressState({ tab: "overview", x: "steps", from: "", to: "", q: "", with: "" }), board = boardOf(model, address);
+  if (address.state.tab === "overview") board.prefetch(OVERVIEW_METRICS);
+  const [, session, found] = await Promise.all([
+    model.load(), get("/api/session", {}, signal).catch(() => ({})), model.metricNames().catch(() => ({ names: [], exact: false })),
   ]);
-  const known = new Set(names.map(({ name }) => name));
+  const known = new Set(found.names.map(({ name }) => name));
   document.title = `${model.name} – rookery`;
-  const address = addressState({ tab: "overview", x: "steps", from: "", to: "", q: "", with: "" });
-  const board = boardOf(model, address), header = runHeader(model, session), place = h("div");
+  const header = runHeader(model, session), place = h("div");
   header.draw();
   put(container, header.element, place);
   const context = { model, board, known, address, get bar() { return (board.bar = zoomBar(board)); } };
   const parts = tabs(place, TABS.map(([id, title, fill]) => ({ id, title, show: (panel) => fill(panel, context) })), {
     label: "Parts of the run", selected: address.state.tab, onSelect: (tab) => address.change({ tab }),
   });
-  listen(model, { board, header, known, parts, address });
+  const learn = (names) => {
+    const before = known.size;
+    for (const name of names) known.add(name);
+    if (known.size > before) redraw(parts, address);
+  };
+  listen(model, { board, header, learn });
+  if (!found.exact) learnLater(model, learn);
   let end = null, over = false;
   model.loadAll().then(() => { if (!over) end = model.live(); }, () => {});
   return () => { over = true; end?.(); parts.destroy(); board.close(); document.title = "rookery"; };
@@ -54,19 +62,28 @@ function boardOf(model, { state, change }) {
   return new CurveBoard(model.path, { axis: state.x in AXES ? state.x : "steps", range, onChange });
 }
 
-function listen(model, { board, header, known, parts, address }) {
+function listen(model, { board, header, learn }) {
   model.on("row", () => header.draw());
   model.on("reset", ({ step }) => board.reset(step ?? 0));
   model.on("event", (event) => {
     board.push(event);
-    const before = known.size;
-    if (event.kind === "progress" || event.kind === "evaluation") for (const name of newNames(event)) known.add(name);
-    if (known.size > before) redraw(parts, address);
+    if (event.kind === "progress" || event.kind === "evaluation") learn(metricsOf(event));
   });
 }
 
 const NOT_METRICS = new Set(["kind", "step", "time"]);
-const newNames = (event) => Object.keys(event).filter((name) => typeof event[name] === "number" && !NOT_METRICS.has(name));
+const metricsOf = (event) => Object.keys(event).filter((name) => typeof event[name] === "number" && !NOT_METRICS.has(name));
+
+/** Of a very long run the server finds all metrics only after a while. */
+async function learnLater(model, learn) {
+  let exact = false;
+  while (!exact && !model.signal.aborted) {
+    await new Promise((done) => setTimeout(done, LATER_MS));
+    const found = await model.metricNames().catch(() => ({ names: [], exact: model.row.state === "gone" }));
+    exact = found.exact;
+    if (!model.signal.aborted) learn(found.names.map(({ name }) => name));
+  }
+}
 
 /** A metric came for the first time: tabs with charts show it too, unless somebody is typing there. */
 function redraw(parts, { state }) {
