@@ -7,7 +7,7 @@ by the Pearson divergence. Optuna has this too, but importing it imports scikit-
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,18 @@ NARROWEST = 0.3  # width of a kernel in points of the grid
 
 def ped_anova(trials: Sequence[TrialView], params: Sequence[str], maximise: bool) -> dict[str, float]:
     """The share of each parameter. A parameter that some trials do not have is judged by those that have it."""
-    losses = np.array([-trial.values[0] if maximise else trial.values[0] for trial in trials])
+    best = best_tenth(np.array([-trial.values[0] if maximise else trial.values[0] for trial in trials]))
+    return shares({name: _divergence(name, trials, best) for name in params})
+
+
+def best_tenth(losses: np.ndarray) -> np.ndarray:
+    """Which trials are among the best."""
     place = max(math.ceil(BEST * len(losses)), FEWEST_BEST) - 1
-    best = losses <= np.partition(losses, place)[place]
-    found = {name: _divergence(name, trials, best) for name in params}
+    return losses <= np.partition(losses, place)[place]
+
+
+def shares(found: Mapping[str, float]) -> dict[str, float]:
+    """Divergences as shares of their sum."""
     total = sum(found.values())
     return {name: value / total for name, value in found.items()} if total > 0 else {}
 
@@ -37,33 +45,42 @@ def _divergence(name: str, trials: Sequence[TrialView], best: np.ndarray) -> flo
     values = [trial.params[name] for trial in trials if name in trial.params]
     if not (has & best).any():
         return 0.0
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    declared = next(trial.distributions.get(name) for trial in trials if name in trial.params)
-    all_counts, best_counts = (_numeric if numbers else _categorical)(values, best[has], declared)
+    if all(map(is_number, values)):
+        declared = next(trial.distributions.get(name) for trial in trials if name in trial.params)
+        return numeric_divergence(np.array(values, dtype=np.float64), best[has], declared)
+    names = [repr(value) for value in values]
+    known = sorted(set(names))
+    return choice_divergence(np.array([known.index(name) for name in names]), best[has])
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _variance(all_counts: np.ndarray, best_counts: np.ndarray) -> float:
     ratio = best_counts / all_counts
     return float(np.sum(all_counts * np.square(ratio - 1)))
 
 
-def _categorical(values: Sequence[Any], best: np.ndarray, declared: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of the choices, by kernels that leave a part to the other choices, as those of numbers do."""
-    names = [repr(value) for value in values]
-    known = sorted(set(names))
-    places = np.array([known.index(name) for name in names])
-    kernels = np.eye(len(known)) + 1 / (len(known) + 1)
+def choice_divergence(places: np.ndarray, best: np.ndarray) -> float:
+    """Of a parameter with choices, by their places among those that occur. Kernels leave a part to the other choices,
+    as those of numbers do."""
+    known = int(places.max()) + 1
+    kernels = np.eye(known) + 1 / (known + 1)
     kernels /= kernels.sum(axis=0)
-    counts = [np.bincount(chosen, minlength=len(known)) for chosen in (places, places[best])]
-    all_shares, best_shares = (kernels @ count + 1 / len(known) for count in counts)
-    return all_shares / all_shares.sum(), best_shares / best_shares.sum()
+    counts = [np.bincount(chosen, minlength=known) for chosen in (places, places[best])]
+    all_shares, best_shares = (kernels @ count + 1 / known for count in counts)
+    return _variance(all_shares / all_shares.sum(), best_shares / best_shares.sum())
 
 
-def _numeric(values: Sequence[float], best: np.ndarray, declared: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Densities on the grid, by kernels of a normal distribution and one flat kernel, so that none is zero."""
-    found = np.array(values, dtype=np.float64)
+def numeric_divergence(found: np.ndarray, best: np.ndarray, declared: Any) -> float:
+    """Of a number: densities on the grid, by kernels of a normal distribution and one flat kernel, so that none is
+    zero. `declared` may have `low`, `high` and `log`."""
     low, high = getattr(declared, "low", found.min()), getattr(declared, "high", found.max())
     if getattr(declared, "log", False) and low > 0:
         found, low, high = np.log(found), math.log(low), math.log(high)
     places = (GRID - 1) * (found - low) / (high - low) if high > low else np.zeros_like(found)
-    return _density(places), _density(places[best])
+    return _variance(_density(places), _density(places[best]))
 
 
 def _density(places: np.ndarray) -> np.ndarray:

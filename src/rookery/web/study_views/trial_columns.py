@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -73,9 +74,19 @@ class TrialColumns:
         for first, last in self._spans(before, opened):
             self._take_values(self.source.values(first, last))
         if with_params:
-            for first, last in self._spans(self._params_until, opened):
-                self._take_params(first, last)
+            self._read_params(list(self._spans(self._params_until, opened)))
             self._params_until = self._last
+
+    def _read_params(self, spans: Sequence[tuple[int, int]]) -> None:
+        """Two at a time, once the first has told the names: a database works while Python does not."""
+        if spans:
+            self._take_params(self._param_rows(*spans[0]))
+        names = list(self.params)
+        with ThreadPoolExecutor(2) as readers:
+            for span, rows in zip(spans[1:], readers.map(lambda one: self._rows(names, *one), spans[1:]), strict=True):
+                self._take_params(
+                    rows if self._is_whole(rows) and len(names) == len(self.params) else self._param_rows(*span)
+                )
 
     @property
     def _last(self) -> int:
@@ -145,8 +156,7 @@ class TrialColumns:
         at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         return at, self.ids[at] == ids
 
-    def _take_params(self, first: int, last: int) -> None:
-        rows = self._param_rows(first, last)
+    def _take_params(self, rows: Floats) -> None:
         if not rows.size:
             return
         at = np.searchsorted(self.ids, rows[:, 0].astype(np.int64))
@@ -155,24 +165,35 @@ class TrialColumns:
             self.changed[at[(column[at] != found) & np.isfinite(found)]] = self.revision
             column[at] = found
 
+    def _rows(self, names: Sequence[str], first: int, last: int) -> Floats:
+        """Of each trial its id, the number of its parameters, and those of these names."""
+        rows = np.array(self.source.params(names, first, last), np.float64)  # None is NaN
+        return rows[self._places(rows[:, 0].astype(np.int64))[1]] if rows.size else rows
+
     def _param_rows(self, first: int, last: int) -> Floats:
         """Rows with all parameters of these trials: a trial that has more than are known tells their names."""
         while True:
-            rows = np.array(self.source.params(list(self.params), first, last), np.float64)  # None is NaN
-            if not rows.size:
+            rows = self._rows(list(self.params), first, last)
+            if self._is_whole(rows) or len(self.params) >= MOST_PARAMS:
                 return rows
-            rows = rows[self._places(rows[:, 0].astype(np.int64))[1]]
-            more = np.flatnonzero(rows[:, 1] > np.isfinite(rows[:, 2:]).sum(axis=1))
-            if not len(more) or len(self.params) >= MOST_PARAMS:
-                return rows
+            more = np.flatnonzero(_unnamed(rows))
             for place in (int(more[0]), int(more[-1])):
                 self._add_params(int(rows[place, 0]))
+
+    def _is_whole(self, rows: Floats) -> bool:
+        return not rows.size or not _unnamed(rows).any()
 
     def _add_params(self, trial: int) -> None:
         for name in self.source.param_names(trial):
             if name not in self.params and len(self.params) < MOST_PARAMS:
                 self.params[name] = np.full(len(self), np.nan)
                 self.distributions[name] = read_distribution(self.source.distribution(name, trial))
+
+
+def _unnamed(rows: Floats) -> np.ndarray[Any, Any]:
+    """Which trials have more parameters than were asked for."""
+    found: np.ndarray[Any, Any] = rows[:, 1] > np.isfinite(rows[:, 2:]).sum(axis=1)
+    return found
 
 
 def read_distribution(text: str) -> dict[str, Any]:

@@ -61,7 +61,10 @@ export async function show(container, { params: { place, name }, signal }) {
     await more();
     return study.state === "running" ? 1500 : 4000;
   }));
-  return () => { for (const end of ends) end(); };
+  return () => {
+    for (const end of ends) end();
+    for (const name of ["trials", "complete"]) delete container.dataset[name];
+  };
 }
 
 function layout(container) {
