@@ -12,7 +12,7 @@ const MOST = 2000, BEST = 200, TOP = 34, BOTTOM = 14, SIDE = 46, GRAB = 18;
 export function parallelPlot(container, { height = 320, label }) {
   const canvas = h("canvas", { class: "dot-plot", role: "img", "aria-label": label });
   const said = h("p", { class: "muted small", role: "status" }), clear = h("button", { type: "button", class: "quiet", hidden: true, onclick: all }, "Show all trials again");
-  const box = h("div", { class: "plot-box scroll" }, canvas);
+  const box = h("div", { class: "plot-box scroll", tabindex: 0, role: "region", "aria-label": label }, canvas);
   container.append(box, h("div", { class: "row" }, said, clear));
   let axes = [], given = null, frame = 0, kept = new Map(), drag = null;
 
