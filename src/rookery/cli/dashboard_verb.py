@@ -27,7 +27,10 @@ def add_commands(commands: Commands) -> None:
         "rookery dashboard --open",
     )  # fmt: skip
     parser.add_argument(
-        "--runs-dir", action="append", metavar="DIR", help="a folder of runs; may be given several times (runs)"
+        "--runs-dir",
+        action="append",
+        metavar="DIR",
+        help="a folder of runs or studies; may be given several times (runs and studies)",
     )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=7007, help="the port to listen on; 0 is any free one (7007)")
@@ -44,8 +47,8 @@ def add_commands(commands: Commands) -> None:
 def _dashboard(options: argparse.Namespace) -> int:
     from rookery.web.dashboard_server import DashboardServer
 
-    folders = options.runs_dir or ["runs"]
-    _check_folders(folders)
+    folders = options.runs_dir or ["runs", "studies"]
+    _check_folders(options.runs_dir or ["runs"])
     try:
         server = DashboardServer(
             folders, host=options.host, port=options.port, allow_control=options.allow_control,

@@ -39,7 +39,7 @@ def server(study: optuna.Study, tmp_path: Path, runs: Path) -> Iterator[Dashboar
         yield made
 
 
-def test_a_study_and_its_trials(page: Any, server: DashboardServer, study: optuna.Study) -> None:
+def test_a_study_and_its_trials(server: DashboardServer, page: Any, study: optuna.Study) -> None:
     """From the list to the study, a trial and its run; a trial that ends meanwhile appears."""
     page.goto(f"{server.url}/studies")
     page.get_by_role("link", name="demo").click()
@@ -60,7 +60,7 @@ def test_a_study_and_its_trials(page: Any, server: DashboardServer, study: optun
     page.get_by_role("heading", name="trial-00000-seed-0").first.wait_for()
 
 
-def test_trials_are_sorted_and_drawn(page: Any, server: DashboardServer) -> None:
+def test_trials_are_sorted_and_drawn(server: DashboardServer, page: Any) -> None:
     page.goto(f"{server.url}/studies/studies/demo?x=time")
     page.wait_for_selector(COMPLETE)
     trials = page.get_by_role("region", name="Trials")
@@ -77,7 +77,7 @@ def test_trials_are_sorted_and_drawn(page: Any, server: DashboardServer) -> None
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)], ids=["desktop", "phone, dark"])
-def test_nobody_is_kept_out_of_a_study(new_page: Any, server: DashboardServer, width: int, dark: bool) -> None:
+def test_nobody_is_kept_out_of_a_study(server: DashboardServer, new_page: Any, width: int, dark: bool) -> None:
     page = new_page(width=width, dark=dark)
     for path in ("/studies", "/studies/studies/demo"):
         page.goto(server.url + path)
