@@ -56,8 +56,9 @@ def dashboard(runs: Path) -> Iterator[DashboardServer]:
 
 
 @pytest.fixture
-def new_page(browser: Any) -> Iterator[Any]:
-    """Makes pages: `new_page(width=390, dark=True)`. What was wrong in any of them is told at the end."""
+def new_page(browser: Any, dashboard: DashboardServer) -> Iterator[Any]:
+    """Makes pages: `new_page(width=390, dark=True)`. What was wrong in any of them is told at the end. They are closed
+    before the dashboard ends, which would be an error to them."""
     contexts, problems = [], []
 
     def make(width: int = 1280, height: int = 800, dark: bool = False) -> Any:

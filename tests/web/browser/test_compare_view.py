@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.web.browser.many_runs import row, serve_curves, serve_rows, until
-
 from rookery.web.dashboard_server import DashboardServer
+from web.browser.many_runs import row, serve_curves, serve_rows, until
 
 ROWS = [row(number) for number in range(20)]
 TWO = "/compare?run=runs/run-0001&run=runs/run-0002"

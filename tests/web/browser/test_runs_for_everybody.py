@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from tests.web.browser.many_runs import row, serve_curves, serve_rows
 
 from rookery.web.dashboard_server import DashboardServer
+from web.browser.many_runs import row, serve_curves, serve_rows
 
 ROWS = [
     *(row(number, tags=["baseline"]) for number in range(60)),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.web.browser.many_runs import row, serve_rows, until
 
 from rookery.web.dashboard_server import DashboardServer
+from web.browser.many_runs import row, serve_rows, until
 
 ROWS = [row(number) for number in range(1000)]
 NAMES = "tbody tr:not(.gap) th a"
@@ -168,3 +169,14 @@ def test_the_last_of_a_thousand_rows_is_reached(table: Any) -> None:
     last = table.locator("tbody tr:not(.gap)").last
     assert last.get_attribute("aria-rowindex") == "1001"
     assert table.locator("tbody tr").count() < 100
+
+
+def test_settings_in_names(page: Any, dashboard: DashboardServer, runs: Path) -> None:
+    """A run whose name has a comma and a percent sign has its curve, and can be compared."""
+    (runs / "cartpole_seed1").rename(runs / "lr=0.1,gamma=50%")
+    page.goto(dashboard.url)
+    page.locator("tr", has_text="lr=0.1,gamma=50%").locator(".spark polyline").wait_for()
+    page.get_by_label("Select lr=0.1,gamma=50%", exact=True).check()
+    page.get_by_role("link", name="Show its curves").click()
+    page.wait_for_selector(".chart canvas")
+    assert page.locator("table.curves tbody tr").inner_text().startswith("lr=0.1,gamma=50%")

@@ -39,6 +39,15 @@ def test_sparks(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert client.get("/api/sparks", params={"ids": "runs/b"}).json() == {"runs/b": [0.5, 1.5, 2.5]}
 
 
+def test_names_with_commas_and_percent_signs(runs: Path) -> None:
+    """Settings in names are usual: a comma is written `%2C`, a percent sign `%25`."""
+    write_run(runs / "lr=0.1,gamma=50%", [start(), progress(5), progress(15)])
+    client, ids = client_of(runs), "runs/lr=0.1%2Cgamma=50%25,runs/b"
+    assert client.get("/api/sparks", params={"ids": ids}).json().keys() == {"runs/lr=0.1,gamma=50%", "runs/b"}
+    curves = client.get("/api/compare", params={"ids": ids, "metric": "episode/return"}).json()["curves"]
+    assert [curve["id"] for curve in curves] == ["runs/lr=0.1,gamma=50%", "runs/b"]
+
+
 def test_curves_of_runs(runs: Path) -> None:
     answer = client_of(runs).get(
         "/api/compare", params={"ids": "runs/b,runs/a-s1,runs/gone", "metric": "episode/return"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.exceptions import HTTPException
 
@@ -56,9 +57,9 @@ def names_of(query: Mapping[str, str], key: str, most: int) -> list[str]:
 
 
 def runs_of(folders: RunFolders, ids: Sequence[str]) -> list[ComparedRun]:
-    """The runs of these ids that are there."""
+    """The runs of these ids that are there. A comma in a name is written `%2C`, a percent sign `%25`."""
     found = []
-    for run in ids:
+    for run in map(unquote, ids):
         place, _, name = run.partition("/")
         try:
             found.append(ComparedRun(run, folders.find(place, name)))

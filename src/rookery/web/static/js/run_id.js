@@ -11,5 +11,5 @@ export function split(id) {
 /** The page of a run, or what the API says of it: runPath("/api/runs", id, "/metrics"). */
 export const runPath = (before, id, after = "") => `${before}/${split(id).map(part).join("/")}${after}`;
 
-/** Several runs in one word of a query. */
-export const idList = (ids) => ids.join(",");
+/** Several runs in one word of a query, divided by commas; those in names are written otherwise. */
+export const idList = (ids) => ids.map((id) => id.replaceAll("%", "%25").replaceAll(",", "%2C")).join(",");

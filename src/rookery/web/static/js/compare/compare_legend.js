@@ -1,8 +1,8 @@
-// The curves of a comparison as a table: their colours, where they ended, their best.
+// The curves of a comparison as a table: their colours, where they ended, and how high they were.
 
 import { colour, dash } from "../chart.js";
 import { h, link, svg } from "../dom.js";
-import { count, number, short } from "../format.js";
+import { number, short } from "../format.js";
 import { runPath } from "../run_id.js";
 
 const CLASSES = [false, "number", "number", "number wide"]; // of the columns
@@ -14,7 +14,7 @@ const CLASSES = [false, "number", "number", "number wide"]; // of the columns
 export function compareLegend(curves, { row, hidden, show, focus, remove }) {
   const lines = curves.map((curve, i) => line(curve, i));
   return h("table", { class: "curves" }, h("caption", { class: "visually-hidden" }, "Curves"),
-    h("thead", {}, h("tr", {}, ["Curve", "Last", "Best", "Steps"].map((title, i) => h("th", { scope: "col", class: CLASSES[i] }, title)), h("td"))),
+    h("thead", {}, h("tr", {}, ["Curve", "Last", "Highest", "Steps"].map((title, i) => h("th", { scope: "col", class: CLASSES[i] }, title)), h("td"))),
     h("tbody", {}, lines));
 
   function line(curve, i) {
@@ -24,7 +24,7 @@ export function compareLegend(curves, { row, hidden, show, focus, remove }) {
     const out = h("button", { type: "button", class: "quiet", "aria-label": `Remove ${curve.label}`, onclick: () => remove(curve.ids ?? [curve.id]) }, "×");
     const text = [number(last), number(known.length ? known.reduce((a, b) => Math.max(a, b)) : null), found ? short(found.steps) : "–"];
     return h("tr", { onpointerenter: () => focus(i), onpointerleave: () => focus(null) },
-      h("th", { scope: "row" }, h("span", { class: "curve-name" }, box, sample(i), name, !isOne && h("span", { class: "muted small" }, `${count(curve.ids.length)} seeds`))),
+      h("th", { scope: "row" }, h("span", { class: "curve-name" }, box, sample(i), name)),
       text.map((one, at) => h("td", { class: CLASSES[at + 1] }, one)), h("td", { class: "number" }, out));
   }
 
