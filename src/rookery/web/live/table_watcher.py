@@ -24,7 +24,8 @@ from rookery.web.run_views.table_changes import TableChanges
 
 LOOK_SECONDS = 0.5
 ALL_SECONDS = 4.0
-REST = 50  # times as long as a look took; a look at all runs rests twice as long
+REST = 50  # times the CPU seconds of a look until the next one; twice as many until the next one at all runs
+MOST_SECONDS = 30.0
 HEARTBEAT_SECONDS = 15.0
 FIRST_SECONDS = 3.0
 RECENT_SECONDS = 60.0
@@ -38,6 +39,7 @@ class _Place:
     busy: list[str] = field(default_factory=list)
     stamp: tuple[Any, ...] = ()
     due: float = 0.0
+    soonest: float = 0.0
 
 
 class TableWatcher:
@@ -83,36 +85,41 @@ class TableWatcher:
 
     async def _look(self, place: _Place) -> None:
         while self._readers:
-            began = time.monotonic()
-            await self._threads.start(place.name, self._look_once, place)
+            cost = await self._threads.start(place.name, self._look_once, place)
             if self._changes.version != self._told or place.name not in self._looked:
                 self._looked.add(place.name)
                 self._wake()
-            await asyncio.sleep(max(LOOK_SECONDS, REST * (time.monotonic() - began)))
+            await asyncio.sleep(max(LOOK_SECONDS, min(MOST_SECONDS, REST * cost)))
 
     def _wake(self) -> None:
         self._told = self._changes.version
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    def _look_once(self, place: _Place) -> None:
-        """In a thread."""
-        stamp, now = (_stamp(self._folders.places[place.name]), self._marks.stamp), time.monotonic()
-        if stamp == place.stamp and now < place.due:
+    def _look_once(self, place: _Place) -> float:
+        """In a thread; returns the seconds of CPU that it took. On a busy machine the time on the clock says less."""
+        began = time.thread_time()
+        stamp = _stamp(self._folders.places[place.name]), self._marks.stamp
+        if time.monotonic() < (place.due if stamp == place.stamp else place.soonest):
             self._look_at_busy(place)
-            return
+            return time.thread_time() - began
+        self._look_at_every_run(place)
+        place.stamp, cost = stamp, time.thread_time() - began
+        place.due = time.monotonic() + max(ALL_SECONDS, min(MOST_SECONDS, 2 * REST * cost))
+        place.soonest = time.monotonic() + REST * cost / 4  # where runs come and go all the time
+        return 0.0  # the next look is at few
+
+    def _look_at_every_run(self, place: _Place) -> None:
         rows = self._index.rows(place.name)
         self._changes.take(rows, place.name)
         place.busy = [row["name"] for row in rows if _is_busy(row)]
-        place.stamp = stamp
-        place.due = time.monotonic() + max(ALL_SECONDS, 2 * REST * (time.monotonic() - now))
 
     def _look_at_busy(self, place: _Place) -> None:
         for name in place.busy:
             try:
                 self._changes.take_one(self._index.row(place.name, name))
             except NotShown:
-                place.due = 0.0  # deleted: look at all
+                place.due = place.soonest  # deleted: look at all
 
     def close(self) -> None:
         for task in self._looking.values():
