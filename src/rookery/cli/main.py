@@ -22,6 +22,7 @@ from rookery.cli import (
     league_verbs,
     paper_verb,
     play_verb,
+    report_verb,
     run_verbs,
     schedule_verb,
     search_verb,
@@ -43,9 +44,9 @@ from rookery.worlds.world_spec import load_object
 GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
 ENV_FAILED = (BadValue, EnvError, RestartLimit, WorkerDied)
 VERBS = (  # in the order of --help
-    train_verb, run_verbs, dashboard_verb, compare_verbs, eval_verb, backtest_verb, watch_verb, export_verb,
-    league_verbs, play_verb, search_verb, study_verb, deploy_verb, serve_verb, paper_verb, schedule_verb, data_verbs,
-    check_verbs, selftest_verb, speed_verbs, convert_verb,
+    train_verb, run_verbs, dashboard_verb, compare_verbs, report_verb, eval_verb, backtest_verb, watch_verb,
+    export_verb, league_verbs, play_verb, search_verb, study_verb, deploy_verb, serve_verb, paper_verb, schedule_verb,
+    data_verbs, check_verbs, selftest_verb, speed_verbs, convert_verb,
 )  # fmt: skip
 
 

@@ -87,7 +87,7 @@ def page(new_page: Any) -> Any:
 
 def _is_foreign(url: str) -> bool:
     parts = urlsplit(url)
-    return parts.scheme not in ("data", "blob") and parts.hostname not in ("127.0.0.1", "localhost")
+    return parts.scheme not in ("data", "blob", "file") and parts.hostname not in ("127.0.0.1", "localhost")
 
 
 def _refuse(route: Any, problems: list[str]) -> None:

@@ -1,5 +1,7 @@
 // The state of a view in the address, so that what is seen can be sent to somebody.
 
+import { here, visit } from "./page_address.js";
+
 const PAUSE_MS = 300; // browsers refuse an address that changes too often
 
 /**
@@ -7,14 +9,14 @@ const PAUSE_MS = 300; // browsers refuse an address that changes too often
  * not in the address. Returns {state, change(values)}; `change` writes the address without a new entry in the history.
  */
 export function addressState(defaults) {
-  const path = location.pathname, query = new URLSearchParams(location.search), state = {};
+  const path = here().pathname, query = new URLSearchParams(here().search), state = {};
   for (const [name, normal] of Object.entries(defaults)) state[name] = read(query, name, normal);
   let last = -Infinity, timer = 0;
 
   function write() {
     timer = 0;
     last = performance.now();
-    if (location.pathname === path) history.replaceState(history.state, "", addressOf(path, state, defaults));
+    if (here().pathname === path) visit(addressOf(path, state, defaults), { replace: true });
   }
 
   return {

@@ -1,6 +1,7 @@
 // Which view is shown: by the address, so that each can be sent to somebody.
 
 import { h, put } from "./dom.js";
+import { here, isReport, visit } from "./page_address.js";
 import { onConnection } from "./stream.js";
 
 // A view module exports show(container, {params, query, signal}) and may return a function that ends it.
@@ -14,12 +15,14 @@ const VIEWS = [
   ["/play/:place/:name", null, "./views/play.js"],
 ];
 
+const IN_REPORT = ["/", "/compare"];  // what a report of runs can show
+
 const view = document.getElementById("view");
 let end = null, turn = 0, abort = new AbortController();
 
 /** Show another view, as if its link had been followed. */
 export function go(href, { replace = false } = {}) {
-  history[replace ? "replaceState" : "pushState"](null, "", href);
+  visit(href, { replace });
   show();
 }
 
@@ -29,7 +32,7 @@ async function show() {
   abort = new AbortController();
   end?.();
   end = null;
-  const [path, params] = match(location.pathname);
+  const [path, params] = match(here().pathname);
   mark();
   document.title = "rookery";
   put(view, h("p", { class: "empty" }, "Loading …"));
@@ -38,7 +41,7 @@ async function show() {
     const module = await import(path);
     if (mine !== turn) return;
     put(view);
-    const ended = await module.show(view, { params, query: new URLSearchParams(location.search), signal: abort.signal });
+    const ended = await module.show(view, { params, query: new URLSearchParams(here().search), signal: abort.signal });
     if (mine === turn) end = ended ?? null;
     else ended?.();
   } catch (error) {
@@ -58,7 +61,7 @@ function match(pathname) {
 }
 
 function mark() {
-  const first = `/${location.pathname.split("/")[1]}`;
+  const first = `/${here().pathname.split("/")[1]}`;
   for (const anchor of document.querySelectorAll("#views a")) {
     const own = anchor.getAttribute("href"), current = own === first || (own === "/" && first === "/runs");
     anchor.toggleAttribute("aria-current", current);
@@ -68,7 +71,8 @@ function mark() {
 
 function start() {
   const nav = document.getElementById("views");
-  for (const [path, title] of VIEWS) if (title) nav.append(h("a", { href: path, "data-link": true }, title));
+  const titled = VIEWS.filter(([path, title]) => title && (!isReport || IN_REPORT.includes(path)));
+  for (const [path, title] of titled) nav.append(h("a", { href: path, "data-link": true }, title));
   document.addEventListener("click", (event) => {
     const anchor = event.target.closest?.("a[data-link]");
     if (!anchor || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;

@@ -16,8 +16,8 @@ export function compareControls(state, change) {
     type: "checkbox", checked: state.bands === "seeds", onchange: () => change({ bands: seeds.checked ? "seeds" : "none" }),
   });
   const element = h("div", { class: "row compare-controls" },
-    h("label", {}, "Metric", metric), axis, h("label", { class: "row" }, "Smoothing", smoothing, amount),
-    h("label", { title: "Runs that differ in their seed alone as one curve: interquartile mean with its 95 % bootstrap interval" }, seeds, " Seeds as one band"));
+    h("label", {}, "Metric", metric), axis, h("label", { class: "row needs-server" }, "Smoothing", smoothing, amount),
+    h("label", { class: "needs-server", title: "Runs that differ in their seed alone as one curve: interquartile mean with its 95 % bootstrap interval" }, seeds, " Seeds as one band"));
 
   function smooth() {
     amount.textContent = Number(smoothing.value).toFixed(2);

@@ -30,7 +30,7 @@ const state = (row) => h("span", { class: `state ${row.state}` }, row.state ?? "
 
 function links({ place, name, details }) {
   const id = `${encodeURIComponent(place)}/${encodeURIComponent(name)}`;
-  const play = details.checkpoints?.length ? [link(`/play/${id}`, {}, "Watch it play")] : [];
+  const play = details.checkpoints?.length ? [link(`/play/${id}`, { class: "needs-server" }, "Watch it play")] : [];
   return [...play, link(`/compare?ids=${encodeURIComponent(`${place}/${name}`)}`, {}, "Compare")];
 }
 

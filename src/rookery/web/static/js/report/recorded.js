@@ -1,0 +1,71 @@
+// A report has no server: what the pages ask for is answered by what was recorded in this file.
+(() => {
+  const recorded = JSON.parse(document.getElementById("recorded").textContent);
+  const unknown = { error: "this is not in the report: the dashboard has it" };
+
+  function answer(url) {
+    const words = url.pathname.split("/").slice(2).map(decodeURIComponent), query = url.searchParams;
+    if (words[0] === "session") return { csrf: "", allow_control: false };
+    if (words[0] === "sparks") return recorded.sparks;
+    if (words[0] === "compare") return compared(query);
+    if (words[0] !== "runs") return null;
+    if (words.length === 1) return { runs: recorded.rows, cursor: "" };
+    const run = recorded.runs[`${words[1]}/${words[2]}`];
+    if (!run) return null;
+    if (words.length === 3) return run.details;
+    if (words[3] === "metrics") return words.length === 4 ? run.metrics : curves(run, query);
+    return words[3] === "episodes" ? run.episodes : null;
+  }
+
+  /** The curves of the names that are asked for, between two places; several recorded parts may have other points. */
+  function curves(run, query) {
+    const names = new Set(query.get("names").split(",")), series = {};
+    let x = [], range = null;
+    for (const part of run.curves[query.get("x") ?? "steps"]) {
+      const own = Object.keys(part.series).filter((name) => names.has(name));
+      if (!own.length) continue;
+      range ??= part.range;
+      if (!x.length) x = part.x;
+      for (const name of own) series[name] = part.x === x ? part.series[name] : placed(x, part.x, part.series[name]);
+    }
+    return { ...between(x, series, query), exact: true, range };
+  }
+
+  function placed(x, own, values) {
+    const at = new Map(own.map((place, i) => [place, values[i]]));
+    return x.map((place) => at.get(place) ?? null);
+  }
+
+  function between(x, series, query) {
+    const from = query.has("from") ? Number(query.get("from")) : -Infinity, to = query.has("to") ? Number(query.get("to")) : Infinity;
+    const inside = x.map((place) => from <= place && place <= to), kept = (list) => list.filter((_, i) => inside[i]);
+    return { x: kept(x), series: Object.fromEntries(Object.entries(series).map(([name, list]) => [name, kept(list)])) };
+  }
+
+  function compared(query) {
+    const metric = query.get("metric") ?? "eval/return", axis = query.get("x") ?? "steps";
+    const drawn = (query.get("ids") ?? "").split(",").filter((id) => recorded.runs[id]).map((id) => {
+      const asked = new URLSearchParams({ names: metric, x: axis }), found = curves(recorded.runs[id], asked);
+      const points = found.x.map((x, i) => [x, found.series[metric]?.[i] ?? null]).filter(([, y]) => y !== null);
+      return { id, label: id.split("/")[1], x: points.map(([x]) => x), y: points.map(([, y]) => y) };
+    });
+    return { curves: drawn };
+  }
+
+  globalThis.fetch = async (address) => {
+    const found = answer(new URL(address, "http://report"));
+    return new Response(JSON.stringify(found ?? unknown), { status: found ? 200 : 404 });
+  };
+
+  /** Nothing happens any more: the table's stream tells its rows once. */
+  globalThis.EventSource = class extends EventTarget {
+    constructor(address) {
+      super();
+      const rows = JSON.stringify({ rows: recorded.rows, gone: [], all: true });
+      if (new URL(address, "http://report").pathname !== "/api/stream") return;
+      setTimeout(() => this.dispatchEvent(new MessageEvent("rows", { data: rows })));
+    }
+
+    close() {}
+  };
+})();
