@@ -4,7 +4,7 @@ Each part starts `rookery dashboard` with a token, on a few runs, of which one g
 and again, and must be answered. Afterwards the server may have no more memory, descriptors and threads than before.
 Server and clients share the machine. Exits with 1 if a figure misses what it must reach.
 
-- streams: so many streams of events at once (--streams); each must get every event
+- streams: so many streams at once (--streams), half of the run, half of the table; each must be complete
 - unread: clients that ask for streams and large files, and never read
 - bad: requests with one fault each (bad_requests.py); none may be let in
 """
@@ -37,7 +37,7 @@ from engine_rows import Row
 from report import measured, parser_for, report
 
 RECORDED = Path(__file__).parent.parent / "tests" / "data" / "recorded_runs"
-RUN_STREAM = "/api/runs/runs/first/stream"
+RUN_STREAM, TABLE_STREAM = "/api/runs/runs/first/stream", "/api/stream"
 EVENTS = 40  # that the run writes while streams are open
 UNREAD = 40  # clients that never read
 UNREAD_SECONDS = 45.0  # within which they must be gone
@@ -149,39 +149,40 @@ def write_events(server: Abused, first: int, events: int, padding: str = "") -> 
             file.write(json.dumps(event) + "\n")
 
 
-async def follow(server: Abused, ready: asyncio.Semaphore, last: int) -> int:
-    """How many of the new events a stream gets, until the last one."""
+async def follow(server: Abused, path: str, ready: asyncio.Semaphore, last: int) -> bool:
+    """Whether a stream gets the last event and, if it is that of the run, every event before. The table tells only how
+    a run is now."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1 << 24)
-    writer.write(server.requests.request(RUN_STREAM))
-    seen = 0
+    writer.write(server.requests.request(path))
+    seen, ended = 0, False
     try:
         while line := await asyncio.wait_for(reader.readline(), 2 * ASK_SECONDS):
             if line.startswith(b"HTTP/1.1 200"):
                 ready.release()
             seen += line.count(b"10000000")
-            if b"%d" % (10**9 + last) in line:
+            if ended := b"%d" % (10**9 + last) in line:
                 break
     except (TimeoutError, ConnectionError):
         pass
     writer.close()
-    return seen
+    return ended and (path == TABLE_STREAM or seen == last + 1)
 
 
 async def many_streams(server: Abused, streams: int) -> list[Row]:
     """All streams at once, while the run writes."""
     ready = asyncio.Semaphore(0)
     began = time.perf_counter()
-    following = [asyncio.create_task(follow(server, ready, EVENTS - 1)) for _ in range(streams)]
+    paths = [TABLE_STREAM if number % 2 else RUN_STREAM for number in range(streams)]
+    following = [asyncio.create_task(follow(server, path, ready, EVENTS - 1)) for path in paths]
     for _ in range(streams):
         await asyncio.wait_for(ready.acquire(), 60)
     opened = time.perf_counter() - began
     for number in range(EVENTS):
         write_events(server, number, 1)
         await asyncio.sleep(0.1)
-    seen = await asyncio.gather(*following)
-    complete = sum(count == EVENTS for count in seen)
-    what = f"{streams} streams of events at once"
-    return [Row(f"{what}: got every event", f"{complete}", f"open after {opened:.1f} s", complete, streams, unit="")]
+    complete = sum(await asyncio.gather(*following))
+    what = f"{streams} streams at once, of a run or of the table"
+    return [Row(f"{what}: complete", f"{complete}", f"open after {opened:.1f} s", complete, streams, unit="")]
 
 
 async def never_read(server: Abused, clients: int) -> list[Row]:
