@@ -17,6 +17,14 @@ from rookery.web.play.session_setup import OpenedGame
 
 ENDLESS = PlayLimits(episodes=2**62, enough_seconds=float("inf"), max_seconds=float("inf"))
 MOST_NUMBERS = 64  # of an observation's part that are told
+BODY = ("x", "y", "angle", "speed x", "speed y", "spin")
+HOCKEY_NAMES = {
+    "action_names": ["force x", "force y", "torque", "shoot"],
+    "observation_names": [
+        *(f"own {name}" for name in BODY), *(f"other {name}" for name in BODY),
+        "puck x", "puck y", "puck speed x", "puck speed y", "own hold", "other hold",
+    ],
+}  # fmt: skip
 
 
 class PlaySession:
@@ -24,6 +32,8 @@ class PlaySession:
 
     def __init__(self, game: OpenedGame) -> None:
         self._game, self.fps = game, game.rendered[0].fps
+        self.restart(game.setup.seed)
+        self.step()  # what is compiled or loaded at the first step is there before the page is told "ready"
         self.restart(game.setup.seed)
         self._images = None if game.hockey else FrameImages(len(self._envs), self._envs[0].cell().frame)
 
@@ -70,6 +80,7 @@ class PlaySession:
             "seed": self.seed, "step": game.step, "names": game.names, "human": game.keyboard is not None,
             "envs": len(self._envs), "tiles": None if self._images is None else self._images.describe(),
             "policy": type(agent.policy).__name__, "action_space": str(agent.action_space),
+            **(HOCKEY_NAMES if game.hockey else {}),
         }  # fmt: skip
 
     def frame(self, with_details: bool) -> tuple[dict[str, Any], bytes | None]:

@@ -3,10 +3,11 @@
 import { h } from "../dom.js";
 import { number } from "../format.js";
 
-/** The panel beside the picture: `show(frame)`. */
-export function detailsPanel(container) {
+/** The panel beside the picture: `show(frame)`. `facts` may name the actions and the numbers of an observation. */
+export function detailsPanel(container, facts) {
   const value = h("b", {}, "–"), total = h("b", {}, "–"), steps = h("b", {}, "–");
-  const policy = h("div", { class: "play-bars" }), observation = h("div", { class: "play-bars" });
+  const list = (label) => h("div", { class: "play-bars", tabindex: 0, role: "group", "aria-label": label });
+  const policy = list("What the policy says"), observation = list("What the agent sees");
   const box = (figure, text) => h("div", { class: "number-box" }, figure, h("span", {}, text));
   container.append(
     h("section", { class: "card" }, h("h2", {}, "Episode"), h("div", { class: "figures" }, box(total, "return so far"), box(steps, "steps"), box(value, "value of the critic"))),
@@ -18,14 +19,14 @@ export function detailsPanel(container) {
     steps.textContent = String(frame.steps);
     if (!frame.details) return;
     value.textContent = number(frame.details.value);
-    showPolicy(policy, frame.details);
-    showObservation(observation, frame.details.observation);
+    showPolicy(policy, frame.details, facts.action_names ?? []);
+    showObservation(observation, frame.details.observation, facts.observation_names ?? []);
   }
   return { show };
 }
 
 /** Bars of what the policy says; the action that was taken last is marked. */
-function showPolicy(container, details) {
+function showPolicy(container, details, names) {
   const rows = [];
   const several = (details.probabilities?.length ?? 0) > 1;
   (details.probabilities ?? []).forEach((chances, part) => {
@@ -38,17 +39,18 @@ function showPolicy(container, details) {
   const taken = [details.action].flat(Infinity);
   (details.mean ?? []).forEach((mean, k) => {
     const std = details.std?.[k], text = std === undefined ? number(mean) : `${number(mean)} ± ${number(std)}`;
-    rows.push([`action ${k}`, taken[k] ?? mean, text, -1, 1, false]);
+    rows.push([taken.length === names.length ? names[k] : `action ${k}`, taken[k] ?? mean, text, -1, 1, false]);
   });
   bars(container, rows);
 }
 
-function showObservation(container, parts) {
+function showObservation(container, parts, names) {
   const rows = [];
   for (const { name, shape, values } of parts) {
     const [low, high] = span(values);
     if (!values.length) rows.push([name || "image", null, shape.join(" × "), 0, 1, false]);
-    values.forEach((value, k) => rows.push([`${name}${values.length > 1 || !name ? `[${k}]` : ""}`, value, number(value), low, high, false]));
+    const known = values.length === names.length;
+    values.forEach((value, k) => rows.push([known ? names[k] : `${name}${values.length > 1 || !name ? `[${k}]` : ""}`, value, number(value), low, high, false]));
   }
   bars(container, rows);
 }

@@ -13,6 +13,7 @@ export function meter(canvas) {
   function drawn(frame) {
     const now = performance.now();
     let delay = null;
+    if (frame.playing === false) pressed.clear(); // between games keys move nothing
     for (const [sequence, time] of pressed) {
       if (sequence > (frame.keys ?? 0)) continue;
       delay = now - time;

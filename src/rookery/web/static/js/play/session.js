@@ -15,7 +15,7 @@ export function openSession(query, { onLoading, onReady, onFrame, onEnd }) {
   socket.binaryType = "arraybuffer";
   socket.onmessage = async ({ data }) => {
     const [message, bytes] = typeof data === "string" ? [JSON.parse(data), null] : parts(data);
-    if (message.kind === "error") sentence = message.error;
+    if (message.kind === "error") sentence ??= message.error; // the first says why; the process ends after it
     else if (message.kind === "loading") onLoading();
     else if (message.kind === "ready") { tiles = message.tiles; onReady(message); }
     else onFrame(message, bytes && await createImageBitmap(new Blob([bytes], { type: tiles.format })));

@@ -28,13 +28,13 @@ export function stage(container, query) {
   });
 
   function build(facts) {
-    const canvas = h("canvas", { class: facts.tiles?.pixelated ? "pixelated" : null, role: "img", tabindex: 0, "aria-label": label(facts) });
+    const canvas = h("canvas", { class: facts.tiles?.pixelated ? "pixelated" : facts.view, role: "img", tabindex: 0, "aria-label": label(facts) });
     const counter = meter(canvas);
     put(picture, canvas);
     put(below);
     const buttons = controls(below, session.send);
     put(side);
-    const panel = detailsPanel(side);
+    const panel = detailsPanel(side, facts);
     if (facts.human) {
       const pads = playerKeys(canvas, (keys, time) => { counter.pressed(keys.sequence, time); session.send({ keys }); });
       picture.append(pads);

@@ -26,7 +26,7 @@ function list(container, agents) {
   };
   fill();
   put(container, h("div", { class: "row play-head" }, h("h1", {}, "Watch an agent play"), h("span", { class: "grow" }), search), cards,
-    runs.length ? null : h("p", { class: "empty" }, "There is no run with a checkpoint yet: ", h("code", {}, "rookery train cartpole")));
+    runs.length ? null : h("p", { class: "empty" }, "There is no run with a checkpoint yet: ", h("code", {}, "rookery train CartPole-v1")));
 }
 
 function card(agent) {
