@@ -13,8 +13,10 @@ export function machineTab(panel, { model, board, known, bar }) {
   const panels = machinePanels(known);
   for (const one of panels) { grid.append(one.element); board.add(one); }
   if (!panels.length) grid.append(h("p", { class: "muted" }, "This run has measured nothing of the machine: see the setting `system`."));
+  let last = [];
   const draw = () => {
-    const table = workerTable(model.details.workers ?? []);
+    if (model.details.workers?.length) last = model.details.workers;  // not every progress has the figures of the machine
+    const table = workerTable(last);
     workers.hidden = !table;
     put(workers, h("h2", {}, "Workers"), table);
   };
@@ -24,7 +26,7 @@ export function machineTab(panel, { model, board, known, bar }) {
 }
 
 function machinePanels(known) {
-  const share = { scales: { y: { range: [0, 1] } }, yText: percent, yAxis: percent }, inBytes = { yText: bytes, yAxis: bytes };
+  const share = { scales: { y: { range: [0, 1] } }, yText: percent, yAxis: percent }, inBytes = { yText: bytes, yAxis: fewDigits };
   const busy = ["system/cpu", "system/gpu"].filter((name) => known.has(name));
   const memory = [...known].filter((name) => /^system\/memory($|_main$|_worker_)/.test(name)).slice(0, 40);
   const gpuMemory = ["system/gpu_memory", "system/gpu_memory_total"].filter((name) => known.has(name));
@@ -37,6 +39,9 @@ function machinePanels(known) {
   if (gpuMemory.length) made.push(panelOf("Memory of the GPU", gpuMemory, inBytes));
   return [...made, ...rest.map((name) => new CurvePanel({ title: name, names: [name] }))];
 }
+
+/** Bytes as short as an axis has room for. */
+const fewDigits = (value) => (value >= 2 ** 30 ? `${Number((value / 2 ** 30).toPrecision(2))} GiB` : `${Math.round(value / 2 ** 20)} MiB`);
 
 function panelOf(title, names, more) {
   const series = names.map((name, index) => ({ label: name.replace("system/", "").replaceAll("_", " "), colour: colour(index) }));

@@ -39,6 +39,7 @@ export async function show(container, { params, signal }) {
   const parts = tabs(place, TABS.map(([id, title, fill]) => ({ id, title, show: (panel) => fill(panel, context) })), {
     label: "Parts of the run", selected: address.state.tab, onSelect: (tab) => address.change({ tab }),
   });
+  place.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest", inline: "center" });  // on a phone
   const learn = (names) => {
     const before = known.size;
     for (const name of names) known.add(name);
