@@ -17,6 +17,9 @@ from rookery.learners.fast.accelerator import Accelerator
 from rookery.learners.fast.fused_dqn import FusedDQN
 from rookery.learners.fast.fused_ppo import CompiledAdvantages, FusedPPO
 from rookery.learners.fast.fused_td3 import FusedTD3
+from rookery.learners.fast.product_tiles import ARM
+from rookery.learners.fast.team_sac import TeamSAC
+from rookery.learners.fast.team_td3 import TeamTD3
 from rookery.learners.learner import Learner
 from rookery.learners.ppo import PPO
 from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions, TD3Options
@@ -80,34 +83,78 @@ def test_dqn(options: dict[str, Any]) -> None:
     agree(*learners)
 
 
-def test_sac() -> None:
-    """SAC's only accelerated part is the compiled step of Adam."""
-    learners = []
+def actor_critics_agree(made: type[SAC] | type[TD3], wanted: type[Accelerator], given: dict[str, Any]) -> None:
+    """Plain and accelerated, weights of all nets and metrics are the same apart from rounding."""
+    learners: list[Any] = []
+    metrics: list[dict[str, float]] = []
     for accelerate in (True, False):
-        settings = SACOptions(
-            hidden=[16, 16], start_steps=40, batch_size=16, updates_per_step=0.25, accelerate=accelerate
-        )
-        learner = SAC(spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,)), settings, 4, seed=5)
+        options = {"hidden": [16, 16], "batch_size": 16, **given, "accelerate": accelerate}
+        settings: Any = (SACOptions if made is SAC else TD3Options)(start_steps=40, updates_per_step=0.25, **options)
+        learner: Any = made(spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,)), settings, 4, seed=5)
+        if accelerate:
+            learner.accelerator = wanted(learner)
         replayed.play(learner, replayed.Centre(4, 20, 0), 40)
         learners.append(learner)
+        learner._shown = {}  # show what is left
+        learner.updates_due = 1.0
+        metrics.append(learner.update())
+    assert [type(learner.accelerator) for learner in learners] == [wanted, Accelerator]
     agree(*learners)
-    np.testing.assert_allclose(*(learner.critic_adam.flat.detach() for learner in learners), rtol=1e-3, atol=1e-4)
+    for name in ("critic_adam", "actor_adam"):
+        one, other = (getattr(learner, name) for learner in learners)
+        for mine, its in zip((one.flat, *one.moments), (other.flat, *other.moments), strict=True):
+            np.testing.assert_allclose(mine.detach(), its.detach(), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(*(learner.target_weights for learner in learners), rtol=1e-3, atol=1e-4)
+    assert metrics[0].keys() == metrics[1].keys()
+    for name, value in metrics[0].items():
+        assert value == pytest.approx(metrics[1][name], rel=1e-3, abs=1e-4), name
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"temperature": 0.2, "max_grad_norm": 0.5, "activation": "tanh", "batch_size": 33, "hidden": [70, 9, 20]},
+        {"normalise_observations": True, "normalise_rewards": True, "n_step": 2, "hidden": []},
+    ],
+)
+def test_sac(options: dict[str, Any]) -> None:
+    """With a learned temperature and a fixed one, for batches and widths that are no multiples of anything."""
+    actor_critics_agree(SAC, TeamSAC, options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"min_critics": 1, "prioritised": True, "activation": "tanh"},
+        {"num_critics": 1, "min_critics": 1, "max_grad_norm": 0.1, "hidden": [40], "batch_size": 50},
+        {"redq": True, "num_critics": 3, "policy_delay": 4},
+        {"target_every": 3, "policy_delay": 3},
+    ],
+)
+def test_td3(options: dict[str, Any]) -> None:
+    """With the target of all critics and of a random few, with importance weights and without."""
+    actor_critics_agree(TD3, TeamTD3, options)
 
 
 @pytest.mark.parametrize("options", [{}, {"min_critics": 1, "prioritised": True, "activation": "tanh"}])
-def test_td3(options: dict[str, Any]) -> None:
-    """With the target of both critics and of a random one, with importance weights and without."""
-    learners = []
-    for accelerate in (True, False):
-        settings = TD3Options(
-            hidden=[16, 16], start_steps=40, batch_size=16, updates_per_step=0.25, accelerate=accelerate, **options
-        )
-        learner = TD3(spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,)), settings, 4, seed=5)
-        replayed.play(learner, replayed.Centre(4, 20, 0), 40)
-        learners.append(learner)
-    assert [type(learner.accelerator) for learner in learners] == [FusedTD3, Accelerator]
-    agree(*learners)
-    np.testing.assert_allclose(*(learner.critic_adam.flat.detach() for learner in learners), rtol=1e-3, atol=1e-4)
+def test_td3_of_two_critics_by_products_of_torch(options: dict[str, Any]) -> None:
+    """Where products are not compiled."""
+    actor_critics_agree(TD3, FusedTD3, options)
+
+
+@pytest.mark.parametrize("made", [SAC, TD3])
+def test_actor_critics_have_their_accelerators(made: type[SAC] | type[TD3]) -> None:
+    """On a team of threads where that was measured; with images before the nets, or activations that are not compiled,
+    plain."""
+    images = spaces.Box(0, 255, (16, 16, 3), np.uint8)
+    settings: Any = SACOptions if made is SAC else TD3Options
+    elsewhere = Accelerator if made is SAC else FusedTD3
+    team = TeamSAC if made is SAC else TeamTD3
+    assert type(made(SEEN, CONTINUOUS, settings(hidden=[8]), 2).accelerator) is (team if ARM else elsewhere)
+    for seen, options in ((images, {}), (SEEN, {"activation": "silu"})):
+        assert type(made(seen, CONTINUOUS, settings(hidden=[8], **options), 2).accelerator) is Accelerator
 
 
 @pytest.mark.parametrize("kind", ["sac", "sac-fixed", "td3", "redq"])

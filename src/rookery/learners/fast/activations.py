@@ -52,4 +52,5 @@ def multiply_by_slopes(grads: np.ndarray, values: np.ndarray, kind: int) -> None
             grads[k] *= np.float32(1.0) - values[k] * values[k]
     else:
         for k in range(len(grads)):
-            grads[k] = grads[k] if values[k] > np.float32(0.0) else np.float32(0.0)
+            grad = grads[k]  # read in any case: so the choice is an instruction, and not a jump that goes either way
+            grads[k] = grad if values[k] > np.float32(0.0) else np.float32(0.0)

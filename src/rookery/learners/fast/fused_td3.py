@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rookery.learners.fast.accelerator import Accelerator
 from rookery.learners.fast.activations import KINDS
+from rookery.learners.fast.ensemble_members import members_of
 from rookery.learners.fast.perceptron import FusedMLP
 from rookery.learners.networks import EnsembleMLP
 from rookery.learners.replay import ReplayBatch
@@ -72,19 +73,4 @@ class FusedTD3(Accelerator):
 
 def fused_members(ensemble: EnsembleMLP, kind: int) -> list[FusedMLP]:
     """Each member of an ensemble, on the ensemble's own memory."""
-
-    def layers(k: int) -> list[tuple[Tensor, Tensor]]:
-        return [
-            (_member(weight, lambda part: part[k].t()), _member(bias, lambda part: part[k, 0]))
-            for weight, bias in zip(ensemble.weights, ensemble.biases, strict=True)
-        ]
-
-    return [FusedMLP(layers(k), kind) for k in range(len(ensemble.weights[0]))]
-
-
-def _member(parameter: Tensor, part_of: Any) -> Tensor:
-    """A view of one member's part of a parameter, whose gradient is a view as well."""
-    view = part_of(parameter.data)
-    if parameter.grad is not None:
-        view.grad = part_of(parameter.grad)
-    return view
+    return [FusedMLP(layers, kind) for layers in members_of(ensemble)]

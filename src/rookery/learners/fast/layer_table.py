@@ -33,9 +33,13 @@ class LayerTable:
         flat: The vector of all parameters.
         block: How many rows a thread computes at a time.
         extra: Further parameters with gradients of their own, such as the standard deviations of a Gaussian.
+        backward: Whether there are copies of weights for the way back.
     """
 
-    def __init__(self, nets: Sequence[Layers], flat: Tensor, block: int, extra: Tensor | None = None) -> None:
+    def __init__(
+        self, nets: Sequence[Layers], flat: Tensor, block: int, extra: Tensor | None = None, backward: bool = True
+    ) -> None:
+        self._backward = backward
         self.block, self.packed_size, self.gradient_size, self.work_size = block, 0, 0, 0
         self.widest = max(padded(size, LANES) for layers in nets for weight, _ in layers for size in weight.shape)
         self.zeros = self._packed(self.widest)  # a row of zeros, added where there is no bias
@@ -60,7 +64,8 @@ class LayerTable:
         return [
             outputs, inputs, (weight.data_ptr() - origin) // 4, *weight.stride(), (bias.data_ptr() - origin) // 4,
             self._packed(padded(inputs, UNROLL) * wide_outputs), self._packed(wide_outputs),
-            self._packed(padded(outputs, UNROLL) * wide_inputs), self._gradient(outputs * wide_inputs),
+            self._packed(padded(outputs, UNROLL) * wide_inputs) if self._backward else NONE,
+            self._gradient(outputs * wide_inputs),
             self._gradient(wide_outputs), place,
         ]  # fmt: skip
 
@@ -106,14 +111,14 @@ def pack_layers(table: np.ndarray, flat: np.ndarray, packed: np.ndarray, task: i
         outputs, inputs, down, across = layer[OUTPUTS], layer[INPUTS], layer[ROW_STRIDE], layer[COLUMN_STRIDE]
         weights = flat[layer[WEIGHT] :]
         low, high = share(inputs, task, tasks)
-        for k in range(low, high):
-            for first in range(0, outputs, PANEL):
+        for first in range(0, outputs, PANEL):  # a panel at a time: few cache lines are read, many numbers of each
+            for k in range(low, high):
                 place = layer[PACKED] + panel_place(k, first, even(inputs), wide(outputs))
                 for n in range(min(PANEL, outputs - first)):
                     packed[place + n] = weights[(first + n) * down + k * across]
-        low, high = share(outputs, task, tasks)
-        for n in range(low, high):
-            for first in range(0, inputs, PANEL):
+        low, high = share(outputs, task, tasks) if layer[BACKWARD] != NONE else (0, 0)
+        for first in range(0, inputs, PANEL):
+            for n in range(low, high):
                 place = layer[BACKWARD] + panel_place(n, first, even(outputs), wide(inputs))
                 for k in range(min(PANEL, inputs - first)):
                     packed[place + k] = weights[n * down + (first + k) * across]

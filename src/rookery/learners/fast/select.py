@@ -21,8 +21,8 @@ ACCELERATORS = {
         "fast.fused_ppo:CompiledAdvantages",
     ),
     "DQN": ("fast.fused_dqn:FusedDQN",),
-    "SAC": ("device.device_actor_critic:DeviceSAC",),
-    "TD3": ("fast.fused_td3:FusedTD3", "device.device_actor_critic:DeviceTD3"),
+    "SAC": ("fast.team_sac:TeamSAC", "device.device_actor_critic:DeviceSAC"),
+    "TD3": ("fast.team_td3:TeamTD3", "fast.fused_td3:FusedTD3", "device.device_actor_critic:DeviceTD3"),
 }
 
 
