@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from rookery.web.run_views.column_cache import ColumnWriter, forget_oldest
+from rookery.web.run_views.line_chunks import read_lines
 from rookery.web.run_views.line_samples import LineFile
-from rookery.web.run_views.metric_chunk import chunk_of
 
-BLOCK = 1 << 22
+TOGETHER = 1 << 23  # bytes of lines between two writes
 SAVE_SECONDS = 2.0
 NICE = 10
 
@@ -23,10 +23,10 @@ def build(metrics: Path, folder: Path) -> None:
         writer = ColumnWriter(folder, file)
         saved = time.monotonic()
         while True:
-            lines, end = file.complete_lines(writer.known.offset, BLOCK)
+            chunk, end = read_lines(file, writer.known.offset, writer.known.offset + TOGETHER)
             if end == writer.known.offset:
                 break
-            writer.add(chunk_of(lines), end)
+            writer.add(chunk, end)
             if time.monotonic() - saved > SAVE_SECONDS:
                 writer.save()
                 saved = time.monotonic()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -128,7 +130,7 @@ def _metrics(events: Sequence[dict[str, Any]]) -> dict[str, Metric]:
     for names, rows in groups.items():
         members, at = [events[row] for row in rows], np.array(rows, dtype=np.uint32)
         for name in names:
-            metric = None if name in BASE else _column(at, [event[name] for event in members])
+            metric = None if name in BASE else _column(at, list(map(itemgetter(name), members)))
             if metric is not None and (name in parts or len(parts) < MOST_NAMES):
                 parts.setdefault(name, []).append(metric)
     return {name: _one(found, in_order=False) for name, found in parts.items()}
@@ -142,7 +144,7 @@ def _column(rows: np.ndarray, values: list[Any]) -> Metric | None:
             return None
         rows, values = rows[chosen], [values[at] for at in chosen]
     try:
-        return Metric(rows, np.array(values, dtype=float))
+        return Metric(rows, np.frombuffer(array("d", values)))  # several times faster than `np.array`
     except OverflowError:  # an integer that no float can hold
         return Metric(rows, np.array([_as_float(value) for value in values]))
 

@@ -14,6 +14,7 @@ import numpy as np
 from rookery.web.run_views import column_cache
 from rookery.web.run_views.chunk_curves import ChunkCurves
 from rookery.web.run_views.column_jobs import ColumnJobs
+from rookery.web.run_views.line_chunks import read_lines
 from rookery.web.run_views.line_samples import WINDOW, LineFile
 from rookery.web.run_views.metric_chunk import MetricChunk, chunk_of, joined, metric_names
 
@@ -75,7 +76,7 @@ class MetricReader:
                 return FoundCurves(ChunkCurves(chunk, axis), True)
             first, last = _byte_range(file, axis, low, high)
             if last - first <= SMALL and axis == "steps":
-                part = ChunkCurves(_read_lines(file, first, last), axis, in_order=True)
+                part = ChunkCurves(read_lines(file, first, last)[0], axis, in_order=True)
                 return FoundCurves(part, True, _ends(file))
             keys = [json.dumps(name).encode() for name in names]
             lines = file.samples(max(points, LEAST_SAMPLES), keys, first, last)
@@ -94,7 +95,7 @@ class MetricReader:
             self._ask(metrics, folder)  # the run has grown: the next one who asks should wait less
         needed = {*names, "episodes"}
         try:
-            return joined([column_cache.load(folder, known, needed), _read_lines(file, known.offset, file.size)])
+            return joined([column_cache.load(folder, known, needed), read_lines(file, known.offset, file.size)[0]])
         except (OSError, ValueError):  # the cache was emptied at this moment
             return None
 
@@ -105,7 +106,7 @@ class MetricReader:
             if kept and not self._still_true(kept, file):
                 kept = None
             start = kept.offset if kept else 0
-            new, end = _read_lines_to(file, start, file.size)
+            new, end = read_lines(file, start, file.size)
             chunk = joined([kept.chunk, new]) if kept and len(new) else kept.chunk if kept else new
             self._kept[metrics] = _Kept(file.inode, column_cache.check_of(file, end), end, chunk)
             while len(self._kept) > 1 and sum(kept.chunk.nbytes for kept in self._kept.values()) > MEMORY:
@@ -124,7 +125,7 @@ class MetricReader:
     @staticmethod
     def _held_names(known: column_cache.CachedColumns, file: LineFile) -> dict[str, int]:
         counts = dict(known.names)
-        for name, count in metric_names([_read_lines(file, known.offset, file.size)]).items():
+        for name, count in metric_names([read_lines(file, known.offset, file.size)[0]]).items():
             counts[name] = counts.get(name, 0) + count
         return counts
 
@@ -143,25 +144,6 @@ def _ends(file: LineFile) -> tuple[float, float] | None:
     """The steps of the first and the last event."""
     chunk = chunk_of(b"\n".join([*file.samples(1), file.read(max(0, file.size - 4 * WINDOW), file.size)]))
     return (float(chunk.steps[0]), float(chunk.steps[-1])) if len(chunk) else None
-
-
-def _read_lines(file: LineFile, first: int, last: int) -> MetricChunk:
-    return _read_lines_to(file, first, last)[0]
-
-
-def _read_lines_to(file: LineFile, first: int, last: int) -> tuple[MetricChunk, int]:
-    """The complete lines from the first that begins at `first` or later, and where they end."""
-    chunks, at = [], first
-    if first:
-        found = file.line_after(first)
-        at = found[0] if found else first
-    while at < last:
-        lines, end = file.complete_lines(at)
-        if end == at:
-            break
-        chunks.append(chunk_of(lines))
-        at = end
-    return joined([chunk for chunk in chunks if len(chunk)] or [chunk_of(b"")]), at
 
 
 def _estimated_names(file: LineFile) -> dict[str, int]:
