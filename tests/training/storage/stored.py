@@ -25,6 +25,7 @@ def stored_run(
     for number, value in enumerate(returns, 1):
         sink.write(telling.progress(1000 * number, 1000.0 + 10 * number, episodes=5 * number))
         found = {"eval/return": value, "eval/return_low": value - interval, "eval/return_high": value + interval}
+        found["eval/best"] = value == max(returns[:number])
         sink.write(telling.evaluation(1000 * number, 1001.0 + 10 * number, **found))
     end = telling.END | {"run": run.name, "steps": last, "eval/return": None, "eval/best_return": None}
     sink.write(telling.Event("end", last, end, time=1005.0 + 10 * len(returns)))

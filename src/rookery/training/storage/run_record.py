@@ -71,18 +71,19 @@ class RunRecord:
         return self._metrics.latest()
 
     @cached_property
-    def evaluation_returns(self) -> list[float]:
-        """The returns of the last evaluations, the latest first."""
-        returns = (number(event.get("eval/return")) for event in self._evaluations)
-        return [value for value in returns if value is not None]
+    def last_return(self) -> float | None:
+        """The return of the last evaluation."""
+        returns = (number(event.get("eval/return")) for event in self._evaluations.latest())
+        return next((value for value in returns if value is not None), None)
 
     @cached_property
     def best_return(self) -> float | None:
-        """The return of the best evaluation. An evaluation says whether it is the best so far."""
-        best = [number(event.get("eval/return")) for event in self._evaluations if event.get("eval/best") is not False]
-        if not any(event.get("eval/best") for event in self._evaluations[:-1]):  # it may be before the last lines
-            best.append(number(_line_before(self.run.evaluations, BEST, BEST_TAIL).get("eval/return")))
-        best.append(number(self.summary.get("eval/best_return")))
+        """The return of the best evaluation. Each one tells whether it is better than all before it."""
+        marked = number(_last_line_with(BEST, self.run.evaluations, BEST_TAIL).get("eval/return"))
+        best = [marked, number(self.summary.get("eval/best_return"))]
+        if marked is None:
+            events = self._evaluations.latest()
+            best += [number(event.get("eval/return")) for event in events if event.get("eval/best") is not False]
         return max((value for value in best if value is not None), default=None)
 
     def state(self) -> str:
@@ -99,14 +100,12 @@ class RunRecord:
         return _Ends(self.run.metrics)
 
     @cached_property
-    def _evaluations(self) -> list[Json]:
-        return list(_Ends(self.run.evaluations).latest())
+    def _evaluations(self) -> _Ends:
+        return _Ends(self.run.evaluations)
 
     def _object(self, path: Path) -> Json:
         try:
-            if not self._follow_links and path.is_symlink():
-                return {}
-            return as_object(read_plain(path, LARGEST))
+            return as_object(read_plain(path, LARGEST) if self._follow_links else _read_no_link(path))
         except OSError:
             return {}
 
@@ -170,6 +169,13 @@ def number(value: Any) -> int | float | None:
     return value if abs(value) < LARGEST_NUMBER else None
 
 
+def _read_no_link(path: Path) -> bytes:
+    """The contents of a small file that is not a link; of a larger one, nothing."""
+    with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
+        found = file.read(LARGEST + 1)
+    return found if len(found) <= LARGEST else b""
+
+
 def _read_ends(path: Path) -> tuple[bytes, list[bytes]]:
     """The first line, and the last ones without it."""
     try:
@@ -181,13 +187,17 @@ def _read_ends(path: Path) -> tuple[bytes, list[bytes]]:
         return b"", []
 
 
-def _line_before(path: Path, mark: bytes, most: int) -> Json:
+def _last_line_with(mark: bytes, path: Path, most: int) -> Json:
     """The last line with `mark` among the last `most` bytes of a file."""
     try:
         with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - most))
-            tail = file.read(most)
+            end = file.seek(0, os.SEEK_END)
+            for length in (TAIL, most):
+                file.seek(max(0, end - length))
+                tail = file.read(length)
+                at = tail.rfind(mark)
+                if at >= 0 or length >= end:
+                    break
     except OSError:
         return {}
-    at = tail.rfind(mark)
     return as_object(tail[tail.rfind(b"\n", 0, at) + 1 :].partition(b"\n")[0]) if at >= 0 else {}

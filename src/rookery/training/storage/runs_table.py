@@ -51,7 +51,7 @@ def row_of(record: RunRecord) -> dict[str, Any]:
         "steps": first_known(number(last.get("step")), number(summary.get("steps"))),
         "episodes": first_known(number(last.get("episodes")), number(progress.get("episodes"))),
         "seconds": first_known(*(number(found.get("seconds")) for found in (_end_of(last), progress))),
-        "last_eval": first_known(*record.evaluation_returns[:1], number(summary.get("eval/return"))),
+        "last_eval": first_known(record.last_return, number(summary.get("eval/return"))),
         "best_eval": record.best_return,
         "state": record.state(),
         "when": _when(run, last.get("time")),

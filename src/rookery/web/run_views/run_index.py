@@ -80,7 +80,7 @@ class RunIndex:
 
 
 def _read(place: str, path: Path, stamp: Stamp) -> _Known | None:
-    if not is_run(path):
+    if not any(stamp) and not is_run(path):
         return None
     record = RunRecord(RunDir(path), follow_links=False)
     row = row_from(place, record)
@@ -99,9 +99,10 @@ def _state_now(known: _Known, path: Path) -> str:
 def _stamp(path: Path) -> Stamp:
     """Size and time of each file from which a row is read."""
     stamp: list[Any] = []
+    folder = os.fspath(path)
     for name in FILES:
         try:
-            facts = os.lstat(path / name)
+            facts = os.lstat(f"{folder}/{name}")
             stamp += [facts.st_ino, facts.st_size, facts.st_mtime_ns]
         except OSError:
             stamp.append(None)
