@@ -180,3 +180,22 @@ def test_settings_in_names(page: Any, dashboard: DashboardServer, runs: Path) ->
     page.get_by_role("link", name="Show its curves").click()
     page.wait_for_selector(".chart canvas")
     assert page.locator("table.curves tbody tr").inner_text().startswith("lr=0.1,gamma=50%")
+
+
+def test_runs_are_tagged_and_hidden(new_page: Any, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --allow-control; the table and its filters show it, also after the page is loaded again."""
+    monkeypatch.setenv("ROOKERY_STATE", str(tmp_path / "state"))
+    with DashboardServer([runs], port=0, allow_control=True) as server:
+        page = new_page()
+        page.goto(server.url)
+        page.get_by_label("Select cartpole_seed1", exact=True).check()
+        page.get_by_role("button", name="Tag", exact=True).last.click()
+        page.get_by_label("Tag", exact=True).fill("baseline")
+        page.get_by_role("button", name="Add", exact=True).click()
+        page.locator("tr", has_text="cartpole_seed1").locator(".tag", has_text="baseline").wait_for()
+        page.get_by_role("button", name="Hide or show").click()
+        page.get_by_label("Show 1 hidden").wait_for()
+        page.goto(server.url + "/?tag=baseline&hidden=1")
+        page.wait_for_selector(NAMES)
+        assert page.locator(NAMES).all_inner_texts() == ["cartpole_seed1"]
+        page.context.close()
