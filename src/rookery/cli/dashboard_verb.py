@@ -1,4 +1,4 @@
-"""The command `dashboard`: runs, studies and leagues in a browser."""
+"""The command `dashboard`: runs, studies and playing agents in a browser."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def add_commands(commands: Commands) -> None:
     """Add it to the parser."""
     parser = add_command(
-        commands, "dashboard", _dashboard, "show runs, studies and leagues in a browser",
-        "It reads the files that runs write, and shows them as they grow. Nothing is uploaded, and no run is slowed "
-        "down. It listens on this machine alone; another --host needs a token in the environment variable "
+        commands, "dashboard", _dashboard, "show runs, studies and playing agents in a browser",
+        "It reads the files that runs write, and shows them as they grow. Nothing is uploaded. "
+        "It listens on this machine alone; another --host needs a token in the environment variable "
         "ROOKERY_DASHBOARD_TOKEN, with which people log in. `rookery train ... --dashboard` starts it with a run.",
         "rookery dashboard --open",
     )  # fmt: skip

@@ -1,1 +1,1 @@
-"""The dashboard: runs, studies, leagues, markets and playing agents in a browser, from the files that runs write."""
+"""The dashboard: runs, studies and playing agents in a browser, from the files that runs write."""
