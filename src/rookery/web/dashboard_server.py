@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import threading
-import time
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from rookery.deploy.serving.http_server import HttpServer
 from rookery.deploy.serving.listening import checked_token, open_socket, socket_url
 from rookery.errors import MissingExtra
 from rookery.web.run_folders import RunFolders
@@ -30,7 +27,7 @@ NO_ERRORS = (
 )
 
 
-class DashboardServer:
+class DashboardServer(HttpServer):
     """The dashboard behind HTTP. `run` serves in this thread until SIGTERM or Ctrl-C; as a context, it serves in
     another thread until the end of the block."""
 
@@ -64,44 +61,12 @@ class DashboardServer:
             timeout_graceful_shutdown=STOP_SECONDS, ws_max_size=MOST_MESSAGE_BYTES,
         )  # fmt: skip
         logging.getLogger("uvicorn.error").addFilter(_is_error)
-        self._server = uvicorn.Server(config)
-        self._thread: threading.Thread | None = None
+        super().__init__(uvicorn.Server(config), self._socket)
 
     @property
     def url(self) -> str:
         """Where it is reached from this machine, such as http://127.0.0.1:7007."""
         return socket_url(self._socket).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-
-    def run(self) -> None:
-        """Serve until a signal says to stop, or `stop` is called."""
-        in_main = threading.current_thread() is threading.main_thread()
-        # uvicorn raises the signal again at the end, which would end this process before it has cleaned up.
-        names = (signal.SIGINT, signal.SIGTERM)
-        before = {name: signal.signal(name, lambda *_: None) for name in names} if in_main else {}
-        try:
-            self._server.run(sockets=[self._socket])
-        finally:
-            for name, handler in before.items():
-                signal.signal(name, handler)
-            self._socket.close()
-
-    def stop(self) -> None:
-        """Let `run` end; may be called in any thread."""
-        self._server.should_exit = True
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self.run, name="rookery dashboard", daemon=True)
-        self._thread.start()
-        while not self._server.started and self._thread.is_alive():
-            time.sleep(0.005)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.stop()
-        if self._thread is not None:
-            self._thread.join()
 
 
 def _is_error(record: logging.LogRecord) -> bool:

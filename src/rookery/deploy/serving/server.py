@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
-import time
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rookery.deploy.serving.batching import MOST_WAITING, Batcher
+from rookery.deploy.serving.http_server import HttpServer
 from rookery.deploy.serving.listening import checked_token, open_socket, socket_url
 from rookery.deploy.serving.swap import ChampionWatch
 from rookery.deploy.serving.version_source import find_source
-from rookery.errors import MissingExtra, UsageError
+from rookery.errors import MissingExtra
 
 TOKEN = "ROOKERY_SERVE_TOKEN"  # noqa: S105 - the variable's name
 KEEP_ALIVE_SECONDS = 75  # of a connection that is not used
 STOP_SECONDS = 35  # within which accepted requests are finished; longer than a body may take to arrive
 
 
-class AgentServer:
+class AgentServer(HttpServer):
     """An agent behind HTTP. `run` serves in this thread until SIGTERM or Ctrl-C; as a context, it serves in another
     thread until the end of the block."""
 
@@ -61,8 +58,7 @@ class AgentServer:
             ws="none", server_header=False, timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
         )  # fmt: skip
-        self._server = uvicorn.Server(config)
-        self._thread: threading.Thread | None = None
+        super().__init__(uvicorn.Server(config), self._socket)
 
     @property
     def url(self) -> str:
@@ -74,43 +70,10 @@ class AgentServer:
         """The version that acts."""
         return self.batcher.agent.version
 
-    def run(self) -> None:
-        """Serve until a signal says to stop, or `stop` is called. Accepted requests are finished."""
-        in_main = threading.current_thread() is threading.main_thread()
-        # uvicorn raises the signal again at the end, which would end this process before it has cleaned up.
-        before = {name: signal.signal(name, lambda *_: None) for name in _stop_signals()} if in_main else {}
-        try:
-            self._server.run(sockets=[self._socket])
-        finally:
-            for name, handler in before.items():
-                signal.signal(name, handler)
-            self.watch.close()
-            self.batcher.close()
-            self._socket.close()
-
-    def stop(self) -> None:
-        """Let `run` end; may be called in any thread."""
-        self._server.should_exit = True
-
-    def __enter__(self) -> Self:
-        if self._thread is not None:
-            raise UsageError("this server has been started already: make another one")
-        self._thread = threading.Thread(target=self.run, name="rookery http", daemon=True)
-        self._thread.start()
-        while not self._server.started and self._thread.is_alive():
-            time.sleep(0.005)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self.stop()
-        if self._thread is not None:
-            self._thread.join()
-
-
-def _stop_signals() -> tuple[signal.Signals, ...]:
-    return (signal.SIGINT, signal.SIGTERM)
+    def close(self) -> None:
+        self.watch.close()
+        self.batcher.close()
+        super().close()
 
 
 def _load_packages() -> tuple[Any, Any]:
