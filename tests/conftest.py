@@ -10,6 +10,8 @@ import tempfile
 
 import pytest
 
+from rookery.engine.workers.portability import PORTABLE
+
 # What this user trusts is kept apart from what tests train with.
 STATE = os.environ["ROOKERY_STATE"] = tempfile.mkdtemp(prefix="rookery-state-")
 
@@ -32,7 +34,7 @@ def old_objects_are_no_garbage() -> None:
 def workers_start_quickly(request, monkeypatch):
     """Workers are forked where nobody says how they should start: a fresh interpreter takes a second and more. Where
     starting is the subject, among the faults and in the tests of `make_vec`, they start as users' do."""
-    if not request.path.match("tests/faults/*") and request.path.name != "test_make_vec.py":
+    if not request.path.match("tests/faults/*") and request.path.name != "test_make_vec.py" and not PORTABLE:
         monkeypatch.setattr("rookery.engine.process.default_start_method", lambda workers: "fork")
 
 

@@ -15,8 +15,11 @@ from pathlib import Path
 
 from rookery.console import printable
 from rookery.errors import FileError
+from rookery.file_locks import open_folder
 
-SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # non-blocking: opening a pipe would block otherwise
+HAS_NO_FOLLOW = hasattr(os, "O_NOFOLLOW")  # not on Windows, where making a link needs a right of its own
+# Non-blocking: opening a pipe would block otherwise. Binary: Windows would change the ends of lines.
+SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY", "O_NOINHERIT"))
 
 
 def replace_file(path: Path, parts: Iterable[bytes]) -> None:
@@ -61,6 +64,8 @@ def open_to_append(path: Path) -> int:
 
 def open_plain(path: Path, flags: int) -> int:
     """A descriptor of a regular file; a link, a pipe, a folder or a device is refused."""
+    if not HAS_NO_FOLLOW and path.is_symlink():
+        raise _refused(path)
     try:
         fd = os.open(path, flags | SAFE, 0o666)
     except OSError as error:
@@ -103,7 +108,9 @@ def named(path: Path) -> Iterator[None]:
 
 def sync_folder(folder: Path) -> None:
     """Flush the names in `folder` to disk, so that they survive a power failure."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fd = open_folder(folder.resolve())
+    if fd is None:  # Windows does that by itself
+        return
     try:
         os.fsync(fd)
     finally:

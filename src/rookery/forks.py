@@ -27,4 +27,5 @@ def _close_in_child() -> None:
     _ours.clear()
 
 
-os.register_at_fork(after_in_child=_close_in_child)
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_close_in_child)

@@ -70,6 +70,8 @@ def _private(named: str | None, variable: str, usual: str, kind: str) -> Path | 
 
 
 def _is_ours(facts: os.stat_result) -> bool:
+    if not hasattr(os, "geteuid"):  # Windows: a user's home is closed to others, and modes say nothing
+        return True
     return facts.st_uid == os.geteuid() and not facts.st_mode & OTHERS_WRITE
 
 

@@ -20,6 +20,7 @@ from conformance.compare import same
 from conformance.worlds import Counter, GlobalDice, Sampler, WithState
 from rookery.errors import StateError
 from rookery.training.storage import checkpoint
+from worlds.robots import Arm
 
 CONTINUOUS = ["CartPole-v1", "Pendulum-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0"]
 TABULAR = ["FrozenLake-v1", "Taxi-v4", "CliffWalking-v1", "Blackjack-v1"]
@@ -244,7 +245,7 @@ def test_pictures_are_not_saved(tmp_path):
     envs.close()
 
 
-@pytest.mark.parametrize("world", ["rookery/CartPole-v1", "rookery/Acrobot-v1"])
+@pytest.mark.parametrize("world", ["rookery/CartPole-v1", "rookery/Acrobot-v1", Arm], ids=str)
 @pytest.mark.parametrize("backend", ["kernel", "serial"])
 def test_kernel_worlds_continue_exactly(world, backend, tmp_path):
     """Their state is arrays already."""

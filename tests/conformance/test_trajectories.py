@@ -13,6 +13,7 @@ from conformance.compare import record, same
 from conformance.threads import often_switched
 from conformance.worlds import Counter, GlobalDice, Informer, Sampler
 from kernel.samples import Steerer, Walker
+from worlds.robots import Arm
 
 MODES = ["next_step", "same_step", "disabled"]
 
@@ -29,7 +30,7 @@ def test_every_backend_gives_what_serial_gives(make, world, mode):
     assert same(with_serial, record(make(world, 3, autoreset_mode=mode)))
 
 
-@pytest.mark.parametrize("world", ["rookery/CartPole-v1", Walker, Steerer], ids=str)
+@pytest.mark.parametrize("world", ["rookery/CartPole-v1", Walker, Steerer, Arm], ids=str)
 @pytest.mark.parametrize("mode", MODES[:2])
 def test_every_backend_steps_kernel_worlds_alike(make_any, world, mode):
     """Compiled for a whole batch or one env at a time: infos and masks included."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import re
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 import rookery
 from rookery.engine.process import ProcessEngine
+from rookery.engine.workers.portability import PORTABLE
 
 SETTLE_SECONDS = 3.0  # how long processes may take to disappear after a test
 FAILED = pytest.StashKey[bool]()
@@ -51,7 +53,15 @@ def _possessions() -> Possessions:
             files[name] = os.readlink(f"/proc/self/fd/{name}")
     # On aarch64, torch opens descriptions of the processor when it is imported, and keeps them open.
     files = {name: target for name, target in files.items() if not target.startswith("/sys/devices/system/cpu/")}
-    return children, set(os.listdir("/dev/shm")), files
+    return children, {name for name in os.listdir("/dev/shm") if not _is_anothers(name, children)}, files
+
+
+def _is_anothers(name: str, children: set[int]) -> bool:
+    """Whether a living process that is not of this test, such as a test beside it, holds this shared memory."""
+    found = re.fullmatch(r"rookery-(\d+)-[0-9a-f]+", name)
+    if not found or int(found[1]) in {os.getpid(), *children}:
+        return False
+    return psutil.pid_exists(int(found[1]))
 
 
 def _difference(before: Possessions) -> str:
@@ -74,7 +84,7 @@ def make() -> Iterator[Callable[..., rookery.Engine]]:
     engines: list[rookery.Engine] = []
 
     def make_vec(*args: Any, **kwargs: Any) -> rookery.Engine:
-        options = {"close_timeout": 2.0, "start_method": "fork", **kwargs}
+        options = {"close_timeout": 2.0, "start_method": "spawn" if PORTABLE else "fork", **kwargs}
         engines.append(rookery.make_vec(*args, **options))
         return engines[-1]
 

@@ -23,6 +23,7 @@ from faults.watch import (
     at_most,
     gone_within,
     killed_after,
+    needs_fork_server,
     pids_of,
     play,
     restarted,
@@ -284,6 +285,7 @@ def test_two_workers_killed_in_one_step_are_both_replaced(make: Make) -> None:
     assert same_rows(results, undisturbed(Walk, N, 10, SEED), LOST)
 
 
+@needs_fork_server
 def test_death_of_the_fork_server_is_survived(make: Make) -> None:
     """When the fork server dies its workers die with it: all envs are restarted, by a new server."""
     envs = team(make, start_method="forkserver")

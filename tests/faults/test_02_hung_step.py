@@ -94,17 +94,18 @@ def test_a_hang_is_found_while_other_envs_continue(make: Make, policy: str) -> N
 
     def until_found() -> float:
         envs.send(np.array([0, 0, 0, Act.SLEEP]))
-        while time.monotonic() - start < TIMEOUT + 4:
+        while time.monotonic() - start < TIMEOUT + 30:
             infos = envs.recv()[4]
             if restarted(infos):
                 assert infos["env_id"][restarted(infos)].tolist() == [3]
                 return time.monotonic() - start
             time.sleep(0.005)
             envs.send(np.zeros(len(infos["env_id"]), np.int64))
-        return float("inf")
+        pytest.fail("no env was restarted")
 
     if policy == "restart":
-        assert until_found() <= TIMEOUT + 2
+        with at_most(TIMEOUT + 2):
+            until_found()
     else:
         with at_most(TIMEOUT + 2), pytest.raises(StepTimeout, match="env 3"):
             until_found()

@@ -12,7 +12,17 @@ import pytest
 
 import rookery
 from faults.envs import Act, Walk
-from faults.watch import QUICKEST_FIRST, at_most, gone_within, pids_of, play, restarted, same_rows, undisturbed
+from faults.watch import (
+    QUICKEST_FIRST,
+    at_most,
+    gone_within,
+    needs_fork_server,
+    pids_of,
+    play,
+    restarted,
+    same_rows,
+    undisturbed,
+)
 from rookery.engine.workers.channel import Channel
 from rookery.errors import WorkerDied
 
@@ -61,7 +71,10 @@ def test_a_death_is_found_though_the_program_takes_its_children_away(
         envs.close()
 
 
-@pytest.mark.parametrize(("method", "words"), [("spawn", "exit status is not known"), ("forkserver", "SIGKILL")])
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [("spawn", "exit status is not known"), pytest.param("forkserver", "SIGKILL", marks=needs_fork_server)],
+)
 def test_nothing_is_made_up_of_a_death_that_nobody_saw(make: Make, handle: Handle, method: str, words: str) -> None:
     """An exit status that is gone is not called 0."""
     handle(signal.SIGCHLD, signal.SIG_IGN)
@@ -105,14 +118,15 @@ def test_a_message_that_a_handler_broke_off_is_no_hang(
     """A worker that has half a message would wait for the rest for ever, and we for its answer: it is lost instead."""
     envs = make(Walk, N, "process", 2, on_failure=policy)
     envs.reset(seed=SEED)
-    send_header = Channel._send_header
+    kind = type(envs._handles[0].channel)
+    send_header = kind._send_header
 
     def broken_off(self: Channel, *args: Any) -> None:
         send_header(self, *args)
         monkeypatch.undo()
         raise Alarm
 
-    monkeypatch.setattr(Channel, "_send_header", broken_off)
+    monkeypatch.setattr(kind, "_send_header", broken_off)
     with pytest.raises(Alarm):
         envs.call("length")
     with at_most(5):

@@ -18,11 +18,22 @@ import pytest
 
 import rookery
 from faults.envs import Walk
-from faults.watch import QUICKEST_FIRST, START_METHODS, at_most, pids_of, play, restarted, same_rows, undisturbed
+from faults.watch import (
+    NO_FORK_SERVER,
+    QUICKEST_FIRST,
+    START_METHODS,
+    at_most,
+    pids_of,
+    play,
+    restarted,
+    same_rows,
+    undisturbed,
+)
 from rookery.engine import process
 from rookery.engine.workers import forkserver_client, worker_handle
 from rookery.engine.workers.channel import Channel, ChannelTimeout
 from rookery.engine.workers.forkserver_client import ForkServer
+from rookery.engine.workers.portability import PORTABLE
 from rookery.errors import RookeryError, StepTimeout, WorkerDied
 
 pytestmark = pytest.mark.timeout(60)
@@ -33,6 +44,8 @@ SOON = 15.0  # far beyond what a look at a stopped process and a new fork server
 
 def forked_team(make: Make, **options: object) -> tuple[rookery.Engine, int]:
     """Two workers of a fork server, and the server's pid."""
+    if PORTABLE:
+        pytest.skip(NO_FORK_SERVER)
     envs = make(Walk, N, "process", 2, **{"start_method": "forkserver", "on_failure": "restart", **options})
     envs.reset(seed=SEED)
     (server,) = {psutil.Process(pid).ppid() for pid in pids_of(envs)}

@@ -13,6 +13,7 @@ import pytest
 import rookery
 from kernel.samples import Walker
 from rookery.engine.thread_choice import TRIAL_ROUNDS, ThreadChoice
+from rookery.kernel.thread_team import chunks_of_share
 
 
 def shared(num_envs, threads, **options):
@@ -150,11 +151,41 @@ def test_several_threads_are_kept_if_they_are_faster(monkeypatch, faster, kept):
         def close(self):
             """Nobody to send home."""
 
-    monkeypatch.setattr("rookery.kernel.thread_team.ThreadTeam", lambda threads: Others())
+    monkeypatch.setattr("rookery.kernel.thread_team.ThreadTeam", lambda threads, chunks: Others())
     for _ in range(2 * TRIAL_ROUNDS + 3):
         sharing.step()
-    assert sharing.single is not kept
     assert (sharing._team is not None) is kept
+
+
+@pytest.mark.alone
+def test_long_rounds_that_were_not_shared_are_tried_again(monkeypatch):
+    """Other programs may have used the cores in the first rounds."""
+    rounds, delay = Rounds(2e-4), [1e-3]
+
+    class Others:
+        def run(self, entry, plan, size):
+            time.sleep(delay[0])
+            return 0
+
+        def close(self):
+            """Nobody to send home."""
+
+    monkeypatch.setattr("rookery.kernel.thread_team.ThreadTeam", lambda threads, chunks: Others())
+    monkeypatch.setattr("rookery.engine.thread_choice.FIRST_RETRY", 8)
+    sharing = ThreadChoice(rounds, 4)
+    for _ in range(2 * TRIAL_ROUNDS + 3):
+        sharing.step()
+    assert sharing._team is None and not sharing.single
+    delay[0] = 0.0
+    for _ in range(2 * TRIAL_ROUNDS + 3 + 8):
+        sharing.step()
+    assert sharing._team is not None
+
+
+@pytest.mark.parametrize(("envs", "seconds", "chunks"), [(64, 1e-5, 4), (64, 8.1e-4, 10), (64, 1.0, 16), (6, 1.0, 4)])
+def test_chunks_are_small_where_envs_are_costly(envs, seconds, chunks):
+    """At least 4 for a thread; of 20 us, or one env."""
+    assert chunks_of_share(envs, seconds, 4) == chunks
 
 
 @pytest.mark.alone

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from rookery import forks
+from rookery.file_locks import wait_for_lock
 from rookery.files import open_plain
 from rookery.user_dirs import cache_folder, read_own, write_own
 
@@ -137,7 +137,7 @@ def _locked(path: Path) -> Iterator[None]:
     with suppress(OSError):
         fd = open_plain(path, os.O_RDWR | os.O_CREAT)
         forks.keep_from_children(fd)
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        wait_for_lock(fd)
     try:
         yield
     finally:

@@ -65,6 +65,10 @@ class CudaEngine(AsyncCalls):
             raise OptionError(
                 "backend='cuda' cannot restart envs: use bad_values='raise' or 'allow', on_failure='raise'"
             )
+        if kernel.world.calls_c:
+            raise OptionError(
+                f"{kernel.world.name} calls functions of a C library, which a GPU cannot: use backend='kernel'"
+            )
         self.world, self.settings, self.source = kernel.world, settings, source
         self.agents, self.device = kernel.world.num_agents, find_device(device or settings.device)
         self.single_observation_space, self.single_action_space = (

@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import math
 import os
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 _CGROUP = Path("/sys/fs/cgroup")
+CAN_PIN = hasattr(psutil.Process, "cpu_affinity")  # not on macOS
+# Lets another process that waits for this core run first. Windows knows it as a sleep of no length.
+yield_core: Callable[[], Any] = getattr(os, "sched_yield", None) or partial(time.sleep, 0)
 
 
 def allowed_cores() -> list[int]:
     """The cores this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+    return sorted(psutil.Process().cpu_affinity()) if CAN_PIN else list(range(os.cpu_count() or 1))
+
+
+def set_affinity(cores: Sequence[int]) -> None:
+    """Run this process on these cores only."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cores)
+    else:
+        psutil.Process().cpu_affinity(list(cores))
 
 
 def cpu_quota(root: Path = _CGROUP) -> float | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+
+from rookery.engine.machine import yield_core
 
 
 def fence() -> None:
@@ -27,7 +28,7 @@ def fence() -> None:
 
 def watch(words: memoryview, at: int, old: int, seconds: float) -> bool:
     """Poll a word until it differs from `old`, yielding the core between two reads; False after `seconds`."""
-    yield_core, clock = os.sched_yield, time.perf_counter
+    clock = time.perf_counter
     until = clock() + seconds
     while words[at] == old:
         if clock() > until:

@@ -13,7 +13,7 @@ from rookery.engine.failure import Failed
 from rookery.engine.machine import process_usage
 from rookery.engine.worker_envs import EnvDescription, WorkerEnvs
 from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout, DeferInterrupt
-from rookery.engine.workers.launcher import WorkerLauncher
+from rookery.engine.workers.launcher import new_launcher
 from rookery.engine.workers.worker_handle import WorkerHandle, stop_workers
 from rookery.errors import StepTimeout, WorkerDied
 
@@ -45,7 +45,7 @@ def probe(
     """Measure `source` in a process of its own; with `seconds=0`, build an env for its description and step nothing.
     Raises what the env raises; StepTimeout if, with a `step_timeout`, it takes longer than TIMED_STEPS steps may."""
     timeout = None if step_timeout is None else START_SECONDS + TIMED_STEPS * step_timeout
-    launcher = WorkerLauncher(start_method or "spawn")
+    launcher = new_launcher(start_method or "spawn")
     handle: WorkerHandle | None = None
     try:
         with DeferInterrupt():  # else a process could be started and never stopped

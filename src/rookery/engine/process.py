@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import select
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -17,15 +15,15 @@ from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.loops import fence, watch
-from rookery.engine.machine import allowed_cores, oom_kills, process_usage, usable_cores
+from rookery.engine.machine import CAN_PIN, allowed_cores, oom_kills, process_usage, usable_cores
 from rookery.engine.segments import Segment, format_rows, rows_of
 from rookery.engine.settings import Settings
 from rookery.engine.step_report import StepReport
 from rookery.engine.worker_envs import EnvDescription
 from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout, DeferInterrupt
 from rookery.engine.workers.contention import Contention
-from rookery.engine.workers.launcher import WorkerLauncher, describe_exit
-from rookery.engine.workers.shared_memory import map_block
+from rookery.engine.workers.launcher import describe_exit, new_launcher
+from rookery.engine.workers.portability import PORTABLE
 from rookery.engine.workers.worker_handle import (
     OVERSLEPT_SECONDS,
     ProcessResources,
@@ -55,9 +53,9 @@ class ProcessEngine(Engine):
     forkable = False
 
     def __init__(self, source: EnvFactory, settings: Settings) -> None:
-        launcher = WorkerLauncher(settings.start_method or default_start_method(settings.workers))
+        launcher = new_launcher(settings.start_method or default_start_method(settings.workers))
         self._resources = ProcessResources(launcher)
-        self._handles, self._wakeup = self._resources.handles, self._resources.wakeup
+        self._handles = self._resources.handles
         self._oom_kills = oom_kills()
         self._pinned = _should_pin(settings)
         # Polling pays where it takes no core from a worker: one core is free, or each worker is pinned to its own.
@@ -138,7 +136,7 @@ class ProcessEngine(Engine):
     def _allocate(self, spec: BatchSpec) -> None:
         size = spec.fields()[1]
         try:
-            self.batch = Batch(spec, map_block(self._resources.new_block(size), size))
+            self.batch = Batch(spec, self._resources.new_block(size))
         except OSError as error:
             raise MemoryShortage(f"{size_text(size)} of shared memory cannot be allocated: {error.strerror}") from None
 
@@ -151,18 +149,17 @@ class ProcessEngine(Engine):
             handle = self._handles[number]
             mine = [s for s in self.segments if s.worker == number]
             missing = [row for row in rows_of(self.segments, number) if row not in built.get(number, ())]
-            fds = (block, *(() if handle.batch is not None else (*handle.wakeup.fds, *self._wakeup.fds)))
             timeout = self._start_timeout(len(missing))
             try:
                 build = handle.request("build", (missing, spaces), timeout=timeout)
-                pending.append((handle, build, timeout, (len(fds), self.batch.spec, number, mine), fds))
+                pending.append((handle, build, timeout, mine))
             except (ChannelClosed, ChannelTimeout) as lost:
                 problems.append(self._start_error(number, lost))
-        for handle, build, timeout, arguments, fds in pending:
+        for handle, build, timeout, mine in pending:
             try:
                 # The response first: large spaces fill a socket, and each side would wait for the other to read.
                 handle.response(build, timeout)
-                handle.response(handle.request("attach", arguments, fds, timeout), timeout)
+                handle.response(handle.request_attach(block, self.batch.spec, mine, timeout), timeout)
                 handle.attach(self.batch)
             except Failed as failed:
                 problems.append(failed.failure.exception())
@@ -189,12 +186,7 @@ class ProcessEngine(Engine):
         self._share_slots()
 
     def _poll_exits(self) -> None:
-        self._poll = select.poll()
-        self._poll.register(self._wakeup, select.POLLIN)
-        self._by_pidfd = {}
-        for handle in self._handles:
-            self._by_pidfd[handle.process.pidfd] = handle.number
-            self._poll.register(handle.process.pidfd, select.POLLIN)
+        self._poll = self._resources.launcher.poll(self._handles)
 
     # --- stepping -----------------------------------------------------------------------------------------------
 
@@ -278,14 +270,12 @@ class ProcessEngine(Engine):
                     if start >= until:
                         raise timed_out("step", at_most)
                     pause = min(pause, until - start)
-                ready_fds = self._poll.poll(pause * 1000)
+                dead = self._poll.wait(pause)
                 if time.monotonic() - start > pause + OVERSLEPT_SECONDS:
                     self._progress.clear()  # no worker hung: all processes were stopped, as by Ctrl-Z
-                for fd, _ in ready_fds:
-                    if fd == self._wakeup.fileno():
-                        self._wakeup.clear()
-                    elif fd in self._by_pidfd and not ready():
-                        self._handle_lost(self._by_pidfd[fd], None)
+                for number in dead:
+                    if not ready():
+                        self._handle_lost(number, None)
                 if timeout is not None:
                     self._check_hangs(timeout)
         finally:
@@ -417,11 +407,9 @@ class ProcessEngine(Engine):
         handle, timeout = self._add_worker(number), self._start_timeout(len(rows))
         mine = [s for s in self.segments if s.worker == number]
         spaces = self.single_observation_space, self.single_action_space
-        fds = (self._resources.block, *handle.wakeup.fds, *self._wakeup.fds)
         self._poll_exits()
         handle.response(handle.request("build", (rows, spaces), timeout=timeout), timeout)
-        attach = handle.request("attach", (len(fds), batch.spec, number, mine), fds, timeout)
-        handle.response(attach, timeout)
+        handle.response(handle.request_attach(self._resources.block, batch.spec, mine, timeout), timeout)
         handle.attach(batch)
         slots = list(self._slot_table.slots.values())
         handle.response(handle.request("set_slots", (slots,)), timeout)
@@ -498,11 +486,11 @@ class ProcessEngine(Engine):
 def _should_pin(settings: Settings) -> bool:
     """Pin workers where there is one per core: measured +26 % to +50 % on short steps. With fewer workers the kernel
     finds free cores itself, and pinning would make separate runs share the same ones."""
-    if not hasattr(os, "sched_setaffinity"):
+    if not CAN_PIN:
         return False
     return settings.workers == len(allowed_cores()) if settings.pin is None else settings.pin
 
 
 def default_start_method(workers: int) -> str:
     """Safe with threads and without a guarded main module; many workers are forked from one interpreter."""
-    return "spawn" if workers <= max(2, len(allowed_cores())) else "forkserver"
+    return "spawn" if PORTABLE or workers <= max(2, len(allowed_cores())) else "forkserver"

@@ -40,6 +40,7 @@ NOTES = {
     "used instead",
     "next_step": "it resets envs in the step after an episode's end (NEXT_STEP): that step counts as a step, and is "
     "recorded as truncated with a reward of 0",
+    "seed": "its seeds are fixed when it is made: give it one there; the seed of the run is for the learner alone",
 }
 
 
@@ -68,13 +69,14 @@ class TensorVectorEnv(VectorEnv):
         self.single_action_space = inner.single_action_space
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self.title = type(inner).__name__
+        self.title = getattr(envs, "title", type(inner).__name__)
         self.source = EnvFactory((lambda: envs,), self.title, endless=True)
         mode = (getattr(inner, "metadata", None) or {}).get("autoreset_mode")
         self._mode = AutoresetMode.SAME_STEP if mode is None else AutoresetMode(mode)
         self.metadata = {**(getattr(inner, "metadata", None) or {}), "autoreset_mode": AutoresetMode.SAME_STEP}
         self._noted = set[str]()
         self._unsure = ["mode"] if mode is None else ["next_step"] if self._mode is AutoresetMode.NEXT_STEP else []
+        self._unsure += ["seed"] if getattr(envs, "ignores_seed", False) else []
         self._gives_finals: bool | None = None  # in SAME_STEP mode; not known before the first episode has ended
         self._device = None if device is None else torch.device(device)
         self._observations: Any = None

@@ -1,4 +1,8 @@
-"""Whether a kernel world is stepped on one thread or on several: measured in the first steps, then decided."""
+"""Whether a kernel world is stepped on one thread or on several: measured in the first steps, then decided.
+
+Short steps are decided for good. Long ones gain from threads whenever the cores are free, and at first they may not
+have been: if one thread seemed better, several are tried again after some steps.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,9 @@ from rookery.kernel.runner import Runner
 SHORTEST = 10e-6  # a step that takes fewer seconds than this on one thread is not divided
 LONG = 50e-6  # above this it is worth waking threads that sleep, as they do after a pause of about 100 us
 PAUSE = 100e-6
-TRIAL_ROUNDS = 16  # steps on one thread and on all, in turns; the fastest of each decides
+FIRST_STEPS = 3  # on one thread, to see whether they are long enough to be divided
+TURN, TRIAL_ROUNDS = 4, 16  # steps on all threads and on one, 4 at a time: threads wake up in the first of a turn
+FIRST_RETRY, LAST_RETRY = 256, 16_384  # steps until long steps are tried on several threads again; it doubles
 WORTH_IT = 0.95  # several threads must take at most this share of the time on one thread
 
 
@@ -23,6 +29,7 @@ class ThreadChoice:
         self._team: Any = None
         self._trials: tuple[list[float], list[float]] = [], []  # seconds of steps on one thread, and on the team
         self._single_seconds = self._last_end = 0.0
+        self._steps_until_retry, self._retry_after = 0, FIRST_RETRY
 
     def step(self) -> int:
         """Step all envs once; does nothing if any action is invalid."""
@@ -34,6 +41,8 @@ class ThreadChoice:
         self._last_end = end = perf_counter()
         if not self._single_seconds:
             self._record_trial(end - start, with_team)
+        elif self._team is None:
+            self._count_to_retry()
         return outcome
 
     def _step_with_team(self) -> int:
@@ -42,18 +51,21 @@ class ThreadChoice:
 
     def _use_team(self, pause: float) -> bool:
         if not self._single_seconds:  # still measuring, in turns
-            return len(self._trials[1]) < len(self._trials[0])
+            done = len(self._trials[0]) + len(self._trials[1]) - FIRST_STEPS
+            return done // TURN % 2 == 0
         return self._single_seconds > LONG or pause < PAUSE
 
     def use_threads(self) -> None:
         """Decide for several threads, without measuring."""
-        self._start_team()
+        self._start_team(0.0)
         self._single_seconds = 2 * LONG
 
-    def _start_team(self) -> None:
-        from rookery.kernel.thread_team import ThreadTeam
+    def _start_team(self, seconds: float) -> None:
+        """`seconds` is how long a step takes on one thread."""
+        from rookery.kernel.thread_team import ThreadTeam, chunks_of_share
 
-        self._team = ThreadTeam(self._threads)
+        chunks = chunks_of_share(self._runner.env_arrays.num_envs, seconds, self._threads)
+        self._team = ThreadTeam(self._threads, chunks)
 
     def close(self) -> None:
         """Stop the threads."""
@@ -65,15 +77,22 @@ class ThreadChoice:
         """Measure a few steps on one thread; if they are long enough, more of them, in turns with steps of the team."""
         single, team = self._trials
         (team if with_team else single).append(seconds)
-        if self._team is None and len(single) == 3:
+        if self._team is None and len(single) == FIRST_STEPS:
             if min(single) > SHORTEST:
-                self._start_team()
+                self._start_team(min(single))
             else:
                 self._decide(single=True)
         elif len(team) == TRIAL_ROUNDS:
             self._decide(single=min(team) > WORTH_IT * min(single))
 
     def _decide(self, single: bool) -> None:
-        self._single_seconds, self.single = min(self._trials[0]), single
+        self._single_seconds = min(self._trials[0])
+        self.single = single and self._single_seconds < LONG
         if single:
             self.close()
+            self._steps_until_retry, self._retry_after = self._retry_after, min(2 * self._retry_after, LAST_RETRY)
+
+    def _count_to_retry(self) -> None:
+        self._steps_until_retry -= 1
+        if self._steps_until_retry == 0:
+            self._trials, self._single_seconds = ([], []), 0.0

@@ -6,7 +6,6 @@ version and the CPU. An edit of any of these compiles the world again; an edit o
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -21,6 +20,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from rookery import forks
+from rookery.file_locks import try_lock
 from rookery.files import open_plain
 from rookery.kernel.translate import closed_over, codes, used_globals
 from rookery.user_dirs import cache_folder, read_own, write_own
@@ -161,7 +161,7 @@ def _locked(path: Path | None) -> Iterator[None]:
 def _wait_for_lock(fd: int, deadline: float) -> None:
     while time.monotonic() < deadline:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try_lock(fd)
         except BlockingIOError:
             time.sleep(0.05)
         else:

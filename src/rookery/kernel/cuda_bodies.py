@@ -85,7 +85,7 @@ def column_forms(world: KernelWorld) -> dict[str, tuple[tuple[int, ...], np.dtyp
 
 def key_of(bodies: Bodies, circumstances: Any) -> str:
     """The cache key of all kernels."""
-    return "".join(fingerprint(body, circumstances) for body in bodies)
+    return fingerprint(tuple(bodies), circumstances)  # at once: they share most of their functions
 
 
 def reserve_serially(notes: Any, kind: int) -> int:

@@ -53,6 +53,7 @@ class EnvArrays:
         self.world, self.num_envs, self.slots = world, num_envs, slots
         self.rows = num_envs * world.num_agents
         self.arrays: dict[str, np.ndarray] = {**self._new_arrays(), **(given or {})}
+        self._scratch_owner = world.fill_scratch(self.arrays["scratch"])
         self._flatten()
         self.use_tables_of(world)
         self.states["stage"] = OVER
@@ -131,7 +132,7 @@ class EnvArrays:
         """The arrays of one env, which share the memory of these."""
         part = EnvArrays.__new__(EnvArrays)
         part.world, part.num_envs, part.slots, part.rows = self.world, 1, self.slots, self.world.num_agents
-        part.tables, part.tables_type = self.tables, self.tables_type
+        part.tables, part.tables_type, part._scratch_owner = self.tables, self.tables_type, self._scratch_owner
         per_row, agents = self.rows, self.world.num_agents
         part.arrays = {}
         for name, array in self.arrays.items():

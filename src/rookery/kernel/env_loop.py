@@ -12,6 +12,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from rookery.kernel.observation_form import build_check, build_copy
+from rookery.kernel.problems import FIRST_PROBLEM
 from rookery.kernel.random import EMPTY_RANGE, mark_empty_range
 from rookery.kernel.table_window import build_window
 from rookery.kernel.translate import Function, reachable
@@ -25,7 +26,8 @@ from rookery.kernel.world_calls import (
     mask_size,
 )
 
-# An env's `stage`. After a draw from an empty range it is EMPTY_RANGE.
+# An env's `stage`. After a draw from an empty range it is EMPTY_RANGE, and after `mark_problem(state, k)` it is
+# FIRST_PROBLEM + k.
 RUNNING, RESET_NEXT, OVER = 0, 1, 2
 # Gymnasium's autoreset modes.
 NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
@@ -33,7 +35,7 @@ NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
 NOTHING, ENDED, FAULT = 0, 1, 2
 HARD = 4  # the step was not made because it is hard: HARD for the first kind, HARD + 1 for the second, and so on
 # Values of `faults`. STOPPED is set at the first env of a range in which one env raised an exception.
-NO_FAULT, BAD_OBSERVATION, BAD_REWARD, BAD_ACTION, NOT_RUNNING, STOPPED, BAD_RANGE = range(7)
+NO_FAULT, BAD_OBSERVATION, BAD_REWARD, BAD_ACTION, NOT_RUNNING, STOPPED, BAD_RANGE, PROBLEM = range(8)
 
 COLUMNS = (
     "states",  # (n,) records
@@ -95,7 +97,7 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
     keep_final = build_copy(world.observation_space, world.table_window if windows_later else None)
     window_start = adapt(world.window_start, "window_start") if world.window_start is not None else None
     write_window, keep_window = build_window(world, window_start, windows_later)
-    draws = mark_empty_range in functions_of(world)
+    draws, marks = mark_empty_range in functions_of(world), bool(world.problems)
     choices, kinds, informs = mask_size(world), world.hard_kinds, bool(world.info)
     world_reset, observe = build_reset(world), adapt(world.observe, "observe")
     clear, write_masks = build_clear(world.state_dtype), build_masks(world)
@@ -123,10 +125,11 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
         state.stage = RUNNING
         world_reset(columns, tables, i, slot, state, params)
 
-    def observe_agents(columns: Any, tables: Any, i: int, state: Any, params: Any) -> None:
+    def observe_agents(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
         write_window(columns, tables, i, state, params)
         for agent in range(agents):
-            observe(state, columns.observations[i * agents + agent], agent, params, tables)
+            out, scratch = columns.observations[i * agents + agent], columns.scratch[slot]
+            observe(state, out, agent, params, tables, scratch)
         write_masks(columns, i, state, params, tables)
 
     def set_ends(columns: Any, i: int, terminated: bool, truncated: bool) -> None:
@@ -147,6 +150,11 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
         fault = find_fault(columns, i) if strict else NO_FAULT
         if draws and columns.states[i].stage == EMPTY_RANGE:
             fault = BAD_RANGE
+        if marks and columns.states[i].stage >= FIRST_PROBLEM:
+            if strict:
+                fault = PROBLEM
+            else:
+                columns.states[i].stage = RUNNING
         if fault != NO_FAULT:
             columns.faults[i] = fault
             return FAULT
@@ -155,7 +163,7 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
     def reset_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
         state = columns.states[i]
         start_episode(columns, tables, i, slot, per_env, state)
-        observe_agents(columns, tables, i, state, columns.params[i * per_env])
+        observe_agents(columns, tables, i, slot, state, columns.params[i * per_env])
         set_ends(columns, i, False, False)
         for row in range(i * agents, i * agents + agents):
             columns.rewards[row] = 0.0
@@ -177,7 +185,7 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
                 for k in range(choices):
                     columns.final_masks[row, k] = columns.masks[row, k]
             start_episode(columns, tables, i, slot, per_env, state)
-            observe_agents(columns, tables, i, state, columns.params[i * per_env])
+            observe_agents(columns, tables, i, slot, state, columns.params[i * per_env])
 
     def step_idle_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
         """The step of an env that is not running."""
@@ -219,7 +227,7 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
             columns.info_mask[i] = True
         out_of_time = params.time_limit > 0 and state.steps >= params.time_limit
         truncated = True if truncated_by_world else out_of_time
-        observe_agents(columns, tables, i, state, params)
+        observe_agents(columns, tables, i, slot, state, params)
         set_ends(columns, i, terminated, truncated)
         outcome = check_values(columns, i, strict, NOTHING)
         if outcome == NOTHING and (terminated or truncated):

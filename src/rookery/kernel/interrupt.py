@@ -31,6 +31,7 @@ from numba.core.ir_utils import build_definitions, get_definition, guard
 from numba.extending import intrinsic
 
 from rookery.atomics import NUMBER, WORD, call_c, load, store
+from rookery.errors import WorldError
 from rookery.kernel.env_arrays import CONTINUE, INTERRUPTED, PLAN_WORDS, TIMED_OUT
 
 POLL_EVERY = 1024  # iterations of a loop; a power of two
@@ -49,6 +50,8 @@ INT = cgutils.ir.IntType(32)
 @lru_cache
 def prepare() -> np.ndarray:
     """Set up the words, before any code that reads them is loaded."""
+    if not hasattr(os, "register_at_fork"):
+        raise WorldError("compiled kernel worlds need the threads of Linux or macOS: give plain=True, which is slow")
     words = np.zeros(6, np.int64)
     key = ctypes.c_uint()
     ctypes.CDLL(None).pthread_key_create(ctypes.byref(key), None)

@@ -76,6 +76,7 @@ def entry_point(world: KernelWorld, checked: bool = False) -> Any:
     It releases the GIL and returns the bitwise or of the envs' outcomes. With `checked`, an index out of bounds in the
     world's code ends the call.
     """
+    world.link()
     env_arrays = EnvArrays(world, 1)
     loop = build_loop(world)
     names = [*COLUMNS, *EPISODE_STATS, *env_arrays.tables]

@@ -36,13 +36,12 @@ def with_plain_constants(world: KernelWorld) -> KernelWorld:
 def _with_plain_constants(function: FunctionType, done: dict[FunctionType, FunctionType]) -> FunctionType:
     if function not in done:
         done[function] = function  # set first: the function may call itself
-        names = {
-            name: _constant(value, done) for name, value in function.__globals__.items() if name in read_names(function)
-        }
+        known = function.__globals__
+        names = {name: _constant(known[name], done) for name in read_names(function) if name in known}
         cells = {name: _constant(value, done) for name, value in closed_over(function).items()}
-        old = {**function.__globals__, **closed_over(function)}
+        old = {**known, **closed_over(function)}
         if any(value is not old[name] for name, value in (*names.items(), *cells.items())):
-            done[function] = rebound(function, {**function.__globals__, **names}, cells)
+            done[function] = rebound(function, {**known, **names}, cells)
     return done[function]
 
 

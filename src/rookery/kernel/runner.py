@@ -12,9 +12,10 @@ import numpy as np
 from rookery.errors import BadValue, ResetNeeded, RookeryError, SpaceError, StepTimeout, WorldError
 from rookery.kernel.batch_loop import CHECK_ACTIONS, RESET, STEP
 from rookery.kernel.env_arrays import CONTINUE, INTERRUPTED, PLAN_WORDS, TIMED_OUT, EnvArrays
-from rookery.kernel.env_loop import BAD_ACTION, BAD_OBSERVATION, BAD_RANGE, BAD_REWARD, OVER, STOPPED
+from rookery.kernel.env_loop import BAD_ACTION, BAD_OBSERVATION, BAD_RANGE, BAD_REWARD, OVER, PROBLEM, STOPPED
 from rookery.kernel.numba_support import load_native
 from rookery.kernel.observation_form import outside
+from rookery.kernel.problems import FIRST_PROBLEM
 
 MODE, STRICT, BATCH_STEP, CLOCK, TIMEOUT, STOP = (
     PLAN_WORDS.index(name) for name in ("mode", "strict", "batch_step", "clock", "timeout", "stop")
@@ -170,6 +171,8 @@ def value_fault_to_exception(env_arrays: EnvArrays, env: int) -> RookeryError:
     rows = range(env * world.num_agents, (env + 1) * world.num_agents)
     if fault == BAD_RANGE:
         return WorldError(f"{world.name} {EMPTY}; make_vec(..., backend='kernel', bounds=True) names the line")
+    if fault == PROBLEM:
+        return BadValue(world.problem(int(env_arrays.states["stage"][env]) - FIRST_PROBLEM))
     if fault == BAD_ACTION:
         action = env_arrays.actions[env].tolist()
         return SpaceError(f"action {action} is not in {world.action_space}")

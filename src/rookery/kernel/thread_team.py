@@ -35,27 +35,36 @@ from rookery.kernel.batch_loop import STEP
 from rookery.kernel.interrupt import POLL_EVERY, should_stop
 from rookery.kernel.native import compiled
 
-CHUNKS = 4  # per thread's share, so that the other threads can take some of them
+CHUNKS = 4  # per thread's share, at least, so that the other threads can take some of them
+CHUNK_SECONDS = 20e-6  # a shorter chunk is not worth dividing further: to take one costs about 0.1 us
 BUSY_SPINS = 100  # checks for the next batch at full speed, some 2 us
 YIELDING_SPINS = 400  # checks that yield the core first, some 100 us more; then the thread sleeps
 
 # Words that the threads share, by their offset in bytes. Each is alone in its cache line: a write to one would slow
 # down reads of a neighbour. From NEXT_CHUNK on there is one word per thread: the number of the next chunk of its share.
 LINE = 64
-OFFSETS = range(0, 12 * LINE, LINE)
-BATCH, DONE, OUTCOME, ASLEEP, CLOSED, WAKE_READ, WAKE_WRITE, THREADS, SIZE, ENTRY, PLAN, NEXT_CHUNK = OFFSETS
+OFFSETS = range(0, 13 * LINE, LINE)
+BATCH, DONE, OUTCOME, ASLEEP, CLOSED, WAKE_READ, WAKE_WRITE, THREADS, SHARE, SIZE, ENTRY, PLAN, NEXT_CHUNK = OFFSETS
+
+
+def chunks_of_share(envs: int, seconds: float, threads: int) -> int:
+    """Into how many chunks to divide a thread's share of a batch that takes one thread so many seconds. Envs may differ
+    in cost, and the batch ends with its last chunk: chunks of costly envs are single envs."""
+    return max(CHUNKS, min(-(-envs // threads), int(seconds / threads / CHUNK_SECONDS)))
 
 
 class ThreadTeam:
-    """`threads` threads, including the caller's, until this object is closed or garbage-collected."""
+    """`threads` threads, including the caller's, until this object is closed or garbage-collected. Each steps a share
+    of `chunks` chunks of a batch, and then chunks of the others."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, chunks: int = CHUNKS) -> None:
         threads = min(threads, MOST_THREADS)
         words = np.zeros((NEXT_CHUNK + threads * LINE) // 8, np.int64)
         wake_read, wake_write = os.pipe()
-        for word, value in ((THREADS, threads), (WAKE_READ, wake_read), (WAKE_WRITE, wake_write)):
+        fixed = ((THREADS, threads), (SHARE, chunks), (WAKE_READ, wake_read), (WAKE_WRITE, wake_write))
+        for word, value in fixed:
             words[word // 8] = value
-        words[NEXT_CHUNK // 8 :] = CHUNKS  # nothing to do yet
+        words[NEXT_CHUNK // 8 :] = chunks  # nothing to do yet
         self._address = words.ctypes.data  # the threads and the finalizer keep the array alive
         self._run_batch = compiled("team-run-batch", _run_batch, NUMBER(*[NUMBER] * 4))
         worker_loop = compiled("team-worker-loop", _worker_loop, NUMBER(NUMBER, NUMBER))
@@ -112,7 +121,7 @@ def _run_batch(words: int, entry: int, plan: int, size: int) -> int:
         wake(load(words + WAKE_WRITE), sleeping)
     _run_chunks(words, 0)
     spins = 0
-    while load(words + DONE) < threads * CHUNKS:
+    while load(words + DONE) < threads * load(words + SHARE):
         spins += 1
         _pause(spins)
         if spins % POLL_EVERY == 0:
@@ -142,14 +151,14 @@ def _worker_loop(words: int, slot: int) -> int:
 
 def _run_chunks(words: int, slot: int) -> None:
     """Run the own share; then, unless the others finish soon, the remaining chunks of theirs."""
-    threads = load(words + THREADS)
+    threads, chunks = load(words + THREADS), load(words + SHARE)
     for offset in range(threads):
         share = (slot + offset) % threads
         chunk = atomic_add(words + NEXT_CHUNK + share * LINE, 1)
-        while chunk < CHUNKS:
-            _run_chunk(words, slot, share * CHUNKS + chunk, threads * CHUNKS)
+        while chunk < chunks:
+            _run_chunk(words, slot, share * chunks + chunk, threads * chunks)
             chunk = atomic_add(words + NEXT_CHUNK + share * LINE, 1)
-        if offset == 0 and _finishes_soon(words, threads * CHUNKS):
+        if offset == 0 and _finishes_soon(words, threads * chunks):
             return
 
 

@@ -125,8 +125,8 @@ class TwoPlayerWorld(KernelWorld):
             state.steps -= 1
             return scratch.agent_rewards[side], terminated, truncated
 
-        def observe(state: Any, out: Any, params: Any, tables: Any) -> None:
-            world_observe(state, out, state.player_one_agent, params, tables)
+        def observe(state: Any, out: Any, params: Any, tables: Any, scratch: Any) -> None:
+            world_observe(state, out, state.player_one_agent, params, tables, scratch)
 
         self.reset, self.step, self.observe = reset, step, observe
         self.action_mask = self.easy = self.turn = None
@@ -226,7 +226,7 @@ def _build_write_info(world: KernelWorld) -> Function:
         copy_info(scratch.agent_infos[side], info)
         judge(state, info, side)
         info.return_agent_two = state.agent_returns[1 - side]
-        observe(state, info.obs_agent_two, 1 - side, params, tables)
+        observe(state, info.obs_agent_two, 1 - side, params, tables, scratch)
         write_masks(state, info, side, params, tables)
 
     return write_info

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from keyword import iskeyword
@@ -36,7 +36,7 @@ ARGUMENTS = {
     "reset": ("state", "params", "tables", "scratch", "info"),
     "step": ("state", "action", "params", "tables", "scratch", "info", "rewards"),
     "easy": ("state", "action", "params", "tables", "info", "rewards"),
-    "observe": ("state", "out", "agent", "params", "tables"),
+    "observe": ("state", "out", "agent", "params", "tables", "scratch"),
     "action_mask": ("state", "out", "agent", "params", "tables"),
     "turn": ("state", "params", "tables"),
     "window_start": ("state", "params", "tables"),
@@ -61,9 +61,10 @@ class KernelWorld:
       returns the kind of hard step, a number from 1 to `hard_kinds`. A GPU makes all easy steps first, then the hard
       steps grouped by kind, so that threads do not wait for a neighbour's longer step.
 
-    Each may also take `params` (the parameters, as attributes), `tables` (read-only arrays, as attributes) and, except
-    `observe`, `scratch` (working memory, as attributes; its values on entry are undefined). `step` may take `info`,
-    whose attributes are the env's info columns; if `reset` takes it too, a reset returns infos.
+    Each may also take `params` (the parameters, as attributes) and `tables` (read-only arrays, as attributes). `reset`,
+    `step` and `observe` may take `scratch` (working memory, as attributes; its values on entry of `reset` and `step`
+    are undefined, and `observe`, which follows them, finds what they left). `step` may take `info`, whose attributes
+    are the env's info columns; if `reset` takes it too, a reset returns infos.
 
     With `num_agents` above 1, `step` receives one action per agent, writes `rewards[agent]`, and returns only whether
     the episode terminated (or that, and whether it was truncated); `info` holds one record per agent, and `observe`
@@ -82,6 +83,8 @@ class KernelWorld:
     num_agents: int = 1
     hard_kinds: int = 1  # the number of kinds of hard steps that `easy` returns
     clips_actions = False  # True: the world clips actions outside a Box; False: such actions are refused
+    problems: tuple[str, ...] = ()  # what `mark_problem(state, k)` reports, in words, by its number k
+    calls_c = False  # True: it calls functions of a C library, which a GPU cannot
     metadata: dict[str, Any] = {"render_modes": [], "render_fps": 50}
 
     reset: Callable[..., Any]
@@ -165,6 +168,17 @@ class KernelWorld:
         other.__dict__.pop("table_facts", None)
         return other
 
+    def problem(self, number: int) -> str:
+        """What `mark_problem(state, number)` reports."""
+        return self.problems[number]
+
+    def fill_scratch(self, scratch: np.ndarray) -> Any:
+        """Write into new scratch records, one per thread, what their fields should hold from the start. The object that
+        is returned lives as long as the records."""
+
+    def link(self) -> None:
+        """Called before the world is compiled and before its compiled code is loaded: load the C libraries it calls."""
+
     @property
     def informs_at_reset(self) -> bool:
         """Whether `reset` writes info columns."""
@@ -205,11 +219,16 @@ def own_codes(world: KernelWorld) -> set[Any]:
 def adapt(function: Callable[..., Any], role: str) -> Callable[..., Any]:
     """A function that takes all arguments of the role and passes on those that `function` takes.
 
-    >>> adapt(lambda out, state: (state, out), "observe")("the state", "the array", 0, None, None)
+    >>> adapt(lambda out, state: (state, out), "observe")("the state", "the array", 0, None, None, None)
     ('the state', 'the array')
     """
+    return passing(function, ARGUMENTS[role])
+
+
+def passing(function: Callable[..., Any], arguments: Sequence[str]) -> Callable[..., Any]:
+    """A function that takes these arguments and passes on those that `function` takes."""
     wanted = ", ".join(inspect.signature(function).parameters)
-    everything = ", ".join(ARGUMENTS[role])
+    everything = ", ".join(arguments)
     return eval(f"lambda {everything}: function({wanted})", {"function": function, "__name__": __name__})  # noqa: S307 - names checked before
 
 

@@ -7,18 +7,24 @@ import re
 import select
 import signal
 import sys
-import termios
-import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+
+from rookery.errors import OptionError
+
+try:
+    import termios
+    import tty
+except ImportError:  # Windows
+    termios = None  # type: ignore[assignment]
 
 ENTER, LEAVE = "\x1b[?1049h\x1b[?25l\x1b[2J", "\x1b[0m\x1b[?25h\x1b[?1049l"  # the other screen, no cursor; and back
 ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}
 NAMES = {"\r": "enter", "\n": "enter", " ": "space", "\x7f": "backspace", "\b": "backspace", "\t": "tab"}
 SEQUENCE = re.compile(r"\x1b(?:\[|O)(?P<middle>[0-9;]*)(?P<end>[A-Za-z~])|\x1b|.", re.DOTALL)
 SHIFTED = ";2"
-ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+ENDINGS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 def keys_in(text: str) -> Iterator[tuple[str, bool]]:
@@ -81,6 +87,8 @@ class TerminalScreen:
 @contextmanager
 def own_terminal() -> Iterator[TerminalScreen]:
     """Use the terminal in raw mode, and restore it: also after Ctrl-C, an error or a termination signal."""
+    if termios is None:
+        raise OptionError("the explorer in a terminal needs Linux or macOS: use its window, or a script")
     source, sink = sys.stdin.fileno(), sys.stdout.fileno()
     before = termios.tcgetattr(source)
     handlers = {ending: signal.signal(ending, _leave) for ending in ENDINGS}

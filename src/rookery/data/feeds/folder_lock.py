@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from pathlib import Path
 
 from rookery.console import printable, say
 from rookery.errors import DataError
+from rookery.file_locks import open_folder, try_lock
+from rookery.files import open_plain
 
 WAIT_SECONDS = 60.0
 PAUSE_SECONDS = 0.05
@@ -19,8 +20,9 @@ PAUSE_SECONDS = 0.05
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
     """Wait until no other process holds the folder, and hold it within. The folder itself is locked, so that no file is
-    left behind; the lock ends with the process."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    left behind (on Windows, a file in it); the lock ends with the process."""
+    own = open_folder(folder.resolve())
+    fd = open_plain(folder / ".lock", os.O_RDWR | os.O_CREAT) if own is None else own
     try:
         _take(fd, folder, time.monotonic() + WAIT_SECONDS)
         yield
@@ -32,7 +34,7 @@ def _take(fd: int, folder: Path, deadline: float) -> None:
     waiting = False
     while True:
         try:
-            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return try_lock(fd)
         except BlockingIOError:
             pass
         except OSError as error:  # some network file systems

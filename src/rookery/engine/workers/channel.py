@@ -1,23 +1,24 @@
-"""Messages between parent and worker: a socket that also carries file descriptors. Steps do not use it."""
+"""Messages between parent and worker, on a socket. Steps do not use it."""
 
 from __future__ import annotations
 
-import array
 import contextlib
 import pickle
-import select
+import selectors
 import signal
 import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import cloudpickle
 
 _HEADER = struct.Struct("<QB")  # length, number of descriptors
-_MAX_FDS = 8
+NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0)  # SIGPIPE may end a program, but should not for a dead worker
+SLICE_SECONDS = 0.2  # of a wait: Windows handles Ctrl-C only when a wait is over, and a death may be seen only then
 
 NO_REPLY = 0  # the number of a message that gets no response
 
@@ -58,11 +59,10 @@ class DeferInterrupt:
 
 
 class Channel:
-    """Sends and receives pickled objects. `peer` is a descriptor that becomes readable when the other process dies."""
+    """Sends and receives pickled objects. `has_ended` says whether the other process has."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self.socket = sock
-        self.peer: int | None = None
+    def __init__(self, sock: socket.socket, has_ended: Callable[[], bool] = lambda: False) -> None:
+        self.socket, self._has_ended = sock, has_ended
         # The part of the next message that has arrived. Kept here: Ctrl-C may interrupt a long one.
         self._header, self._fds = bytearray(), list[int]()
         self._data: bytearray | None = None
@@ -73,7 +73,7 @@ class Channel:
         self.socket.settimeout(timeout)
         try:
             self._send_header(_HEADER.pack(len(data), len(fds)), fds)
-            self.socket.sendall(data, socket.MSG_NOSIGNAL)
+            self.socket.sendall(data, NO_SIGNAL)
         except TimeoutError:
             self.break_off()
             raise ChannelTimeout from None
@@ -86,9 +86,12 @@ class Channel:
             self.socket.settimeout(None)
 
     def _send_header(self, header: bytes, fds: tuple[int, ...]) -> None:
-        """As `socket.send_fds`, which takes no flags: SIGPIPE may end a program, but should not for a dead worker."""
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-        self.socket.sendmsg([header], rights, socket.MSG_NOSIGNAL)
+        """Descriptors go with it on Linux only."""
+        assert not fds
+        self.socket.sendall(header, NO_SIGNAL)
+
+    def _receive_header(self, size: int) -> bytes:
+        return self.socket.recv(size)
 
     def break_off(self) -> None:
         """Show the other side an end of file: after half a message it would wait for the rest for ever."""
@@ -116,13 +119,12 @@ class Channel:
 
     def _read_header(self) -> None:
         try:
-            part, new, _, _ = socket.recv_fds(self.socket, _HEADER.size - len(self._header), _MAX_FDS)
+            part = self._receive_header(_HEADER.size - len(self._header))
         except OSError as error:
             raise ChannelClosed(str(error)) from None
         if not part:
             raise ChannelClosed("end of file")
         self._header += part
-        self._fds += new
 
     def _fill(self, view: memoryview, deadline: float | None) -> None:
         while sum(self._filled) < len(view):
@@ -136,20 +138,16 @@ class Channel:
                 raise ChannelClosed("end of file")
 
     def _await(self, deadline: float | None) -> None:
-        """Wait for bytes, for the peer's death (what it sent before is still read), or for the deadline."""
-        poll = select.poll()
-        poll.register(self.socket, select.POLLIN)
-        if self.peer is not None:
-            poll.register(self.peer, select.POLLIN)
-        left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
-        try:
-            ready = {fd for fd, _ in poll.poll(left)}
-        except OSError as error:
-            raise ChannelClosed(str(error)) from None
-        if not ready:
-            raise ChannelTimeout
-        if self.socket.fileno() not in ready:
-            raise ChannelClosed("the process died")
+        """Wait for bytes, for the other process's end (what it sent before is still read), or for the deadline."""
+        while True:
+            left = SLICE_SECONDS if deadline is None else min(SLICE_SECONDS, max(0.0, deadline - time.monotonic()))
+            has_ended = self._has_ended()
+            if is_readable(self.socket, 0.0 if has_ended else left):
+                return
+            if has_ended:
+                raise ChannelClosed("the process died")
+            if deadline is not None and time.monotonic() >= deadline:
+                raise ChannelTimeout
 
     def fileno(self) -> int:
         return self.socket.fileno()
@@ -166,7 +164,16 @@ def dumps(message: Any) -> bytes:
         return cloudpickle.dumps(message, protocol=5)
 
 
-def pair() -> tuple[Channel, socket.socket]:
-    """This process's end as a channel, and the other end as a socket for the child process."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    return Channel(ours), theirs
+def new_selector() -> selectors.BaseSelector:
+    """One that holds no descriptor of its own. Where there is `poll`, any number of files may be open."""
+    return getattr(selectors, "PollSelector", selectors.SelectSelector)()
+
+
+def is_readable(sock: socket.socket, seconds: float) -> bool:
+    """Whether bytes, or the end of the stream, come within so many seconds."""
+    try:
+        with new_selector() as selector:
+            selector.register(sock, selectors.EVENT_READ)
+            return bool(selector.select(seconds))
+    except (OSError, ValueError) as error:  # it was closed
+        raise ChannelClosed(str(error)) from None

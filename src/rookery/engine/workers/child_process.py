@@ -10,12 +10,17 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import cache
 from queue import SimpleQueue
 from typing import Any
 
+from rookery.engine.workers.portability import PORTABLE
+
+LOOK_SECONDS = 0.5  # between two looks whether the parent lives
 ONE_THREAD = {
     name: "1"
     for name in (
@@ -51,17 +56,35 @@ def set_up_child(parent: int) -> None:
     """The first call in a child process: it dies with its parent (`parent` is the pid it should have), ignores Ctrl-C,
     which the parent handles, and does not inherit the program's own signal handlers."""
     die_with_parent(parent)
+    ignore_signals()
+
+
+def ignore_signals() -> None:
+    """Ignore Ctrl-C, and handle other signals as a new program does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, the exit status of a child could not be read
+    if hasattr(signal, "SIGCHLD"):
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it were ignored, a child's exit status could not be read
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent dies."""
-    if sys.platform == "linux":
+    """End this process when its parent dies: by the kernel on Linux, elsewhere by a thread that looks."""
+    if sys.platform == "linux" and not PORTABLE:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:
             os._exit(1)  # it died before the call
+    else:
+        threading.Thread(target=_end_after, args=(parent,), name="rookery-parent", daemon=True).start()
+
+
+def _end_after(parent: int) -> None:
+    import psutil
+
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(parent)
+        while process.is_running() and os.getppid() == parent:
+            time.sleep(LOOK_SECONDS)
+    os._exit(1)
 
 
 def in_lasting_thread(call: Callable[[], Any]) -> Any:

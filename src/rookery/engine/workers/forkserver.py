@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import socket
 
-from rookery.engine.workers import worker
-from rookery.engine.workers.channel import Channel, ChannelClosed
+from rookery.engine.workers import linux_worker
+from rookery.engine.workers.channel import ChannelClosed
 from rookery.engine.workers.child_process import set_up_child
 from rookery.engine.workers.launcher import collect
+from rookery.engine.workers.platform.linux import FdChannel
 
 
 def main(fd: int, parent: int) -> None:
     """Serve until the parent closes the channel."""
     set_up_child(parent)
-    channel = Channel(socket.socket(fileno=fd))
+    channel = FdChannel(socket.socket(fileno=fd))
     me = os.getpid()
     while True:
         try:
@@ -25,7 +26,7 @@ def main(fd: int, parent: int) -> None:
             pid = os.fork()
             if pid == 0:
                 channel.close()
-                worker.main(fds[0], me)
+                linux_worker.main(fds[0], me)
             os.close(fds[0])
             channel.send(pid)
         else:

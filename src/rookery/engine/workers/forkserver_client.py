@@ -10,13 +10,13 @@ from typing import Any
 
 import psutil
 
-from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout, pair
+from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout
 from rookery.engine.workers.child_process import interpreter
+from rookery.engine.workers.platform.linux import END_SECONDS, pair
 
 START_SECONDS = 60.0  # it first imports everything, on a machine that may be busy
 RESPONSE_SECONDS = 10.0  # later it only forks
 LOOK_SECONDS = 0.5  # how often it is checked meanwhile
-END_SECONDS = 5.0  # longer than a killed process takes to end, unless it is stuck in the kernel
 
 
 class ForkServerLost(OSError):

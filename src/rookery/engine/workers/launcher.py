@@ -7,80 +7,62 @@ fork        a copy of this process: fastest to start, but unsafe when this proce
 
 from __future__ import annotations
 
-import contextlib
 import os
-import select
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
-from rookery.engine.workers.channel import Channel, pair
 from rookery.engine.workers.child_process import in_lasting_thread, interpreter
-from rookery.engine.workers.forkserver_client import END_SECONDS, ForkServer, ForkServerLost
-
-
-class Process:
-    """A worker process: its pid, a descriptor that becomes readable when it ends, and its exit status."""
-
-    def __init__(self, pid: int, reap: Callable[[], int | None]) -> None:
-        self.pid, self._reap = pid, reap
-        self.status: int | None = None  # as from os.waitstatus_to_exitcode: negative for a signal
-        try:
-            self.pidfd = os.pidfd_open(pid)
-        except OSError:  # no descriptors are free
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            reap()
-            raise
-
-    def kill(self) -> None:
-        if self.pidfd >= 0:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)  # type: ignore[attr-defined]
-
-    def ends_within(self, seconds: float) -> bool:
-        """Wait for its end."""
-        poll = select.poll()
-        poll.register(self.pidfd, select.POLLIN)
-        return bool(poll.poll(seconds * 1000))
-
-    def wait(self) -> int | None:
-        """The exit status of a process that has ended or was killed. None if it is not known, and if the process is
-        stuck in the kernel, where not even SIGKILL ends it."""
-        if self.status is None and self.pidfd >= 0 and self.ends_within(END_SECONDS):
-            self.status = self._reap()
-        return self.status
-
-    def close(self) -> None:
-        if self.pidfd >= 0:
-            os.close(self.pidfd)
-            self.pidfd = -1
+from rookery.engine.workers.forkserver_client import ForkServer, ForkServerLost
+from rookery.engine.workers.platform.linux import EventfdWakeup, FdChannel, MemfdBlock, PidfdPoll, PidfdProcess, pair
+from rookery.engine.workers.portability import PORTABLE
+from rookery.engine.workers.portable_launcher import PortableLauncher
 
 
 class WorkerLauncher:
     """Starts workers by one method for one engine."""
 
     def __init__(self, method: str) -> None:
-        if not (hasattr(os, "pidfd_open") and hasattr(os, "memfd_create")):
-            raise OSError("they need Linux: memfd for shared memory, pidfd to notice that a process died")
         self.method = method
+        self._wakeup = EventfdWakeup()  # set by all workers
         self._servers: list[ForkServer] = []  # the last one forks new workers
 
-    def start(self) -> tuple[Process, Channel]:
-        """A new worker that listens on the channel."""
+    def start(self) -> tuple[PidfdProcess, FdChannel, EventfdWakeup]:
+        """A new worker that listens on the channel, and its wake-up."""
         try:
             return self._start()
         except ForkServerLost:  # try a new one, with a new channel: the lost one may continue and still use its own
             return self._start()
 
+    def new_block(self, size: int) -> MemfdBlock:
+        return MemfdBlock(size)
+
+    def poll(self, handles: Iterable[Any]) -> PidfdPoll:
+        """What to sleep on for these workers."""
+        return PidfdPoll(self._wakeup, handles)
+
+    def wakeups(self, wakeup: Any) -> tuple[EventfdWakeup, ...]:
+        """What a worker with this wake-up waits for, and what it sets."""
+        return wakeup, self._wakeup
+
     def close(self) -> None:
         while self._servers:
             self._servers.pop().close()
+        self._wakeup.close()
 
-    def _start(self) -> tuple[Process, Channel]:
+    def _start(self) -> tuple[PidfdProcess, FdChannel, EventfdWakeup]:
+        wakeup = EventfdWakeup()
+        try:
+            return *self._start_process(), wakeup
+        except BaseException:
+            wakeup.close()
+            raise
+
+    def _start_process(self) -> tuple[PidfdProcess, FdChannel]:
         channel, theirs = pair()
         try:
             start = {"fork": self._fork, "spawn": self._spawn, "forkserver": self._from_server}[self.method]
@@ -93,31 +75,31 @@ class WorkerLauncher:
         channel.peer = process.pidfd
         return process, channel
 
-    def _spawn(self, theirs: socket.socket, _: Channel) -> Process:
-        child = interpreter("worker", theirs)
-        return Process(child.pid, partial(_status, child))
+    def _spawn(self, theirs: socket.socket, _: FdChannel) -> PidfdProcess:
+        child = interpreter("linux_worker", theirs)
+        return PidfdProcess(child.pid, partial(_status, child))
 
-    def _fork(self, theirs: socket.socket, ours: Channel) -> Process:
+    def _fork(self, theirs: socket.socket, ours: FdChannel) -> PidfdProcess:
         parent = os.getpid()
 
         def fork() -> int:
             sys.stdout.flush()  # else the child would print what is still in the buffer a second time
             pid = os.fork()
             if pid == 0:
-                from rookery.engine.workers.worker import main
+                from rookery.engine.workers.linux_worker import main
 
                 ours.close()
                 main(theirs.detach(), parent)
             return pid
 
         pid = in_lasting_thread(fork)
-        return Process(pid, lambda: collect(pid))
+        return PidfdProcess(pid, lambda: collect(pid))
 
-    def _from_server(self, theirs: socket.socket, _: Channel) -> Process:
+    def _from_server(self, theirs: socket.socket, _: FdChannel) -> PidfdProcess:
         server = self._server()
         pid = server.fork(theirs)
         try:
-            return Process(pid, partial(server.status, pid))
+            return PidfdProcess(pid, partial(server.status, pid))
         except ProcessLookupError:
             raise ForkServerLost("the fork server died, and its new worker with it") from None
 
@@ -129,6 +111,14 @@ class WorkerLauncher:
         if not self._servers or not self._servers[-1].usable:
             self._servers.append(ForkServer())
         return self._servers[-1]
+
+
+Launcher = WorkerLauncher | PortableLauncher
+
+
+def new_launcher(method: str) -> Launcher:
+    """The one for this system."""
+    return PortableLauncher(method) if PORTABLE else WorkerLauncher(method)
 
 
 def _status(child: subprocess.Popen) -> int | None:
@@ -155,7 +145,7 @@ def describe_exit(status: int | None, for_memory: bool) -> str:
         return "died (its exit status is not known)"
     if status >= 0:
         return f"exited with code {status}" + (" (the env called exit)" if status == 0 else "")
-    name = signal.strsignal(-status) if -status >= signal.SIGRTMIN else signal.Signals(-status).name
+    name = signal.Signals(-status).name if -status in set(signal.Signals) else signal.strsignal(-status)
     if -status != signal.SIGKILL:
         return f"died of signal {-status} ({name})"
     if for_memory:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
+import mmap
 import os
 import pickle
-import select
-import socket
 import sys
 import time
 import traceback
@@ -18,29 +16,27 @@ from typing import Any
 from rookery.engine.batch import ASLEEP, MESSAGES, ROW, WAKEUP, WORKER_WORDS, Batch, BatchSpec
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.loops import fence, watch
+from rookery.engine.machine import set_affinity, yield_core
 from rookery.engine.segments import Segment
 from rookery.engine.step_report import REPORT, StepReport
 from rookery.engine.worker_envs import WorkerEnvs
 from rookery.engine.workers.channel import NO_REPLY, Channel, ChannelClosed, dumps
-from rookery.engine.workers.child_process import set_up_child
-from rookery.engine.workers.shared_memory import Wakeup, map_block
 
-PARENT_CHECK_MS = 1000
+PARENT_CHECK_SECONDS = 1.0
 
 
-def main(fd: int, parent: int) -> None:
+def run_worker(worker: Worker) -> None:
     """Serve until the engine requests an exit, or until the parent is gone. Never returns."""
-    set_up_child(parent)
     logging.getLogger("rookery").setLevel(logging.WARNING)  # else every worker would print what the parent prints once
-    code, channel = 0, Channel(socket.socket(fileno=fd))
+    code = 0
     try:
-        Worker(channel, os.getppid()).serve()
+        worker.serve()
     except ChannelClosed:
         pass  # the parent is gone
     except BaseException:  # noqa: BLE001 - a defect of rookery, or an env that interfered with this loop: report it and exit
         traceback.print_exc()
         code = 1
-    channel.close()
+    worker.close()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
@@ -48,7 +44,11 @@ def main(fd: int, parent: int) -> None:
 
 
 class Worker:
-    """One end of the protocol; the other end is `WorkerHandle` in the parent."""
+    """One end of the protocol; the other end is `WorkerHandle` in the parent. Subclasses say how a system shares memory
+    and wakes a process."""
+
+    _wakeup: Any
+    _parent_wakeup: Any
 
     def __init__(self, channel: Channel, parent: int) -> None:
         self._channel, self._parent = channel, parent
@@ -68,6 +68,13 @@ class Worker:
                 self._handle_request()
             self._step_segments()
 
+    def close(self) -> None:
+        self._channel.close()
+
+    def _accept(self, ticket: Any, fds: list[int], size: int) -> mmap.mmap:
+        """The shared memory that the parent offers, by what came with its request."""
+        raise NotImplementedError
+
     # --- stepping -----------------------------------------------------------------------------------------------
 
     def _wait_for_wakeup(self, seen: int) -> int:
@@ -79,11 +86,10 @@ class Worker:
             words[self._base + ASLEEP] = 1
             fence()
             while words[wakeup] == seen:
-                self._poll.poll(PARENT_CHECK_MS)
+                self._wakeup.wait(PARENT_CHECK_SECONDS)
                 if os.getppid() != self._parent:
                     os._exit(1)
             words[self._base + ASLEEP] = 0
-            self._wakeup.clear()
         self._last_pause = time.perf_counter() - start
         seen = words[wakeup]
         fence()
@@ -93,7 +99,7 @@ class Worker:
         """Step every segment that was sent."""
         batch, envs = self._batch, self._envs
         assert batch is not None and envs is not None
-        go, done, yield_core = batch.go, batch.done, os.sched_yield
+        go, done = batch.go, batch.done
         for index, stepper in envs.steppers.items():
             wanted = go[index]
             if wanted == done[index]:
@@ -150,22 +156,14 @@ class Worker:
     def _do_set_affinity(self, _: list[int], cores: Sequence[int], spin_seconds: float) -> None:
         """Which cores to run on, and how long to poll for the next step before sleeping."""
         if cores:
-            os.sched_setaffinity(0, cores)
+            set_affinity(cores)
         self._spin_seconds = spin_seconds
 
-    def _do_attach(self, fds: list[int], sent: int, spec: BatchSpec, number: int, segments: Sequence[Segment]) -> None:
+    def _do_attach(
+        self, fds: list[int], ticket: Any, spec: BatchSpec, number: int, segments: Sequence[Segment]
+    ) -> None:
         assert self._envs is not None
-        if len(fds) < sent:  # the kernel silently drops those beyond the limit
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        block, *wakeup_fds = fds
-        buffer = map_block(block, spec.fields()[1])
-        os.close(block)
-        if wakeup_fds:
-            half = len(wakeup_fds) // 2
-            self._wakeup, self._parent_wakeup = Wakeup(wakeup_fds[:half]), Wakeup(wakeup_fds[half:])
-            self._poll = select.poll()
-            self._poll.register(self._wakeup, select.POLLIN)
-        batch, base = Batch(spec, buffer), number * WORKER_WORDS
+        batch, base = Batch(spec, self._accept(ticket, fds, spec.fields()[1])), number * WORKER_WORDS
         self._envs.attach(batch, base + ROW, segments)
         self._batch, self._words, self._base = batch, batch.worker_words, base
         self._messages_read = self._words[self._base + MESSAGES]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import pickle
 import time
@@ -11,13 +12,13 @@ from typing import Any
 
 import cloudpickle
 
-from rookery.engine.batch import ASLEEP, MESSAGES, ROW, WAKEUP, WORKER_WORDS, Batch
+from rookery.engine.batch import ASLEEP, MESSAGES, ROW, WAKEUP, WORKER_WORDS, Batch, BatchSpec
 from rookery.engine.failure import Failed, Failure
 from rookery.engine.loops import fence
+from rookery.engine.segments import Segment
 from rookery.engine.step_report import StepReport
-from rookery.engine.workers.channel import NO_REPLY, ChannelClosed, ChannelTimeout, DeferInterrupt
-from rookery.engine.workers.launcher import WorkerLauncher
-from rookery.engine.workers.shared_memory import Wakeup, new_block
+from rookery.engine.workers.channel import NO_REPLY, Channel, ChannelClosed, ChannelTimeout, DeferInterrupt
+from rookery.engine.workers.launcher import Launcher
 
 OVERSLEPT_SECONDS = 1.0  # a process that wakes up this late was stopped, as by Ctrl-Z, and its workers with it
 
@@ -25,15 +26,12 @@ OVERSLEPT_SECONDS = 1.0  # a process that wakes up this late was stopped, as by 
 class WorkerHandle:
     """Worker `number`: its process, its channel and, once attached, its words in the batch."""
 
-    def __init__(self, number: int, launcher: WorkerLauncher) -> None:
-        self.number = number
-        self.wakeup = Wakeup()
-        try:
-            self.process, self.channel = launcher.start()
-        except BaseException:
-            self.wakeup.close()
-            raise
+    def __init__(self, number: int, launcher: Launcher) -> None:
+        self.number, self._launcher = number, launcher
+        started: tuple[Any, Channel, Any] = launcher.start()
+        self.process, self.channel, self.wakeup = started
         self.batch: Batch | None = None
+        self.discarded = False  # whether `discard` was called
         self._last_request = 0
         self._pending: set[int] = set()  # requests sent whose responses were not taken yet
         self._values: dict[int, tuple[str, bytes]] = {}
@@ -43,6 +41,14 @@ class WorkerHandle:
         """From now on the worker waits for its wakeup word in this batch rather than for its channel."""
         self.batch, self.words, self._base = batch, batch.worker_words, self.number * WORKER_WORDS
         self.wakeup_word, self.asleep_word = self._base + WAKEUP, self._base + ASLEEP
+
+    def request_attach(
+        self, block: Any, spec: BatchSpec, segments: Sequence[Segment], timeout: float | None = None
+    ) -> int:
+        """Have the worker move to this block of shared memory; it keeps the wake-ups of its first one."""
+        wakeups = self._launcher.wakeups(self.wakeup) if self.batch is None else ()
+        ticket, fds = block.offer(wakeups)
+        return self.request("attach", (ticket, spec, self.number, segments), fds, timeout)
 
     def request(self, method: str, args: tuple, fds: tuple[int, ...] = (), timeout: float | None = None) -> int:
         """Call a method in the worker; `response` with the number returned here gives its result."""
@@ -139,12 +145,7 @@ class WorkerHandle:
         self.channel.close()
         self.wakeup.close()
         self.process.close()
-        self.batch = None
-
-    @property
-    def discarded(self) -> bool:
-        """Whether `discard` was called."""
-        return not self.wakeup.fds
+        self.batch, self.discarded = None, True
 
 
 def wake_workers(handles: Sequence[WorkerHandle]) -> None:
@@ -211,31 +212,32 @@ def _load(packed: bytes, row: int) -> Any:
 class ProcessResources:
     """All resources of the system that a process engine holds, so that one call releases them."""
 
-    def __init__(self, launcher: WorkerLauncher) -> None:
-        self.launcher, self.wakeup, self.block = launcher, Wakeup(), -1
+    def __init__(self, launcher: Launcher) -> None:
+        self.launcher = launcher
+        self.block: Any = None
         self.handles: list[WorkerHandle] = []
-        self._owner = os.getpid()
+        self._owner, self._closed = os.getpid(), False
 
-    def new_block(self, size: int) -> int:
+    def new_block(self, size: int) -> mmap.mmap:
         """A shared block that replaces the one there was."""
         self._release_block()
-        self.block = new_block(size)
-        return self.block
+        self.block = self.launcher.new_block(size)
+        return self.block.memory
 
     def close(self, timeout: float) -> list[Failure]:
         """End all workers. It may be called again, and at interpreter exit; it does nothing in a forked child, which
         does not own them."""
-        if os.getpid() != self._owner or not self.wakeup.fds:
+        if os.getpid() != self._owner or self._closed:
             return []
+        self._closed = True
         handles, self.handles[:] = list(self.handles), []
         try:
             return stop_workers(handles, timeout)
         finally:
-            self.launcher.close()
-            self.wakeup.close()
             self._release_block()
+            self.launcher.close()
 
     def _release_block(self) -> None:
-        if self.block >= 0:
-            os.close(self.block)
-            self.block = -1
+        if self.block is not None:
+            self.block.close()
+            self.block = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import socket
@@ -18,6 +17,7 @@ import psutil
 from rookery import forks
 from rookery.console import printable, say
 from rookery.errors import RunBusy
+from rookery.file_locks import try_lock
 from rookery.files import open_plain
 
 # A flock belongs to the opened file, not to the process: the kernel drops it when the last descriptor closes, so a
@@ -68,7 +68,7 @@ class Lock:
         readers = time.monotonic() + READER_SECONDS
         while True:
             try:
-                return fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return try_lock(self._fd)
             except BlockingIOError:
                 now = time.monotonic()
                 if now > deadline or (now > readers and not self._holder_is_dead()):
@@ -83,12 +83,14 @@ class Lock:
         about = {"pid": os.getpid(), "host": socket.gethostname(), "started": time.time()}
         with suppress(OSError):
             os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, json.dumps(about).encode(), 0)
+            os.lseek(self._fd, 0, os.SEEK_SET)
+            os.write(self._fd, json.dumps(about).encode())
 
     def _read_holder(self) -> dict[str, Any]:
         """What the holder has written; {} if it cannot be read."""
         with suppress(OSError, ValueError, RecursionError, TypeError, KeyError):
-            about = json.loads(os.pread(self._fd, 4096, 0))
+            os.lseek(self._fd, 0, os.SEEK_SET)
+            about = json.loads(os.read(self._fd, 4096))
             if type(about["pid"]) is int and 0 < about["pid"] < 2**31 and 0 <= about["started"] < 1e11:
                 return about
         return {}

@@ -1,0 +1,65 @@
+"""Modules that Windows does not have are neither needed for an import nor for what works without them."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rookery
+from platforms.absent import MODULES
+from rookery import file_locks, user_dirs
+from rookery.apps.memory_explorer import raw_terminal
+from rookery.errors import OptionError
+from rookery.training.storage.run_lock import Lock
+
+SOURCES = Path(rookery.__file__).parent
+GUARDED = {"file_locks.py", "apps/memory_explorer/raw_terminal.py", "tools/doctor.py"}
+
+
+def test_every_module_can_be_imported() -> None:
+    """With neither `fcntl`, `resource`, `pwd`, `grp`, `termios` nor the names of `os`, `signal`, `select`, `socket` and
+    `time` that Windows lacks."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "platforms.absent"], capture_output=True, text=True, cwd=Path(__file__).parents[1]
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == ""
+
+
+def test_such_modules_are_imported_in_few_places() -> None:
+    """Those that do without."""
+    found = set()
+    for file in SOURCES.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            if MODULES & set(names):
+                found.add(file.relative_to(SOURCES).as_posix())
+    assert found == GUARDED
+
+
+def test_a_run_without_locks_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It trains nevertheless."""
+    monkeypatch.setattr(file_locks, "fcntl", None)
+    with Lock(tmp_path / "run.lock"):
+        assert "cannot be locked (this system has no locks for files)" in caplog.text
+
+
+def test_a_folder_of_the_user_needs_no_user_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows has none."""
+    monkeypatch.setenv("ROOKERY_CACHE", str(tmp_path))
+    monkeypatch.delattr("os.geteuid")
+    assert user_dirs.cache_folder("kernels") == tmp_path
+
+
+def test_the_explorer_names_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And another way."""
+    monkeypatch.setattr(raw_terminal, "termios", None)
+    with pytest.raises(OptionError, match="needs Linux or macOS: use its window"), raw_terminal.own_terminal():
+        pass
