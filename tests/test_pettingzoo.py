@@ -451,7 +451,6 @@ def test_bad_actions():
     ("world", "message"),
     [
         (lambda: gym.make("CartPole-v1"), "rookery.make_vec"),
-        (lambda: parallel_to_aec(Party()), "aec_to_parallel"),
         (lambda: object(), "possible_agents"),
     ],
 )

@@ -14,6 +14,7 @@ from gymnasium.vector.utils import batch_space
 
 from rookery.engine.layout import SpaceLeaf, join, leaves, split
 from rookery.errors import SpaceError, StateError, WorldError
+from rookery.worlds.turn_based import TurnsAsParallel, is_turn_based
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class ParallelEnvMaker:
     maker: Callable[[], Any]
 
     def __call__(self) -> ParallelEnvAsGym:
-        return ParallelEnvAsGym(self.maker())
+        env = self.maker()
+        return ParallelEnvAsGym(TurnsAsParallel(env) if is_turn_based(env) else env)
 
 
 class ParallelEnvAsGym(gym.Wrapper):
@@ -155,8 +157,6 @@ def _agents_of(parallel_env: Any) -> tuple[Any, ...]:
     name = type(parallel_env).__qualname__
     if isinstance(parallel_env, gym.Env):
         raise WorldError(f"{name} is a gymnasium.Env: use rookery.make_vec; a PettingZoo env is needed here")
-    if hasattr(parallel_env, "agent_iter"):
-        raise WorldError(f"{name} is an AEC env; pettingzoo.utils.conversions.aec_to_parallel makes it a ParallelEnv")
     agents = tuple(getattr(parallel_env, "possible_agents", ()))
     if not agents:
         raise WorldError(f"{name} should be a PettingZoo ParallelEnv, but it has no possible_agents")

@@ -1,4 +1,4 @@
-"""PettingZoo's parallel envs as agent rows: many worlds, and every agent of every world one row of a `VectorEnv`.
+"""PettingZoo's envs as agent rows: many worlds, and every agent of every world one row of a `VectorEnv`.
 
 A learner that plays all agents with one policy sees an ordinary batch. Row `world * len(agents) + k` is agent k of
 a world. `infos["agent_mask"]` says which rows hold an agent that acts next; the others are zeros.
@@ -26,11 +26,14 @@ __all__ = ["AgentRows", "make_vec"]
 
 
 def make_vec(parallel_env: Any, num_envs: int | None = None, **options: Any) -> AgentRows:
-    """Many copies of a PettingZoo `ParallelEnv`, with one row per agent.
+    """Many copies of a PettingZoo `ParallelEnv` or `AECEnv`, with one row per agent.
+
+    In a turn-based game (`AECEnv`), a step of a world is one move. Agents that wait have a row too: their action is
+    ignored, and where actions are discrete, their `action_mask` allows the first one only.
 
     Args:
-        parallel_env: A class or callable that builds a `ParallelEnv`, `"file.py:MyEnv"`, or a list of callables. All
-            possible agents need the same spaces. (For an AEC env, build `aec_to_parallel(env)`.)
+        parallel_env: A class or callable that builds such an env, `"file.py:MyEnv"`, or a list of callables. All
+            possible agents need the same spaces.
         num_envs: How many worlds; None finds out by measuring.
         **options: As for `rookery.make_vec`; `autoreset_mode` is always SAME_STEP. A PettingZoo env inside PettingZoo
             wrappers that draws from `random` or `numpy.random` needs `isolate_random=True` to be reproducible.

@@ -17,6 +17,7 @@ from rookery.worlds.classic.spec import CLASSIC
 from rookery.worlds.gameboy.spec import GAME_BOY
 from rookery.worlds.hockey.spec import HOCKEY
 from rookery.worlds.market.spec import CRYPTO, FOREX
+from rookery.worlds.mujoco.mujoco_spec import MUJOCO
 from rookery.worlds.world_spec import WorldSpec, load_object
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from gymnasium import spaces
 
-BUILT_IN: tuple[WorldSpec, ...] = (*CLASSIC, HOCKEY, GAME_BOY, CRYPTO, FOREX, CATCH)
+BUILT_IN: tuple[WorldSpec, ...] = (*CLASSIC, HOCKEY, GAME_BOY, CRYPTO, FOREX, CATCH, *MUJOCO)
 GROUP = "rookery.worlds"
 
 
@@ -136,7 +137,8 @@ def _plugins() -> tuple[WorldSpec, ...]:
     from importlib.metadata import entry_points
 
     found = tuple(_loaded(entry_points(group=GROUP)))
-    _register(found)
+    if found:  # else Gymnasium would be imported for nothing
+        _register(found)
     return found
 
 
