@@ -75,8 +75,8 @@ def test_the_rest_is_refused_in_one_sentence(override, key):
         resumed(override)
     assert str(error.value) == (
         f"`{key}` cannot change when a run is resumed; these can: steps, episodes, workers, on_failure, max_restarts, "
-        "bad_values, on_out_of_memory, devices, evaluation.*, checkpoints.*, monitor.* (but not checkpoints.dir), and "
-        "options of the learner such as ppo.learning_rate"
+        "bad_values, on_out_of_memory, devices, cluster.*, evaluation.*, checkpoints.*, monitor.* (but not "
+        "checkpoints.dir), and options of the learner such as ppo.learning_rate"
     )
 
 

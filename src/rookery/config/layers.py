@@ -29,6 +29,7 @@ OLD_NAMES = {
     "eval_weak_opponent": "evaluation.opponents",
     "run_name": "name",
     "verbose": "monitor.verbose",
+    "on": "cluster.kind",
 }
 PYTHONIC = {"True": "true", "False": "false"}
 MISSING = object()

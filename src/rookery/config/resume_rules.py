@@ -15,7 +15,7 @@ from rookery.errors import ConfigError
 from rookery.learners.registry import option_classes
 
 CHANGEABLE = ("steps", "episodes", "workers", "on_failure", "max_restarts", "bad_values", "on_out_of_memory", "devices")
-CHANGEABLE_SECTIONS = ("evaluation", "checkpoints", "monitor")
+CHANGEABLE_SECTIONS = ("cluster", "evaluation", "checkpoints", "monitor")
 FIXED = "checkpoints.dir"  # the folder of the checkpoint that is resumed
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, create_model, field_validator, model_validator
 
+from rookery.config.cluster_schema import ClusterOptions
 from rookery.config.curriculum_schema import ConfigTable, Count, LeagueOptions, Opponent, Phase, opponents_by_name
 from rookery.config.layers import split_names
 from rookery.config.search_schema import SearchOptions
@@ -73,6 +74,12 @@ class CheckpointOptions(ConfigTable):
     keep: int = Field(3, ge=1, description="Number of latest checkpoints to keep; the best one is always kept.")
     dir: str | None = Field(
         None, min_length=1, description="Folder of the checkpoints; if omitted, `checkpoints` in the run's folder."
+    )
+    mirror: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z][A-Za-z0-9+.-]+://.",
+        description="URL that every checkpoint is copied to while the run continues, such as s3://bucket/runs; "
+        "`rookery resume URL/NAME` continues from there.",
     )
     replay: bool = Field(True, description="Save the replay buffer; without it, a resumed run differs.")
 
@@ -250,6 +257,9 @@ class RunConfig(LearnerSections):
         default_factory=CheckpointOptions, description="Checkpoints, from which a run can be resumed."
     )
     monitor: MonitorOptions = Field(default_factory=MonitorOptions, description="Output of a run.")
+    cluster: ClusterOptions = Field(
+        default_factory=ClusterOptions, description="Where the envs step: here, or on a cluster."
+    )
     search: SearchOptions = Field(
         default_factory=SearchOptions, description="What `rookery search` varies. A run does not read it."
     )

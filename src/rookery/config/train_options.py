@@ -35,6 +35,7 @@ class OlderNames(TypedDict, total=False):
     eval_weak_opponent: bool
     run_name: str
     verbose: bool | int
+    on: Literal["local", "ray"]
 
 
 class ResumeOptions(OlderNames, total=False):
@@ -47,6 +48,7 @@ class ResumeOptions(OlderNames, total=False):
     bad_values: Literal["finite", "raise", "restart", "allow"]
     on_out_of_memory: Literal["raise", "lower"]
     devices: int | Sequence[int]
+    cluster: Section
     learning_rate: float
     ppo: Section
     sac: Section

@@ -11,7 +11,6 @@ import json
 import math
 import os
 import shlex
-import signal
 import socket
 import subprocess
 import threading
@@ -19,11 +18,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from rookery.console import say
+from rookery.process_groups import kill_group
 
 WEBHOOK, COMMAND = "ROOKERY_ALERT_WEBHOOK", "ROOKERY_ALERT_COMMAND"
 TIMEOUT = 5.0  # seconds that sending may take, whatever the network does
@@ -135,8 +134,7 @@ def _run(words: list[str], body: bytes) -> None:
     try:
         process.communicate(body, timeout=TIMEOUT * 0.9)
     except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        kill_group(process)
         process.wait()
         raise
     if process.returncode:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rookery.learners.registry import specs
+from rookery.learners.own_learners import ON_POLICY
 from rookery.monitor.formatting import PARTS, percent
 
 MUCH = 0.5  # of the time: this part limits the run
@@ -145,7 +145,12 @@ def _other(facts: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _is_on_policy(facts: Mapping[str, Any]) -> bool:
-    return facts.get("learner") in {name for name, spec in specs().items() if spec.on_policy}
+    learner = facts.get("learner")
+    if learner in ON_POLICY:
+        return ON_POLICY[learner]
+    from rookery.learners.registry import specs  # it takes as long to import as reading hundreds of runs
+
+    return learner in {name for name, spec in specs().items() if spec.on_policy}
 
 
 def _on_gpu(facts: Mapping[str, Any]) -> bool:

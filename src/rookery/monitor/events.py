@@ -8,7 +8,7 @@ A run reports what happens as events of a few kinds:
     evaluation   eval/return, eval/return_std, eval/return_low, eval/return_high (the 95 % interval of the mean),
                  eval/length, eval/episodes, eval/seconds, eval/best
     checkpoint   path, seconds, bytes
-    note         text: a choice, a warning, a change of num_envs
+    note         text: a choice, a change of num_envs; with `warning` something that may be wrong
     doing        text: a long operation has started; shown until the next event that is not a note, never stored
     end          the metrics of the summary, and the reason
 """

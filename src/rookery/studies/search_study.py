@@ -28,12 +28,19 @@ from rookery.studies.study_config import divided, study_config, with_share
 from rookery.studies.study_result import StudyResult, best_trials, pareto_front
 from rookery.studies.trials.plans import plan_for
 from rookery.studies.trials.pruning import pruning_report
-from rookery.studies.workers.supervisor import Event, Supervisor
+from rookery.studies.workers.supervisor import Event
 from rookery.studies.workers.trial_worker import open_store
+from rookery.studies.workers.worker_places import (
+    LocalWorkers,
+    Supervision,
+    WorkerPlace,
+    check_cluster_search,
+    open_workers,
+    without_cluster,
+)
 from rookery.training.resolve.session_world import session_world
 from rookery.training.resolve.world_choice import OBJECT
 from rookery.training.run.train import code_by_name
-from rookery.training.seeds.shares import Shares
 
 FAILED = 1  # exit status
 MOST_RESERVED = 0.5  # share of the timeout that is kept for verification
@@ -107,6 +114,8 @@ def _config(what: Any, given: dict[str, Any], options: dict[str, Any]) -> RunCon
 
 def run_search(config: RunConfig) -> StudyResult:
     """Search as a valid configuration says."""
+    check_cluster_search(config)
+    cluster, config = config.cluster, without_cluster(config)
     recorded = _recorded(config)
     base = study_config(config, recorded)
     if base.search.population.exploit_every is not None:
@@ -121,9 +130,12 @@ def run_search(config: RunConfig) -> StudyResult:
     base = _with_search(base, study_name=folder.name)
     if base.search.storage is not None:  # without a password, which workers get by their environment
         base = _with_search(base, storage=place.url if place.file is None else str(place.file))
-    with open_store(folder, base, config.search.storage) as store:
+    with (
+        open_store(folder, base, config.search.storage) as store,
+        open_workers(cluster, base, place.environment) as workers,
+    ):
         store.enqueue(first)
-        return StudySearch(store, base, divided(base), place.environment).run()
+        return StudySearch(store, base, workers).run()
 
 
 def _population_search(base: RunConfig, storage: str | None) -> StudyResult:
@@ -135,7 +147,7 @@ def _population_search(base: RunConfig, storage: str | None) -> StudyResult:
     base = _with_search(base, study_name=folder.name)
     say(f"{folder.name}: a population of {base.search.population.size}, in {folder.path}")
     with open_store(folder, base, storage) as store:
-        found = StudySearch(store, base, divided(base), place.environment)
+        found = StudySearch(store, base, LocalWorkers(divided(base), place.environment))
         is_complete = train_population_study(folder, base, storage)
         return found.result(0 if is_complete else signal.SIGINT, "finished" if is_complete else "interrupted")
 
@@ -143,10 +155,9 @@ def _population_search(base: RunConfig, storage: str | None) -> StudyResult:
 class StudySearch:
     """One call of `rookery search`: its workers, its clock and its screen."""
 
-    def __init__(self, store: StudyStore, base: RunConfig, shares: Shares, variables: Mapping[str, str]) -> None:
-        """`variables` are added to the environment of workers, such as the password of a database."""
+    def __init__(self, store: StudyStore, base: RunConfig, workers: WorkerPlace) -> None:
         self.store, self.base, self.folder, self.search = store, base, store.folder, base.search
-        self._shares, self._variables = shares, variables
+        self._workers = workers
         self._reader = StudyReader.find(self.folder.path, storage=None)
         self._known: StudyView | None = None
         self._known_at = 0.0
@@ -155,7 +166,7 @@ class StudySearch:
         self.reason = "finished"
 
     def run(self) -> StudyResult:
-        jobs = self._shares.jobs
+        jobs = self._workers.shares.jobs
         panel, verbose = self.base.monitor.panel is not False, self.base.monitor.verbose
         say(f"{self.folder.name}: {self.search.n_trials} trials, {jobs} at a time, in {self.folder.path}")
         signalled = 0
@@ -173,8 +184,8 @@ class StudySearch:
 
     def _supervised(self, screen: SearchScreen, workers: int, train: bool) -> int:
         """Train and verify, or verify only; returns the signal that ended it, or 0."""
-        base = with_share(self.base, self._shares)
-        with Supervisor(self.folder, base, workers, self._variables, train=train) as supervisor:
+        base = with_share(self.base, self._workers.shares)
+        with self._workers.supervise(self.store, base, train) as supervisor:
 
             def heard(event: Event) -> None:
                 self._known = None
@@ -192,7 +203,7 @@ class StudySearch:
             self.reason = supervisor.stopping or (self.reason if not train else "finished")
             return supervisor.signal
 
-    def _count(self, event: Event, supervisor: Supervisor) -> None:
+    def _count(self, event: Event, supervisor: Supervision) -> None:
         """Stop a search in which every trial fails."""
         if event["state"] in ("finished", "pruned"):
             self._finished_any = True

@@ -19,6 +19,7 @@ from rookery.console import size_text
 from rookery.engine import loops
 from rookery.engine.machine import allowed_cores, available_memory, cpu_quota, usable_cores
 from rookery.engine.settings import START_METHODS
+from rookery.engine.workers.portability import PORTABLE
 from rookery.tools.gpu_check import gpu_state
 from rookery.tools.machine_facts import extras, machine_facts, package_version
 
@@ -95,9 +96,8 @@ def _shared_memory() -> MachineCheck:
     try:
         os.close(os.memfd_create("rookery-doctor"))
     except (AttributeError, OSError) as error:
-        return MachineCheck(
-            "shared memory", BAD, f"no memfd ({error}); {beside}", "worker processes need Linux 3.17 or later"
-        )
+        remedy = "worker processes use files and sockets instead: see docs/platforms.md"
+        return MachineCheck("shared memory", NOTE, f"no memfd ({error}); {beside}", remedy)
     if shm and shm.total <= SMALL_SHM:
         remedy = "rookery does not use it, but Gymnasium and torch do: docker run --shm-size=2g"
         return MachineCheck("shared memory", NOTE, f"memfd works; {beside}", remedy)
@@ -105,8 +105,10 @@ def _shared_memory() -> MachineCheck:
 
 
 def _open_files() -> MachineCheck:
-    import resource
-
+    try:
+        import resource
+    except ImportError:
+        return MachineCheck("open files", GOOD, "no limit is known on this system")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < FEW_FILES:
         return MachineCheck(
@@ -116,7 +118,7 @@ def _open_files() -> MachineCheck:
 
 
 def _start_methods() -> Iterator[MachineCheck]:
-    for method in START_METHODS:
+    for method in ("spawn",) if PORTABLE else START_METHODS:
         problem = _start_problem(method)
         subject = f"workers by {method}"
         if problem is None:

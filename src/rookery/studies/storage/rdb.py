@@ -53,7 +53,8 @@ def forget_in_children(engine: Any) -> None:
         if (inherited := reference()) is not None:
             inherited.dispose(close=False)
 
-    os.register_at_fork(after_in_child=forget)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=forget)
 
 
 def connect(file: Path, read_only: bool = False) -> sqlite3.Connection:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from rookery.config.convert import to_toml
 from rookery.config.schema import RunConfig
 from rookery.console import printable
 from rookery.errors import StorageLost, StudyError
+from rookery.file_locks import try_lock
 from rookery.files import open_plain, replace_file
 from rookery.studies.storage.patience import Patience
 from rookery.studies.storage.patient_storage import PatientStorage
@@ -93,7 +93,7 @@ def _file_lock(file: Path, seconds: float) -> Iterator[None]:
 
 def _flock(fd: int) -> bool:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try_lock(fd)
     except BlockingIOError:
         return False
     return True

@@ -6,7 +6,6 @@ has not. Workers share the runs among themselves by locks in the study's folder.
 
 from __future__ import annotations
 
-import fcntl
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
+from rookery.file_locks import try_lock
 from rookery.files import open_plain
 from rookery.studies.storage.trial_attributes import SETTINGS, verified_key
 from rookery.studies.trials.part_training import FAILED, FINISHED, PartOutcome, outcome_of
@@ -42,7 +42,7 @@ def part_lock(folder: Path, part: TrialPart) -> Iterator[bool]:
     fd = open_plain(folder / f"{part.run_name}.lock", os.O_RDWR | os.O_CREAT)
     try:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try_lock(fd)
             free = True
         except BlockingIOError:
             free = False

@@ -18,31 +18,27 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import optuna
-from optuna.trial import TrialState
 
 from rookery.config import RunConfig, build_config
 from rookery.console import say
-from rookery.errors import LeaseLost, RookeryError, RunBusy, StorageLost
+from rookery.errors import RunBusy, StorageLost
 from rookery.studies.space.samplers import make_sampler
 from rookery.studies.space.space import SearchSpace
-from rookery.studies.storage.claim import Claim
 from rookery.studies.storage.study_folder import StudyFolder
 from rookery.studies.storage.study_store import StudyStore
-from rookery.studies.storage.trial_attributes import PARTS
-from rookery.studies.study_config import trial_config
-from rookery.studies.trials.part_training import INTERRUPTED, PartOutcome, Watcher, reason_of, train_parts
+from rookery.studies.trials.part_training import INTERRUPTED, PartOutcome, Watcher, train_parts
 from rookery.studies.trials.parts_together import batches, train_together
-from rookery.studies.trials.plans import plan_for
 from rookery.studies.trials.pruning import PRUNED, make_pruner
-from rookery.studies.trials.trial_plan import TrialPart, Values
-from rookery.studies.workers.limits import Verdicts, limit_gpu_memory, too_long
+from rookery.studies.trials.trial_plan import TrialPart
+from rookery.studies.workers.limits import limit_gpu_memory, too_long
 from rookery.studies.workers.open_trial import OpenTrial
 from rookery.studies.workers.stop_signals import StopSignals
+from rookery.studies.workers.trial_claims import LEASE, TrialClaims
 from rookery.studies.workers.verification_worker import VerificationWorker
 
 POLL_SECONDS = 0.5  # while other workers have what is left
 STOPPED, LOST = 143, 75  # exit statuses: by a signal; the storage is gone
-TIME, LEASE = "time", "lease"  # why a run is stopped
+TIME = "time"  # why a run is stopped
 
 Done = Callable[[TrialPart, PartOutcome], None]
 
@@ -62,17 +58,14 @@ class Task:
         return cls(**json.loads(file.read_text()))
 
 
-class TrialWorker:
+class TrialWorker(TrialClaims):
     """Claims and trains trials until none is left or it is asked to stop."""
 
     def __init__(
         self, store: StudyStore, base: RunConfig, name: str, stop: StopSignals, tell: Callable[..., None]
     ) -> None:
-        """`tell` is called with facts for the supervisor."""
-        self.store, self.base, self.name, self.stop, self.tell = store, base, name, stop, tell
-        self.folder, self.search = store.folder, base.search
-        self.space, self.plan = SearchSpace.of(base), plan_for(base)
-        self.verdicts = Verdicts(self.folder.workers)
+        super().__init__(store, base, name, tell)
+        self.stop = stop
 
     def run(self) -> None:
         """All trials."""
@@ -80,7 +73,7 @@ class TrialWorker:
             trials = self._claim()
             if trials:
                 self._train(trials)
-            elif self.store.all_done(self.search.n_trials):
+            elif self.all_done():
                 return
             else:
                 time.sleep(POLL_SECONDS)
@@ -88,36 +81,14 @@ class TrialWorker:
     # --- trials -------------------------------------------------------------------------------------------------
 
     def _claim(self) -> list[OpenTrial]:
-        """As many trials as train side by side, or fewer. Those whose settings cannot work fail at once."""
+        """As many trials as train side by side, or fewer."""
         trials: list[OpenTrial] = []
         while len(trials) < self.search.population.size and not self.stop:
-            claim = self.store.claim(self.name, self.search.n_trials)
-            if claim is None:
+            trial = self.next_trial()
+            if trial is None:
                 break
-            trial = self._opened(claim)
-            if trial is not None:
-                trials.append(trial)
+            trials.append(trial)
         return trials
-
-    def _opened(self, claim: Claim) -> OpenTrial | None:
-        verdict = self.verdicts.take(claim.number)
-        if verdict is not None:
-            self._failed(claim, verdict)
-            self.verdicts.forget(claim.number)
-            return None
-        try:
-            settings = claim.suggest(self.space.suggest)
-            config = trial_config(self.base, settings, claim.number, self.folder.runs)
-            return OpenTrial(claim, config, self.plan, self.base, self.folder)
-        except (StorageLost, LeaseLost):
-            raise
-        except RookeryError as error:
-            self._failed(claim, reason_of(error))
-            return None
-
-    def _failed(self, claim: Claim, reason: str) -> None:
-        claim.fail(reason)
-        self.tell(event="end", trial=claim.number, state="failed", reason=reason, value=None)
 
     def _train(self, trials: Sequence[OpenTrial]) -> None:
         with self._kept(trials), self._timed(trials):
@@ -131,13 +102,13 @@ class TrialWorker:
 
     def _train_round(self, trials: Sequence[OpenTrial]) -> None:
         """The next parts of all trials; those that have none left are finished."""
-        others = self._other_values()
+        others = self.other_values()
         owner: dict[str, OpenTrial] = {}
         parts: list[TrialPart] = []
         for trial in trials:
             mine = trial.next_parts(others)
             if not mine:
-                self._record(trial, trial.finish)
+                self.record(trial, trial.finish)
             parts += mine
             owner |= {part.run_name: trial for part in mine}
 
@@ -146,7 +117,7 @@ class TrialWorker:
             if outcome.state == INTERRUPTED and outcome.reason != PRUNED:
                 self.stop.noticed()
             elif not trial.state:
-                self._record(trial, lambda: trial.add(part, outcome))
+                self.record(trial, lambda: trial.add(part, outcome))
 
         wanted = [part for part in parts if not owner[part.run_name].state]
         self._train_parts(wanted, lambda part: owner[part.run_name].watcher(part), done)
@@ -168,10 +139,9 @@ class TrialWorker:
         """Trials that took too long have failed; others are given back, to go on from their checkpoints."""
         for trial in trials:
             if self.stop.reason == TIME:
-                self._record(trial, lambda trial=trial: trial.fail(too_long(self.search)))  # type: ignore[misc]
+                self.record(trial, lambda trial=trial: trial.fail(too_long(self.search)))  # type: ignore[misc]
             elif not trial.claim.lost:
-                trial.claim.release()
-                self.tell(event="end", trial=trial.number, state="interrupted", reason="", value=None)
+                self.release(trial)
         self.stop.clear(TIME)
         self.stop.clear(LEASE)
 
@@ -199,23 +169,6 @@ class TrialWorker:
         finally:
             if timer is not None:
                 timer.cancel()
-
-    def _other_values(self) -> list[Values]:
-        """The values of the parts of all finished trials."""
-        finished = self.store.study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        parts = [trial.user_attrs.get(PARTS, {}) for trial in finished]
-        return [{name: p["value"] for name, p in each.items() if p.get("value") is not None} for each in parts]
-
-    def _record(self, trial: OpenTrial, write: Callable[[], None]) -> None:
-        """Write something about a trial, and tell the supervisor if it is over. A trial that another worker has taken
-        over is not this one's any more."""
-        try:
-            write()
-        except LeaseLost as error:
-            say(str(error))
-            trial.state = LEASE
-        if trial.state:
-            self.tell(event="end", trial=trial.number, state=trial.state, reason=trial.reason, value=trial.total)
 
 
 def open_store(folder: StudyFolder, base: RunConfig, storage: str | None = None) -> StudyStore:

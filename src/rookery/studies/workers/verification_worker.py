@@ -37,22 +37,13 @@ class VerificationWorker:
 
     def run(self) -> None:
         """Until all are verified, or it is asked to stop."""
-        parts = self._parts()
+        parts = parts_to_verify(self.store, self.base)
         while not self.stop:
             open_numbers = [number for number in parts if not is_verified(self.store.study, number)]
             if not open_numbers:
                 return
             if not any([self._verify(number, parts[number]) for number in open_numbers]):
                 time.sleep(POLL_SECONDS)
-
-    def _parts(self) -> dict[int, list[TrialPart]]:
-        """The runs of each trial that is to be verified, the best trial first."""
-        chosen = to_verify(self.store.study.get_trials(deepcopy=False), self.base.search.verify)
-        runs = self.store.folder.runs
-        configs = {
-            trial.number: trial_config(self.base, trial.user_attrs[SETTINGS], trial.number, runs) for trial in chosen
-        }
-        return {number: self.plan.verify_parts(config) for number, config in configs.items()}
 
     def _verify(self, number: int, parts: Sequence[TrialPart]) -> bool:
         """Train those parts of a trial that no other worker has; returns whether anything was done."""
@@ -87,3 +78,11 @@ class VerificationWorker:
             self.stop.noticed()
             return ""
         return add_value(self.plan, part, outcome)
+
+
+def parts_to_verify(store: StudyStore, base: RunConfig) -> dict[int, list[TrialPart]]:
+    """The runs of each trial that is to be verified, the best trial first."""
+    plan, runs = plan_for(base), store.folder.runs
+    chosen = to_verify(store.study.get_trials(deepcopy=False), base.search.verify)
+    configs = {trial.number: trial_config(base, trial.user_attrs[SETTINGS], trial.number, runs) for trial in chosen}
+    return {number: plan.verify_parts(config) for number, config in configs.items()}

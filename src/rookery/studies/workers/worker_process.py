@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.engine.workers.child_process import ONE_THREAD
+from rookery.process_groups import kill_group
 from rookery.training.commands import start_command
 
 # Imports make some 300,000 objects that stay: walking through them again and again takes a second.
@@ -68,8 +68,7 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """Kill it with the processes of its envs, and wait until it is gone."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
+        kill_group(self.process)
         self.process.wait()
 
     def last_words(self) -> str:

@@ -91,6 +91,10 @@ class Collector:
         """Episodes that ended since the last call, as an engine lists them."""
         return self.envs.finished_episodes()
 
+    def figures(self) -> dict[str, float]:
+        """What a cluster that steps the envs has to say, for events."""
+        return {}
+
     def resize(self, num_envs: int, seed: int) -> None:
         """Change the number of envs. Those that stay continue; new ones begin their first episodes."""
         assert isinstance(self.envs, Engine)  # the number of envs of a curriculum is fixed
@@ -173,9 +177,6 @@ class Collector:
             self._take_actions(part)
             part.sender.send(part.actions)
             self.stopwatch.lap(self._stepping)
-        if self._link is not None:
-            self._link.sent(part.rows)
-            self.stopwatch.lap("policy")
 
     def _receive(self, part: CollectorPart) -> None:
         if self._steps_here:  # only now: a GPU chooses actions for one group while the other one steps here
@@ -198,15 +199,19 @@ class Collector:
         part.observations, part.mask = observations, self._mask_of(observations, infos)
         if "final_obs" in infos:
             self.ended += int(np.count_nonzero(infos["_final_obs"]))
-        if "final_info" in infos:
-            self.on_outcomes(outcomes_of(infos, self.envs.metadata))
-            self.on_final_numbers(infos, self.envs.metadata)
-            self.on_final_infos(part.rows, infos)
-        if "hints" in infos:
-            self.on_hints(self.steps + len(rewards), part.rows, infos)
+        self._tell(part.rows, infos, self.steps + len(rewards))
         batch = StepBatch(observations, rewards, terminated, truncated, finals(infos), part.mask)
         (self.learner if self._link is None else self._link).record(part.rows, batch)
         self._count(len(rewards))
+
+    def _tell(self, rows: slice, infos: dict[str, Any], steps: int) -> None:
+        """Pass on what the infos of a step of these envs say, after which the run has made so many steps."""
+        if "final_info" in infos:
+            self.on_outcomes(outcomes_of(infos, self.envs.metadata))
+            self.on_final_numbers(infos, self.envs.metadata)
+            self.on_final_infos(rows, infos)
+        if "hints" in infos:
+            self.on_hints(steps, rows, infos)
 
     def _mask_of(self, observations: Any, infos: dict[str, Any]) -> np.ndarray | None:
         return mask_of(observations, infos, self.learner.agent.action_space)

@@ -1,4 +1,4 @@
-"""The one place where a run's collector is chosen: by whether its envs return arrays or tensors."""
+"""The one place where a run's collector is chosen: by whether its envs return arrays, tensors or whole rollouts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from rookery.training.run.timing import Stopwatch
 
 def make_collector(envs: Any, learner: Learner, stopwatch: Stopwatch, share_done: Callable[[int], float]) -> Collector:
     """A collector for these envs and this learner. Imported late: the CPU's runs need no code for GPUs."""
+    if hasattr(envs, "make_collector"):  # they step elsewhere
+        return envs.make_collector(learner, stopwatch, share_done)
     if not getattr(envs, "returns_tensors", False):
         return Collector(envs, learner, stopwatch, share_done)
     if not learner.on_policy:

@@ -21,6 +21,7 @@ from rookery.errors import OptionError
 from rookery.kernel.tables import check_same
 from rookery.learners import registry
 from rookery.learners.cpu_threads import threads_for
+from rookery.learners.device.triton_support import hash_triton_early
 from rookery.learners.learner import Learner
 from rookery.learners.networks import all_images_small
 from rookery.learners.observations import leaves_of
@@ -47,6 +48,7 @@ from rookery.training.run.system_setup import open_system_figures
 from rookery.training.run.tensor_envs import make_tensor_engine, make_tensor_evaluator
 from rookery.training.storage.agent_folder import write_agent
 from rookery.training.storage.checkpoint import Checkpoints
+from rookery.training.storage.checkpoint_mirror import CheckpointMirror, open_mirror
 from rookery.training.storage.run_dir import RunDir
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ class RunComponents:
     system: SystemFigures | None = None
     review: BackendReview | None = None
     shared: RunAlone = field(default_factory=RunAlone)
+    mirror: CheckpointMirror | None = None
 
 
 @contextmanager
@@ -98,17 +101,21 @@ def open_components(
         open_episode_file(folder, config) as episodes,
         open_system_figures(config, learner) as system,
         closing(make_evaluator(run)) as evaluator,
+        open_mirror(config.checkpoints.mirror, folder) as mirror,
     ):
         envs = make_curriculum_env(run, engine, learner, folder.path) if config.has_curriculum else engine
         yield RunComponents(
             envs, learner, evaluator, checkpoints, sinks, stop, folder.path, callbacks, adaptive, episodes, system,
-            _make_review(run, folder, learner, opened), shared or RunAlone(),
+            _make_review(run, folder, learner, opened), shared or RunAlone(), mirror,
         )  # fmt: skip
 
 
 def _make_review(run: ResolvedRun, folder: RunDir, learner: Learner, opened: ExitStack) -> BackendReview | None:
     """For a run whose backend was measured. An off-policy learner learns while envs step, so it needs none."""
-    if run.choice is None or not learner.on_policy or run.config.has_curriculum or learner.processes > 1:
+    config = run.config
+    if run.choice is None or not learner.on_policy or config.has_curriculum or learner.processes > 1:
+        return None
+    if config.cluster.kind != "local":
         return None
 
     def make_on(backend: str) -> Engine:
@@ -146,6 +153,8 @@ def _while_starting(run: ResolvedRun) -> AbstractContextManager[None]:
 
 def make_engine(run: ResolvedRun) -> Engine:
     config = run.config
+    if config.backend == "cuda":  # there, PPO's kernels are Triton's
+        hash_triton_early()
     if config.backend == "tensor":
         return make_tensor_engine(run)
     with explain_option_errors(run.env_world):

@@ -46,6 +46,7 @@ class DeviceLink:
         if part.has_large and self.learner.device.type == "cuda" and self._pinned is None:
             self._pinned = PinnedBuffer(self._engine.batch.buffer)
         part.take(observations, mask)
+        part.ensure_copied()
 
     def explore(self, rows: slice) -> None:
         """Queue the choice of actions for these envs."""
@@ -54,19 +55,15 @@ class DeviceLink:
             self._rounds.explore(part)
         else:
             part.keep_actions(self.learner.explore(part.observations, rows, part.mask))
-        part.fetch_actions()
+            part.fetch_actions()
+        part.mark_actions()
+        if self._rounds is not None:  # the host would wait for the actions anyway
+            self._rounds.record_and_store(part)
         part.stream.used()
 
     def actions(self, rows: slice) -> Any:
         """Wait for these envs' actions; they are arrays that the next ones overwrite."""
         return self._parts[rows.start].actions()
-
-    def sent(self, rows: slice) -> None:
-        """These envs' actions were sent: queue what could wait until then."""
-        if self._rounds is not None:
-            part = self._parts[rows.start]
-            self._rounds.sent(part)
-            part.stream.used()
 
     def flush(self) -> None:
         """No actions follow for now: queue all that waits."""
@@ -82,6 +79,7 @@ class DeviceLink:
         if self._rounds is not None:
             self._rounds.record(part)
         else:
+            part.ensure_copied()
             self.learner.record(rows, part.step)
         part.stream.used()
 

@@ -51,7 +51,7 @@ def read_initial_weights(init_from: str, runs_dir: Path) -> InitialWeights:
     if path.suffix.lower() in PICKLES:
         raise OptionError(
             f"`init_from` = {init_from!r}: weights of other trainers are not read, nor is any pickle; name a run, or a "
-            "folder of its checkpoints"
+            "folder of its checkpoints (`rookery import-sb3 model.zip` makes one of a Stable-Baselines3 model)"
         )
     if path.is_file():
         path = path.parent

@@ -38,12 +38,15 @@ class LinkedPart:
         self._device, self._nested = device, None
         self._fetched: PackedCopies | None = None  # the actions
         self._arrived = torch.cuda.Event() if device.type == "cuda" else None
+        # Asking torch for it in every step takes longer than the event that is recorded in it.
+        self._present = torch.cuda.current_stream(device) if device.type == "cuda" else None
         leaves = [self._large[k] if k in large else self._packed.tensors[f"leaf{k}"] for k in range(len(shapes))]
         self.observations = _nested(self._leaves, leaves)
         self._final_observations = _nested(self._leaves, list(self._finals.tensors.values()))
         self.mask, self.has_finals = self._packed.tensors.get("mask"), False
         self.stream.used()  # the first copies come after the zeros
         self._is_settled = True  # whether all copies are done
+        self.is_copied = True  # whether the copy of what was packed is queued
 
     @property
     def has_large(self) -> bool:
@@ -61,10 +64,10 @@ class LinkedPart:
         )
 
     def take(self, observations: Any, mask: np.ndarray | None, step: StepBatch | None = None) -> None:
-        """Queue the copy of what the envs returned."""
+        """Pack what the envs returned, and queue copies of what is not packed; `copy` or `ensure_copied` follows."""
         if not self._is_settled:  # no actions were taken since the last copies
             self.stream.settle()
-        self._is_settled = False
+        self._is_settled = self.is_copied = False
         arrays = self._packed.arrays
         for k, leaf in enumerate(self._leaves):
             if k not in self._large:
@@ -73,12 +76,28 @@ class LinkedPart:
             np.copyto(arrays["mask"], mask, casting="unsafe")
         if step is not None:
             self._pack_results(step)
+        if self.has_finals or self._large:
+            self._copy_now(observations)
+
+    def _copy_now(self, observations: Any) -> None:
+        """Queue the copies of everything."""
         with self.stream.copying():
-            self._packed.to_device()
+            self.copy()
             if self.has_finals:
                 self._finals.to_device()
             for k, tensor in self._large.items():
                 tensor.copy_(torch.from_numpy(_at(observations, self._leaves[k])), non_blocking=True)
+        self.is_copied = True
+
+    def copy(self) -> None:
+        """Queue the copy of what was packed. Captured work may do it, each time anew."""
+        self._packed.to_device()
+
+    def ensure_copied(self) -> None:
+        """Queue that copy, unless it is queued."""
+        if not self.is_copied:
+            self.copy()
+            self.is_copied = True
 
     def _pack_results(self, step: StepBatch) -> None:
         arrays, self.has_finals = self._packed.arrays, step.finals is not None
@@ -100,11 +119,14 @@ class LinkedPart:
             self._fetched.tensors[name].copy_(tensor)
 
     def fetch_actions(self) -> None:
-        """Queue the copy of actions to the host."""
+        """Queue the copy of actions to the host. Captured work may do it."""
         assert self._fetched is not None
         self._fetched.to_host()
+
+    def mark_actions(self) -> None:
+        """The copy of actions is queued: `actions` waits for it."""
         if self._arrived is not None:
-            self._arrived.record()
+            self._arrived.record(self._present)
 
     def actions(self) -> Any:
         """The actions as arrays; waits for them."""

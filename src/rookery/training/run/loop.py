@@ -42,11 +42,9 @@ class Loop:
         self.episodes, self.clock = self.state.episodes, self.state.clock
         control = RunControl(config, components.path, self.learner, lambda: self.state.counts)
         self.callbacks = Callbacks(components.callbacks, control)
-        self.records = EpisodeRecords(
-            components.episode_file, self.collector, lambda text: self._event("note", text=text)
-        )
-        HintRecords(components.path / "hints.jsonl", self.collector, lambda text: self._event("note", text=text))
-        self.state.engine.on_note = lambda text: self._event("note", text=text)
+        self.records = EpisodeRecords(components.episode_file, self.collector, self._warn)
+        HintRecords(components.path / "hints.jsonl", self.collector, self._warn)
+        self.state.engine.on_note = self._warn
         self._is_inexact = False
         self._episodes_in_rollout = 0
         in_steps = config.steps < NO_STEP_LIMIT and self.curriculum.episodes is None
@@ -88,7 +86,7 @@ class Loop:
         """Begin a new run; returns the observations and infos to train from."""
         self.curriculum.apply_options(self.learner)
         for text in self.curriculum.notes:
-            self._event("note", text=text)
+            self._warn(text)
         if isinstance(self.curriculum, Curriculum):
             self._announce_phase(self.curriculum)
         return self.state.reset_envs(self.config.seed)
@@ -135,6 +133,7 @@ class Loop:
         if self.state.evaluated_at == self.steps:  # the time that it took, and what callbacks have logged
             self._event("progress", **self.state.stopwatch.shares(), **self.callbacks.take_metrics())
         self.save()
+        self._tell_of_mirror(last=True)
 
     def close(self) -> None:
         """Release what the run holds of the learner's device; the envs are closed by whoever made them."""
@@ -258,17 +257,20 @@ class Loop:
         try:
             path = self.components.checkpoints.save(self.steps, tree, score=score)
         except OSError as error:
-            self._event("note", text=f"no checkpoint at step {self.steps}: {error}; the run continues")
+            self._warn(f"no checkpoint at step {self.steps}: {error}; the run continues")
             return
         state.saved_at = self.steps
         size = sum(file.stat().st_size for file in path.iterdir())
         self._event("checkpoint", path=str(path), seconds=time.perf_counter() - started, bytes=size)
+        if self.components.mirror is not None:
+            self.components.mirror.add(path)
         self.callbacks.call("on_checkpoint", path)
 
     def _log(self) -> None:
         """Report the progress, unless it was reported at this step."""
         if self.clock.logged_at(self.steps):
             return
+        self._tell_of_mirror()
         share = self.state.share_done(self.steps)
         rollout = {"episodes_in_rollout": self._episodes_in_rollout} if self.learner.on_policy else {}
         self._event(
@@ -279,6 +281,7 @@ class Loop:
             **self._system_figures(),
             **self.curriculum.metrics(),
             **self.state.stopwatch.shares(),
+            **self.collector.figures(),
             **{f"loss/{name}": value for name, value in self.collector.metrics.items()},
             **self.callbacks.take_metrics(),
             **self.clock.log(self.state.counts),
@@ -296,15 +299,25 @@ class Loop:
             return {}
         figures = system.sample(self.state.engine.stats())
         for text in system.take_notes():
-            self._event("note", text=text)
+            self._warn(text)
         return figures
+
+    def _tell_of_mirror(self, last: bool = False) -> None:
+        """Tell what has become of the copies of checkpoints; in the end, wait for the last one."""
+        mirror = self.components.mirror
+        if mirror is None:
+            return
+        if last:
+            mirror.close()
+        for text in mirror.take_notes():
+            self._warn(text)
 
     def _keep_opponents(self, before: int, checkpoint_due: bool) -> None:
         """Copies of the agent become opponents."""
         try:
             self.curriculum.keep_opponents(before, self.steps, checkpoint_due, self.state.agent_tree)
         except RunError as error:
-            self._event("note", text=f"{error}; the run continues")
+            self._warn(f"{error}; the run continues")
 
     def _review_backend(self, review: BackendReview) -> None:
         """Step the envs on another backend if that is faster. No number depends on it."""
@@ -334,6 +347,10 @@ class Loop:
         """Report a choice or a change."""
         self._event("note", text=text)
 
+    def _warn(self, text: str) -> None:
+        """Report what may be wrong; the run continues."""
+        self._event("note", text=text, warning=True)
+
     def _announce_phase(self, curriculum: Curriculum) -> None:
         announcement = curriculum.announcement(self.episodes.count)
         if announcement is not None:
@@ -344,7 +361,7 @@ class Loop:
         why = self.state.why_inexact
         if why and not self._is_inexact:
             self._is_inexact = True
-            self._event("note", text=f"a resumed run will begin new episodes, so it will not be the same: {why}")
+            self._warn(f"a resumed run will begin new episodes, so it will not be the same: {why}")
 
     def _event(self, kind: str, **values: Any) -> None:
         self.components.sinks.write(Event(kind, self.steps, values, time.time()))

@@ -38,11 +38,11 @@ from rookery.training.run.components import (
     fit_learner,
     make_learner,
     open_components,
-    open_engine,
     with_image_size,
     with_tables,
     with_threads,
 )
+from rookery.training.run.env_places import check_cluster, open_envs, with_cluster_device
 from rookery.training.run.initial_weights import (
     InitialWeights,
     check_initial_weights,
@@ -191,10 +191,11 @@ def open_new_run(
 ) -> Iterator[OpenRun]:
     """A new run, in a folder of its own that is locked meanwhile. Without `callbacks` it has those of the config."""
     _refuse_objects(config)
-    config = with_shared_devices(with_fixed_versions(config))
+    config = with_cluster_device(with_shared_devices(with_fixed_versions(config)))
     weights = read_initial_weights(config.init_from, Path(config.runs_dir)) if config.init_from else None
     config = config if weights is None else with_nets_of(weights, config)
     run = check_shared(resolve_run(config, world_object, may_take_gpu=True), config)
+    check_cluster(run)
     permit(code_in(run.config))
     check_trackers(name for name in ("wandb", "mlflow") if getattr(config.monitor, name))
     callbacks = [make_callback(name) for name in run.config.callbacks] if callbacks is None else callbacks
@@ -202,7 +203,7 @@ def open_new_run(
     if run.seat is not None:
         run = with_measured_envs(fit_learner(run), config)
     keep_memory()
-    with explained_shortage(run), open_shared_run(run) as shared, open_engine(share_of(run, 0)) as engine:
+    with explained_shortage(run), open_shared_run(run) as shared, open_envs(share_of(run, 0)) as engine:
         run = with_image_size(run, engine)
         if run.seat is None:
             run = fit_learner(run.with_spaces(engine.single_observation_space, engine.single_action_space))
@@ -339,8 +340,9 @@ def open_recorded_run(
         if saved and config.num_envs == "adaptive":
             resolved = resolved.with_num_envs(saved["loop"]["num_envs"])
         check_shared(resolved, config)
+        check_cluster(resolved)
         opening = open_shared_run(resolved)
-        with explained_shortage(resolved), opening as shared, open_engine(share_of(resolved, 0)) as engine:
+        with explained_shortage(resolved), opening as shared, open_envs(share_of(resolved, 0)) as engine:
             resolved = resolved.with_spaces(engine.single_observation_space, engine.single_action_space)
             if weights is not None:
                 check_initial_weights(weights, resolved)

@@ -187,8 +187,19 @@ class TrainingState:
         self.learner.reset_envs(slice(0, self.envs.num_envs))
         return self.reset_envs(self.config.seed + self.steps)
 
+    def _in_same_places(self, saved: Tree) -> bool:
+        """Whether the envs were saved by as many collectors of a cluster as step them now."""
+        same = saved.get("shares") == getattr(self.engine, "shares", None)
+        if not same and self.engine.on_note is not None:
+            self.engine.on_note("the envs were divided over other collectors before: all of them begin new episodes")
+        return same
+
     def load_envs(self, saved: Tree) -> tuple[Any, dict[str, Any]]:
-        if not saved or saved.get("processes", 1) != self.learner.processes:
+        if (
+            not saved
+            or saved.get("processes", 1) != self.learner.processes
+            or not self._in_same_places(saved["engine"])
+        ):
             return self.begin_again()
         self.engine.reset(seed=ChildSeeds.of(self.config.seed, self.engine, self.learner.rank))
         observations = self.envs.load_state_dict(saved["engine"])

@@ -12,11 +12,11 @@ It is written under another name in the same folder, synced, and renamed. Nothin
 
 from __future__ import annotations
 
-import fcntl
 import math
 import os
 import re
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -29,6 +29,7 @@ from safetensors.numpy import load_file
 
 from rookery.console import printable, say
 from rookery.errors import CheckpointError, FileError, OptionError
+from rookery.file_locks import open_folder, try_lock
 from rookery.files import own_folder, sync_folder
 from rookery.training.storage.checkpoint_files import (
     MALFORMED,
@@ -47,6 +48,7 @@ from rookery.training.storage.state_tree import Tree, escape, join_arrays, split
 STATE = "state.json"
 UNFINISHED = ".unfinished-"  # folders being written or removed
 LARGEST_STATE, LARGEST_AGENT = 128 << 20, 2 << 30  # bytes of files that are read before their contents are checked
+ABANDONED_SECONDS = 86400.0  # nobody saves for a day
 NAME = re.compile(r"step-([0-9]{12,18})(?:-([0-9]{1,9}))?")
 Check = Callable[[Tree], None]
 
@@ -69,7 +71,8 @@ def save(folder: Path, tree: Tree, *, score: float | None = None, run: str | Non
                 files[_arrays_file(part)] = write_file(beside / _arrays_file(part), safetensors(mine))
         _check_sizes(files)
         write_manifest(beside, files, None if score is None or math.isnan(score) else float(score), run)
-        os.fsync(fd)
+        if fd is not None:
+            os.fsync(fd)
         beside.rename(folder)
         try:
             sync_folder(folder.parent)
@@ -253,22 +256,23 @@ def _select_parts(folder: Path, values: Tree, only: Sequence[str]) -> Tree:
 
 
 @contextmanager
-def _temporary_folder(parent: Path, prefix: str = UNFINISHED) -> Iterator[tuple[Path, int]]:
+def _temporary_folder(parent: Path, prefix: str = UNFINISHED) -> Iterator[tuple[Path, int | None]]:
     """A folder to write in, and its file descriptor; removed on errors. It is locked meanwhile: that distinguishes it
-    from one that a killed process has left."""
+    from one that a killed process has left. Windows has no descriptors of folders: there its age tells."""
     beside = parent / f"{prefix}{uuid.uuid4().hex}"
     beside.mkdir()
-    fd = -1
+    fd: int | None = None
     try:
-        fd = os.open(beside, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        with suppress(OSError):  # not every file system has locks for folders
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fd = open_folder(beside)
+        if fd is not None:
+            with suppress(OSError):  # not every file system has locks for folders
+                try_lock(fd)
         yield beside, fd
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
     finally:
-        if fd >= 0:
+        if fd is not None:
             os.close(fd)
 
 
@@ -276,9 +280,13 @@ def _remove_leftovers(parent: Path, prefix: str = UNFINISHED) -> None:
     """Remove folders with this prefix that processes left which were killed while saving."""
     for left in parent.glob(f"{prefix}*"):
         with suppress(OSError):  # it is being written, removed already, or a link
-            fd = os.open(left, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            fd = open_folder(left)
+            if fd is None:
+                if left.stat().st_mtime < time.time() - ABANDONED_SECONDS:
+                    shutil.rmtree(left, ignore_errors=True)
+                continue
             try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                try_lock(fd)
                 shutil.rmtree(left, ignore_errors=True)
             finally:
                 os.close(fd)

@@ -18,6 +18,7 @@ from typing import Any
 from rookery.console import printable
 from rookery.errors import FileError, RunError
 from rookery.files import open_plain, read_plain, replace_file
+from rookery.training.storage.cloud_files import is_url
 from rookery.training.storage.registry_folder import find_version, outputs_folder
 from rookery.training.storage.run_lock import Lock
 
@@ -45,6 +46,7 @@ class RunDir:
         self.config, self.summary = self.path / "config.json", self.path / "summary.json"
         self.metrics, self.evaluations = self.path / "metrics.jsonl", self.path / "evaluations.jsonl"
         self.episodes, self.hints = self.path / "episodes.jsonl", self.path / "hints.jsonl"
+        self.ratings = self.path / "league" / "ratings.jsonl"
         self.tensorboard = self.path / "tensorboard"
         self.outputs = outputs_folder(self.path)  # a version in a registry never changes: its videos are elsewhere
         self.plots, self.videos = self.outputs / "plots", self.outputs / "videos"
@@ -86,8 +88,14 @@ class RunDir:
 
     @classmethod
     def find(cls, run: str | Path, base: Path) -> RunDir:
-        """The run of this name in `base` or at this path; "latest" is the one that was started last, and
-        "registry:DIR@champion" a version in a registry of agents."""
+        """The run of this name in `base` or at this path; "latest" is the one that was started last,
+        "registry:DIR@champion" a version in a registry of agents, and a URL one that is fetched to `base`."""
+        if is_url(run):
+            from rookery.training.storage.remote_run import (
+                fetch_run,
+            )  # it imports NumPy, which listing runs does not need
+
+            return cls(fetch_run(str(run), base))
         version = find_version(run)
         if version is not None:
             return cls(version)
@@ -202,9 +210,9 @@ class RunDir:
         return Lock(self.path / "run.lock")
 
     def truncate_after(self, step: int) -> None:
-        """Remove metrics, evaluations, episodes and hints later than `step`, and incomplete lines. To be called on
-        resuming, before these files are opened: they are replaced."""
-        for path in (self.metrics, self.evaluations, self.episodes, self.hints):
+        """Remove metrics, evaluations, episodes, hints and ratings later than `step`, and incomplete lines. To be
+        called on resuming, before these files are opened: they are replaced."""
+        for path in (self.metrics, self.evaluations, self.episodes, self.hints, self.ratings):
             if path.exists() and path.stat().st_size > LARGEST_METRICS:
                 raise RunError(f"{printable(path)} is larger than {LARGEST_METRICS >> 30} GiB, which no run writes")
             if path.exists() and any(not _is_kept(line, step) for line in _lines(path)):

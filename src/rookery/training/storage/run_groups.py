@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rookery.errors import RookeryError
-from rookery.learners.registry import specs
+from rookery.learners.own_learners import learner_names
 from rookery.training.storage.run_dir import RunDir
 
 # What does not make another experiment: the seed, names and places, output, and who does the work.
@@ -42,7 +42,7 @@ def group_runs(runs: Sequence[RunDir]) -> list[RunGroup]:
 
 def experiment(config: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a configuration that make an experiment, flat, with the options of its own learner only."""
-    others = {name for name in specs() if name != config.get("learner")}
+    others = {name for name in learner_names() if name != config.get("learner")}
     flat = flat_config({key: value for key, value in config.items() if key not in others})
     return {key: value for key, value in flat if not _ignored(key)}
 
@@ -53,7 +53,7 @@ def differences(runs: Sequence[RunDir]) -> dict[str, list[Any]]:
     keys = [key for key in dict.fromkeys(key for config in configs for key in config) if key not in ("name", "tables")]
     values = {key: [config.get(key) for config in configs] for key in keys}
     learners = {str(config.get("learner")) for config in configs}
-    unused = tuple(f"{name}." for name in specs() if name not in learners)
+    unused = tuple(f"{name}." for name in learner_names() if name not in learners)
     return {
         key: found
         for key, found in values.items()
@@ -71,7 +71,7 @@ def read_config(run: RunDir) -> dict[str, Any]:
 
 def _ignored(key: str) -> bool:
     section, _, name = key.rpartition(".")
-    return bool({key, key.partition(".")[0]} & NOT_COMPARED) or (name == THREADS and section in specs())
+    return bool({key, key.partition(".")[0]} & NOT_COMPARED) or (name == THREADS and section in learner_names())
 
 
 def flat_config(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -10,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from rookery.file_locks import try_lock
 from rookery.files import open_plain, read_plain
 from rookery.training.storage.run_dir import LARGEST, RunDir
 
@@ -145,7 +145,7 @@ def is_busy(lock: Path) -> bool:
     """Whether a process holds the run's lock. A shared lock is tried: `Lock` would write to its file."""
     try:
         with os.fdopen(open_plain(lock, os.O_RDONLY), "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            try_lock(file.fileno(), shared=True)
     except BlockingIOError:
         return True
     except OSError:

@@ -1,0 +1,1 @@
+"""Runs on many machines, by Ray. Nothing else of rookery imports Ray."""

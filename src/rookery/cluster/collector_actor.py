@@ -1,0 +1,151 @@
+"""The process that steps a share of a run's envs on some node: an engine, and a copy of the policy that acts there.
+
+It is a plain class: an actor of Ray in a run, an object of this process in tests.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import torch
+
+from rookery.cluster.env_shares import Share
+from rookery.cluster.node_facts import NodeFacts, facts_here
+from rookery.cluster.step_collector import StepCollector
+from rookery.engine.engine import Engine
+from rookery.engine.seeding import ChildSeeds
+from rookery.engine.worker_envs import EnvDescription
+from rookery.learners import registry
+from rookery.learners.cpu_threads import keep_memory, small_products
+from rookery.learners.learner import Tree
+from rookery.learners.rollout_parts import RolloutPart, take_part
+from rookery.training.run.collector import Collector
+from rookery.training.run.components import make_engine
+from rookery.training.run.timing import Stopwatch
+from rookery.training.storage.trust import code_in
+from rookery.user_code import permit
+
+SENT_INFOS = ("final_info", "_final_info", "hints", "_hints")  # what the run reads of a step's infos
+
+
+class CollectorActor:
+    """Collects whole rollouts of its envs: weights and noise in, arrays out."""
+
+    engine: Engine
+    learner: Any  # `OnPolicy` or `OffPolicy`
+    collector: Collector
+
+    def __init__(self) -> None:
+        self._open = ExitStack()
+        self._notes: list[str] = []
+        self._infos: list[tuple[int, int, dict[str, Any]]] = []  # step, number of the first row, infos
+
+    def facts(self, files: list[str]) -> NodeFacts:
+        """What is installed here, and what these files hold."""
+        return facts_here(files)
+
+    def open(self, share: Share) -> EnvDescription:
+        """Make the envs, and end those of an earlier share; returns what an engine knows of them."""
+        self.close()
+        permit(code_in(share.run.config))
+        keep_memory()
+        self.share = share
+        self.engine = make_engine(share.run)
+        self._open.callback(self.engine.close)
+        self.engine.on_note = self._notes.append
+        return self.engine.description
+
+    def use_learner(self, name: str, spaces: tuple[Any, Any], options: Any, threads: int) -> None:
+        """Make the policy that acts here; its weights come with every rollout."""
+        num_envs = self.engine.num_envs
+        if hasattr(options, "buffer_size"):  # the replay buffer is where the learner is
+            options = options.model_copy(update={"buffer_size": num_envs * options.n_step})
+        learner = registry.make_learner(name, *spaces, options, num_envs, 0, "cpu")
+        learner.use_threads(threads)
+        self._open.enter_context(small_products(learner))
+        self.learner = learner
+        kind = Collector if learner.on_policy else StepCollector
+        self.collector = kind(self.engine, learner, Stopwatch(), lambda steps: 0.0)
+        self.collector.on_final_infos = self._keep_infos
+        self.collector.on_hints = lambda step, rows, infos: self._keep_infos(rows, infos)
+
+    def _keep_infos(self, rows: slice, infos: dict[str, Any]) -> None:
+        kept = {name: infos[name] for name in SENT_INFOS if name in infos}
+        if kept.get("final_info") or "hints" in kept:
+            self._infos.append((self._steps_made(rows), rows.start, kept))
+
+    def _steps_made(self, rows: slice) -> int:
+        """In the present rollout or chunk."""
+        collector = self.collector
+        return collector.steps_made if isinstance(collector, StepCollector) else self.learner.rollout.steps_made(rows)
+
+    def reset(self, root: int, seeds: list[int]) -> None:
+        """New episodes in all envs, with these seeds; those of envs that are restarted derive from `root`."""
+        given = ChildSeeds(root, 0)
+        given.extend(seeds)
+        if not self.learner.on_policy:  # rollouts come with their noise
+            self.learner.generator.manual_seed(seeds[0])
+        self.collector.begin(*self.engine.reset(seed=given))
+
+    def load(self, state: Tree) -> None:
+        """Continue from `state()`."""
+        observations = self.engine.load_state_dict(state["engine"])
+        self.collector.begin(observations, {"action_mask": state["masks"]} if "masks" in state else {})
+
+    def state(self) -> Tree:
+        """The envs' own state and the action masks of their next step; StateError if they cannot be saved."""
+        masks = self.collector.masks
+        state: Tree = {"engine": self.engine.state_dict(portable=True)}
+        return state if masks is None else state | {"masks": masks}
+
+    def collect(self, weights: Tree, noise: np.ndarray, memory: np.ndarray) -> dict[str, Any]:
+        """A rollout of all envs with these weights."""
+        learner = self.learner
+        _take_weights(learner.policy, weights)
+        learner.memory.copy_(torch.from_numpy(np.array(memory)))
+        learner.rollout.clear()
+        learner.rollout.begin(torch.from_numpy(np.array(noise)), learner.memory)
+        learner.accelerator.invalidate()
+        self.collector.collect(learner.rollout.length, lambda: False)
+        rollout: RolloutPart = take_part(learner.rollout)
+        return {"rollout": rollout, "memory": learner.memory.numpy(), **self._told()}
+
+    def collect_steps(self, weights: Tree, progress: float, steps: int, rounds: int) -> dict[str, Any]:
+        """So many steps of every env with these weights, for a learner that has recorded so many `steps`."""
+        assert isinstance(self.collector, StepCollector)
+        _take_weights(self.learner.policy, weights)
+        self.learner.accelerator.invalidate()
+        self.learner.progress, self.learner.steps = progress, steps
+        return {"chunk": self.collector.chunk(rounds), **self._told()}
+
+    def _told(self) -> dict[str, Any]:
+        """What comes with every rollout."""
+        return {
+            "episodes": self.collector.finished_episodes(),
+            "infos": _taken(self._infos),
+            "notes": _taken(self._notes),
+            "usage": self.engine.stats(),
+        }
+
+    def pid(self) -> int:
+        """Of this process."""
+        return os.getpid()
+
+    def close(self) -> None:
+        """End the envs."""
+        self._open.close()
+
+
+def _taken(values: list[Any]) -> list[Any]:
+    taken = list(values)
+    values.clear()
+    return taken
+
+
+def _take_weights(policy: torch.nn.Module, weights: Tree) -> None:
+    """In place. They are those of an equal policy, so nothing is checked: torch's own way takes a millisecond."""
+    for name, held in policy.state_dict().items():
+        np.copyto(held.numpy(), weights[name])

@@ -1,0 +1,52 @@
+"""Calls of an actor whose small arguments and results travel as one piece of bytes each.
+
+Ray sends what is small within its messages, but handles every array in it apart: a rollout of a thousand steps takes
+2.4 ms then, and 1.4 ms as one piece. What is large travels through the object store, as arrays that nobody copies.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+
+from rookery.cluster.collector_actor import CollectorActor
+
+INLINE_BYTES = 64 * 1024  # Ray sends what has less than 100 KiB within its messages
+
+
+def pack(value: Any) -> Any:
+    """Small arrays as one piece of bytes, anything else as it is. No method has bytes as argument or result.
+
+    >>> unpack(pack({"rewards": np.zeros(3)}))
+    {'rewards': array([0., 0., 0.])}
+    >>> pack(np.zeros(10_000)).shape
+    (10000,)
+    """
+    return pickle.dumps(value, protocol=5) if 0 < nbytes(value) < INLINE_BYTES else value
+
+
+def unpack(value: Any) -> Any:
+    """What was packed, by another process of the same run."""
+    return pickle.loads(value) if isinstance(value, bytes) else value  # noqa: S301
+
+
+def nbytes(value: Any) -> int:
+    """Of the arrays in nested dicts, lists and tuples."""
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, dict):
+        return sum(map(nbytes, value.values()))
+    return sum(map(nbytes, value)) if isinstance(value, (list, tuple)) else 0
+
+
+class RayCollectorActor:
+    """A `CollectorActor` in a process of Ray, called by the names of its methods."""
+
+    def __init__(self) -> None:
+        self._actor = CollectorActor()
+
+    def call(self, method: str, *args: Any) -> Any:
+        """What the method returns, packed."""
+        return pack(getattr(self._actor, method)(*map(unpack, args)))

@@ -1,0 +1,242 @@
+"""Ray as the transport of a run: its actors are the collectors, its object store carries weights and rollouts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, suppress
+from functools import cached_property
+from io import StringIO
+from typing import Any
+
+import psutil
+
+from rookery.cluster.own_collector import OwnCall, OwnCollector
+from rookery.cluster.packed_calls import RayCollectorActor, nbytes, pack, unpack
+from rookery.cluster.transport import CollectorLost
+from rookery.console import waiting
+from rookery.engine.machine import usable_cores
+from rookery.errors import MissingExtra, RunError
+
+START_ATTEMPTS = 3
+PUT_ATTEMPTS, PUT_SECONDS = 30, 2.0  # while the object store is full
+# A node that is gone is noticed in about 4 seconds, instead of 20. For clusters that are started here; others are
+# started with the same settings as environment variables: see docs/cluster.md.
+HEALTH = {
+    "health_check_initial_delay_ms": 1_000,
+    "health_check_period_ms": 1_000,
+    "health_check_timeout_ms": 3_000,
+    "health_check_failure_threshold": 3,
+}
+
+
+def load_ray() -> Any:
+    """Import Ray, with its usage reports off."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtra(f"Ray cannot be imported ({error}): pip install 'rookery[ray]'") from None
+    return ray
+
+
+@contextmanager
+def open_ray(address: str | None) -> Iterator[RayTransport]:
+    """A connection to the cluster at this address ("auto" finds one on this machine), or to one that is started here
+    and stopped in the end. A program that has called `ray.init` itself keeps its cluster."""
+    ray = load_ray()
+    if ray.is_initialized():
+        yield RayTransport(ray)
+        return
+    folder = tempfile.mkdtemp(prefix="rookery-ray-") if address is None else ""
+    try:
+        with waiting("starting Ray" if address is None else f"connecting to the Ray cluster at {address}"):
+            _connect(ray, address, folder)
+        yield RayTransport(ray)
+    finally:
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _connect(ray: Any, address: str | None, folder: str) -> None:
+    """Connect; a cluster that is started here gets several attempts, as Ray gives a node only 30 s to start, which a
+    busy machine may need for the imports of its processes alone."""
+    common: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "namespace": "rookery"}
+    own = {
+        "num_cpus": usable_cores(),
+        "include_dashboard": False,
+        "_temp_dir": folder,
+        "_system_config": HEALTH,
+    }
+    for attempt in range(1, START_ATTEMPTS + 1):
+        others = set(psutil.Process().children())
+        try:
+            with _signals_kept(), _on_loopback(ray, address is None), redirect_stderr(StringIO()):  # its greetings
+                ray.init(address=address, **common, **(own if address is None else {}))
+            return
+        except Exception as error:  # of a node that is too slow to start, Ray raises just that
+            ray.shutdown()
+            _kill(set(psutil.Process().children()) - others)
+            if address is None and attempt < START_ATTEMPTS and "timed out" in str(error):
+                continue
+            where = f"there is no Ray cluster at {address}" if address else "no Ray cluster can be started here"
+            raise RunError(f"{where}: {_first_line(error)}") from error
+
+
+def _kill(processes: set[psutil.Process]) -> None:
+    """End what a cluster that did not start has left."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(processes, timeout=10)
+
+
+@contextmanager
+def _on_loopback(ray: Any, wanted: bool) -> Iterator[None]:
+    """Meanwhile, Ray takes 127.0.0.1 for the address of this node, and listens there only, as it does on macOS and
+    Windows. On Linux it replaces that address by one that others can reach, also if it is asked for it."""
+    constants = ray._private.ray_constants
+    before = constants.ENABLE_RAY_CLUSTER
+    constants.ENABLE_RAY_CLUSTER = before and not wanted
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Ray replaces the handler of SIGTERM, by which a run saves before it ends."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Shared:
+    """A value for several calls, which is packed once, when another process needs it."""
+
+    def __init__(self, value: Any, pack_it: Callable[[Any], Any]) -> None:
+        self.value, self._pack = value, pack_it
+
+    @cached_property
+    def packed(self) -> Any:
+        return self._pack(self.value)
+
+
+class RayTransport:
+    """The nodes of a Ray cluster, by `ray.nodes()`; see `Transport`."""
+
+    def __init__(self, ray: Any) -> None:
+        self._ray = ray
+        self._actor = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(RayCollectorActor)
+        self._node_of: dict[Any, str] = {}  # by handle
+        self._own_node = str(ray.get_runtime_context().get_node_id())
+
+    def _nodes(self) -> dict[str, dict[str, Any]]:
+        """Those that are alive and have cores to offer, by their ids; the learner's first, else in one order."""
+        alive = [node for node in self._ray.nodes() if node["Alive"]]
+        offered = [node for node in alive if node["Resources"].get("CPU", 0) >= 1] or alive
+        offered.sort(key=lambda node: (node["NodeID"] != self._own_node, node["NodeID"]))
+        return {node["NodeID"]: node for node in offered}
+
+    def slots(self, collectors: int | None) -> list[int]:
+        nodes = list(self._nodes().values())
+        places = [k % len(nodes) for k in range(collectors or len(nodes))]
+        shared = Counter(places)
+        return [max(1, int(nodes[place]["Resources"].get("CPU", 1)) // shared[place]) for place in places]
+
+    def start(self, index: int) -> Any:
+        nodes = list(self._nodes())
+        taken = Counter(self._node_of.values())
+        node = min(nodes, key=lambda each: (taken[each], nodes.index(each)))
+        strategy = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=True)
+        handle = self._actor.options(scheduling_strategy=strategy).remote()
+        self._node_of[handle] = node
+        return handle
+
+    def own(self) -> Any:
+        if self._own_node not in self._nodes():
+            return self.start(0)
+        collector = OwnCollector()
+        self._node_of[collector] = self._own_node
+        return collector
+
+    def place(self, handle: Any) -> str:
+        node = self._node_of.get(handle, "")
+        known = next((each for each in self._ray.nodes() if each["NodeID"] == node), None)
+        return "a node" if known is None else f"node {known['NodeName']}, {node[:8]}"
+
+    def idle_nodes(self) -> int:
+        return len(set(self._nodes()) - set(self._node_of.values()))
+
+    def crowded(self, handles: list[Any]) -> list[Any]:
+        nodes = [self._node_of.get(handle, "") for handle in handles]
+        return [handle for k, handle in enumerate(handles) if nodes[k] in nodes[:k]][::-1]
+
+    def share(self, value: Any) -> Any:
+        return _Shared(value, self._packed)
+
+    def _packed(self, value: Any) -> Any:
+        """As it travels to other processes: small values with each call, others to each node once."""
+        packed = pack(value)
+        return packed if isinstance(packed, bytes) else self._put(packed)
+
+    def _put(self, value: Any) -> Any:
+        """Into the object store. While others have filled it, Ray waits for room for some seconds; this for longer."""
+        full = self._ray.exceptions.ObjectStoreFullError, self._ray.exceptions.OutOfDiskError
+        for attempt in range(1, PUT_ATTEMPTS + 1):
+            try:
+                return self._ray.put(value)
+            except full as error:
+                if attempt == PUT_ATTEMPTS:
+                    raise RunError(
+                        f"Ray's object store has no room for {nbytes(value):,} bytes of weights: end what fills it "
+                        f"(`ray memory` lists it), or start Ray with more --object-store-memory ({_first_line(error)})"
+                    ) from None
+                time.sleep(PUT_SECONDS)
+        raise AssertionError
+
+    def call(self, handle: Any, method: str, *args: Any) -> Any:
+        if isinstance(handle, OwnCollector):
+            return OwnCall(handle, method, tuple(arg.value if isinstance(arg, _Shared) else arg for arg in args))
+        return handle.call.remote(method, *(arg.packed if isinstance(arg, _Shared) else pack(arg) for arg in args))
+
+    def result(self, call: Any, seconds: float | None) -> Any:
+        if isinstance(call, OwnCall):
+            return call.result()
+        errors = self._ray.exceptions
+        try:
+            return unpack(self._ray.get(call, timeout=seconds))
+        except errors.GetTimeoutError:
+            raise TimeoutError from None
+        except errors.RayTaskError as error:
+            cause = error.cause if isinstance(error.cause, Exception) else error
+            raise cause from None
+        except errors.RayError as error:
+            raise CollectorLost(_first_line(error)) from None
+
+    def first_done(self, calls: list[Any], seconds: float) -> int | None:
+        done, _ = self._ray.wait(calls, num_returns=1, timeout=seconds, fetch_local=False)
+        return calls.index(done[0]) if done else None
+
+    def kill(self, handle: Any) -> None:
+        self._node_of.pop(handle, None)
+        with suppress(Exception):
+            handle.close() if isinstance(handle, OwnCollector) else self._ray.kill(handle)
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(".:")[:200] if lines else type(error).__name__

@@ -1,0 +1,283 @@
+"""The collectors of a run, as the learner's process sees them: who has which envs, and what happens when one is lost.
+
+A rollout is collected by all at once and joined in the order of the envs. If a collector is lost meanwhile, another
+process takes its envs: they begin new episodes with their next seeds, and collect the same rollout with the same
+weights. The others are not disturbed, and no step of the lost part is counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rookery.cluster.env_shares import Share
+from rookery.cluster.node_facts import NodeFacts, check_equal, facts_here
+from rookery.cluster.transport import CollectorLost, Transport
+from rookery.config import RunConfig
+from rookery.engine.worker_envs import EnvDescription
+from rookery.errors import RestartLimit, RookeryError, WorkerDied
+from rookery.learners.learner import Tree
+from rookery.training.storage.trust import code_in
+
+RESTART_WINDOW = 60.0  # seconds, in which `max_restarts` of a collector are allowed
+START_SECONDS = 300.0  # for importing torch and making envs, on a busy node
+CLOSE_SECONDS = 5.0  # for closing envs
+Learning = tuple[str, tuple[Any, Any], Any, int]  # arguments of `CollectorActor.use_learner`
+
+
+@dataclass(eq=False)
+class _Held:
+    """One collector."""
+
+    share: Share
+    handle: Any
+    times_lost: int = 0
+    lost_at: deque[float] = field(default_factory=deque)
+
+
+class RemoteCollectors:
+    """Calls all collectors at once and returns their answers in the order of their envs."""
+
+    def __init__(self, transport: Transport, shares: list[Share], config: RunConfig, own: bool = False) -> None:
+        """With `own`, the first one may be in this process."""
+        self._transport, self._config = transport, config
+        self.on_note: Callable[[str], None] | None = None
+        self._learning: Learning | None = None
+        self._root = config.seed
+        self.losses = 0  # of collectors, since this process began
+        self.restarted: list[Share] = []  # their envs have begun new episodes since the last rollout
+        here = transport.own() if own else transport.start(0)
+        self._held = [_Held(share, transport.start(share.index) if share.index else here) for share in shares]
+        self.descriptions = [self._open(held) for held in self._held]
+
+    def _open(self, held: _Held) -> EnvDescription:
+        """Make its envs, on a node that is like this one."""
+        self.check(self._answer(held, "facts", self.files))
+        return self._answer(held, "open", held.share)
+
+    @property
+    def files(self) -> list[str]:
+        """Of the user's own code, which all nodes must have."""
+        return [name.rpartition(":")[0] for name in code_in(self._config)]
+
+    def check(self, facts: NodeFacts) -> None:
+        """Refuse a node that differs from this one."""
+        check_equal(facts, facts_here(self.files))
+
+    @property
+    def shares(self) -> list[Share]:
+        return [held.share for held in self._held]
+
+    @property
+    def handles(self) -> list[Any]:
+        """Of all collectors, for the transport."""
+        return [held.handle for held in self._held]
+
+    # --- calls ------------------------------------------------------------------------------------------------------
+
+    def use_learner(self, *learning: Any) -> None:
+        """See `CollectorActor.use_learner`."""
+        self._learning = learning  # type: ignore[assignment]
+        self._all("use_learner", lambda held: learning)
+
+    def reset(self, root: int) -> None:
+        """New episodes in all envs, with children of this seed."""
+        self._root = root
+        self._all("reset", lambda held: (root, held.share.seeds(root)))
+
+    def load(self, states: list[Tree], times_lost: list[int]) -> None:
+        """Continue from `states()` of collectors with the same shares, and how often each was lost before."""
+        self._all("load", lambda held: (states[held.share.index],))
+        for held, times in zip(self._held, times_lost, strict=True):
+            held.times_lost = times
+
+    @property
+    def times_lost(self) -> list[int]:
+        """How often the envs of each collector were lost: each time they get further seeds."""
+        return [held.times_lost for held in self._held]
+
+    def states(self) -> list[Tree]:
+        """The state of the envs of each collector; StateError if any cannot be saved. One that was lost is replaced,
+        and its share is added to `restarted`."""
+        calls = [self._transport.call(held.handle, "state") for held in self._held]
+        found: list[Tree] = []
+        for held, call in zip(self._held, calls, strict=True):
+            while len(found) <= held.share.index:
+                try:
+                    found.append(self.answer(held.share.index, call, START_SECONDS))
+                except (CollectorLost, TimeoutError) as error:
+                    self._replace(held, lost_reason(error, START_SECONDS))
+                    self.restarted.append(held.share)
+                    call = self._transport.call(held.handle, "state")
+        return found
+
+    def _all(self, method: str, arguments: Callable[[_Held], tuple[Any, ...]]) -> list[Any]:
+        calls = [self._transport.call(held.handle, method, *arguments(held)) for held in self._held]
+        return [self._result(held, call, START_SECONDS) for held, call in zip(self._held, calls, strict=True)]
+
+    def _answer(self, held: _Held, method: str, *args: Any) -> Any:
+        return self._result(held, self._transport.call(held.handle, method, *args), START_SECONDS)
+
+    def _result(self, held: _Held, call: Any, seconds: float) -> Any:
+        """An answer whose loss ends the run."""
+        try:
+            return self._transport.result(call, seconds)
+        except (CollectorLost, TimeoutError) as error:
+            raise WorkerDied(f"{self._name(held)} {lost_reason(error, seconds)}") from None
+        except RookeryError as error:
+            error.add_note(f"in {self._name(held)}; the numbers of envs above count from its first one")
+            raise
+
+    def _name(self, held: _Held) -> str:
+        return f"collector {held.share.index} ({held.share.text}, on {self._transport.place(held.handle)})"
+
+    # --- rollouts ---------------------------------------------------------------------------------------------------
+
+    def collect(self, weights: Tree, noise: np.ndarray, memory: np.ndarray) -> list[dict[str, Any]]:
+        """A rollout of every collector with these weights; noise is [steps, rows, ...], memory [rows, ...]."""
+        shared, deadline = self._transport.share(weights), time.monotonic() + self._config.cluster.timeout
+        calls = [self._collect(held, shared, noise, memory) for held in self._held]
+        parts: list[dict[str, Any]] = []
+        for held, call in zip(self._held, calls, strict=True):
+            while True:
+                try:
+                    parts.append(self._part(held, call, max(0.0, deadline - time.monotonic())))
+                    break
+                except (CollectorLost, TimeoutError) as error:
+                    self._replace(held, lost_reason(error, self._config.cluster.timeout))
+                    memory[held.share.rows] = 0.0
+                    deadline = time.monotonic() + self._config.cluster.timeout
+                    call = self._collect(held, shared, noise, memory)
+        return parts
+
+    def _collect(self, held: _Held, weights: Any, noise: np.ndarray, memory: np.ndarray) -> Any:
+        rows = held.share.rows
+        part = np.ascontiguousarray(noise[:, rows]), memory[rows]
+        return self._transport.call(held.handle, "collect", weights, *part)
+
+    # --- collectors that do not wait --------------------------------------------------------------------------------
+
+    @property
+    def timeout(self) -> float:
+        """Seconds after which a collector that has not answered is replaced."""
+        return self._config.cluster.timeout
+
+    def call(self, index: int, method: str, *args: Any) -> Any:
+        """Start a call of one collector."""
+        return self._transport.call(self._held[index].handle, method, *args)
+
+    def answer(self, index: int, call: Any, seconds: float = 0.0) -> dict[str, Any]:
+        """What a call of it returned; CollectorLost, or TimeoutError if it is not there in so many seconds."""
+        try:
+            answer: dict[str, Any] = self._transport.result(call, seconds)
+        except RookeryError as error:
+            error.add_note(f"in {self._name(self._held[index])}; the numbers of envs above count from its first one")
+            raise
+        return answer
+
+    def replace(self, index: int, reason: str) -> None:
+        """Let another process take the envs of a collector."""
+        self._replace(self._held[index], reason)
+
+    def _part(self, held: _Held, call: Any, seconds: float) -> dict[str, Any]:
+        part = self.answer(held.share.index, call, seconds)
+        for text in part["notes"]:
+            self._note(f"collector {held.share.index}: {text}")
+        return part
+
+    # --- losses -----------------------------------------------------------------------------------------------------
+
+    def _replace(self, held: _Held, reason: str) -> None:
+        """Another process takes the envs of a collector that was lost. They begin new episodes."""
+        while True:
+            self._count_loss(held, reason)
+            began = time.monotonic()
+            self._transport.kill(held.handle)
+            held.handle = self._transport.start(held.share.index)
+            try:
+                self._begin_again(held)
+                break
+            except (CollectorLost, TimeoutError) as error:
+                reason = lost_reason(error, START_SECONDS)
+        self._note(
+            f"{self._name(held)} has taken over after {time.monotonic() - began:.1f} s: its envs begin new episodes, "
+            "and from here on the run differs from one that lost nothing"
+        )
+
+    def _begin_again(self, held: _Held) -> None:
+        def call(method: str, *args: Any) -> Any:
+            return self._transport.result(self._transport.call(held.handle, method, *args), START_SECONDS)
+
+        self.check(call("facts", self.files))
+        call("open", held.share)
+        assert self._learning is not None
+        call("use_learner", *self._learning)
+        call("reset", self._root, held.share.seeds(self._root, held.times_lost))
+
+    def _count_loss(self, held: _Held, reason: str) -> None:
+        name, now = self._name(held), time.monotonic()
+        if self._config.on_failure == "raise":
+            raise WorkerDied(f"{name} {reason}")
+        while held.lost_at and now - held.lost_at[0] > RESTART_WINDOW:
+            held.lost_at.popleft()
+        if len(held.lost_at) >= self._config.max_restarts:
+            raise RestartLimit(
+                f"{name} {reason}, after {len(held.lost_at)} restarts within {RESTART_WINDOW:g} s "
+                f"(max_restarts={self._config.max_restarts})"
+            )
+        held.lost_at.append(now)
+        held.times_lost += 1
+        self.losses += 1
+        self._note(f"{name} {reason}: the steps that it made for this rollout are lost, and are not counted")
+
+    # --- other nodes ------------------------------------------------------------------------------------------------
+
+    def assign(self, handles: list[Any], shares: list[Share]) -> list[Share]:
+        """Give these shares to the collectors with these handles; others end. Envs of a collector that keeps its share
+        go on, all others begin new episodes with further seeds: returns their shares."""
+        before, generation = self._held, 1 + max(self.times_lost)
+        same = {(each.share.first, each.share.num_envs): each for each in before}
+        held: list[_Held] = []
+        for handle, share in zip(handles, shares, strict=True):
+            old = same.get((share.first, share.num_envs))
+            kept = old is not None and old.handle is handle
+            held.append(old if kept and old is not None else _Held(share, handle, generation))
+        for each in before:
+            if all(each.handle is not handle for handle in handles):
+                self._transport.kill(each.handle)
+        self._held = held
+        changed = [each for each in held if each not in before]
+        for each in changed:
+            try:
+                self._begin_again(each)
+            except (CollectorLost, TimeoutError) as error:
+                self._replace(each, lost_reason(error, START_SECONDS))
+        return [each.share for each in changed]
+
+    def note(self, text: str) -> None:
+        """Say something about the collectors in the run's events."""
+        self._note(text)
+
+    def _note(self, text: str) -> None:
+        if self.on_note is not None:
+            self.on_note(text)
+
+    def close(self) -> None:
+        """End all collectors, those that do not answer too."""
+        calls = [(held, self._transport.call(held.handle, "close")) for held in self._held]
+        self._held, deadline = [], time.monotonic() + CLOSE_SECONDS
+        for held, call in calls:
+            with suppress(Exception):
+                self._transport.result(call, max(0.0, deadline - time.monotonic()))
+            self._transport.kill(held.handle)
+
+
+def lost_reason(error: Exception, seconds: float) -> str:
+    """For messages."""
+    return f"has not answered for {seconds:g} s" if isinstance(error, TimeoutError) else f"was lost ({error})"

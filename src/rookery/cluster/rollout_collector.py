@@ -1,0 +1,110 @@
+"""The collector of a run whose envs step elsewhere: weights and noise go out, parts of rollouts come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from rookery.cluster.own_collector import OwnCollector
+from rookery.cluster.packed_calls import nbytes
+from rookery.engine.engine import EPISODE
+from rookery.learners.learner import Learner, module_state
+from rookery.learners.onpolicy import OnPolicy
+from rookery.learners.rollout_parts import join_parts
+from rookery.training.run.collector import Collector
+from rookery.training.run.timing import Stopwatch
+
+INEXACT = (
+    "the policy acts by torch, which rounds differently in batches of another size: with another number of collectors "
+    "the numbers of this run differ"
+)
+
+
+class RemoteRolloutCollector(Collector):
+    """Fills the learner's rollouts by remote collectors. Noise is drawn here, for all envs by their numbers, so the
+    rollout is the one that a `Collector` with all envs would have filled."""
+
+    envs: Any  # `RemoteEnvs`, which makes this
+    learner: OnPolicy
+
+    def __init__(self, envs: Any, learner: Learner, stopwatch: Stopwatch, share_done: Callable[[int], float]) -> None:
+        self._finished: list[np.ndarray] = []
+        super().__init__(envs, learner, stopwatch, share_done)
+
+    def use(self, envs: Any) -> None:
+        self.envs, self._fused = envs, None
+
+    def begin(self, observations: Any, infos: dict[str, Any]) -> None:
+        """The envs have begun already, where they are."""
+        self.learner.progress = self._share_done(self.steps)
+        if len(self.envs.shares) > 1 and not self.learner.accelerator.can_roll(self.envs.num_envs):
+            self.envs.on_note(INEXACT)
+
+    def collect(self, rounds: int, stop: Callable[[], bool]) -> None:
+        """A whole rollout; it is completed also if the run is to stop."""
+        self.stopwatch.start()
+        learner = self.learner
+        for share in self.envs.follow_nodes():
+            learner.memory[share.rows] = 0.0
+        learner.begin_rollout()
+        weights, memory = module_state(learner.policy), learner.memory.numpy()
+        self.stopwatch.lap("policy")
+        answers = self.envs.collectors.collect(weights, learner.rollout.noise_array, memory)
+        self.stopwatch.lap("waiting")
+        self.envs.count_bytes(self._travelled(weights, answers))
+        self._join(answers)
+        self.stopwatch.lap("policy")
+
+    def _travelled(self, weights: Any, answers: list[dict[str, Any]]) -> int:
+        """Bytes that went to other processes and came from there."""
+        handles = self.envs.collectors.handles
+        others = [one for handle, one in zip(handles, answers, strict=True) if not isinstance(handle, OwnCollector)]
+        return nbytes(weights) * len(others) + sum(nbytes(answer["rollout"]) for answer in others)
+
+    def _join(self, answers: list[dict[str, Any]]) -> None:
+        rollout, shares = self.learner.rollout, self.envs.collectors.shares
+        join_parts(rollout, [(share.rows, answer["rollout"]) for share, answer in zip(shares, answers, strict=True)])
+        episodes = np.concatenate([answer["episodes"] for answer in answers])
+        counts = [len(answer["episodes"]) for answer in answers]
+        episodes["env"] += np.repeat([share.rows.start for share in shares], counts)
+        self._finished.append(_oldest_first(episodes, rollout.ended))
+        for share, answer in zip(shares, answers, strict=True):
+            self.learner.memory[share.rows] = torch.from_numpy(np.array(answer["memory"]))
+        self.ended += int(rollout.ended.sum())
+        self._tell_infos(answers)
+        self.envs.usage = [usage for answer in answers for usage in answer["usage"]]
+        self._count(rollout.length * rollout.envs)
+
+    def _tell_infos(self, answers: list[dict[str, Any]]) -> None:
+        """The infos of all steps, in the order in which one process has them."""
+        shares = self.envs.collectors.shares
+        told = [
+            (step, share.rows.start + first, infos)
+            for share, answer in zip(shares, answers, strict=True)
+            for step, first, infos in answer["infos"]
+        ]
+        for step, first, infos in sorted(told, key=lambda each: each[:2]):
+            count = len(infos["_final_info"] if "_final_info" in infos else infos["_hints"])
+            self._tell(slice(first, first + count), infos, self.steps + (step + 1) * self.envs.num_envs)
+
+    def figures(self) -> dict[str, float]:
+        return self.envs.figures()
+
+    def finished_episodes(self) -> np.ndarray:
+        finished, self._finished = self._finished, []
+        return np.concatenate(finished) if finished else np.zeros(0, EPISODE)
+
+
+def _oldest_first(episodes: np.ndarray, ended: torch.Tensor) -> np.ndarray:
+    """Episodes of all collectors, each oldest first, in the order of the steps [steps, envs] in which they ended."""
+    rows = np.nonzero(ended.numpy())[1]
+    places = np.argsort(rows, kind="stable")  # of each env's episodes among all, env by env
+    by_env = np.argsort(episodes["env"], kind="stable")
+    if not np.array_equal(rows[places], episodes["env"][by_env]):  # some were lost with a worker
+        return episodes
+    ordered = np.empty_like(episodes)
+    ordered[places] = episodes[by_env]
+    return ordered

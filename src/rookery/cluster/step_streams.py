@@ -1,0 +1,88 @@
+"""Collectors that never wait for the learner: each has one chunk of steps to make, and one more that follows it."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rookery.cluster.env_shares import Share
+from rookery.cluster.remote_collectors import RemoteCollectors, lost_reason
+from rookery.cluster.transport import CollectorLost, Transport
+
+AHEAD = 2  # chunks asked for from each collector: so many wait for the learner at most, which bounds the memory
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a collector is asked for: `version` counts the updates of the weights, which were `sent` then."""
+
+    weights: Any
+    version: int
+    progress: float
+    steps: int
+    rounds: int
+
+
+@dataclass
+class _Stream:
+    share: Share
+    calls: deque[tuple[Any, int, float]] = field(default_factory=deque)  # call, version of its weights, when it began
+
+
+class StepStreams:
+    """The chunks of all collectors, in the order in which they arrive."""
+
+    def __init__(self, collectors: RemoteCollectors, transport: Transport, order: Callable[[], Order]) -> None:
+        """`order` is what a collector is asked for now."""
+        self._collectors, self._transport, self._order = collectors, transport, order
+        self._streams: list[_Stream] = []
+        self._turn = 0
+
+    def begin(self) -> None:
+        """All envs begin; what was asked for before is not waited for."""
+        self._streams = [_Stream(share) for share in self._collectors.shares]
+        for stream in self._streams * AHEAD:
+            self._ask(stream)
+
+    @property
+    def in_flight(self) -> int:
+        """Chunks that were asked for and have not been taken."""
+        return sum(len(stream.calls) for stream in self._streams)
+
+    def _ask(self, stream: _Stream) -> None:
+        order, index = self._order(), stream.share.index
+        call = self._collectors.call(index, "collect_steps", order.weights, order.progress, order.steps, order.rounds)
+        stream.calls.append((call, order.version, time.monotonic()))
+
+    def next(self, on_lost: Callable[[Share], None]) -> tuple[Share, int, dict[str, Any]]:
+        """The next chunk: whose it is, the version of its weights, and what came with it. `on_lost` is called for
+        envs that were lost with their collector, and have begun new episodes elsewhere."""
+        while True:
+            stream = self._wait()
+            call, version, _ = stream.calls[0]
+            try:
+                answer = self._collectors.answer(stream.share.index, call)
+            except (CollectorLost, TimeoutError) as error:
+                self._replace(stream, error, on_lost)
+                continue
+            stream.calls.popleft()
+            self._ask(stream)
+            return stream.share, version, answer
+
+    def _wait(self) -> _Stream:
+        """A collector whose next chunk is there, or that is lost or overdue; all get their turns."""
+        self._turn += 1
+        turned = self._streams[self._turn % len(self._streams) :] + self._streams[: self._turn % len(self._streams)]
+        limit = min(stream.calls[0][2] for stream in turned) + self._collectors.timeout - time.monotonic()
+        place = self._transport.first_done([stream.calls[0][0] for stream in turned], max(0.0, limit))
+        return min(turned, key=lambda stream: stream.calls[0][2]) if place is None else turned[place]
+
+    def _replace(self, stream: _Stream, error: Exception, on_lost: Callable[[Share], None]) -> None:
+        self._collectors.replace(stream.share.index, lost_reason(error, self._collectors.timeout))
+        on_lost(stream.share)
+        stream.calls.clear()
+        for _ in range(AHEAD):
+            self._ask(stream)

@@ -1,0 +1,39 @@
+"""The fields of the section `cluster`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from rookery.config.curriculum_schema import ConfigTable, Count
+
+
+class ClusterOptions(ConfigTable):
+    """Where the envs of a run step."""
+
+    kind: Literal["local", "ray"] = Field(
+        "local",
+        description="Where envs step. local: on this machine; ray: on the nodes of a Ray cluster, each with its share "
+        "of them, for learners on a CPU.",
+    )
+    address: str | None = Field(
+        None,
+        min_length=1,
+        description="Address of the cluster, HOST:PORT, or auto for the one that this machine is part of; if omitted, "
+        "one is started on this machine and ends with the run.",
+    )
+    nodes: Count | None = Field(
+        None,
+        description="Number of collectors, which step a share of the envs each; if omitted, one for every node, "
+        "also for those that join during the run. The numbers of a ppo run do not depend on it as long as it stays.",
+    )
+    timeout: float = Field(
+        600.0, gt=0, description="Seconds after which a collector that has not returned its rollout is replaced."
+    )
+    max_staleness: Count = Field(
+        256,
+        description="For off-policy learners, whose collectors never wait: updates of the weights that may be made "
+        "between sending them to a collector and recording the steps that it made with them. Older steps are "
+        "discarded.",
+    )

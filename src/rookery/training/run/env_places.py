@@ -1,0 +1,51 @@
+"""Where a run's envs are: on this machine, or on a cluster. A cluster's module is imported only for a run that asks for
+it, by its name: training knows nothing of it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from importlib import import_module
+from typing import Any
+
+from rookery.config import RunConfig
+from rookery.errors import ConfigError
+from rookery.training.resolve.resolved_run import ResolvedRun
+from rookery.training.run.components import open_engine
+
+LEARNERS = ("ppo", "sac", "td3", "dqn")  # that collectors can act for
+CLUSTERS = {"ray": ("rookery.cluster.ray_envs", "open_ray_envs")}
+
+
+def open_envs(run: ResolvedRun) -> AbstractContextManager[Any]:
+    """The run's envs, closed in the end: an engine, or what stands for it while the envs step elsewhere."""
+    if run.config.cluster.kind == "local":
+        return open_engine(run)
+    module, name = CLUSTERS[run.config.cluster.kind]
+    return getattr(import_module(module), name)(run)
+
+
+def with_cluster_device(config: RunConfig) -> RunConfig:
+    """With the device of a learner whose envs step on a cluster, where the config leaves it open."""
+    if config.cluster.kind == "local" or config.device != "auto":
+        return config
+    return config.model_copy(update={"device": "cpu"})
+
+
+def check_cluster(run: ResolvedRun) -> None:
+    """Refuse a run that a cluster cannot collect for."""
+    config = run.config
+    if config.cluster.kind == "local":
+        return
+    start = f'`cluster.kind` = "{config.cluster.kind}"'
+    if config.learner not in LEARNERS:
+        known = ", ".join(LEARNERS)
+        raise ConfigError(f'{start} is for {known}: {config.learner} trains with `cluster.kind` = "local"')
+    if getattr(getattr(config, config.learner), "epsilon_decay", None) is not None:
+        raise ConfigError(f"{start} cannot be combined with `dqn.epsilon_decay`: use `dqn.epsilon_steps`")
+    if config.has_curriculum or config.num_envs == "adaptive":
+        what = '`num_envs` = "adaptive"' if config.num_envs == "adaptive" else "phases, opponents or `reward_scale`"
+        raise ConfigError(f'{start} cannot be combined with {what}: use `cluster.kind` = "local"')
+    if config.devices not in (1, [0]):
+        raise ConfigError(f"{start} cannot be combined with `devices` = {config.devices}: use `devices` = 1")
+    if config.backend in ("cuda", "tensor") or config.device not in ("auto", "cpu"):
+        raise ConfigError(f'{start} needs `device` = "cpu" and envs that step on CPUs')

@@ -1,0 +1,153 @@
+"""Copies of a run's checkpoints at a URL, made while the run goes on: `checkpoints.mirror`.
+
+At the URL there is a folder of the run's name, as on the disk. Object stores have no rename, so a checkpoint becomes
+complete there by its last object: first its files, then the records of the run, then the manifest, which has the sizes
+and hashes of all others and one of itself.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from rookery.training.storage.checkpoint import NAME
+from rookery.training.storage.checkpoint_files import MANIFEST, short_text
+from rookery.training.storage.cloud_files import names_in, open_place
+from rookery.training.storage.run_dir import RunDir
+
+CLOSE_SECONDS = 600.0  # for the last copy, after the run has ended
+LOCAL = ("run.lock",)
+FOLDERS = ("league",)  # of the run's folder, which a resumed run needs
+
+
+class MirroredRun:
+    """The copy of one run."""
+
+    def __init__(self, url: str, run: RunDir) -> None:
+        self.url, self._run = url.rstrip("/"), run
+        self._files, self._root = open_place(url)
+        self._copied: dict[str, tuple[int, int]] = {}
+        self.place = ""  # the folder, known once something was copied
+
+    def copy(self, checkpoint: Path) -> list[str]:
+        """Copy a checkpoint, and remove those that the run has removed; returns what the user should know. Raises
+        FileNotFoundError if the run has removed it meanwhile."""
+        notes = [] if self.place else self._choose_place()
+        folder = f"{self.place}/checkpoints/{checkpoint.name}"
+        self._files.makedirs(folder, exist_ok=True)
+        for path in sorted(checkpoint.iterdir(), key=lambda path: path.name == MANIFEST):
+            if path.name == MANIFEST:
+                self._copy_records()
+            self._files.put_file(str(path), f"{folder}/{path.name}")
+        self._remove_old(checkpoint.parent)
+        return notes
+
+    def _choose_place(self) -> list[str]:
+        """A folder of the run's name, or with its id behind if that is another run's."""
+        self.place = f"{self._root}/{self._run.name}"
+        other = f"{self.place}/run.json"
+        if not self._files.exists(other):
+            return []
+        theirs = json.loads(self._files.cat_file(other)).get("id")
+        if theirs == self._run.id:
+            return []
+        name = f"{self._run.name}-{str(self._run.id)[:8]}"
+        self.place = f"{self._root}/{name}"
+        return [f"{self.url}/{self._run.name} is another run: checkpoints are copied to {self.url}/{name}"]
+
+    def _copy_records(self) -> None:
+        """What a resumed run reads besides its checkpoint, if it has changed."""
+        top = [path for path in self._run.path.iterdir() if path.is_file() and path.name not in LOCAL]
+        inside = [path for name in FOLDERS for path in (self._run.path / name).rglob("*") if path.is_file()]
+        for path in [*top, *inside]:
+            with suppress(FileNotFoundError):
+                stat = path.stat()
+                name, version = path.relative_to(self._run.path).as_posix(), (stat.st_size, stat.st_mtime_ns)
+                if self._copied.get(name) != version and not path.name.startswith("."):
+                    self._files.makedirs(f"{self.place}/{name}".rpartition("/")[0], exist_ok=True)
+                    self._files.put_file(str(path), f"{self.place}/{name}")
+                    self._copied[name] = version
+
+    def _remove_old(self, here: Path) -> None:
+        kept = {path.name for path in here.iterdir()}
+        for name in names_in(self._files, f"{self.place}/checkpoints"):
+            if NAME.fullmatch(name) and name not in kept:
+                folder = f"{self.place}/checkpoints/{name}"
+                with suppress(FileNotFoundError):  # never a part of it with its manifest
+                    self._files.rm_file(f"{folder}/{MANIFEST}")
+                self._files.rm(folder, recursive=True)
+
+
+class CheckpointMirror:
+    """Copies the newest checkpoint in a thread. While a copy is made, later ones wait, and only the last of them is
+    copied. An error is told once, until a copy has succeeded again."""
+
+    def __init__(self, url: str, run: RunDir) -> None:
+        self._copy = MirroredRun(url, run)
+        self._changed = threading.Condition()
+        self._next: Path | None = None
+        self._busy = self._closed = self._failing = False
+        self._notes: list[str] = []
+        self._thread = threading.Thread(target=self._work, name="rookery mirror", daemon=True)
+        self._thread.start()
+
+    def add(self, checkpoint: Path) -> None:
+        """Copy this checkpoint soon; returns at once."""
+        with self._changed:
+            self._next = checkpoint
+            self._changed.notify_all()
+
+    def take_notes(self) -> list[str]:
+        """What the user should know, since the last call."""
+        with self._changed:
+            notes, self._notes = self._notes, []
+            return notes
+
+    def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Wait for the last copy."""
+        with self._changed:
+            done = self._changed.wait_for(lambda: self._next is None and not self._busy, seconds)
+            if not done:
+                self._notes.append(f"the last checkpoint was not copied to {self._copy.url} within {seconds:g} s")
+            self._closed = True
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._next is not None or self._closed)
+                if self._closed:
+                    return
+                checkpoint, self._next, self._busy = self._next, None, True
+            assert checkpoint is not None
+            self._try(checkpoint)
+
+    def _try(self, checkpoint: Path) -> None:
+        try:
+            notes, self._failing = self._copy.copy(checkpoint), False
+        except Exception as error:  # noqa: BLE001 - of a network, a server or a library: the run goes on
+            if isinstance(error, FileNotFoundError) and not checkpoint.exists():
+                return  # the run has a later one by now
+            notes = [] if self._failing else [f"{checkpoint.name} was not copied to {self._copy.url} "
+                                              f"({short_text(error)}); the next ones will be tried"]  # fmt: skip
+            self._failing = True
+        with self._changed:
+            self._notes += notes
+
+
+@contextmanager
+def open_mirror(url: str | None, run: RunDir) -> Iterator[CheckpointMirror | None]:
+    """The mirror of a run; None without a URL. In the end, the last copy is waited for."""
+    if url is None:
+        yield None
+        return
+    mirror = CheckpointMirror(url, run)
+    try:
+        yield mirror
+    finally:
+        mirror.close()

@@ -1,0 +1,87 @@
+"""A cluster in this process: collectors are objects, what travels is pickled, and collectors can be lost. One of them
+may be the learner's own, as it is on Ray."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from rookery.cluster.collector_actor import CollectorActor
+from rookery.cluster.own_collector import OwnCall, OwnCollector
+from rookery.cluster.transport import CollectorLost
+
+Fault = Callable[[int, str, int], Exception | None]  # of a collector, a method, and how often it was called before
+
+
+class InProcess:
+    """See `Transport`. `fault` decides which calls fail, and how."""
+
+    def __init__(self, nodes: int = 1, fault: Fault = lambda index, method, times: None, has_own: bool = False) -> None:
+        self.nodes, self._fault, self._has_own = nodes, fault, has_own
+        self.started: list[int] = []
+        self._actors: dict[str, tuple[int, CollectorActor]] = {}
+        self._times: dict[tuple[int, str], int] = {}
+
+    def slots(self, collectors: int | None) -> list[int]:
+        return [1] * (collectors or self.nodes)
+
+    def start(self, index: int) -> str:
+        handle = f"{index}.{len(self.started)}"
+        self.started.append(index)
+        self._actors[handle] = index, CollectorActor()
+        return handle
+
+    def own(self) -> Any:
+        return OwnCollector() if self._has_own else self.start(0)
+
+    def place(self, handle: Any) -> str:
+        return f"node {handle}"
+
+    def idle_nodes(self) -> int:
+        return max(0, self.nodes - len(self._actors))
+
+    def crowded(self, handles: list[str]) -> list[str]:
+        return handles[self.nodes :][::-1]
+
+    def share(self, value: Any) -> Any:
+        return value
+
+    def call(self, handle: Any, method: str, *args: Any) -> Any:
+        if isinstance(handle, OwnCollector):
+            return OwnCall(handle, method, args)
+        return handle, method, cloudpickle.dumps(args)
+
+    def result(self, call: Any, seconds: float | None) -> Any:
+        if isinstance(call, OwnCall):
+            return call.result()
+        handle, method, args = call
+        if handle not in self._actors:
+            raise CollectorLost("it was killed")
+        index, actor = self._actors[handle]
+        times = self._times.get((index, method), 0)
+        self._times[index, method] = times + 1
+        error = self._fault(index, method, times)
+        if error is not None:
+            raise error
+        return cloudpickle.loads(cloudpickle.dumps(getattr(actor, method)(*cloudpickle.loads(args))))
+
+    def first_done(self, calls: list[Any], seconds: float) -> int | None:
+        return 0
+
+    def kill(self, handle: Any) -> None:
+        self._actors.pop(handle, (0, CollectorActor()))[1].close()
+
+
+def use(transport: InProcess, monkeypatch: pytest.MonkeyPatch) -> InProcess:
+    """Runs on Ray use this cluster instead."""
+
+    @contextmanager
+    def opened(address: str | None) -> Iterator[InProcess]:
+        yield transport
+
+    monkeypatch.setattr("rookery.cluster.ray_envs.open_ray", opened)
+    return transport

@@ -1,0 +1,50 @@
+"""A run over several collectors is the run of one machine, bit for bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rookery
+from cluster.in_process import InProcess, use
+from rookery.training.run.result import Result
+from training.runs import differences, last_state, small
+
+PPO = {"normalise_rewards": True, "learning_rate_schedule": "linear"}
+WORLDS = {
+    "kernel": {"world": "rookery/CartPole-v1"},
+    "serial": {"world": "CartPole-v1", "backend": "serial", "twin": False},
+}
+
+
+def run(folder: Path, name: str, collectors: int | None = None, **options: Any) -> Result:
+    """20 updates of PPO on 7 envs, which no number of collectors but 1 and 7 divides."""
+    base = {"num_envs": 7, "steps": 7 * 16 * 20, "device": "cpu", "ppo": PPO, "world_options": {}, "name": name}
+    if collectors is not None:
+        base |= {"cluster": {"kind": "ray", "nodes": collectors}}
+    return rookery.train(small("ppo", folder, **{**base, **options}))
+
+
+def episodes(result: Result) -> list[Any]:
+    """The recorded episodes, without the time that they took."""
+    lines = [json.loads(line) for line in (result.path / "episodes.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if "second" not in key and key != "time"} for line in lines]
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_weights_do_not_depend_on_the_number_of_collectors(
+    world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does anything else that decides how the run goes on, nor the record of its episodes."""
+    alone = run(tmp_path, "alone", **WORLDS[world])
+    assert alone.episodes > 20
+    for collectors, has_own in ((1, True), (1, False), (2, True), (3, True), (3, False)):
+        use(InProcess(has_own=has_own), monkeypatch)
+        shared = run(tmp_path, f"shared{collectors}{has_own}", collectors, **WORLDS[world])
+        assert not differences(last_state(alone.path), last_state(shared.path))
+        assert (shared.total_steps, shared.episodes) == (alone.total_steps, alone.episodes)
+        assert shared.mean_reward == alone.mean_reward
+        assert episodes(shared) == episodes(alone)
