@@ -4,6 +4,7 @@ import threading
 
 import gymnasium as gym
 import numpy as np
+import psutil
 import pytest
 from gymnasium import spaces
 from stable_baselines3 import PPO
@@ -152,12 +153,15 @@ def test_values_outside_the_space_are_let_through():
 
 
 def test_close_twice_and_during_a_step():
-    """`close` may be called again, and while a step is under way."""
+    """`close` may be called again, and while a step is under way; no worker is left."""
+    before = set(psutil.Process().children())
     mine = rookery.sb3.VecEnv([Counter] * 2, **PROCESS)
     mine.reset()
+    assert len(set(psutil.Process().children()) - before) >= 2
     mine.step_async(np.zeros(2, int))
     mine.close()
     mine.close()
+    assert not set(psutil.Process().children()) - before
 
 
 # --- actions of any space -------------------------------------------------------------------------------------------

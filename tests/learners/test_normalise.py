@@ -147,3 +147,10 @@ def test_a_device_without_double_precision() -> None:
     torch.testing.assert_close(moved(torch.ones(1, 2)), other(torch.ones(1, 2)))
     other.load_state_dict(moved.state_dict())
     assert other.mean.dtype == torch.float64
+
+
+@pytest.mark.parametrize("floor", [1e-8, 1e-2])
+def test_a_new_one_scales_as_its_statistics_say(floor: float) -> None:
+    fresh, refreshed = RunningNorm(2, floor), RunningNorm(2, floor)
+    refreshed.load_state_dict(fresh.state_dict())
+    assert torch.equal(fresh.scale, refreshed.scale) and torch.equal(fresh.shift, refreshed.shift)

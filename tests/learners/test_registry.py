@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from gymnasium import spaces
 
-from rookery.learners import learner_spec, registry
+from rookery.learners import learner_spec, own_learners, registry
 from rookery.learners.learner import Learner
 from rookery.learners.learner_spec import LearnerSpec
 from rookery.learners.options import Options
@@ -82,3 +82,24 @@ def test_the_registry_is_light() -> None:
         "import sys; from rookery.learners.registry import specs; specs(); print({'torch', 'numba'} & {*sys.modules})"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
+
+
+def test_nets_without_memory_are_made_quickly() -> None:
+    """Every run makes them, to know how large they are. Arithmetic on torch's meta device would first import what
+    torch compiles with, SymPy and all: two seconds."""
+    code = """
+import sys, torch
+from gymnasium.spaces import Box, Discrete
+from rookery.learners.registry import make_policy, specs
+with torch.device("meta"):
+    for spec in specs().values():
+        actions = next(space for space in (Discrete(3), Box(-1, 1, (2,))) if spec.supports(space))
+        make_policy(spec.name, Box(-1, 1, (3,)), actions, spec.options())
+print("sympy" in sys.modules)
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+
+
+def test_names_without_options() -> None:
+    assert {name: spec.on_policy for name, spec in registry.specs().items()} == own_learners.ON_POLICY
+    assert list(own_learners.learner_names()) == list(registry.specs())

@@ -31,8 +31,8 @@ def add_commands(commands: Commands) -> None:
         commands, "backtest", _backtest, "test a trained agent on bars of a market that it has not seen",
         "Plays the agent once through the bars, with costs, and compares its account with buy and hold and with equal "
         "weights: return, Sharpe ratio, drawdown, costs, by period and by asset, with confidence intervals. Prints "
-        "tables, and writes report.json, report.html and report.png. With --walk-forward it first trains: on the past, "
-        "tested on the bars that follow, several times, with one report on all tests.",
+        "tables, and writes report.json, report.html, report.png and account.npy. With --walk-forward it first trains: "
+        "on the past, tested on the bars that follow, several times, with one report on all tests.",
         "rookery backtest forex --walk-forward 4 --steps 200_000",
     )  # fmt: skip
     parser.add_argument(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 
 from rookery.cli.arguments import check_seed, env_arguments, named_env
 from rookery.cli.parser import Commands, add_command
 from rookery.console import meanwhile
+from rookery.errors import OptionError
 
 
 def add_commands(commands: Commands) -> None:
@@ -43,21 +45,40 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _add_doctor(commands: Commands) -> None:
-    add_command(
-        commands, "doctor", _doctor, "check this machine: cores, limits, memory, GPU, packages",
+    parser = add_command(
+        commands, "doctor", _doctor, "check this machine: cores, limits, memory, GPU, packages; or a cluster",
         "Says what is missing and how to install it. Starts a worker process with each start method; the exit status "
-        "is 1 if none works.",
+        "is 1 if none works. With --on ray it measures every node of a cluster, and says what will limit a run; the "
+        "exit status is 1 if a node has other versions.",
         "rookery doctor --json",
     )  # fmt: skip
+    parser.add_argument("--on", choices=("local", "ray"), default="local", help="what to check")
+    parser.add_argument("--address", metavar="auto|HOST:PORT", help="the Ray cluster; without, one is started here")
 
 
 def _doctor(options: argparse.Namespace) -> int:
     from rookery import printing
     from rookery.tools import doctor
 
+    if options.on == "ray":
+        return _cluster_doctor(options)
+    if options.address:
+        raise OptionError("--address is that of a Ray cluster: give --on ray as well")
     findings = doctor.run_checks()
     if options.json:
         printing.emit_json(doctor.as_json(findings))
     else:
         doctor.print_checks(findings)
     return 0 if doctor.healthy(findings) else 1
+
+
+def _cluster_doctor(options: argparse.Namespace) -> int:
+    from rookery import printing
+    from rookery.cluster import cluster_report
+
+    nodes, here = import_module("rookery.cluster.ray_doctor").examine_cluster(options.address)
+    if options.json:
+        printing.emit_json(cluster_report.report_json(nodes, here))
+    else:
+        cluster_report.print_report(nodes, here)
+    return 1 if cluster_report.problems(nodes, here) else 0

@@ -30,7 +30,7 @@ def add_commands(commands: Commands) -> None:
         "--runs-dir",
         action="append",
         metavar="DIR",
-        help="a folder of runs or studies; may be given several times (runs and studies)",
+        help="a folder of runs, studies or registries; may be given several times (runs, studies and agents)",
     )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=7007, help="the port to listen on; 0 is any free one (7007)")
@@ -47,7 +47,7 @@ def add_commands(commands: Commands) -> None:
 def _dashboard(options: argparse.Namespace) -> int:
     from rookery.web.dashboard_server import DashboardServer
 
-    folders = options.runs_dir or ["runs", "studies"]
+    folders = options.runs_dir or ["runs", "studies", "agents"]
     _check_folders(options.runs_dir or ["runs"])
     try:
         server = DashboardServer(

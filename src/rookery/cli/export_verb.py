@@ -1,4 +1,4 @@
-"""The command `export`: write a trained agent as ONNX or as one Python file."""
+"""The command `export`: write a trained agent as ONNX, as one Python file, for Stable-Baselines3, or as a card."""
 
 from __future__ import annotations
 
@@ -36,23 +36,33 @@ def add_commands(commands: Commands) -> None:
         help="write one Python file with a class Agent that needs only NumPy (agent.py in the run's folder; for "
         "an agent that comes with rookery: NAME_agent.py in the current folder)",
     )  # fmt: skip
+    formats.add_argument(
+        "--sb3", nargs="?", const="", metavar="FILE",
+        help="write a model that Stable-Baselines3 loads (sb3_model.zip in the run's folder)",
+    )  # fmt: skip
+    formats.add_argument(
+        "--card", nargs="?", const="", metavar="FILE",
+        help="write an agent card in Markdown, as Hugging Face shows it (README.md in the run's folder)",
+    )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     best_argument(parser)
     trust_argument(parser)
 
 
 def _export(options: argparse.Namespace) -> int:
-    if options.onnx or options.standalone:
-        check_file(options.onnx or options.standalone)
+    if file := options.onnx or options.standalone or options.sb3 or options.card:
+        check_file(file)
     found = find_run_or_shipped(options)
-    if options.standalone is None:
-        if found is None:
-            raise OptionError(
-                f"the agent {options.name} that comes with rookery can only be exported with --standalone"
-            )
-        path = _export_onnx(found, options)
-    else:
+    if options.standalone is not None:
         path = _export_standalone(found, options)
+    elif found is None:
+        raise OptionError(f"the agent {options.name} that comes with rookery can only be exported with --standalone")
+    elif options.sb3 is not None:
+        path = _export_sb3(found, options)
+    elif options.card is not None:
+        path = _export_card(found, options)
+    else:
+        path = _export_onnx(found, options)
     return print_path(path, options.json)
 
 
@@ -84,6 +94,27 @@ def _export_standalone(found: RunDir | None, options: argparse.Namespace) -> Pat
         return export_standalone(
             run, options.runs_dir, out=options.standalone or None, best=options.best, **_overwriting(options)
         )
+
+
+def _export_sb3(found: RunDir, options: argparse.Namespace) -> Path:
+    check_installed()
+    with meanwhile(LOADING):
+        from rookery.training.export.sb3_file import export_sb3
+
+    trusted = {"trust": True} if options.trust else {}
+    with stdout_to_stderr(options.json):
+        path, *others = export_sb3(
+            str(found.path), options.runs_dir, options.sb3 or None, options.best, **_overwriting(options), **trusted
+        )
+    for other in others:
+        say(f"{other} has the normalisation of observations: VecNormalize.load({str(other)!r}, vec_env)")
+    return path
+
+
+def _export_card(found: RunDir, options: argparse.Namespace) -> Path:
+    from rookery.training.export.agent_card import export_card
+
+    return export_card(found, options.card or None, **_overwriting(options))
 
 
 def _overwriting(options: argparse.Namespace) -> dict[str, bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from rookery.worlds import registry
 
 if TYPE_CHECKING:
     from rookery.training.league.league_files import StoredLeague
+    from rookery.training.league.tournament import PlayTournament
     from rookery.training.league.tournament_report import TournamentReport
     from rookery.training.storage.run_dir import RunDir
 
@@ -46,6 +48,8 @@ def add_commands(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("--seed", type=int, metavar="N", help="seed of the games (derived from the run)")
     parser.add_argument("--plot", metavar="FILE", help="the plot (plots/league.png in the run's folder)")
+    parser.add_argument("--on", choices=("local", "ray"), default="local", help="where the games are played")
+    parser.add_argument("--address", metavar="auto|HOST:PORT", help="the Ray cluster; without, one is started here")
     runs_dir_argument(parser)
     trust_argument(parser)
 
@@ -80,8 +84,10 @@ def _check(options: argparse.Namespace) -> None:
 
         positive_int("games", options.games)
         check_installed()
-    elif options.others or options.seed is not None:
-        raise OptionError("--with and --seed are for a tournament: give --games as well, such as --games 50")
+    elif options.others or options.seed is not None or options.on != "local":
+        raise OptionError("--with, --seed and --on are for a tournament: give --games as well, such as --games 50")
+    if options.address and options.on == "local":
+        raise OptionError("--address is that of a Ray cluster: give --on ray as well")
     check_seed(options.seed)
     if options.plot:
         from rookery.training.league.league_plot import check_picture_file
@@ -94,11 +100,20 @@ def _play_tournament(options: argparse.Namespace, runs: list[RunDir]) -> Tournam
     from rookery.training.league.entrants import hold_tournament
 
     others = [who.strip() for who in options.others.split(",") if who.strip()]
-    with _progress_bar() as progress:
+    with _players_place(options) as play, _progress_bar() as progress:
         return hold_tournament(
             runs, options.games, others=others, runs_dir=options.runs_dir, seed=options.seed, trust=options.trust,
-            progress=progress,
+            progress=progress, play=play,
         )  # fmt: skip
+
+
+def _players_place(options: argparse.Namespace) -> contextlib.AbstractContextManager[PlayTournament]:
+    """What plays the games."""
+    if options.on == "ray":
+        return import_module("rookery.cluster.ray_league").open_ray_tournament(options.address)
+    from rookery.training.league.tournament import play_tournament
+
+    return contextlib.nullcontext(play_tournament)
 
 
 @contextlib.contextmanager

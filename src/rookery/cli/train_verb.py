@@ -23,7 +23,18 @@ if TYPE_CHECKING:
 
 Flag = tuple[str, str, str]  # its names, the key that it sets, the metavar
 
-TEXTS = {"learner", "name", "device", "runs_dir", "backend", "start_method", "checkpoints.dir", "init_from"}
+TEXTS = {
+    "learner",
+    "name",
+    "device",
+    "runs_dir",
+    "backend",
+    "start_method",
+    "checkpoints.dir",
+    "init_from",
+    "cluster.kind",
+    "cluster.address",
+}
 FLAGS: dict[str, list[Flag]] = {
     "the run": [
         ("--steps --total-timesteps", "steps", "N"),
@@ -44,6 +55,11 @@ FLAGS: dict[str, list[Flag]] = {
         ("--learning-rate", "learning_rate", "X"),
         ("--from --checkpoint-path", "init_from", "RUN|CHECKPOINT"),
         ("--device", "device", "auto|cpu|cuda|cuda:N|N|mps"),
+    ],
+    "many machines": [
+        ("--on", "cluster.kind", "local|ray"),
+        ("--address", "cluster.address", "auto|HOST:PORT"),
+        ("--nodes", "cluster.nodes", "N"),
     ],
     "evaluation": [
         ("--eval-every --eval-freq-steps", "evaluation.every", "N"),
@@ -217,9 +233,14 @@ def _start(config: RunConfig, options: argparse.Namespace, tell_address: Callabl
     if seeds.wanted(options):
         tell_address()
         return seeds.train_with_seeds(config, options)
-    if config.start_method != "fork":  # a fork beside a thread that opens a GPU would be asking for trouble
+    early = config.start_method != "fork"  # a fork beside a thread that opens a GPU would be asking for trouble
+    if early:
         open_context_early(config.device)
     with meanwhile(LOADING):
+        if early and config.device.startswith("cuda"):
+            from rookery.learners.device.triton_support import hash_triton_early
+
+            hash_triton_early()
         from rookery.training.run.train import train
     tell_address()
     with stdout_to_stderr(options.json):

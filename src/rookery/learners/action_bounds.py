@@ -28,10 +28,13 @@ class ActionBounds(nn.Module):
             raise OptionError(f"{learner} cannot act in {space}; {takes}")
         if not space.is_bounded():
             raise OptionError(f"{learner} needs actions with bounds, and {space} has none; PPO can do without")
-        low, high = (torch.as_tensor(bound, dtype=torch.float32) for bound in (space.low, space.high))
-        self.shape, self.size = space.shape, low.numel()
-        self.register_buffer("bias", (high + low) / 2, persistent=False)
-        self.register_buffer("scale", (high - low) / 2, persistent=False)
+        self.shape, self.size = space.shape, space.low.size
+        # By NumPy: on the meta device, which tells how large nets are, torch imports 900 modules for arithmetic.
+        with np.errstate(over="ignore"):
+            low, high = space.low.astype(np.float32), space.high.astype(np.float32)
+            bias, scale = (high + low) / 2, (high - low) / 2
+        self.register_buffer("bias", torch.as_tensor(bias), persistent=False)
+        self.register_buffer("scale", torch.as_tensor(scale), persistent=False)
 
     def to_env(self, actions: Tensor) -> Tensor:
         """From -1 to 1 into the bounds of the env."""

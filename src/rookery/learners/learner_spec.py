@@ -10,8 +10,7 @@ from importlib.metadata import entry_points
 from typing import Any, Literal
 
 from rookery.learners.options import Options
-
-ENTRY_POINTS = "rookery.learners"  # the group in which installed packages name their `LearnerSpec`s
+from rookery.learners.own_learners import ENTRY_POINTS
 
 
 @dataclass(frozen=True)

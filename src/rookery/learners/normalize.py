@@ -38,8 +38,8 @@ class RunningNorm(nn.Module):
         self.of_all: Callable[[Moments], Moments] | None = None  # adds the rows of other processes to a batch
         # In single precision, at an address that stays: captured work on a GPU reads it there.
         self.register_buffer("shift", torch.zeros(size), persistent=False)
-        self.register_buffer("scale", torch.zeros(size), persistent=False)
-        self._refresh()
+        # No arithmetic here: on the meta device, which tells how large nets are, torch would import 900 modules for it.
+        self.register_buffer("scale", torch.full((size,), (1.0 + floor) ** -0.5), persistent=False)
 
     def forward(self, values: Tensor) -> Tensor:
         """The normalised values."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
@@ -30,8 +31,9 @@ class QNet(nn.Module):
         self.advantage = orthogonal(nn.Linear(self.half or last, actions), 1.0)
         self.value = orthogonal(nn.Linear(self.half, 1), 1.0) if self.half else None
         self.activation_name, self.activation = activation, ACTIVATIONS[activation]
-        # A product with this subtracts the mean of a row, in one operation.
-        self.register_buffer("centering", torch.eye(actions) - 1.0 / actions, persistent=False)
+        # A product with this subtracts the mean of a row, in one operation. By NumPy, as in `ActionBounds`.
+        centering = np.eye(actions, dtype=np.float32) - np.float32(1.0 / actions)
+        self.register_buffer("centering", torch.as_tensor(centering), persistent=False)
         # Kept here, since looking them up in modules each time costs as much as using them.
         self.hidden_params = [(layer.weight, layer.bias) for layer in self.hidden]
         self.advantage_params = self.advantage.weight, self.advantage.bias

@@ -63,6 +63,13 @@ class SACPolicy(OffPolicyPolicy):
         raw = mean + log_std.exp() * noise
         return raw.tanh(), squashed_log_prob(raw, log_std, noise)
 
+    def sample_actions(self, features: Tensor, noise: Tensor) -> Tensor:
+        """The actions alone."""
+        if self.by_kernels:
+            return self.sample(features, noise)[0]
+        mean, log_std = self(features)
+        return (mean + log_std.exp() * noise).tanh()
+
     def act(
         self, leaves: list[Tensor], mask: Tensor | None, noise: Tensor | None, memory: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
@@ -175,8 +182,7 @@ class SAC(OffPolicy):
         if self.steps < self.options.start_steps:
             actions = torch.erf(noise * math.sqrt(0.5))  # uniform over the bounds, and as pink as the noise
         else:
-            mean, log_std = self.policy(self.policy.encoder(leaves))
-            actions = (mean + log_std.exp() * noise).tanh()
+            actions = self.policy.sample_actions(self.policy.encoder(leaves), noise)
         self.store_step(rows, leaves, actions)
         return self.to_env(observations, self.policy.bounds.to_env(actions))
 

@@ -84,7 +84,12 @@ def test_files(tmp_path):
     report = report_of("portfolio", synthetic=True)
     written = report.write(tmp_path / "report")
     assert written == tmp_path / "report" / "report.html"
-    assert {path.name for path in written.parent.iterdir()} == {"report.html", "report.json", "report.png"}
+    assert {path.name for path in written.parent.iterdir()} == {
+        "account.npy",
+        "report.html",
+        "report.json",
+        "report.png",
+    }
     assert json.loads((tmp_path / "report" / "report.json").read_text()) == report.summary
     assert (tmp_path / "report" / "report.png").read_bytes().startswith(b"\x89PNG")
 
@@ -99,7 +104,7 @@ def test_every_report_is_drawn(case, tmp_path):
 def test_without_matplotlib_the_other_files_are_written(tmp_path, monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     report_of("one bar").write(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "report.json"}
+    assert {path.name for path in tmp_path.iterdir()} == {"account.npy", "report.html", "report.json"}
 
 
 @pytest.mark.parametrize("case", CASES)

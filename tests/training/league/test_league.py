@@ -10,7 +10,7 @@ import pytest
 from rookery.config.curriculum_schema import LeagueOptions
 from rookery.training.league.archive import PastAgent
 from rookery.training.league.league import League
-from rookery.training.league.matchmaking import choose_opponent, priorities
+from rookery.training.league.matchmaking import choose_opponent, draw_chances, priorities
 from rookery.training.league.opponent_record import OpponentRecord
 from rookery.training.league.ratings import Rating
 from training.league.agents import agent_tree
@@ -67,6 +67,18 @@ def test_shares_are_kept():
     assert found["weak"] == pytest.approx(0.1, abs=0.01) and found["strong"] == pytest.approx(0.1, abs=0.01)
     easy, hard = priorities([EASY, HARD], 2.0)
     assert found["easy"] == pytest.approx(0.15 + 0.5 * easy / (easy + hard), abs=0.01)
+
+
+@pytest.mark.parametrize("settings", [LeagueOptions(), LeagueOptions(pfsp=0, random=1, baseline=3, hardness=1)])
+def test_chances_are_how_often_each_is_drawn(settings):
+    """As the page of a league tells them."""
+    found = frequencies([EASY, EVEN, HARD], ["weak", "strong"], settings)
+    rates = {member.name: member.record.win_rate for member in (EASY, EVEN, HARD)}
+    chances = draw_chances(rates, ["weak", "strong"], settings)
+    assert sum(chances.values()) == pytest.approx(1.0, abs=1e-4)
+    for name, chance in chances.items():
+        assert found.get(name, 0.0) == pytest.approx(chance, abs=0.01)
+    assert draw_chances({}, [], settings) == {}
 
 
 @pytest.mark.parametrize(

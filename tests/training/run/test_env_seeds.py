@@ -50,9 +50,9 @@ class Leaver(SeedEcho):
 
 
 def test_a_run_says_once_that_observations_leave_their_space(tmp_path: Path) -> None:
-    """As a note among its events."""
+    """As a warning among its events."""
     config = small("ppo", tmp_path, num_envs=3, backend="serial", steps=48)
     result = rookery.train(Leaver, **{key: value for key, value in config.items() if key != "world"})
     events = [json.loads(line) for line in (result.path / "metrics.jsonl").read_text().splitlines()]
     notes = [event for event in events if event["kind"] == "note" and "outside its space" in event.get("text", "")]
-    assert len(notes) == 1
+    assert [note["warning"] for note in notes] == [True]

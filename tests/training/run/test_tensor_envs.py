@@ -163,11 +163,11 @@ def test_what_makes_a_vector_env(make: Any, count: int, tmp_path: Path) -> None:
     assert rookery.train(Aim, num_envs=2, runs_dir=tmp_path, **{**SMALL, "steps": 64}).path.name.endswith("_vec2")
 
 
-class Arrays(Aim):
-    """Returns arrays."""
+class Texts(Aim):
+    """Returns what no network reads."""
 
     def _see(self) -> Any:
-        return super()._see().numpy()
+        return np.array(["far"] * self.num_envs, object)
 
 
 class Incomplete(Aim):
@@ -185,8 +185,7 @@ class Incomplete(Aim):
         (Aim(2), {"backend": "process"}, OptionError, "steps its envs itself"),
         (Aim(2), {"wrappers": ["x.py:Y"]}, OptionError, "wrap the vector env"),
         (Aim(2), {"reward_scale": 2.0}, OptionError, "reward scales"),
-        (Arrays, {}, WorldError, "no tensors"),
-        (Arrays(2), {}, WorldError, "does not say how its envs are made"),
+        (Texts(2), {}, WorldError, "neither a tensor nor an array"),
         (Incomplete, {}, WorldError, "no single_action_space"),
         ("CartPole-v1", {"backend": "tensor"}, OptionError, "vector envs that return tensors"),
     ],

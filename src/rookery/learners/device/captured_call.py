@@ -29,7 +29,7 @@ class CapturedCall:
     the first replay, and it never waits for the device. Inside the function of another one it becomes a part of that.
     """
 
-    _warming_up = False  # whether one of them is: those inside it make no graphs of their own
+    _inside = False  # whether one of them warms up or is captured: those inside it make no graphs of their own
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class CapturedCall:
 
     def __call__(self) -> None:
         """The first call warms up and captures. Every number of a run comes from replays."""
-        if self._plain or CapturedCall._warming_up or torch.cuda.is_current_stream_capturing():
+        if self._plain or CapturedCall._inside:
             self._function()
             return
         if self._graph is None:
@@ -93,17 +93,18 @@ class CapturedCall:
         for generator in self._generators:
             graph.register_generator_state(generator)
         # Other threads may use the GPU meanwhile: theirs are not the calls that a capture must not see.
-        with torch.cuda.graph(graph, pool=self._pool, stream=side, capture_error_mode="thread_local"):
+        capture = torch.cuda.graph(graph, pool=self._pool, stream=side, capture_error_mode="thread_local")
+        with capture, self._outermost():
             self._function()
         return graph
 
     @contextmanager
     def _outermost(self) -> Iterator[None]:
-        CapturedCall._warming_up = True
+        CapturedCall._inside = True
         try:
             yield
         finally:
-            CapturedCall._warming_up = False
+            CapturedCall._inside = False
 
 
 @contextmanager

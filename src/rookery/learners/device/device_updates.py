@@ -34,6 +34,7 @@ class DeviceUpdates:
         self.learner = learner
         self._calls: dict[UpdateGroup, CapturedCall] = {}
         self.number = torch.zeros((), dtype=torch.int64, device=learner.device)  # of the present update
+        self._number = 0  # the same, as the host knows it
         self.metrics = MetricSums(learner.metric_names, learner.device)
         # Without convolutions, every operation here gives the same numbers again: torch's own way to that is slower.
         options, images = learner.options, learner.policy.encoder.is_trained
@@ -41,7 +42,8 @@ class DeviceUpdates:
 
     def make(self, count: int) -> None:
         """Make so many updates; nothing waits for them."""
-        self.number.fill_(self.learner.updates)
+        if self._number != self.learner.updates:  # updates count by themselves, but not what is loaded
+            self.number.fill_(self.learner.updates)
         while count:
             group = self._next_group(count)
             if group not in self._calls:
@@ -50,6 +52,7 @@ class DeviceUpdates:
             self.learner.updates += group.size
             self.metrics.count(group)
             count -= group.size
+        self._number = self.learner.updates
 
     def release(self) -> None:
         """Capture anew what comes: an option or an address has changed."""

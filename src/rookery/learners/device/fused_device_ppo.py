@@ -15,7 +15,7 @@ from rookery.learners.device.captured_update import CapturedUpdate
 from rookery.learners.device.fused_device_update import FusedUpdate
 from rookery.learners.device.kernel_choices import forward_launch
 from rookery.learners.device.kernel_shapes import has_known_shape, net_shape, shared_memory
-from rookery.learners.device.triton_support import find_triton, tiles
+from rookery.learners.device.triton_support import find_triton, hash_triton_early, tiles
 from rookery.learners.fast.accelerator import Accelerator
 from rookery.learners.observations import are_tensors, split
 
@@ -41,6 +41,7 @@ class DevicePPO(Accelerator):
 
     def __init__(self, learner: Any) -> None:
         super().__init__(learner)
+        hash_triton_early().join()  # or else the first kernel would begin it once more
         self.net = net_shape(learner)
         self.head, self.device = learner.head, learner.device
         self._update = FusedUpdate(learner, self.net)

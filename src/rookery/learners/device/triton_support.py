@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
+from threading import Thread
 
 import torch
 
@@ -13,6 +15,22 @@ import torch
 def find_triton() -> bool:
     """Whether Triton can be imported. Its kernels then run on GPUs, or anywhere if `interpreting`."""
     return find_spec("triton") is not None
+
+
+@cache
+def hash_triton_early() -> Thread:
+    """Begin in a thread, once, what every lookup of a stored kernel needs: the hash of Triton's own library, which
+    takes 0.4 s. Meanwhile modules are imported, and envs and networks made."""
+    thread = Thread(target=_hash_triton, name="rookery triton", daemon=True)
+    thread.start()
+    return thread
+
+
+def _hash_triton() -> None:
+    with suppress(ImportError):  # another version has it elsewhere: then its first kernel waits
+        from triton.runtime.cache import triton_key
+
+        triton_key()
 
 
 def interpreting() -> bool:

@@ -34,6 +34,10 @@ class Accelerator:
         """Compute on so many threads; False means that it has no threads of its own, and torch's are set."""
         return False
 
+    def borrow_threads(self, lender: Accelerator) -> None:
+        """Compute on the threads of another learner in this process, which waits meanwhile: two teams of threads would
+        take the cores from each other."""
+
     # --- collecting ---------------------------------------------------------------------------------------------
 
     def explore(self, observations: Any, rows: slice, mask: np.ndarray | None) -> np.ndarray | None:

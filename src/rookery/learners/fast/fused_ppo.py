@@ -49,6 +49,7 @@ class FusedPPO(CompiledAdvantages):
         self._packed: PPOPlan | None = None  # the plan that has the weights of this rollout
         self._team: SliceTeam | None = None
         self._threads = 1
+        self._lender: FusedPPO | None = None
         self._acts = learner.policy.encoder.is_identity and isinstance(self.head, CategoricalHead)
 
     @classmethod
@@ -88,14 +89,24 @@ class FusedPPO(CompiledAdvantages):
             self._threads, self._team = threads, None
         return True
 
+    def borrow_threads(self, lender: Accelerator) -> None:
+        self._lender = lender if isinstance(lender, FusedPPO) else None
+
+    @property
+    def team(self) -> SliceTeam:
+        """The threads."""
+        if self._lender is not None:
+            return self._lender.team
+        if self._team is None or not self._team.usable:
+            self._team = SliceTeam(self._threads)
+        return self._team
+
     @property
     def plan(self) -> PPOPlan:
         """The compiled update, for where the parameters lie now."""
         if self._plan is None or not self._plan.is_current:
             self._plan = PPOPlan(self.learner)
-        if self._team is None or not self._team.usable:
-            self._team = SliceTeam(self._threads)
-        self._plan.use_team(self._team)
+        self._plan.use_team(self.team)
         return self._plan
 
     @torch.no_grad()

@@ -1,4 +1,5 @@
-"""Worlds that are vector envs of other libraries and return tensors: given as an object, or as what makes one."""
+"""Worlds that are vector envs of other libraries: given as an object, or as what makes one. What returns arrays is made
+to return tensors."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
 
 from rookery.config import RunConfig
@@ -28,15 +30,18 @@ class TensorWorld:
 
     def open(self, config: RunConfig) -> Any:
         """The vector env; a new one has as many envs as the config says, if what makes it takes that."""
-        if self.envs is None:
-            self.envs = self.build(config)
+        from rookery.training.resolve.array_envs import with_tensors  # imports torch
+
+        self.envs = self.build(config) if self.envs is None else with_tensors(self.envs)
         return self.envs
 
     def build(self, config: RunConfig) -> Any:
         """Another vector env of the same kind."""
+        from rookery.training.resolve.array_envs import with_tensors
+
         assert self.make is not None
         count = {"num_envs": config.num_envs} if isinstance(config.num_envs, int) and self._takes_count else {}
-        return self.make(**{**count, **config.world_options})
+        return with_tensors(self.make(**{**count, **config.world_options}))
 
     @property
     def _takes_count(self) -> bool:
@@ -47,25 +52,26 @@ class TensorWorld:
 
 
 def tensor_world_of(world: Any) -> TensorWorld | None:
-    """The vector env of tensors that an object is or makes; None if it is something else."""
+    """The vector env that an object is or makes, to be stepped as it is; None if it is something else, or says how its
+    envs are made."""
     if isinstance(world, VectorEnv):
-        return TensorWorld(world) if _returns_tensors(world) else None
+        return None if _is_made_again(world) else TensorWorld(world)
     if isinstance(world, gym.Env):  # such as those of Isaac Lab, which are batches without being VectorEnvs
         return TensorWorld(world) if all(hasattr(world.unwrapped, name) for name in ALONE) else None
     return TensorWorld(make=world) if _makes_vector_env(world) else None
 
 
-def _returns_tensors(envs: VectorEnv) -> bool:
-    """Whether it returns tensors, found by a reset; envs that can be made again, one by one, are not asked."""
+def _is_made_again(envs: VectorEnv) -> bool:
+    """Whether a run makes envs of its own instead, one by one, of those that say how they are made."""
     inner: Any = envs.unwrapped
     spec = getattr(inner, "spec", None)
     if getattr(inner, "source", None) is not None or getattr(inner, "env_fns", None):
-        return False
-    if spec is not None and getattr(spec, "vector_entry_point", None) is None:
+        return True
+    if not isinstance(spec, EnvSpec):  # EnvPool has specs of its own
         return False
     from rookery.engine.foreign_tensors import first_tensor  # imports torch
 
-    return first_tensor(envs.reset()[0]) is not None
+    return spec.vector_entry_point is None or first_tensor(envs.reset()[0]) is None
 
 
 def _makes_vector_env(world: Any) -> bool:
