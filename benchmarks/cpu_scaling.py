@@ -30,7 +30,7 @@ from rookery.learners.registry import PPOOptions, make_learner
 
 SETTINGS = ((64, 128), (1024, 32))
 MANY_CORES, MUST_SCALE, MUST_BEAT = 16, 5.0, 1.3
-TURN = 1 << 17  # steps of a turn
+TURN = 1 << 17  # steps of a turn, for each thread: a turn of many threads would else be over in no time
 
 
 def at_work(num_envs: int, length: int, threads: int) -> AtWork:
@@ -57,7 +57,7 @@ def peer(folder: Path, python: str, num_envs: int, length: int, steps: int = 500
 def rows(num_envs: int, length: int, args: argparse.Namespace) -> list[Row]:
     """One setting on every number of threads."""
     title, most = f"PPO steps/s, {num_envs} x {length}", max(args.threads)
-    sides = {str(n): at_work(num_envs, length, n).side(TURN) for n in args.threads}
+    sides = {str(n): at_work(num_envs, length, n).side(n * TURN) for n in args.threads}
     if args.peer:
         sides["peer"] = peer(args.peer, args.peer_python, num_envs, length)
     found = in_turns(sides, args.rounds)

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from engine_rows import Row
 from rookery.web.dashboard_server import DashboardServer
 
 LEAST_FPS, MOST_MS = 30.0, 50.0  # what must be reached
@@ -69,6 +70,18 @@ def measure(seconds: float, keys: int) -> dict[str, Any]:
         drawn = page.evaluate("window.drawn")
         browser.close()
     return _row(drawn, keys)
+
+
+def play_rows(seconds: float, keys: int) -> list[Row]:
+    """Frames a second, and the time from a key to its frame."""
+    found = measure(seconds, keys)
+    rate, delay = found["frames/s"], found["key to frame ms, median"]
+    frames = f"{rate:.1f}/s, longest {found['longest frame ms']:.0f} ms"
+    delays = f"median of {found['keys']} {delay:.0f} ms, 95 % {found['key to frame ms, 95 %']:.0f} ms"
+    return [
+        Row("hockey played in the page: frames", frames, "", rate, LEAST_FPS, "/s"),
+        Row("hockey played in the page: from a key to its frame", delays, "", delay, MOST_MS, " ms", most=True),
+    ]
 
 
 def _press(page: Any, seconds: float, keys: int) -> None:

@@ -34,8 +34,8 @@ def make_runs(folder: Path, runs: int, lines: int) -> int:
     )
 
 
-def make_run(path: Path, seed: int, middle: bytes, evaluations: bytes) -> int:
-    """One run that has ended; returns the bytes of its metrics."""
+def make_run(path: Path, seed: int, middle: bytes, evaluations: bytes, ended: bool = True) -> int:
+    """One run; returns the bytes of its metrics."""
     path.mkdir(parents=True)
     facts = {"world": "CartPole-v1", "learner": "ppo", "num_envs": 16, "backend": "kernel", "workers": 2}
     config = {**facts, "steps": 10_000_000, "seed": seed, "device": "cpu", "groups": 1, "ppo": {"gamma": 0.98}}
@@ -45,7 +45,7 @@ def make_run(path: Path, seed: int, middle: bytes, evaluations: bytes) -> int:
     last = {"kind": "end", "step": 10**9, "time": START + 10**6, "seconds": 100.0, "reason": "finished"}
     (path / "evaluations.jsonl").write_bytes(evaluations)
     with (path / "metrics.jsonl").open("wb") as file:
-        return sum(map(file.write, (_line(first), middle, _line(last))))
+        return sum(map(file.write, (_line(first), middle, _line(last) if ended else b"")))
 
 
 def metrics(lines: int, random_numbers: random.Random) -> tuple[bytes, bytes]:

@@ -57,3 +57,12 @@ def table(rows: Sequence[Row], title: str) -> Table:
         verdict = "[green]pass[/]" if row.passed else "[red]miss[/]"
         out.add_row(row.measure, row.ours, row.theirs, row.figure, row.target, verdict)
     return out
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The same for a page of the documentation."""
+    lines = ["| measure | ours | theirs | figure | must reach | reached |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        cells = (row.measure, row.ours, row.theirs, row.figure, row.target, "yes" if row.passed else "no")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)

@@ -39,6 +39,8 @@ def test_every_look_counts(run: Path, tmp_path: Path) -> None:
     assert second.gate is not None and second.gate.figures["comparisons"] == 1
     assert "deflated Sharpe ratio" in second.text and "largest drawdown" in second.text
     assert len(registry.version(1).about["data_hash"]) == 16
+    compared = to / "outputs" / "000001" / "gate"
+    assert [path.name for path in compared.iterdir()] == ["candidate.npy"]  # there is no champion yet
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import httpx2
@@ -11,7 +12,8 @@ from starlette.testclient import TestClient
 from rookery.web.dashboard_app import make_app
 from rookery.web.dashboard_server import DashboardServer
 from rookery.web.dashboard_state import DashboardState
-from rookery.web.page_shell import STATIC, VIEWS
+from rookery.web.page_files import STATIC
+from rookery.web.page_shell import VIEWS
 from rookery.web.run_folders import NotShown, RunFolders
 
 
@@ -31,6 +33,39 @@ def test_every_view_is_the_same_page(client: TestClient, view: str) -> None:
     answer = client.get(view.format(place="runs", name="a"))
     assert answer.status_code == 200
     assert answer.text == (STATIC / "index.html").read_text()
+
+
+def test_headers_name_what_a_view_will_load(client: TestClient) -> None:
+    """Each address once; that of the trials is the one that the page asks for, whatever the name of the study."""
+    header = client.get("/studies/runs/a%20%3E,b").headers["link"]
+    found = re.findall(r"<([^>]+)>; rel=(\w+)", header)
+    assert len(found) == len(set(found)) > 15
+    modules = [address for address, rel in found if rel == "modulepreload"]
+    assert {"/static/js/views/study.js", "/static/js/study/axis_scale.js"} <= set(modules)
+    assert all(client.get(address).status_code == 200 for address in modules)
+    assert [address for address, rel in found if rel == "preload"] == [
+        "/api/studies/runs/a%20%3E%2Cb/trials?columns=results&format=packed"
+    ]
+    assert "uPlot" not in header
+    assert "uPlot" in client.get("/runs/runs/a").headers["link"]
+
+
+def test_files_of_the_page(client: TestClient) -> None:
+    answer = client.get("/static/js/main.js")
+    assert answer.content == (STATIC / "js" / "main.js").read_bytes()
+    assert answer.headers["content-type"].startswith("text/javascript")
+    again = client.get("/static/js/main.js", headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    for name in (
+        "js",
+        "",
+        "nothing.js",
+        "%2e%2e/page_files.py",
+        "..%2fpage_files.py",
+        "/etc/hostname",
+        "js/..%2findex.html",
+    ):
+        assert client.get(f"/static/{name}").status_code == 404
 
 
 def test_errors_are_json(client: TestClient) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rookery.web.page_shell import STATIC
+from rookery.web.page_files import STATIC
 
 MODULES = sorted((STATIC / "js").rglob("*.js"))
+LONGEST_LINE = 120
 UNSAFE = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", 'setAttribute("on')
 IMPORTS = re.compile(r"""(?:from|import\()\s*["'](\.[^"']+)["']""")
 
@@ -24,6 +25,12 @@ def test_a_module_is_whole_and_safe(path: Path) -> None:
     text = path.read_text()
     assert [name for name in IMPORTS.findall(text) if not (path.parent / name).is_file()] == []
     assert [word for word in UNSAFE if word in text] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(STATIC).as_posix())
+def test_lines_are_not_too_long(path: Path) -> None:
+    long = [number for number, line in enumerate(path.read_text().splitlines(), 1) if len(line) > LONGEST_LINE]
+    assert long == []
 
 
 def test_the_page_loads_files_that_are_there() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import optuna
 import pytest
 from optuna.distributions import FloatDistribution, IntDistribution
@@ -109,7 +111,7 @@ def test_trials_are_columns(client: TestClient, folder: Path) -> None:
     assert found["number"] == [trial.number for trial in view.trials]
     assert [found["states"][code] for code in found["state"]] == [trial.state for trial in view.trials]
     assert found["values"] == [[trial.value for trial in view.trials]]
-    params = {each["name"]: each for each in get(client, STUDY)["params"]}
+    params = {each["name"]: each for each in found["space"]}
     assert params["ppo.learning_rate"]["log"] is True
     assert params["ppo.activation"]["choices"] == ["tanh", "relu"]
     for name, column in found["params"].items():
@@ -139,6 +141,34 @@ def test_only_what_is_new_is_sent(client: TestClient, folder: Path) -> None:
     assert ended["number"] == [running.number, running.number + 1]
     assert ended["values"] == [[5.0, 6.0]]
     assert get(client, f"{STUDY}/trials?after={begun['cursor']}")["number"] == ended["number"]
+
+
+def test_results_are_sent_before_parameters(client: TestClient, folder: Path) -> None:
+    """Parameters that are read later do not make the results new."""
+    filled(folder)
+    results, params = (get(client, f"{STUDY}/trials?columns={part}") for part in ("results", "params"))
+    everything = get(client, f"{STUDY}/trials")
+    assert {**results, **params} == everything | {"cursor": params["cursor"]}
+    assert "params" not in results
+    assert "values" not in params
+    assert get(client, f"{STUDY}/trials?after={results['cursor']}")["number"] == []
+
+
+def test_columns_as_bytes_are_the_same(client: TestClient, folder: Path) -> None:
+    filled(folder)
+    wanted = get(client, f"{STUDY}/trials")
+    body = client.get(f"{STUDY}/trials?format=packed").content
+    (size,) = struct.unpack("<I", body[:4])
+
+    def column(kind: str, at: int, length: int) -> list[float | None]:
+        assert (4 + size + at) % 8 == 0
+        found = np.frombuffer(body, f"<{kind}", length, 4 + size + at).tolist()
+        return [None if value != value else pytest.approx(value) for value in found]
+
+    found = json.loads(
+        body[4 : 4 + size], object_hook=lambda each: column(*each["$column"]) if "$column" in each else each
+    )
+    assert wanted == found | {"cursor": wanted["cursor"]}
 
 
 def test_an_unknown_cursor_gets_everything(client: TestClient, folder: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from rookery.console import printable
 from rookery.deploy.candidate import Candidate, find_candidate
+from rookery.deploy.compared_accounts import write_compared
 from rookery.deploy.comparison import ComparisonOptions, compare
 from rookery.deploy.data_hash import data_hash
 from rookery.deploy.gates.gate_result import GateResult
@@ -157,6 +158,7 @@ class Deployer:
             action = "promoted" if gate.passed else "refused"
             return self._answer(action, f"{candidate.name} {would}: {reasons}", None, gate)
         name = f"version {version.number} ({candidate.name})"
+        write_compared(version, gate)
         if not gate.passed:
             self.registry.note("refuse", gate.as_json(), version=version.number, champion=before)
             return self._answer("refused", f"{name} is refused: {reasons}", version, gate)

@@ -235,5 +235,5 @@ def _who() -> str:
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a user without a name, as in a container
-        user = str(os.getuid())
+        user = str(os.getuid()) if hasattr(os, "getuid") else "a user"
     return f"{user}@{socket.gethostname()}, process {os.getpid()}"

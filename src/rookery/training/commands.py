@@ -31,5 +31,6 @@ def start_command(
         stdin=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": paths, **(variables or {})},
         process_group=0,
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
         **options,
     )

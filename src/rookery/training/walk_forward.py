@@ -60,6 +60,7 @@ def walk_forward(
     splits = walk_forward_splits(rows, folds, expanding=expanding, embargo=embargo)
     records: list[WindowRecord] = []
     facts: MarketFacts | None = None
+    runs: list[str] = []
     for number, split in enumerate(splits, 1):
         progress(f"fold {number} of {folds}: train on {_bars(split.train)} bars, test on the {_bars(split.test)} after")
         run = train(_fold_config(config, split, number, embargo))
@@ -67,19 +68,21 @@ def walk_forward(
         tested = world_to_test(trained.config, {"split": split.test.tolist()})
         found, facts = record_windows(tested, trained.agent, deterministic=deterministic, seed=seed)
         records += [replace(record, fold=number) for record in found]
+        runs.append(trained.run.name)
     assert facts is not None
-    report = make_report(records, facts, _about(config, folds, deterministic), seed)
+    report = make_report(records, facts, _about(config, runs, deterministic), seed)
     if out is not None:
         report.write(out)
     return report
 
 
-def _about(config: RunConfig, folds: int, deterministic: bool) -> dict[str, Any]:
+def _about(config: RunConfig, runs: list[str], deterministic: bool) -> dict[str, Any]:
     return {
         "run": config.name or f"{config.world} walk-forward",
+        "fold_runs": runs,
         "checkpoint": "best checkpoint of each fold",
         "world": config.world,
-        "split": f"walk-forward, {folds} folds",
+        "split": f"walk-forward, {len(runs)} folds",
         "deterministic": deterministic,
     }
 

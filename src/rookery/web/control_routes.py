@@ -17,7 +17,6 @@ from starlette.routing import BaseRoute, Route
 from rookery.errors import FileError, OptionError, RunError
 from rookery.web.dashboard_state import DashboardState, state_of
 from rookery.web.marks import marks_of
-from rookery.web.run_control import resume_run, stop_run
 
 Change = Callable[[DashboardState, str, str, dict[str, Any]], dict[str, Any]]
 
@@ -70,10 +69,14 @@ async def _checked(request: Request, state: DashboardState) -> dict[str, Any]:
 
 
 def _stop(state: DashboardState, place: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
+    from rookery.web.run_control import stop_run  # with what it needs, a tenth of the start of the server
+
     return {"stopping": stop_run(_run(state, place, name))}
 
 
 def _resume(state: DashboardState, place: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
+    from rookery.web.run_control import resume_run
+
     return {"resumed": resume_run(_run(state, place, name))}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from starlette.applications import Starlette
@@ -16,12 +16,19 @@ from starlette.routing import Route
 from rookery.version import __version__
 from rookery.web.control_routes import control_routes
 from rookery.web.dashboard_state import DashboardState, state_of
+from rookery.web.late_routes import LateRoutes
 from rookery.web.live.live_routes import live_routes
 from rookery.web.page_shell import page_routes
-from rookery.web.play.play_routes import play_routes
 from rookery.web.run_folders import NotShown
+from rookery.web.run_views.run_parts import run_table
 from rookery.web.run_views.run_routes import run_routes
-from rookery.web.study_views.study_routes import study_routes
+
+LATE = (
+    LateRoutes("rookery.web.play.play_routes:play_routes", "/api/agents", "/api/play"),
+    LateRoutes("rookery.web.study_views.study_routes:study_routes", "/api/studies"),
+    LateRoutes("rookery.web.market_views.market_routes:market_routes", "/api/markets"),
+    LateRoutes("rookery.web.league_views.league_routes:league_routes", "/api/leagues"),
+)
 
 
 def make_app(state: DashboardState) -> Starlette:
@@ -31,8 +38,7 @@ def make_app(state: DashboardState) -> Starlette:
         *control_routes(),
         *run_routes(),
         *live_routes(),
-        *play_routes(),
-        *study_routes(),
+        *LATE,
         *page_routes(),
     ]
     errors: dict[Any, Any] = {HTTPException: _refusal, NotShown: _not_shown, Exception: _failed}
@@ -50,11 +56,18 @@ async def health(request: Request) -> Response:
 
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
-    """Close what the packages have opened."""
+    """Begin to read the runs, which the first page will ask for; in the end, close what the packages have opened."""
+    reading = asyncio.create_task(_read_ahead(app.state.dashboard))
     yield
+    reading.cancel()
     for part in app.state.dashboard.parts.values():
         if hasattr(part, "close"):
             await asyncio.to_thread(part.close)
+
+
+async def _read_ahead(state: DashboardState) -> None:
+    with suppress(Exception):  # the request that needs it will say what is wrong
+        await run_table(state).read()
 
 
 async def _refusal(request: Request, error: Exception) -> Response:

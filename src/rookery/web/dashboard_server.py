@@ -56,9 +56,9 @@ class DashboardServer(HttpServer):
             modules.token_login.TokenLogin(token, bound) if token else None,
         )
         config = uvicorn.Config(
-            app, http=modules.http_connection.HttpConnection, log_config=None, log_level="error", access_log=False,
-            lifespan="on", server_header=False, proxy_headers=False, timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=STOP_SECONDS, ws_max_size=MOST_MESSAGE_BYTES,
+            app, http=modules.http_connection.HttpConnection, ws=_web_socket, log_config=None, log_level="error",
+            access_log=False, lifespan="on", server_header=False, proxy_headers=False, ws_max_size=MOST_MESSAGE_BYTES,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=STOP_SECONDS,
         )  # fmt: skip
         logging.getLogger("uvicorn.error").addFilter(_is_error)
         super().__init__(uvicorn.Server(config), self._socket)
@@ -67,6 +67,13 @@ class DashboardServer(HttpServer):
     def url(self) -> str:
         """Where it is reached from this machine, such as http://127.0.0.1:7007."""
         return socket_url(self._socket).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+
+
+def _web_socket(*args: Any, **kwargs: Any) -> Any:
+    """The protocol of a WebSocket. Only a playing agent needs one, and it takes a while to import."""
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+    return WebSocketsSansIOProtocol(*args, **kwargs)
 
 
 def _is_error(record: logging.LogRecord) -> bool:

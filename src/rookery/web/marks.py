@@ -5,7 +5,6 @@ Nothing is written to the folders that are shown: they may be mounted, read-only
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rookery.errors import OptionError
-from rookery.files import read_plain
+from rookery.file_locks import wait_for_lock
+from rookery.files import SAFE, read_plain
 from rookery.user_dirs import read_own, state_folder, write_own
 from rookery.web.dashboard_state import DashboardState
 from rookery.web.run_folders import RunFolders
@@ -151,9 +151,9 @@ def _stamp(file: Path | None) -> tuple[int, ...]:
 
 @contextmanager
 def _locked(file: Path) -> Iterator[None]:
-    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | SAFE, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        wait_for_lock(handle)
         yield
     finally:
         os.close(handle)

@@ -21,7 +21,7 @@ from rookery.training.commands import start_command
 
 # The run goes on when the dashboard has ended, and when the terminal in which that was started is closed.
 RESUME = (
-    "import signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); sys.argv.pop(1); "
+    "import signal, sys; hasattr(signal, 'SIGHUP') and signal.signal(signal.SIGHUP, signal.SIG_IGN); sys.argv.pop(1); "
     "from rookery.cli.main import main; sys.exit(main())"
 )
 LOG = "resume.log"  # in the run's folder: what the command prints

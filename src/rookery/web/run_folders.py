@@ -71,11 +71,11 @@ class RunFolders:
             raise NotShown(f"there is no file {parts[-1]!r} in {name!r}")
         return path
 
-    def children(self) -> Iterator[tuple[str, str, Path]]:
+    def children(self, *places: str) -> Iterator[tuple[str, str, Path]]:
         """Every folder directly in a given one: the place, its name, its path. What cannot be read is left out."""
-        for place, folder in self.places.items():
+        for place in places or self.places:
             try:
-                entries = list(os.scandir(folder))
+                entries = list(os.scandir(self.places[place]))
             except OSError:
                 continue
             for entry in entries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ class Market:
         self.now, self.server = float(NOW + 10), server
         self.on_sleep: list[Callable[[], None]] = []
         for place in ("rookery.data.feeds.pages.time", "rookery.deploy.paper.feed_bars.time",
-                      "rookery.deploy.paper.kill_limits.time"):  # fmt: skip
+                      "rookery.deploy.paper.kill_limits.time", "rookery.deploy.paper.account_events.time"):  # fmt: skip
             monkeypatch.setattr(place, self)
         self.tick()
 
@@ -81,6 +82,9 @@ def test_bars_as_they_come(run: Any, market: Market, tmp_path: Path) -> None:
     assert lines[3]["bars"]["BTC/USD"] == bar(lines[3]["time"] - STEP)
     assert not any(line["missed"] for line in lines)
     assert parity(run.path, tmp_path).first_difference is None
+    came = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert [event["time"] for event in came] == [line["time"] for line in lines]
+    assert all(0 <= event["at"] - event["time"] < STEP for event in came)
 
 
 @pytest.mark.slow

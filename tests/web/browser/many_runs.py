@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -33,10 +34,10 @@ def row(number: int, **other: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def serve_rows(page: Any, rows: list[dict[str, Any]]) -> None:
-    """Answer the page's questions for runs with these rows."""
+def serve_rows(page: Any, rows: list[dict[str, Any]], silent: Sequence[str] = ()) -> None:
+    """Answer the page's questions for runs with these rows; `silent` folders do not answer."""
     page.add_init_script(STREAM)
-    page.route("**/api/runs", lambda route: _answer(route, {"runs": rows, "cursor": "1"}))
+    page.route("**/api/runs", lambda route: _answer(route, {"runs": rows, "cursor": "1", "silent": list(silent)}))
     page.route("**/api/sparks*", lambda route: _answer(route, {one["id"]: [1, 3, 2, 5] for one in rows[:50]}))
 
 

@@ -15,6 +15,7 @@ PAGES = {
     "compare": "/compare",
     "run": "/runs/runs/cartpole_seed1",
     "studies": "/studies",
+    "leagues": "/leagues",
     "play": "/play",
 }
 LARGEST_FIRST_PAGE = 300_000  # bytes

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.web.live.grown_runs import GrowingRun
 
 from rookery.web.dashboard_server import DashboardServer
+from web.live.grown_runs import GrowingRun
 
 RUN = "/runs/runs/cartpole_seed1"
 DRAWN = ".chart-place[data-points]"
@@ -222,10 +222,34 @@ def test_tags_are_saved_where_changes_are_allowed(new_page: Any, runs: Path) -> 
         page.close()
 
 
+def test_what_the_page_needs_first_is_asked_for_once(page: Any, opened: Any) -> None:
+    """The page's headers name it, so that it is read while the modules are loaded."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/api/runs/" in request.url else None)
+    opened(RUN)
+    curves = [url for url in asked if "/metrics/data" in url]
+    first = [url for url in asked if not url.endswith("/stream")][:3]
+    assert len(curves) == 1 and curves[0] in first
+    assert len(set(first)) == 3 and all(asked.count(url) == 1 for url in first)
+
+
 def test_a_run_that_goes_away_is_no_error(opened: Any, grown: GrowingRun, tmp_path: Path) -> None:
     page = opened("/runs/runs/grown")
     grown.dir.path.rename(tmp_path / "elsewhere")
     page.get_by_text("moved or deleted").wait_for()
+    page.problems[:] = [problem for problem in page.problems if "404" not in problem]
+
+
+def test_a_run_that_goes_away_before_its_stream_opens(
+    page: Any, opened: Any, grown: GrowingRun, tmp_path: Path
+) -> None:
+    def move_first(route: Any) -> None:
+        if grown.dir.path.exists():
+            grown.dir.path.rename(tmp_path / "elsewhere")
+        route.continue_()
+
+    page.route("**/api/runs/runs/grown/stream*", move_first)
+    opened("/runs/runs/grown").get_by_text("moved or deleted").wait_for()
     page.problems[:] = [problem for problem in page.problems if "404" not in problem]
 
 

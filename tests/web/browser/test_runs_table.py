@@ -29,6 +29,13 @@ def test_newest_first_and_only_what_is_in_sight_is_drawn(table: Any) -> None:
     assert table.locator("tbody tr").count() < 100
 
 
+def test_a_folder_that_does_not_answer_is_named(page: Any, dashboard: DashboardServer) -> None:
+    serve_rows(page, ROWS[:3], silent=["drive"])
+    page.goto(dashboard.url)
+    page.get_by_text("The folder drive does not answer").wait_for()
+    assert page.locator(NAMES).count() == 3
+
+
 def test_the_three_best_are_found_and_compared(table: Any) -> None:
     table.get_by_role("button", name="Return").click()
     assert table.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
@@ -193,7 +200,7 @@ def test_runs_are_tagged_and_hidden(new_page: Any, runs: Path, tmp_path: Path, m
         page.get_by_label("Tag", exact=True).fill("baseline")
         page.get_by_role("button", name="Add", exact=True).click()
         page.locator("tr", has_text="cartpole_seed1").locator(".tag", has_text="baseline").wait_for()
-        page.get_by_role("button", name="Hide or show").click()
+        page.get_by_role("button", name="Hide from the table").click()
         page.get_by_label("Show 1 hidden").wait_for()
         page.goto(server.url + "/?tag=baseline&hidden=1")
         page.wait_for_selector(NAMES)

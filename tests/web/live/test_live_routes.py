@@ -11,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from rookery.monitor.episode_file import EpisodeFile
+from rookery.training.storage.run_lock import Lock
 from rookery.web.dashboard_app import make_app
 from rookery.web.dashboard_state import DashboardState
 from rookery.web.live import episode_sample, rare_events, run_log
@@ -38,7 +39,7 @@ def client(run: GrowingRun) -> Iterator[TestClient]:
 
 
 def test_details(run: GrowingRun, client: TestClient) -> None:
-    run.write("note", 200, text="worker 1 died and was restarted")
+    run.write("note", 200, text="worker 1 died and was restarted", warning=True)
     run.write("progress", 300, **{"steps_per_second": 5.0, "time/env": 0.9, "system/memory_worker_1": 70})
     (run.dir.path / "checkpoints" / "step-100").mkdir(parents=True)
     (run.dir.path / "videos").mkdir()
@@ -67,6 +68,22 @@ def test_commands_have_the_path_at_which_the_run_is_now(run: GrowingRun, client:
     assert commands["evaluate it"] == f"rookery eval {run.dir.path}"
 
 
+def test_a_running_run_is_watched_not_resumed(run: GrowingRun, client: TestClient) -> None:
+    with Lock(run.dir.path / "run.lock"):
+        found = client.get(RUN).json()
+    assert found["row"]["state"] == "running"
+    assert [entry["what"] for entry in found["commands"]][:2] == ["watch it", "evaluate it"]
+    assert not [entry for entry in found["commands"] if entry["command"].startswith("rookery resume")]
+
+
+def test_the_memory_of_workers_is_the_last_that_was_told(run: GrowingRun, client: TestClient) -> None:
+    run.write("progress", 300, **{"steps_per_second": 5.0, "system/memory_worker_0": 70})
+    run.write("progress", 400, steps_per_second=6.0)
+    found = client.get(RUN).json()
+    assert found["workers"] == [{"worker": 0, "memory": 70}]
+    assert found["progress"]["steps_per_second"] == 6.0
+
+
 def test_details_follow_a_run(run: GrowingRun, client: TestClient) -> None:
     """What was read is not read again, and what a resumed run has dropped is gone."""
     client.get(RUN)
@@ -89,6 +106,21 @@ def test_a_long_file_is_read_bit_by_bit(run: GrowingRun, client: TestClient, mon
         assert asked < 50
         monkeypatch.setattr(rare_events.RareEvents.update, "__defaults__", (0.001,))
     assert asked > 1 and [note["step"] for note in found["notes"]] == [0, 300]
+
+
+def test_a_long_line_does_not_hide_what_follows(
+    run: GrowingRun, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer than what is read at once, longer than any event, and not yet complete."""
+    monkeypatch.setattr(rare_events, "READ_BYTES", 4096)
+    monkeypatch.setattr(rare_events, "LONGEST_LINE", 20_000)
+    for step, length in ((100, 10_000), (200, 30_000)):
+        run.append(line("note", step, text="x" * length) + line("note", step + 1, text="short"))
+    run.append(line("note", 300, text="x" * 10_000)[:-1])
+    found = client.get(RUN).json()
+    assert found["complete"] and [note["step"] for note in found["notes"]] == [0, 100, 101, 201]
+    run.append(b"\n")
+    assert client.get(RUN).json()["notes"][-1]["step"] == 300
 
 
 @pytest.mark.parametrize("name", ["config.json", "metrics.jsonl", "run.json", "summary.json"])

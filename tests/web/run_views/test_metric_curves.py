@@ -162,6 +162,20 @@ def test_wrong_queries_are_refused(run: Path, query: dict[str, str], error: str)
     assert error in answer.json()["error"]
 
 
+def test_metrics_that_are_asked_for_one_after_the_other(run: Path) -> None:
+    """What is kept of a file holds some metrics only, and grows with the file."""
+    metrics, reader = run / "metrics.jsonl", MetricReader()
+
+    def shown(reader: MetricReader, *names: str, axis: str = "steps") -> list[list[float]]:
+        curves = reader.curves(metrics, names, axis).curves
+        return [part.tolist() for name in names for part in curves.curve(name)]
+
+    questions = [(("episode/return",), "steps"), (("eval/return",), "steps"), (("episode/return",), "episodes")]
+    for names, axis in [*questions, (("episode/return", "eval/return", "a", "b", "c"), "time"), *questions]:
+        append(run, [progress(400 + len(names), **{"episode/return": 3.0})])
+        assert shown(reader, *names, axis=axis) == shown(MetricReader(), *names, axis=axis)
+
+
 def test_runs_without_metrics_and_links(run: Path, tmp_path: Path) -> None:
     write_run(tmp_path / "runs" / "new", [])
     (tmp_path / "runs" / "linked").mkdir()

@@ -76,19 +76,19 @@ def test_only_changed_runs_are_read_again(runs: Path, monkeypatch: pytest.Monkey
     write_run(runs / "a", [start(), progress(1)])
     write_run(runs / "b", [start(), progress(1)])
     index = RunIndex(RunFolders([runs]))
-    assert len(index.rows()) == 2
+    assert len(index.rows("runs")) == 2
     read: list[str] = []
     real = run_index._read
     monkeypatch.setattr(
         run_index, "_read", lambda place, path, *more: read.append(path.name) or real(place, path, *more)
     )
-    index.rows()
+    index.rows("runs")
     assert read == []
     append(runs / "b", [progress(2)])
-    assert [row["steps"] for row in index.rows() if row["name"] == "b"] == [2]
+    assert [row["steps"] for row in index.rows("runs") if row["name"] == "b"] == [2]
     assert read == ["b"]
     shutil.rmtree(runs / "a")
-    assert [row["name"] for row in index.rows()] == ["b"]
+    assert [row["name"] for row in index.rows("runs")] == ["b"]
     with pytest.raises(NotShown, match="moved or deleted"):
         index.row("runs", "a")
 

@@ -59,9 +59,11 @@ def market_gate(
     account, facts = played(candidate, "test")
     found = figures_of(account, facts)
     name, other = "holding", _figures(account, "hold", facts.periods_per_year)
+    accounts = {"candidate": account}
     if champion is not None:
         rival, rival_facts = played(champion, [[segment.start, segment.end + 1]], _shared_options(candidate))
         name, other = "the champion", _figures(rival, "agent", rival_facts.periods_per_year)
+        accounts["champion"] = rival
     mine = _figures(account, "agent", facts.periods_per_year)
     conditions = [
         _unseen(candidate, segment),
@@ -77,10 +79,12 @@ def market_gate(
         "champion": None if champion is None else {**other, "seen_bars": _seen_before(champion, segment)},
         "trials": trials_tried(study),
         "comparisons": comparisons,
+        "conditions": [passed for passed, _, _ in conditions],
     }
     for _, _, more in conditions:
         figures |= more
-    return GateResult(all(passed for passed, _, _ in conditions), tuple(text for _, text, _ in conditions), figures)
+    reasons = tuple(text for _, text, _ in conditions)
+    return GateResult(all(figures["conditions"]), reasons, figures, accounts)
 
 
 Condition = tuple[bool, str, dict[str, Any]]  # whether it holds, a sentence, and figures

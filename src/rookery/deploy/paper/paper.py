@@ -14,6 +14,7 @@ from rookery.data.dataset import Dataset
 from rookery.data.feeds.fetch import CCXT, Download, time_name
 from rookery.data.open_data import open_data
 from rookery.deploy.paper.account import Account, Handover
+from rookery.deploy.paper.account_events import AccountEvents
 from rookery.deploy.paper.account_folder import SHADOW, AccountFolder
 from rookery.deploy.paper.account_log import Line
 from rookery.deploy.paper.arrived_bars import Arrival, BarSource, all_times, bars_at, last_time
@@ -89,6 +90,7 @@ class Trader:
     ) -> None:  # fmt: skip
         self._options, self._folder, self._on_line, self._alerts = options, folder, on_line, alerts
         self._shadow_agents = shadow
+        self._events = AccountEvents(folder.path)
         traded = agents.load(first_number(agents))
         form = _form_of_account(folder) or form_of(traded.config)
         self._source, first = _source(options, form, traded.config)
@@ -111,7 +113,7 @@ class Trader:
                     self._take(arrival)
         except KillSwitch as error:
             facts = {"kind": error.kind, "account": str(self._folder.path), "equity": self.account.state.equity}
-            self._alerts.send("kill-switch", f"paper trading has stopped: {error}", facts)
+            self._tell("kill-switch", f"paper trading has stopped: {error}", facts)
             raise
 
     def close(self) -> None:
@@ -157,6 +159,11 @@ class Trader:
         if self._shadow_agents is not None:
             self._take_in_shadow(self._shadow_agents, arrival)
 
+    def _tell(self, kind: str, text: str, facts: dict[str, Any]) -> None:
+        """Send an alert, and remember it."""
+        self._events.alert(kind, text)
+        self._alerts.send(kind, text, facts)
+
     def _trade(self, account: Account, arrival: Arrival) -> None:
         last = arrival.times[-1]
         due = self._times[(self._times > account.state.time) & (self._times <= last)].tolist()
@@ -164,6 +171,8 @@ class Trader:
             if account is self.account:
                 self._check_gap(account, time)
             line = account.on_bar(time, bars_at(self._known, time), missed=arrival.is_live and time != last)
+            if arrival.is_live and account is self.account:
+                self._events.arrived(time)
             self._mention_refusals(account)
             self._on_line(account, line)
 
@@ -230,7 +239,7 @@ class Trader:
                 self._seen_refusals.add(number)
                 text = f"version {number} cannot take over the account, and version {account.version} goes on: {why}"
                 say(text)
-                self._alerts.send("handover", text, {"version": number, "account": str(self._folder.path)})
+                self._tell("handover", text, {"version": number, "account": str(self._folder.path)})
 
 
 def _source(

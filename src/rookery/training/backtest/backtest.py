@@ -46,7 +46,7 @@ def backtest(
         checkpoint: Which of the run's checkpoints: "best" in its evaluations, or "latest".
         deterministic: Take deterministic actions instead of sampled ones.
         seed: Of sampled actions, and of the bootstrap.
-        out: A folder to write `report.json`, `report.html` and `report.png` to.
+        out: A folder to write `report.json`, `report.html`, `report.png` and `account.npy` to.
         trust: Run the world's code without a question, even if this user has not trained with it here.
     """
     if checkpoint not in CHECKPOINTS:

@@ -11,8 +11,9 @@ from typing import Any
 from rookery.console import say
 from rookery.errors import MissingExtra
 from rookery.files import own_folder, replace_file
+from rookery.training.backtest import account_file
 from rookery.training.backtest.html_page import page
-from rookery.training.backtest.joined_account import JoinedAccount
+from rookery.training.backtest.joined_account import JoinedAccount, join_folds
 from rookery.training.backtest.records import MarketFacts, WindowRecord
 from rookery.training.backtest.summary import summarise
 from rookery.training.backtest.terminal import print_report
@@ -45,9 +46,13 @@ class BacktestReport:
         print_report(self.summary)
 
     def write(self, folder: str | Path) -> Path:
-        """Write `report.json`, `report.html` and, if Matplotlib is installed, `report.png`. Returns the HTML file."""
+        """Write `report.json`, `report.html`, the account and those of the folds bar by bar (`account_file`) and, if
+        Matplotlib is installed, `report.png`. Returns the HTML file."""
         folder = own_folder(Path(folder))
         html = folder / f"{NAME}.html"
+        account_file.write_account(folder / account_file.NAME, self.account)
+        for fold, account in join_folds(self.records).items():
+            account_file.write_account(folder / account_file.fold_name(fold), account)
         replace_file(folder / f"{NAME}.json", [json.dumps(self.summary, indent=2, allow_nan=False).encode() + b"\n"])
         replace_file(html, [page(self.summary, self.account).encode()])
         try:

@@ -80,6 +80,12 @@ def join(records: Sequence[WindowRecord]) -> JoinedAccount:
     return _add([_chain(windows) for windows in groups.values()])
 
 
+def join_folds(records: Sequence[WindowRecord]) -> dict[int, JoinedAccount]:
+    """The account of each fold of a walk-forward test, by its number; none of another test."""
+    folds = sorted({record.fold for record in records if record.fold is not None})
+    return {fold: join([record for record in records if record.fold == fold]) for fold in folds}
+
+
 def window_scales(records: Sequence[WindowRecord]) -> list[float]:
     """For each window the factor by which its amounts are counted."""
     scales = dict.fromkeys(range(len(records)), 1.0)

@@ -12,7 +12,7 @@ from rookery.training.backtest.by_asset import asset_rows
 from rookery.training.backtest.calendar_periods import date_text, labels, useful_units
 from rookery.training.backtest.certainty import certainty
 from rookery.training.backtest.figures import account_figures, agent_figures, plain
-from rookery.training.backtest.joined_account import STRATEGIES, JoinedAccount, join, window_scales
+from rookery.training.backtest.joined_account import STRATEGIES, JoinedAccount, join, join_folds, window_scales
 from rookery.training.backtest.records import COSTS, MarketFacts, WindowRecord
 from rookery.training.backtest.verdict import notes, verdict
 
@@ -92,17 +92,18 @@ def _data(records: Sequence[WindowRecord], account: JoinedAccount, market: Marke
 def _folds(records: Sequence[WindowRecord], a_year: float) -> list[dict[str, Any]]:
     """The folds of a walk-forward test, in order; none for another test."""
     rows = []
-    for fold in sorted({record.fold for record in records if record.fold is not None}):
-        account = join([record for record in records if record.fold == fold])
+    for fold, account in join_folds(records).items():
         figures = {name: account_figures(account, name, a_year) for name in STRATEGIES}
-        kept = ("total_return", "sharpe", "max_drawdown")
+        kept = ("total_return", "sharpe", "sortino", "volatility", "max_drawdown")
+        traded = agent_figures(account)
         rows.append(
             {
                 "fold": fold,
                 "start": date_text(account.times[0]),
                 "end": date_text(account.times[-1]),
+                "bars": len(account),
                 **{name: {key: figures[name][key] for key in kept} for name in STRATEGIES},
-                "trades": int(account.trades.sum()),
+                **{key: traded[key] for key in ("trades", "turnover", "exposure", "costs")},
             }
         )
     return rows

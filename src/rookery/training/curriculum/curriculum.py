@@ -154,11 +154,16 @@ class Curriculum(NoCurriculum):
             return
         if saved:
             opponents.checkpoint_saved(steps)
-        if opponents.league.due(before, steps):
-            try:
+        entered = opponents.league.due(before, steps)
+        try:
+            if entered:
                 opponents.league.enter(steps, agent())
-            except OSError as error:
-                raise RunError(f"the agent could not enter the league: {error}") from error
+        except OSError as error:
+            raise RunError(f"the agent could not enter the league: {error}") from error
+        try:
+            opponents.league.log_ratings(before, steps, now=entered)
+        except OSError as error:
+            raise RunError(f"the ratings of the league could not be written: {error}") from error
 
     def state(self) -> Tree:
         return self.envs.curriculum_state()

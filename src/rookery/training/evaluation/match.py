@@ -26,6 +26,16 @@ WINNER = "winner"
 IDLE = -1  # the game of an env that has none, and its players
 
 
+def start_seed(seed: int, number: int) -> int:
+    """The seed of the env in game `number` of a pair, in a match with this seed."""
+    return child_seed(seed, number // 2)
+
+
+def player_seed(seed: int, number: int, side: int) -> int:
+    """The seed of the player on a side (0 or 1) in game `number` of a pair."""
+    return child_seed(seed, number, KEYS[(number + side) % 2])
+
+
 class Match:
     """Some games of every two of the players. An env has a seat for player one and one for player two; the seats of all
     envs are numbered, first those of player one."""
@@ -38,13 +48,13 @@ class Match:
         self.envs, self.players = game_envs.envs, players
         pairs = np.array(list(combinations(range(len(players)), 2)))
         self.pairs = pairs.repeat(games, axis=0)  # [game, 2]: the players; results are the first one's
-        self._number = np.tile(np.arange(first, first + games), len(pairs))  # of a game within its pair
-        self._sides = np.where(self._number[:, None] % 2, self.pairs[:, ::-1], self.pairs)  # [game, side]: the player
-        self._start_seeds = [child_seed(seed, number // 2) for number in range(first + games)]
-        self._player_seeds = [[child_seed(seed, number, key) for key in KEYS] for number in range(first + games)]
+        self.numbers = np.tile(np.arange(first, first + games), len(pairs))  # of a game within its pair
+        self._sides = np.where(self.numbers[:, None] % 2, self.pairs[:, ::-1], self.pairs)  # [game, side]: the player
+        self._start_seeds = [start_seed(seed, number) for number in range(first + games)]
+        self._player_seeds = [[player_seed(seed, number, side) for side in (0, 1)] for number in range(first + games)]
         self._games_begun = self._games_ended = 0
-        total = len(self._number)
-        self._results = GameResults(np.zeros(total, np.int64), np.full(total, np.nan), np.zeros(total, np.int64))
+        total = len(self.numbers)
+        self.results = GameResults(np.zeros(total, np.int64), np.full(total, np.nan), np.zeros(total, np.int64))
         self._make_arrays(game_envs)
 
     def _make_arrays(self, game_envs: GameEnvs) -> None:
@@ -68,11 +78,16 @@ class Match:
         """How many games there are, of all pairs."""
         return len(self.pairs)
 
+    @property
+    def ended(self) -> np.ndarray:
+        """Which games have ended, as a mask of `pairs`."""
+        return self.results.lengths > 0
+
     def play(
         self, stop: Callable[[], bool] = lambda: False, progress: Callable[[int], None] = lambda done: None
     ) -> GameResults | None:
         """Play all games, pair by pair; None if `stop()` was true before the end. `progress` is called with the number
-        of games played."""
+        of games played; then `ended` has these games."""
         self.envs.finished_episodes()
         self._begin_games(np.arange(self.envs.num_envs))
         while self._games_ended < self.games:
@@ -88,7 +103,7 @@ class Match:
                 self._record_ended_games(infos)
                 self._begin_games(np.flatnonzero(ended))
                 progress(self._games_ended)
-        return self._results
+        return self.results
 
     def _read_views(self, observations: np.ndarray, infos: dict[str, Any], envs: np.ndarray | None) -> None:
         """Keep the players' observations, of all envs or of those that were reset."""
@@ -125,14 +140,14 @@ class Match:
             game = int(self._game[env])
             if game == IDLE or broken[env]:
                 continue
-            swapped = self._number[game] % 2
+            swapped = self.numbers[game] % 2
             winner = _winner(infos, env, self.envs.source.name)
-            self._results.winners[game] = -winner if swapped else winner
-            self._results.lengths[game] = episode["length"]
+            self.results.winners[game] = -winner if swapped else winner
+            self.results.lengths[game] = episode["length"]
             if not swapped:
-                self._results.returns[game] = episode["return"]
+                self.results.returns[game] = episode["return"]
             elif RETURN_TWO in infos:
-                self._results.returns[game] = infos[RETURN_TWO][env]
+                self.results.returns[game] = infos[RETURN_TWO][env]
             self._games_ended += 1
             self._game[env] = IDLE
 
@@ -166,17 +181,15 @@ class Match:
         options |= zip(("player_one", "player_two"), scripts, strict=False)
         seeds: list[int | None] = [None] * count
         for env, game in zip(envs.tolist(), self._game[envs].tolist(), strict=True):
-            seeds[env] = self._start_seeds[self._number[game]]  # of an idle one, any seed will do
+            seeds[env] = self._start_seeds[self.numbers[game]]  # of an idle one, any seed will do
         observations, infos = self.envs.reset(seed=seeds, options=options)
         self._read_views(observations, infos, envs)
 
     def _begin(self, envs: np.ndarray) -> None:
         """Begin games of the players in these envs, and list who acts in which seats from now on."""
         for player, sides, mine, numbers in self._seats(envs):
-            games = self._number[self._game[mine]].tolist()
-            seeds = [
-                self._player_seeds[game][(game + side) % 2] for game, side in zip(games, sides.tolist(), strict=True)
-            ]
+            games = self.numbers[self._game[mine]].tolist()
+            seeds = [self._player_seeds[game][side] for game, side in zip(games, sides.tolist(), strict=True)]
             player.begin(numbers, seeds)
         count = self.envs.num_envs
         self._acting = [

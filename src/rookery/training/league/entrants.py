@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rookery.engine.seeding import child_seed
 from rookery.errors import OptionError
 from rookery.training.evaluation.trained_run import TrainedRun, open_run
+from rookery.training.league.archive import FOLDER
+from rookery.training.league.game_log import GameHeader, GameLog, LoggedPlayer
 from rookery.training.league.league_files import stored_league
-from rookery.training.league.tournament import play_tournament
+from rookery.training.league.player_source import PlayerSource, source_in_run, source_of
+from rookery.training.league.tournament import PlayTournament, play_tournament
 from rookery.training.league.tournament_report import Entry, TournamentReport
 from rookery.training.players.agents import Player, Script, find_player, seated
 from rookery.training.resolve.seats import Seat, seat_of
@@ -24,10 +28,11 @@ TOURNAMENT_KEY = 1_000_039  # sets the seeds of its games apart from all others 
 
 @dataclass(frozen=True)
 class TournamentPlayer:
-    """A player, and its entry in the report."""
+    """A player, its entry in the report, and where it comes from."""
 
     entry: Entry
     player: Player | Script
+    source: PlayerSource
 
 
 def hold_tournament(
@@ -39,10 +44,11 @@ def hold_tournament(
     seed: int | None = None,
     trust: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    play: PlayTournament = play_tournament,
 ) -> TournamentReport:
     """Play so many games of every two agents of some runs, and others by name (see `find_player`), in the first run's
     world, with deterministic actions. The report is kept in the first run's folder. `trust` lets the code of that world
-    run without a question."""
+    run without a question; `play` plays the games, here or elsewhere."""
     runs[0].refuse_links()
     opened = [open_run(run.path, runs_dir, best=False, trust=trust) for run in runs]
     first = opened[0]
@@ -57,29 +63,41 @@ def hold_tournament(
             "--with weak,strong"
         )
     seed = child_seed(first.config.seed, TOURNAMENT_KEY) if seed is None else seed
-    acting = [player.player for player in players]
-    results = play_tournament(duel, acting, games, seed, backend=first.config.backend, progress=progress)
     entries = _distinct([player.entry for player in players])
-    report = TournamentReport(duel.name, games, seed, entries, results, results.rate())
+    header = GameHeader(duel.name, games, seed, _logged(players, entries))
+    acting = [player.player for player in players]
+    with closing(GameLog(first.run.outputs / FOLDER, header)) as log:
+        results = play(duel, acting, games, seed, backend=first.config.backend, progress=progress, log=log)
+    report = TournamentReport(duel.name, games, seed, entries, results, results.rate(), id=header.id)
     report.save(first.run.outputs)
     return report
+
+
+def _logged(players: Sequence[TournamentPlayer], entries: Sequence[Entry]) -> list[LoggedPlayer]:
+    return [
+        LoggedPlayer(entry.name, player.source.run, entry.step, player.source.source, player.source.sha256)
+        for player, entry in zip(players, entries, strict=True)
+    ]
 
 
 def _agents_of(trained: TrainedRun, seat: Seat, with_run: bool) -> Iterator[TournamentPlayer]:
     """The members of a run's archive or, if it has none, its checkpoints; and its latest agent."""
     run, prefix = trained.run, f"{trained.run.name}/" if with_run else ""
     league = stored_league(run)
-    steps = set()
     if league is not None and league.archive.active:
-        found = [(member.name, member.step, league.archive.load_policy(member)) for member in league.archive.active]
+        archive = league.archive
+        found = [
+            (member.name, member.step, archive.load_policy(member), archive.folder / member.name)
+            for member in archive.active
+        ]
     else:
-        found = [(f"step-{step}", step, agent_in(path)) for step, path in _checkpoints(run)]
-    for name, step, agent in found:
-        steps.add(step)
-        yield TournamentPlayer(Entry(prefix + name, run.name, step), seated(agent, prefix + name, seat))
-    if trained.step not in steps:
-        latest = seated(trained.agent, f"{prefix}latest", seat)
-        yield TournamentPlayer(Entry(f"{prefix}latest", run.name, trained.step), latest)
+        found = [(f"step-{step}", step, agent_in(path), path) for step, path in _checkpoints(run)]
+    if trained.step not in {step for _, step, _, _ in found}:
+        path = dict(_checkpoints(run))[trained.step]
+        found.append(("latest", trained.step, trained.agent, path))
+    for name, step, agent, path in found:
+        player = seated(agent, prefix + name, seat)
+        yield TournamentPlayer(Entry(prefix + name, run.name, step), player, source_in_run(run, path))
 
 
 def _checkpoints(run: RunDir) -> list[tuple[int, Path]]:
@@ -93,7 +111,7 @@ def _checkpoints(run: RunDir) -> list[tuple[int, Path]]:
 
 def _other(who: str, seat: Seat, runs_dir: str | Path) -> TournamentPlayer:
     player = find_player(who, seat, runs_dir)
-    return TournamentPlayer(Entry(player.name), player)
+    return TournamentPlayer(Entry(player.name), player, source_of(who, Path(runs_dir)))
 
 
 def _distinct(entries: list[Entry]) -> list[Entry]:

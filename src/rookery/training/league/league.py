@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from rookery.config.curriculum_schema import LeagueOptions
 from rookery.errors import RunError
 from rookery.training.league.archive import Archive, PastAgent
+from rookery.training.league.league_rows import league_rows
 from rookery.training.league.matchmaking import SELF, OpponentChoice, choose_opponent
 from rookery.training.league.opponent_record import OpponentRecord, rating_from, rating_state
+from rookery.training.league.rating_log import RatingLog
 from rookery.training.league.ratings import Rating, model, update
 from rookery.training.storage.state_tree import Tree
 
@@ -42,6 +44,7 @@ class League:
         self.learner = Rating()
         self.met: dict[str, OpponentRecord] = {}  # opponents that are not in the archive
         self._latest: deque[int] = deque(maxlen=WINDOW)  # outcomes against the archive since the last entry
+        self._log = RatingLog(folder, total_steps)
 
     def due(self, before: int, steps: int) -> bool:
         """Whether the learner should enter the archive between `before` and `steps`."""
@@ -97,6 +100,12 @@ class League:
         (member.record if member else self.met[name]).add_more(won, drawn, lost, some)
         if member is not None:
             self._latest.extend(spread_outcomes(won, drawn, lost, WINDOW)[len(some) :])
+
+    def log_ratings(self, before: int, steps: int, *, now: bool = False) -> None:
+        """Write the ratings to the league's folder if that is due between `before` and `steps`, or `now`. A disk error
+        raises OSError."""
+        if now or self._log.due(before, steps):
+            self._log.append(steps, league_rows(steps, self.learner, self.archive.members, self.met))
 
     def load_policy(self, name: str) -> Agent:
         """The agent of the member of this name."""

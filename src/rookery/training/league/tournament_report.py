@@ -41,6 +41,7 @@ class TournamentReport:
     results: PairResults
     ratings: list[Rating]
     time: float = field(default_factory=time.time)
+    id: str | None = None  # that of the games in `games.jsonl`; None for a report from before there were any
 
     @property
     def title(self) -> str:
@@ -93,6 +94,7 @@ class TournamentReport:
             "games_per_pair": self.games,
             "seed": self.seed,
             "time": self.time,
+            "id": self.id,
             "spearman": self.agreement(),
             "players": self.rows(),
             **matrices,
@@ -106,7 +108,8 @@ class TournamentReport:
             raise ValueError(f"{len(entries)} players do not fit {results.won.shape} games")
         ratings = [Rating(float(row["mu"]), float(row["sigma"])) for row in saved["players"]]
         games, seed, when = int(saved["games_per_pair"]), int(saved["seed"]), float(saved["time"])
-        return cls(printable(saved["world"]), games, seed, entries, results, ratings, when)
+        known = None if saved.get("id") is None else printable(saved["id"])
+        return cls(printable(saved["world"]), games, seed, entries, results, ratings, when, known)
 
     def save(self, run: Path) -> Path:
         """Write it to the run's folder, replacing the one before."""

@@ -97,6 +97,11 @@ class AgentPlayer:
         self._seeds[envs], self._clock[envs], self._memory[envs] = seeds, 0, 0.0
 
     @property
+    def agent(self) -> Agent:
+        """Who plays."""
+        return self._agent
+
+    @property
     def policy(self) -> Policy:
         """The agent's policy."""
         return self._agent.policy

@@ -27,6 +27,11 @@ class FilePlayer:
         self._make = _find_class(spec)
         self._instances: dict[int, Any] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Elsewhere it is made from its file anew, without the games that it plays."""
+        path, _, attribute = self._spec.rpartition(":")
+        return FilePlayer, (f"{Path(path).absolute()}:{attribute}", self._seat)
+
     def begin(self, envs: np.ndarray, seeds: Sequence[int] | None = None) -> None:
         for env in envs.tolist():
             if env not in self._instances:

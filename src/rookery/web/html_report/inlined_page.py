@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from rookery.web.page_shell import STATIC
+from rookery.web.page_files import STATIC
 
 MODULE_NAME = re.compile(r'"(\.{1,2}/[\w./-]+\.js)"')
 LINKED = re.compile(r'<link rel="(?:stylesheet|icon)"[^>]*href="/static/([^"]+)"[^>]*>\n?')
@@ -24,7 +24,7 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
 )
-FIRST = "js/report/recorded.js"
+FIRST = ("js/report/recorded.js", "vendor/uPlot.iife.min.js")  # no modules
 
 
 def inlined_page(recorded: dict[str, Any], title: str) -> str:
@@ -38,7 +38,7 @@ def inlined_page(recorded: dict[str, Any], title: str) -> str:
             f'<meta http-equiv="Content-Security-Policy" content="{html.escape(POLICY)}">',
             *(f"<style>{_style(name)}</style>" for name in styles),
             f'<script type="application/json" id="recorded">{_json(recorded)}</script>',
-            *(f"<script>{_text(name)}</script>" for name in (FIRST, *scripts)),
+            *(f"<script>{_text(name)}</script>" for name in (*FIRST, *scripts)),
             f'<script type="importmap">{_json({"imports": _modules()})}</script>',
             '<script type="module">import "rookery/main.js";</script>',
         ]
@@ -72,7 +72,7 @@ def _address(code: str) -> str:
 
 
 def _is_module(name: str) -> bool:
-    return name.startswith("js/") and name not in (FIRST, "js/theme.js")
+    return name.startswith("js/") and name not in (*FIRST, "js/theme.js")
 
 
 def _style(name: str) -> str:

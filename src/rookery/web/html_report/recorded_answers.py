@@ -59,6 +59,7 @@ async def _record_run(app: ASGIApp, place: str, name: str) -> dict[str, Any]:
     return {
         "details": details,
         "metrics": metrics,
+        "changed": await _ask(app, f"{path}/changed"),
         "curves": {axis: await _curves(app, path, names, axis) for axis in AXES},
         "episodes": await _ask(app, f"{path}/episodes", points=EPISODES),
     }

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rookery.learners.own_learners import learner_names
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_groups import differences, flat_config
 
@@ -16,7 +17,7 @@ NOT_SHOWN = ("world", "tables", "name", "runs_dir")
 def changed_keys(config: Mapping[str, Any]) -> dict[str, list[Any]]:
     """{key: [default, value]} of the keys that somebody set, or rookery chose; of learners' options its own only."""
     defaults = _defaults()
-    others = tuple(f"{name}." for name in _learners() if name != config.get("learner"))
+    others = tuple(f"{name}." for name in learner_names() if name != config.get("learner"))
     return {
         key: [defaults.get(key), value]
         for key, value in flat_config(config)
@@ -34,9 +35,3 @@ def _defaults() -> dict[str, Any]:
     from rookery.config.schema import RunConfig  # late: half a second, which the start of the server does not need
 
     return dict(flat_config(RunConfig(world="any").model_dump(mode="json")))
-
-
-def _learners() -> list[str]:
-    from rookery.learners.registry import specs
-
-    return list(specs())

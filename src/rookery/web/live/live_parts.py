@@ -6,16 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from rookery.web.dashboard_state import DashboardState
-from rookery.web.live.place_threads import PlaceThreads
 from rookery.web.live.rare_events import RareEventsOfRuns
 from rookery.web.live.run_watcher import RunWatcher
 from rookery.web.live.table_watcher import TableWatcher
 from rookery.web.marks import marks_of
+from rookery.web.place_threads import place_threads
 from rookery.web.run_views.run_parts import run_index, table_changes
-
-
-def place_threads(state: DashboardState) -> PlaceThreads:
-    return _part(state, "place threads", PlaceThreads)
 
 
 def run_watcher(state: DashboardState) -> RunWatcher:

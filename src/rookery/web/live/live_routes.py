@@ -9,16 +9,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.run_groups import read_config
 from rookery.web.dashboard_state import DashboardState, state_of
-from rookery.web.live.config_changes import config_difference
+from rookery.web.live.config_changes import changed_keys, config_difference
 from rookery.web.live.episode_sample import episode_sample
 from rookery.web.live.event_stream import EventStream
-from rookery.web.live.live_parts import place_threads, rare_events, run_watcher, table_watcher
+from rookery.web.live.live_parts import rare_events, run_watcher, table_watcher
 from rookery.web.live.position import Position
 from rookery.web.live.ranged_file import RangedFile
 from rookery.web.live.rare_events import RareEventsOfRuns
 from rookery.web.live.run_details import run_details
 from rookery.web.live.run_log import run_log
+from rookery.web.place_threads import place_threads
 from rookery.web.run_views.run_index import RunIndex
 from rookery.web.run_views.run_parts import encoded, run_index
 
@@ -29,7 +32,7 @@ def live_routes() -> list[BaseRoute]:
     """The routes of this package."""
     return [
         Route("/api/stream", table_stream), Route(RUN, details), Route(f"{RUN}/stream", run_stream),
-        Route(f"{RUN}/diff", diff),
+        Route(f"{RUN}/diff", diff), Route(f"{RUN}/changed", changed),
         Route(f"{RUN}/episodes", episodes), Route(f"{RUN}/log", log), Route(f"{RUN}/files/{{path:path}}", stored_file),
     ]  # fmt: skip
 
@@ -43,6 +46,12 @@ async def details(request: Request) -> Response:
 def _details(state: DashboardState, place: str, name: str, rare: RareEventsOfRuns, index: RunIndex) -> dict[str, Any]:
     folder = state.folders.find(place, name)
     return run_details(folder, rare.of(folder), index.row(place, name))
+
+
+async def changed(request: Request) -> Response:
+    """The keys of its config that differ from the defaults. To know these takes longer than all other details."""
+    state, place, name = _asked(request)
+    return await _answer(state, place, lambda: changed_keys(read_config(RunDir(state.folders.find(place, name)))))
 
 
 async def diff(request: Request) -> Response:

@@ -17,8 +17,10 @@ from rookery.web.live.metrics_reader import LONGEST_LINE, ends_at, position_at
 from rookery.web.live.position import Position
 
 RARE = re.compile(rb'"kind":\s*"(?!progress")')
-READ_BYTES = 4 << 20
+WORKER_MEMORY = b'"system/memory_worker_'
+READ_BYTES = 1 << 18  # at once: what is read in several threads stays in the memory of each
 SECONDS = 0.3  # of one call; the next one goes on
+FIRST_SECONDS = 0.05  # of the first: the page of the run waits for it, and its curves are read at the same time
 MOST_EVENTS = 20_000
 KEPT_RUNS = 64
 
@@ -32,6 +34,7 @@ class RareEvents:
         self._position = Position(0)
         self._events: list[dict[str, Any]] = []
         self.progress: dict[str, Any] = {}
+        self.memory: dict[str, Any] = {}  # the last progress with the memory of workers: few have it
         self.complete = False
 
     @property
@@ -43,6 +46,7 @@ class RareEvents:
         """The events, without those after a checkpoint from which the run was resumed. `complete` says whether the end
         of the file was reached in time."""
         with self._lock:
+            seconds = seconds if self._position.offset else min(seconds, FIRST_SECONDS)
             try:
                 with os.fdopen(open_plain(self._path, os.O_RDONLY), "rb", buffering=0) as file:
                     self._read(file.fileno(), time.monotonic() + seconds)
@@ -52,18 +56,16 @@ class RareEvents:
 
     def _read(self, fd: int, deadline: float) -> None:
         if not ends_at(fd, self._position):  # another file
-            self._position, self._events, self.progress = Position(0), [], {}
+            self._position, self._events, self.progress, self.memory = Position(0), [], {}, {}
         self.complete = False
         while not self.complete and time.monotonic() < deadline:
-            data = os.pread(fd, READ_BYTES, self._position.offset)
-            end = data.rfind(b"\n") + 1
-            if not end and len(data) >= LONGEST_LINE:
-                end = len(data)  # passed over
+            data, end = _lines_at(fd, self._position.offset)
             for event in _rare(data[:end]):
                 self._add(event)
-            self.progress = _last_progress(data[:end]) or self.progress
+            self.progress = _last_progress(data[:end], b'"steps_per_second"') or self.progress
+            self.memory = _last_progress(data[:end], WORKER_MEMORY) or self.memory
             self._position = position_at(fd, self._position.offset + end)
-            self.complete = len(data) < READ_BYTES
+            self.complete = not end or len(data) < READ_BYTES
 
     def _add(self, event: dict[str, Any]) -> None:
         resumed_from = event.get("resumed_from") if event["kind"] == "start" else None
@@ -91,6 +93,18 @@ class RareEventsOfRuns:
         return found
 
 
+def _lines_at(fd: int, offset: int) -> tuple[bytes, int]:
+    """What is read at once, and where in it the complete lines end. A line that is too long is passed over."""
+    data = os.pread(fd, READ_BYTES, offset)
+    end = data.rfind(b"\n") + 1
+    if not end and len(data) == READ_BYTES:
+        data = os.pread(fd, LONGEST_LINE, offset)
+        end = data.rfind(b"\n") + 1
+        if not end and len(data) == LONGEST_LINE:
+            end = len(data)
+    return data, end
+
+
 def _rare(data: bytes) -> list[dict[str, Any]]:
     found, at = [], 0
     while match := RARE.search(data, at):
@@ -101,11 +115,11 @@ def _rare(data: bytes) -> list[dict[str, Any]]:
     return found
 
 
-def _last_progress(data: bytes) -> dict[str, Any] | None:
-    """The last one that has a speed: the very last may be of an evaluation's time alone."""
+def _last_progress(data: bytes, having: bytes) -> dict[str, Any] | None:
+    """The last one that has a value, such as a speed: the very last may be of an evaluation's time alone."""
     at = len(data)
     for _ in range(20):
-        at = data.rfind(b'"steps_per_second"', 0, at)
+        at = data.rfind(having, 0, at)
         if at < 0:
             return None
         start, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at) + 1 or len(data)

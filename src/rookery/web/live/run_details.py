@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +13,6 @@ from rookery.monitor import run_summary
 from rookery.monitor.bottleneck import advise
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_groups import read_config
-from rookery.web.live.config_changes import changed_keys
 from rookery.web.live.rare_events import RareEvents
 
 MOST_FILES = 1000
@@ -22,11 +20,7 @@ MOST_NOTES, MOST_EVALUATIONS, MOST_CHECKPOINTS = 1000, 5000, 1000
 VIDEOS, PICTURES = (".mp4", ".webm", ".gif", ".webp"), (".png", ".svg", ".jpg", ".jpeg", ".gif", ".webp")
 # Facts of the start event that rookery chose or measured, where the user did not.
 CHOSEN = ("num_envs", "backend", "workers", "groups", "threads", "start_method", "device", "cores")
-TROUBLE = re.compile(
-    r"fail|died|killed|hung|stuck|restart|error|cannot|could not|no checkpoint|out of memory|too (many|large|long)|"
-    r"warn|NaN|not finite|will not be the same|grows|leak|missing",
-    re.IGNORECASE,
-)
+RESUME = "rookery resume "
 WORKER_MEMORY = "system/memory_worker_"
 
 
@@ -42,20 +36,19 @@ def run_details(folder: Path, rare: RareEvents, row: Mapping[str, Any]) -> dict[
         "path": str(folder),
         "facts": facts,
         "config": config,
-        "changed": changed_keys(config),
         "chosen": {key: facts[key] for key in CHOSEN if facts.get(key) is not None},
         "starts": starts[-MOST_NOTES:],
         "notes": notes,
-        "warnings": [note for note in notes if TROUBLE.search(str(note.get("text", "")))],
+        "warnings": [note for note in notes if note.get("warning")],
         "evaluations": _of_kind(events, "evaluation")[-MOST_EVALUATIONS:],
         "checkpoints": _checkpoints(run, events),
         "end": end[0] if end else None,
         "progress": rare.progress,
         "bottleneck": advise(rare.progress, facts) or None,
-        "workers": _workers(rare.progress),
+        "workers": _workers(rare.memory),
         "phases": config.get("phases") or [],
         "league": (folder / "league").is_dir(),
-        "commands": _commands(folder, facts, end[0] if end else {}),
+        "commands": _commands(folder, facts, end[0] if end else {}, row.get("state") == "running"),
         **_files(folder),
         "complete": rare.complete,
         "cursor": str(rare.position),
@@ -91,19 +84,21 @@ def _step(name: str) -> int | None:
 
 
 def _workers(progress: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The memory of each worker process, as of the last progress."""
+    """The memory of each worker process, as of the last progress that tells it."""
     found = {key.removeprefix(WORKER_MEMORY): value for key, value in progress.items() if key.startswith(WORKER_MEMORY)}
     return [
         {"worker": int(number), "memory": found[number]} for number in sorted(filter(str.isdecimal, found), key=int)
     ]
 
 
-def _commands(folder: Path, facts: Mapping[str, Any], end: Mapping[str, Any]) -> list[dict[str, str]]:
+def _commands(folder: Path, facts: Mapping[str, Any], end: Mapping[str, Any], is_running: bool) -> list[dict[str, str]]:
     """What to type next, with the path at which this run is now."""
     values = {"steps": facts.get("steps"), **end, "run": folder.name, "path": str(folder)}
-    if not end:
-        values["reason"] = "interrupted"  # or running: it can be resumed as it is
-    found = run_summary.commands(values)
+    if not end and not is_running:
+        values["reason"] = "interrupted"  # it can be resumed as it is
+    found = [each for each in run_summary.commands(values) if not is_running or not each[1].startswith(RESUME)]
+    if is_running:  # what it does now comes first
+        found.sort(key=lambda each: each[0] != "watch it")
     path = shlex.quote(str(folder))
     more = (("write a report", "report"), ("draw its curves", "plot"), ("export its agent", "export"))
     return [{"what": what, "command": command} for what, command in found] + [

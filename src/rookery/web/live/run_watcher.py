@@ -9,9 +9,9 @@ from pathlib import Path
 
 from rookery.web.live.event_frames import HEARTBEAT, frame
 from rookery.web.live.metrics_reader import Chunk, end_of
-from rookery.web.live.place_threads import PlaceThreads
 from rookery.web.live.position import Position
 from rookery.web.live.run_tail import RunTail
+from rookery.web.place_threads import PlaceThreads
 
 LOOK_SECONDS = 0.2
 HEARTBEAT_SECONDS = 15.0

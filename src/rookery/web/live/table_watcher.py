@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rookery.web.live.event_frames import HEARTBEAT, frame
-from rookery.web.live.place_threads import PlaceThreads
 from rookery.web.marks import Marks
+from rookery.web.place_threads import PlaceThreads
 from rookery.web.run_folders import NotShown, RunFolders
 from rookery.web.run_views.run_index import RunIndex
 from rookery.web.run_views.table_changes import TableChanges

@@ -7,15 +7,15 @@ server dies; the server kills one that says nothing for too long.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import socket
 import subprocess
 from contextlib import suppress
 
 from rookery.engine.workers.child_process import ONE_THREAD, in_lasting_thread
+from rookery.process_groups import kill_group
 from rookery.training.commands import start_command
 from rookery.web.play.play_request import PlayRequest
+from rookery.web.play.replay_request import ReplayRequest
 from rookery.web.play.session_channel import HEAD, LARGEST, MessageKind
 
 MOST_SESSIONS = 4
@@ -34,7 +34,7 @@ class SessionEnded(Exception):
 class PlayProcess:
     """One session. `read` and `write` are its messages; `end` kills it."""
 
-    def __init__(self, request: PlayRequest) -> None:
+    def __init__(self, request: PlayRequest | ReplayRequest) -> None:
         """Start it; to be called in a thread, as it takes a moment."""
         self._ours, theirs = socket.socketpair()
         self._ours.setblocking(False)
@@ -83,8 +83,7 @@ class PlayProcess:
 
     def end(self) -> None:
         """Kill it with everything that it has started."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        kill_group(self._process)
         self._process.wait()
         if self._reader is None:
             self._ours.close()
@@ -102,7 +101,7 @@ class PlayProcesses:
         self._running: set[PlayProcess] = set()
         self._starting = 0
 
-    async def start(self, request: PlayRequest) -> PlayProcess:
+    async def start(self, request: PlayRequest | ReplayRequest) -> PlayProcess:
         """A new session. Raises `SessionEnded` if there are enough."""
         if len(self._running) + self._starting >= MOST_SESSIONS:
             raise SessionEnded(

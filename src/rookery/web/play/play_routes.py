@@ -13,8 +13,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from rookery.web.dashboard_state import DashboardState, state_of
 from rookery.web.play.play_processes import PlayProcess, PlayProcesses, SessionEnded
-from rookery.web.play.play_request import read_request
+from rookery.web.play.play_request import PlayRequest, read_request
 from rookery.web.play.playable_agents import playable_agents
+from rookery.web.play.replay_request import ReplayRequest, read_replay
 from rookery.web.play.session_channel import LONGEST_LINE, MessageKind
 from rookery.web.run_folders import NotShown
 
@@ -39,7 +40,8 @@ async def play(socket: WebSocket) -> None:
     processes: PlayProcesses = dashboard.parts.setdefault("play", PlayProcesses())
     process = None
     try:
-        request = await asyncio.to_thread(read_request, socket.query_params, dashboard.folders)
+        read = read_replay if "league" in socket.query_params else read_request
+        request: PlayRequest | ReplayRequest = await asyncio.to_thread(read, socket.query_params, dashboard.folders)
         process = await processes.start(request)
         await _relay(socket, process)
     except (NotShown, SessionEnded) as error:

@@ -108,7 +108,7 @@ class PlaySession:
         batch, mask = self._shown.batch([first.observation], [first.info])
         memory = self._shown.player.memory(np.zeros(1, np.int64))
         return {
-            "observation": list(_parts(first.observation)), "action": _plain(self._action),
+            "observation": list(observation_parts(first.observation)), "action": plain_action(self._action),
             **policy_outputs(self._game.setup.agent, batch, mask, memory),
         }  # fmt: skip
 
@@ -131,12 +131,12 @@ def _cell(env: GridEnv) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _parts(observation: Any, name: str = "") -> Iterator[dict[str, Any]]:
+def observation_parts(observation: Any, name: str = "") -> Iterator[dict[str, Any]]:
     """Each array of an observation: its name, its shape and its first numbers."""
     if isinstance(observation, (dict, tuple)):
         named = observation.items() if isinstance(observation, dict) else enumerate(observation)
         for key, part in named:
-            yield from _parts(part, f"{name}.{key}" if name else str(key))
+            yield from observation_parts(part, f"{name}.{key}" if name else str(key))
         return
     array = np.asarray(observation)
     # Pixels are in the picture; as numbers they say nothing.
@@ -144,9 +144,9 @@ def _parts(observation: Any, name: str = "") -> Iterator[dict[str, Any]]:
     yield {"name": name, "shape": list(array.shape), "values": numbers}
 
 
-def _plain(action: Any) -> Any:
+def plain_action(action: Any) -> Any:
     if isinstance(action, dict):
-        return {str(key): _plain(part) for key, part in action.items()}
+        return {str(key): plain_action(part) for key, part in action.items()}
     if isinstance(action, tuple):
-        return [_plain(part) for part in action]
+        return [plain_action(part) for part in action]
     return None if action is None else np.asarray(action).tolist()

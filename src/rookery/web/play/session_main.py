@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from rookery.web.play.play_request import LARGEST_SEED, PlayRequest
+from rookery.web.play.replay_request import ReplayRequest
 from rookery.web.play.session_channel import SessionChannel
 
 MOST_UNSEEN = 3  # frames under way: a slow page gets the newest, never a queue
@@ -121,7 +122,8 @@ def main(fd: str, request: str) -> None:
     """Play until the server closes the socket. What fails is told to the page."""
     channel = SessionChannel(socket.socket(fileno=int(fd)))
     try:
-        _play(PlayRequest.from_json(request), channel)
+        match = ReplayRequest.from_json(request)
+        _play(PlayRequest.from_json(request), channel) if match is None else _replay(match, channel)
     except (EOFError, ConnectionError):  # the page or the server has gone
         sys.exit(0)
     except Exception as error:  # noqa: BLE001 - an env or an agent can fail in any way
@@ -140,6 +142,17 @@ def _play(request: PlayRequest, channel: SessionChannel) -> None:
             session.deterministic = request.deterministic
         channel.send({"kind": "ready", **session.describe()})
         loop = PlayLoop(session, game.keyboard, channel)
+        while True:
+            loop.turn()
+
+
+def _replay(request: ReplayRequest, channel: SessionChannel) -> None:
+    channel.send({"kind": "loading", "agent": request.name})
+    from rookery.web.play.replay_session import open_replay
+
+    with open_replay(request) as session:
+        channel.send({"kind": "ready", **session.describe()})
+        loop = PlayLoop(session, None, channel)
         while True:
             loop.turn()
 

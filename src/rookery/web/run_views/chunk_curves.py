@@ -18,6 +18,7 @@ class ChunkCurves:
         self._chunk = chunk
         self._kept = _kept_in_order(chunk) if in_order else _kept(chunk)
         self._places = self._on_axis(axis)
+        self._latest: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
     def names(self) -> list[str]:
@@ -29,9 +30,15 @@ class ChunkCurves:
         if metric is None:
             return np.empty(0), np.empty(0)
         if self._kept is None:
-            return self._places[metric.rows], metric.values
+            return self._places_of(metric.rows), metric.values
         kept = self._kept[metric.rows]
         return self._places[metric.rows[kept]], metric.values[kept]
+
+    def _places_of(self, rows: np.ndarray) -> np.ndarray:
+        """Where on the axis events are. Most metrics are told by the same events."""
+        if self._latest is None or not np.array_equal(self._latest[0], rows):
+            self._latest = rows, self._places[rows]
+        return self._latest[1]
 
     def _on_axis(self, axis: str) -> np.ndarray:
         if axis == "steps":

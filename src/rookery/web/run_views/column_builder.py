@@ -36,7 +36,8 @@ def build(metrics: Path, folder: Path) -> None:
 
 def main() -> None:
     """Build; a training run beside it comes first."""
-    os.nice(NICE)
+    if hasattr(os, "nice"):
+        os.nice(NICE)
     with suppress(FileNotFoundError):  # the run was deleted meanwhile
         build(Path(sys.argv[1]), Path(sys.argv[2]))
 

@@ -124,10 +124,10 @@ def forget_oldest(base: Path, keep: Path, most: int = LARGEST_CACHE) -> None:
 
 
 def _read(path: Path, kind: Any, count: int) -> np.ndarray:
-    found = np.fromfile(path, kind, count)
-    if len(found) < count:
-        raise ValueError(f"{path} is too short")
-    return found
+    """The first values of a file, of which only those that are used are read."""
+    if count == 0:
+        return np.empty(0, kind)
+    return np.asarray(np.memmap(path, kind, "r", shape=count))  # a ValueError if the file is too short
 
 
 def _append(path: Path, values: np.ndarray, at: int) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 BUILDER = "rookery.web.run_views.column_builder"
 MOST_WAITING = 100
+FIRST_SECONDS = 1.0  # for the page that asked: its curves from samples need the processor more
 
 
 class ColumnJobs:
@@ -21,12 +22,12 @@ class ColumnJobs:
         self._process: subprocess.Popen[bytes] | None = None
         self._current: Path | None = None
         self._thread: threading.Thread | None = None
-        self._closed = False
+        self._closed = threading.Event()
 
     def ask(self, metrics: Path, folder: Path) -> None:
         """Read this file soon; the latest to be asked for comes first."""
         with self._lock:
-            if self._closed or metrics == self._current or (metrics, folder) in self._waiting:
+            if self._closed.is_set() or metrics == self._current or (metrics, folder) in self._waiting:
                 return
             self._waiting.append((metrics, folder))
             if len(self._waiting) > MOST_WAITING:
@@ -38,7 +39,7 @@ class ColumnJobs:
     def close(self) -> None:
         """End the process at work. What it has saved stays."""
         with self._lock:
-            self._closed = True
+            self._closed.set()
             self._waiting.clear()
             process, thread = self._process, self._thread
         if process is not None:
@@ -47,9 +48,10 @@ class ColumnJobs:
             thread.join()
 
     def _work(self) -> None:
+        self._closed.wait(FIRST_SECONDS)
         while True:
             with self._lock:
-                if self._closed or not self._waiting:
+                if self._closed.is_set() or not self._waiting:
                     self._thread = self._current = self._process = None
                     return
                 self._current, folder = self._waiting.pop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from rookery.web.run_views.decimation import averaged, decimated, smoothed
 from rookery.web.run_views.metric_reader import MetricReader
 
 POINTS = 1000  # of a curve
+THREADS = 2  # most of the reading needs no interpreter
 BAND_POINTS = 4000  # of each curve of a band, before it is interpolated
 
 
@@ -34,7 +36,9 @@ def compare(
     """The curves, in the order of the runs; a run without the metric is left out. With `bands`, runs that differ in
     their seeds alone are one curve, their interquartile mean, with the bootstrap interval from `low` to `high`."""
     if not bands:
-        return [curve for run in runs if (curve := _single(reader, run, metric, axis, smoothing))]
+        with ThreadPoolExecutor(THREADS) as threads:
+            singles = threads.map(lambda run: _single(reader, run, metric, axis, smoothing), runs)
+            return [curve for curve in singles if curve]
     curves = []
     by_path = {run.path: run for run in runs}
     for group in group_runs([RunDir(run.path) for run in runs]):

@@ -15,7 +15,7 @@ from rookery.web.run_views.compared_curves import ComparedRun
 from rookery.web.run_views.decimation import decimated, on_one_axis
 from rookery.web.run_views.metric_reader import FoundCurves
 
-MOST_NAMES, MOST_IDS = 100, 200
+MOST_NAMES, MOST_IDS = 100, 500
 LEAST_POINTS, POINTS, MOST_POINTS = 10, 1500, 20_000
 
 

@@ -6,18 +6,20 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from rookery.web.run_views import column_cache
 from rookery.web.run_views.chunk_curves import ChunkCurves
+from rookery.web.run_views.chunk_range import between, ends_of
 from rookery.web.run_views.column_jobs import ColumnJobs
 from rookery.web.run_views.line_chunks import read_lines
 from rookery.web.run_views.line_samples import WINDOW, LineFile
 from rookery.web.run_views.metric_chunk import MetricChunk, chunk_of, joined, metric_names
 
+FEW = 4  # metrics of a small file that are read without the others
 SMALL = 12 << 20  # bytes of lines that are read while somebody waits
 MEMORY = 48 << 20  # bytes of columns that are kept
 NAME_SAMPLES, LEAST_SAMPLES = 200, 400
@@ -25,12 +27,13 @@ NAME_SAMPLES, LEAST_SAMPLES = 200, 400
 
 @dataclass
 class _Kept:
-    """The columns of a small file, and how much of it they hold."""
+    """The columns of a small file, and how much of it they hold; `names` are the metrics, None all of them."""
 
     inode: int
     check: str
     offset: int
     chunk: MetricChunk
+    names: frozenset[str] | None
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class MetricReader:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Path, _Kept] = OrderedDict()
+        self._bytes = 0  # of what is kept
         self._lock = threading.Lock()
         self._jobs = ColumnJobs()
 
@@ -71,7 +75,10 @@ class MetricReader:
     ) -> FoundCurves:  # fmt: skip
         """Curves of these metrics at least from `low` to `high`."""
         with LineFile(metrics) as file:
-            chunk = self._exact(metrics, file, names)
+            chunk = self._exact(metrics, file, {*names, "episodes"} if axis == "episodes" else {*names})
+            if chunk is not None and axis == "steps" and not chunk.cuts:
+                asked = _named(chunk, names)
+                return FoundCurves(ChunkCurves(between(asked, low, high)), True, ends_of(asked))
             if chunk is not None:
                 return FoundCurves(ChunkCurves(chunk, axis), True)
             first, last = _byte_range(file, axis, low, high)
@@ -83,9 +90,9 @@ class MetricReader:
             sample = ChunkCurves(chunk_of(b"\n".join(lines)), axis, in_order=True)
             return FoundCurves(sample, False, _ends(file) if axis == "steps" else None)
 
-    def _exact(self, metrics: Path, file: LineFile, names: Sequence[str]) -> MetricChunk | None:
+    def _exact(self, metrics: Path, file: LineFile, names: set[str]) -> MetricChunk | None:
         if file.size <= SMALL:
-            return self._small(metrics, file)
+            return self._small(metrics, file, frozenset(names) if len(names) <= FEW else None)
         folder = column_cache.folder_of(metrics)
         known = column_cache.held(folder, file)
         if known is None or folder is None or file.size - known.offset > SMALL:
@@ -93,25 +100,38 @@ class MetricReader:
             return None
         if file.size - known.offset > SMALL // 4:
             self._ask(metrics, folder)  # the run has grown: the next one who asks should wait less
-        needed = {*names, "episodes"}
         try:
-            return joined([column_cache.load(folder, known, needed), read_lines(file, known.offset, file.size)[0]])
+            parts = [column_cache.load(folder, known, names), read_lines(file, known.offset, file.size)[0]]
+            return joined([part for part in parts if len(part)] or parts[:1])
         except (OSError, ValueError):  # the cache was emptied at this moment
             return None
 
-    def _small(self, metrics: Path, file: LineFile) -> MetricChunk:
-        """The columns of a small file; of one that has grown, only the new lines are read."""
+    def _small(self, metrics: Path, file: LineFile, names: frozenset[str] | None = None) -> MetricChunk:
+        """At least the columns of these names, None is all, of a small file; of one that has grown, only the new lines
+        are read."""
         with self._lock:
-            kept = self._kept.pop(metrics, None)
-            if kept and not self._still_true(kept, file):
-                kept = None
-            start = kept.offset if kept else 0
-            new, end = read_lines(file, start, file.size)
-            chunk = joined([kept.chunk, new]) if kept and len(new) else kept.chunk if kept else new
-            self._kept[metrics] = _Kept(file.inode, column_cache.check_of(file, end), end, chunk)
-            while len(self._kept) > 1 and sum(kept.chunk.nbytes for kept in self._kept.values()) > MEMORY:
-                self._kept.popitem(last=False)
-            return chunk
+            kept = self._kept.get(metrics)
+        if kept and not (self._still_true(kept, file) and _holds(kept, names)):
+            kept = None
+        start, names = (kept.offset, kept.names) if kept else (0, names)
+        new, end = read_lines(file, start, file.size, names)
+        chunk = joined([kept.chunk, new]) if kept and len(new) else kept.chunk if kept else new
+        self._keep(metrics, _Kept(file.inode, column_cache.check_of(file, end), end, chunk, names))
+        return chunk
+
+    def _keep(self, metrics: Path, kept: _Kept) -> None:
+        """In place of what another thread may have kept meanwhile. What was not used for longest is forgotten."""
+        with self._lock:
+            self._forget(metrics)
+            self._kept[metrics] = kept
+            self._bytes += kept.chunk.nbytes
+            while len(self._kept) > 1 and self._bytes > MEMORY:
+                self._forget(next(iter(self._kept)))
+
+    def _forget(self, metrics: Path) -> _Kept | None:
+        kept = self._kept.pop(metrics, None)
+        self._bytes -= kept.chunk.nbytes if kept else 0
+        return kept
 
     @staticmethod
     def _still_true(kept: _Kept, file: LineFile) -> bool:
@@ -128,6 +148,15 @@ class MetricReader:
         for name, count in metric_names([read_lines(file, known.offset, file.size)[0]]).items():
             counts[name] = counts.get(name, 0) + count
         return counts
+
+
+def _holds(kept: _Kept, names: frozenset[str] | None) -> bool:
+    return kept.names is None or (names is not None and names <= kept.names)
+
+
+def _named(chunk: MetricChunk, names: Sequence[str]) -> MetricChunk:
+    """The columns of these metrics alone."""
+    return replace(chunk, metrics={name: chunk.metrics[name] for name in names if name in chunk.metrics})
 
 
 def _byte_range(file: LineFile, axis: str, low: float | None, high: float | None) -> tuple[int, int]:

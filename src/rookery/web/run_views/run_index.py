@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_record import RunRecord, is_busy
@@ -17,6 +18,7 @@ from rookery.web.run_views.run_rows import QUIET_SECONDS, Row, last_words, quiet
 
 FILES = ("metrics.jsonl", "evaluations.jsonl", "summary.json", "config.json", "run.json")
 Stamp = tuple[Any, ...]
+AnyRow = TypeVar("AnyRow", bound=Mapping[str, Any])
 
 
 @dataclass(frozen=True)
@@ -30,53 +32,71 @@ class _Known:
     trouble: str | None
 
 
+@dataclass
+class _Place:
+    """What is known of the runs in one place. Each has a lock of its own: a drive may not answer."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    known: dict[str, _Known] = field(default_factory=dict)
+    moved: float = 0.0
+
+
 class RunIndex:
-    """Rows of the runs in all folders. Every method reads files: call it in a thread."""
+    """Rows of the runs in all folders. `rows` and `row` read files: call them in a thread."""
 
     def __init__(
         self, folders: RunFolders, marks: Callable[[str, str], tuple[Sequence[str], bool]] | None = None
     ) -> None:
         """`marks` tells the tags of a run, and whether it is hidden."""
         self._folders, self._marks = folders, marks
-        self._known: dict[str, _Known] = {}
-        self._lock = threading.Lock()
+        self._places: dict[str, _Place] = {}
 
-    def rows(self, place: str | None = None) -> list[Row]:
-        """The rows of the runs in one place or in all, the newest first."""
-        with self._lock:
-            found = [self._row(of, path) for of, _, path in self._folders.children() if place in (None, of)]
+    def rows(self, place: str) -> list[Row]:
+        """The rows of the runs in one place, the newest first."""
+        mine = self._of(place)
+        with mine.lock:
+            mine.moved = time.monotonic()
+            found = [self._row(place, path) for *_, path in self._folders.children(place)]
             rows = [row for row in found if row is not None]
-            self._forget(place, {row["id"] for row in rows})
-        return sorted(rows, key=lambda row: (-(row["created"] or 0.0), row["id"]))
+            for gone in mine.known.keys() - {row["name"] for row in rows}:
+                del mine.known[gone]
+        return newest_first(rows)
 
     def row(self, place: str, name: str) -> Row:
         """The row of one run, which must be shown."""
         path = self._folders.find(place, name)
-        with self._lock:
+        with self._of(place).lock:
             row = self._row(place, path)
         if row is None:
             raise NotShown(f"there is no run {name!r} in {place!r}")
         return row
 
-    def _forget(self, place: str | None, shown: set[str]) -> None:
-        """Drop what is known of runs that are gone."""
-        for gone in [run for run in self._known if run not in shown and place in (None, run.partition("/")[0])]:
-            del self._known[gone]
+    def moved(self, place: str) -> float:
+        """When the last run of a place was looked at, by the monotonic clock."""
+        return self._of(place).moved
+
+    def _of(self, place: str) -> _Place:
+        return self._places.setdefault(place, _Place())
 
     def _row(self, place: str, path: Path) -> Row | None:
         """The row of what is in a folder; None if that is no run, or is being deleted."""
-        known = self._known.get(f"{place}/{path.name}")
-        stamp = _stamp(path)
+        mine = self._of(place)
+        mine.moved = time.monotonic()
+        known, stamp = mine.known.get(path.name), _stamp(path)
         if known is None or known.stamp != stamp:
             known = _read(place, path, stamp)
             if known is None:
                 return None
-            self._known[f"{place}/{path.name}"] = known
+            mine.known[path.name] = known
         row = {**known.row, "state": _state_now(known, path)}
         if row["state"] != "running":
             row["eta_seconds"] = None
         row["tags"], row["hidden"] = self._marks(place, path.name) if self._marks else ([], False)
         return with_stuck(row, known.quiet_after, known.trouble)
+
+
+def newest_first(rows: Iterable[AnyRow]) -> list[AnyRow]:
+    return sorted(rows, key=lambda row: (-(row["created"] or 0.0), row["id"]))
 
 
 def _read(place: str, path: Path, stamp: Stamp) -> _Known | None:

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from rookery.web.dashboard_state import DashboardState
 from rookery.web.marks import marks_of
+from rookery.web.place_threads import place_threads
 from rookery.web.run_views.metric_reader import MetricReader
 from rookery.web.run_views.run_index import RunIndex
+from rookery.web.run_views.run_table import RunTable
 from rookery.web.run_views.sparks import Sparks
 from rookery.web.run_views.table_changes import TableChanges
 
@@ -27,6 +28,15 @@ def table_changes(state: DashboardState) -> TableChanges:
     return _part(state, "table changes", TableChanges)
 
 
+def run_table(state: DashboardState) -> RunTable:
+    """The table of all runs."""
+    return _part(
+        state,
+        "run table",
+        lambda: RunTable(state.folders, run_index(state), table_changes(state), place_threads(state)),
+    )
+
+
 def metric_reader(state: DashboardState) -> MetricReader:
     """The metrics of runs."""
     return _part(state, "metric reader", MetricReader)
@@ -37,9 +47,10 @@ def sparks(state: DashboardState) -> Sparks:
     return _part(state, "sparks", Sparks)
 
 
-async def json_answer(make: Callable[[], Any]) -> Response:
-    """What `make` returns, made in a thread and encoded there; NaN and infinity become null."""
-    return Response(await run_in_threadpool(lambda: encoded(make())), media_type="application/json")
+async def json_answer(state: DashboardState, place: str, make: Callable[[], Any]) -> Response:
+    """What `make` returns, made in a thread of a place and encoded there; NaN and infinity become null."""
+    data = await place_threads(state).run(place, lambda: encoded(make()))
+    return Response(data, media_type="application/json")
 
 
 def encoded(value: Any) -> bytes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -11,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rookery.monitor.curves import EPISODE
-from rookery.web.dashboard_state import state_of
+from rookery.web.dashboard_state import DashboardState, state_of
 from rookery.web.run_folders import NotShown
 from rookery.web.run_views.chunk_curves import AXES
 from rookery.web.run_views.compared_curves import compare
@@ -25,7 +27,9 @@ from rookery.web.run_views.metric_queries import (
     points_of,
     runs_of,
 )
-from rookery.web.run_views.run_parts import json_answer, metric_reader, run_index, sparks, table_changes
+from rookery.web.run_views.run_parts import json_answer, metric_reader, run_table, sparks
+
+ALL_PLACES = "*"  # whose threads do what is about several folders; no folder has this name
 
 
 def run_routes() -> list[BaseRoute]:
@@ -41,13 +45,9 @@ def run_routes() -> list[BaseRoute]:
 
 async def runs(request: Request) -> Response:
     """The rows of all runs, and the cursor with which a stream of the table goes on after them."""
-    index, changes = run_index(state_of(request)), table_changes(state_of(request))
-
-    def table() -> dict[str, Any]:
-        rows = index.rows()
-        return {"runs": rows, "cursor": changes.take(rows)}
-
-    return await json_answer(table)
+    state = state_of(request)
+    table = await run_table(state).read()
+    return await json_answer(state, ALL_PLACES, lambda: table)
 
 
 async def spark_lines(request: Request) -> Response:
@@ -55,14 +55,16 @@ async def spark_lines(request: Request) -> Response:
     state = state_of(request)
     known, ids = sparks(state), names_of(request.query_params, "ids", MOST_IDS)
     return await json_answer(
-        lambda: {run.id: known.of(run.path / "metrics.jsonl") for run in runs_of(state.folders, ids)}
-    )
+        state, _place_of(state, ids),
+        lambda: {run.id: known.of(run.path / "metrics.jsonl") for run in runs_of(state.folders, ids)},
+    )  # fmt: skip
 
 
 async def metrics(request: Request) -> Response:
     """The names of a run's metrics, with the number of their points."""
     state, params = state_of(request), request.path_params
     reader = metric_reader(state)
+    state.folders.folder(params["place"])  # an unknown one gets no threads
 
     def answer() -> dict[str, Any]:
         path = state.folders.find(params["place"], params["name"])
@@ -72,7 +74,7 @@ async def metrics(request: Request) -> Response:
         listed = [{"name": name, "points": points} for name, points in names.items()]
         return {"names": listed, "axes": AXES, "exact": exact}
 
-    return await json_answer(answer)
+    return await json_answer(state, params["place"], answer)
 
 
 async def metrics_data(request: Request) -> Response:
@@ -81,6 +83,7 @@ async def metrics_data(request: Request) -> Response:
     names, axis, points = names_of(query, "names", MOST_NAMES), axis_of(query), points_of(query)
     low, high = number_of(query, "from"), number_of(query, "to")
     reader = metric_reader(state)
+    state.folders.folder(params["place"])
 
     def answer() -> dict[str, Any]:
         path = state.folders.find(params["place"], params["name"])
@@ -89,7 +92,7 @@ async def metrics_data(request: Request) -> Response:
         found = reader.curves(path / "metrics.jsonl", names, axis, low, high, points)
         return data_answer(found, names, low, high, points)
 
-    return await json_answer(answer)
+    return await json_answer(state, params["place"], answer)
 
 
 async def compared(request: Request) -> Response:
@@ -103,8 +106,15 @@ async def compared(request: Request) -> Response:
         raise HTTPException(400, f"bands is {bands[:60]!r}; it should be seeds or none")
     metric, reader = query.get("metric") or EPISODE, metric_reader(state)
     return await json_answer(
-        lambda: {"curves": compare(reader, runs_of(state.folders, ids), metric, axis, smoothing, bands == "seeds")}
-    )
+        state, _place_of(state, ids),
+        lambda: {"curves": compare(reader, runs_of(state.folders, ids), metric, axis, smoothing, bands == "seeds")},
+    )  # fmt: skip
+
+
+def _place_of(state: DashboardState, ids: Sequence[str]) -> str:
+    """The place of runs, if they are all in one."""
+    places = {unquote(run).partition("/")[0] for run in ids}
+    return next(iter(places)) if len(places) == 1 and places <= state.folders.places.keys() else ALL_PLACES
 
 
 def _has_metrics(path: Path) -> bool:

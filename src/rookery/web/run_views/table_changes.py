@@ -44,6 +44,11 @@ class TableChanges:
             )
             return self.cursor
 
+    def table(self) -> tuple[list[Mapping[str, Any]], str]:
+        """All rows as they were last seen, and the cursor after them."""
+        with self._lock:
+            return list(self._rows.values()), self.cursor
+
     def take_one(self, row: Mapping[str, Any]) -> None:
         """Take note of one row."""
         with self._lock:

@@ -17,6 +17,7 @@ from rookery.errors import RookeryError
 from rookery.web.dashboard_state import state_of
 from rookery.web.study_views.column_importances import column_importances
 from rookery.web.study_views.open_studies import OpenStudies, OpenStudy
+from rookery.web.study_views.packed_columns import packed
 from rookery.web.study_views.study_summary import pareto_front, summary
 from rookery.web.study_views.trial_columns import STATE_NAMES, TrialColumns
 from rookery.web.study_views.trial_details import MOST_ASKED, details, failures, learning_curves, running_runs
@@ -52,7 +53,8 @@ def _answering(answer: Answer) -> Any:
         known = _open_studies(request)
 
         def made() -> Response:
-            return _json(answer(known.find(request.path_params["place"], request.path_params["name"]), request))
+            found = answer(known.find(request.path_params["place"], request.path_params["name"]), request)
+            return _packed(found) if request.query_params.get("format") == "packed" else _json(found)
 
         try:
             return await run_in_threadpool(made)
@@ -65,9 +67,12 @@ def _answering(answer: Answer) -> Any:
 
 
 def _study(study: OpenStudy, request: Request) -> dict[str, Any]:
-    with study.look() as columns:
+    """Its figures, and the details of the trial to use."""
+    with study.look(with_params=False) as columns:
         made = {"id": f"{study.place}/{study.name}", "name": study.name, **summary(columns, study.folder, time.time())}
-        made["params"] = [{"name": name, **each} for name, each in columns.distributions.items()]
+        best = made["best_trial"] if made["verified_trial"] is None else made["verified_trial"]
+        found = {} if best is None else details(columns, [best], study.folder, study.run_place)
+        made["best"] = found.get(str(best))
         made["failures"] = failures(columns) if made["counts"]["failed"] else []
         if len(columns.head.directions) > 1:
             made["front"] = pareto_front(columns)
@@ -75,29 +80,47 @@ def _study(study: OpenStudy, request: Request) -> dict[str, Any]:
 
 
 def _trials(study: OpenStudy, request: Request) -> dict[str, Any]:
-    """Columns of the trials that changed after `after`, which is the `cursor` of the answer before."""
-    with study.look() as columns:
+    """Columns of the trials that changed after `after`, which is the `cursor` of the answer before. `columns` asks for
+    the results or for the parameters alone: results are read sooner."""
+    wanted = request.query_params.get("columns", "all")
+    with study.look(with_params=wanted != "results") as columns:
         epoch, _, seen = request.query_params.get("after", "").partition("-")
         is_known = epoch == columns.epoch and seen.isdecimal()
         where = np.flatnonzero(columns.changed > int(seen)) if is_known else np.arange(len(columns))
-        return {"all": not is_known, "cursor": f"{columns.epoch}-{columns.revision}", **_columns(columns, where)}
+        made = {
+            "all": not is_known,
+            "cursor": f"{columns.epoch}-{columns.revision}",
+            "number": columns.number[where],
+        }
+        if wanted != "params":
+            made |= _results(columns, where)
+        if wanted != "results":
+            made |= _params(columns, where)
+        return made
 
 
-def _columns(columns: TrialColumns, where: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Times are in milliseconds after `origin`, choices are places in the parameter's list of choices."""
+def _results(columns: TrialColumns, where: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Times are in seconds after `origin`."""
     known = columns.start[np.isfinite(columns.start)]
     origin = float(known.min()) if len(known) else 0.0
     return {
-        "states": STATE_NAMES, "origin": origin, "number": columns.number[where], "state": columns.state[where],
+        "states": STATE_NAMES, "origin": origin, "state": columns.state[where],
         "start": np.round(columns.start[where] - origin, 3), "end": np.round(columns.end[where] - origin, 3),
         "values": [np.ascontiguousarray(columns.values[where, k]) for k in range(columns.values.shape[1])],
-        "params": {name: column[where].astype(np.float32) for name, column in columns.params.items()},
     }  # fmt: skip
+
+
+def _params(columns: TrialColumns, where: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """What may be chosen for each parameter, and what was. A choice is its place in the parameter's list of choices."""
+    return {
+        "space": [{"name": name, **each} for name, each in columns.distributions.items()],
+        "params": {name: column[where].astype(np.float32) for name, column in columns.params.items()},
+    }
 
 
 def _details(study: OpenStudy, request: Request) -> dict[str, Any]:
     numbers = [int(word) for word in request.query_params.get("numbers", "").split(",")[:MOST_ASKED] if word]
-    with study.look() as columns:
+    with study.look(with_params=False) as columns:
         found = details(columns, numbers, study.folder, study.run_place)
         opened = {int(number) for number in columns.number[columns.open]}
     for number in opened & set(numbers):
@@ -108,7 +131,7 @@ def _details(study: OpenStudy, request: Request) -> dict[str, Any]:
 
 def _curves(study: OpenStudy, request: Request) -> dict[str, Any]:
     most = max(1, min(CURVES, int(request.query_params.get("trials", CURVES))))
-    with study.look() as columns:
+    with study.look(with_params=False) as columns:
         return learning_curves(columns, most)
 
 
@@ -127,6 +150,10 @@ def _open_studies(request: Request) -> OpenStudies:
     state = state_of(request)
     found: OpenStudies = state.parts.setdefault("studies", OpenStudies(state.folders))
     return found
+
+
+def _packed(value: Any) -> Response:
+    return Response(packed(value), media_type="application/octet-stream", headers={"Cache-Control": "no-store"})
 
 
 def _json(value: Any) -> Response:

@@ -161,8 +161,9 @@ class TrialColumns:
             return
         at = np.searchsorted(self.ids, rows[:, 0].astype(np.int64))
         for column, found in zip(self.params.values(), rows[:, 2:].T, strict=True):
-            # A running trial gets its parameters after it has begun.
-            self.changed[at[(column[at] != found) & np.isfinite(found)]] = self.revision
+            if self._params_until:  # nobody has asked for those before the first look at them
+                # A running trial gets its parameters after it has begun.
+                self.changed[at[(column[at] != found) & np.isfinite(found)]] = self.revision
             column[at] = found
 
     def _rows(self, names: Sequence[str], first: int, last: int) -> Floats:

@@ -39,7 +39,8 @@ async function csrfToken() {
   return token;
 }
 
-async function answer(response) {
+/** What a response holds; one that is none is an error. */
+export async function answer(response) {
   const found = await response.json().catch(() => ({}));
   if (!response.ok) throw new ApiError(found.error ?? `the server answered ${response.status}`, response.status);
   return found;

@@ -1,14 +1,21 @@
 // Curves, drawn by uPlot in the colours of the page, with a legend of buttons and figures at the cursor.
 
-import { h, svg } from "./dom.js";
-import { duration, number, short } from "./format.js";
+import { h } from "./dom.js";
+import { duration, number, short, utc } from "./format.js";
+import { area, between, line } from "./chart_paths.js";
 import { tooltip } from "./chart_tooltip.js";
+import { uPlot } from "./uplot.js";
 import { zoomable } from "./chart_zoom.js";
 
 // Each is seen on the light and on the dark page (a contrast of at least 3.5 with both).
-const COLOURS = ["#2f7fd4", "#d9651a", "#1f9a55", "#9a62d6", "#d6418f", "#0f93a0", "#9c7730", "#dc4a3d", "#6f7f94", "#7f8c0c"];
+const COLOURS = [
+  "#2f7fd4", "#d9651a", "#1f9a55", "#9a62d6", "#d6418f", "#0f93a0", "#9c7730", "#dc4a3d", "#6f7f94", "#7f8c0c",
+];
 // Seconds between two labels of an axis of time: whole minutes, hours and days.
-const TIME = { space: 90, incrs: [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, ...[1, 2, 5, 10, 20, 50, 100].map((days) => 86400 * days)] };
+const MINUTES_AND_HOURS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200];
+const DAYS = [1, 2, 5, 10, 20, 50, 100].map((days) => 86400 * days);
+const TIME = { space: 90, incrs: [...MINUTES_AND_HOURS, ...DAYS] };
+const DATES = { ...TIME, space: 95, values: (_, ticks) => ticks.map((time) => utc(time).replace(" ", "\n")) };
 const DASHES = [undefined, [7, 4], [2, 3], [10, 3, 2, 3]];
 export const colour = (index) => COLOURS[index % COLOURS.length];
 /** A second way to tell curves apart, once all colours are used. */
@@ -17,29 +24,30 @@ export const dash = (index) => DASHES[Math.floor(index / COLOURS.length) % DASHE
 /**
  * A chart in `container`.
  *   label      what it shows, for people who do not see it
- *   series     [{label, colour, width, dash, fill, points, paths, scale, legend, told}]: curves after the first column,
- *              which is x; legend: false is a curve without a name, such as the edge of a band; told(row): the value
- *              that is told at the cursor, if not the one that is drawn
+ *   series     [{label, colour, width, dash, fill, down, points, paths, scale, legend, told}]: curves after the first
+ *              column, which is x; fill: an area of this colour instead of a line, to 0 or to the column `down`;
+ *              legend: false is a curve without a name, such as the edge of a band; told(row): the value that is told
+ *              at the cursor, if not the one that is drawn
  *   xText      an x value as text; yText likewise at the cursor, yTicks on the axis
- *   bands      uPlot's, such as [{series: [2, 3], fill: "#1f78b422"}]
  *   legend     whether to show one; without a word, where there are several curves
  *   onRange    called with (from, to) after a zoom or a move, (null, null) after it is undone (see chart_zoom.js)
  * Returns {set(data, range), range(from, to), destroy(), plot}. `data` is [x, y1, y2, ...], each an array; null is a
  * gap. `range` is [from, to] on the x axis, or null for all of it.
  */
 export function chart(container, {
-  label, series, xLabel = "steps", height = 220, bands = [], onRange = null, scales = {}, axes = null,
+  label, series, xLabel = "steps", height = 220, onRange = null, scales = {}, axes = null,
   xText = short, yText = number, yTicks = short, legend = series.filter((one) => one.legend !== false).length > 1,
 }) {
   const box = h("div", { class: "chart", role: onRange ? "group" : "img", "aria-label": label });
   container.append(box);
   const options = {
-    width: Math.max(200, box.clientWidth || 600), height, scales: { x: { time: false }, ...scales }, bands,
-    series: [{ label: xLabel }, ...series.map(curve)], axes: axes ?? [axis(xLabel, xText, 28), axis("", yTicks, 54)],
+    width: Math.max(200, box.clientWidth || 600), height, scales: { x: { time: false }, ...scales },
+    series: [{ label: xLabel }, ...series.map(curve)], padding: [null, xText === utc ? 34 : null, null, null],
+    axes: axes ?? [axis(xLabel, xText, xText === utc ? 42 : 28), axis("", yTicks, 54)],
     legend: { show: false }, cursor: { drag: { x: true, y: false, setScale: onRange === null }, points: { size: 6 } },
     hooks: onRange ? { setSelect: [selected(onRange)] } : {}, plugins: [tooltip({ xText, yText })],
   };
-  const plot = new globalThis.uPlot(options, [[], ...series.map(() => [])], box);
+  const plot = new uPlot(options, [[], ...series.map(() => [])], box);
   if (onRange) zoomable(box, plot, onRange);
   const names = legend ? legendOf(plot) : null;
   if (names) container.append(names);
@@ -59,17 +67,26 @@ export function chart(container, {
       const x = plot.data[0], all = { min: x[0] ?? null, max: x[x.length - 1] ?? null };
       plot.setScale("x", from === null ? all : { min: from, max: to });
     },
-    destroy() { removeEventListener("theme", recolour); resize.disconnect(); plot.destroy(); box.remove(); names?.remove(); },
+    destroy() {
+      removeEventListener("theme", recolour);
+      resize.disconnect();
+      plot.destroy();
+      box.remove();
+      names?.remove();
+    },
   };
 }
 
 function curve(given, index) {
   const stroke = given.colour ?? colour(index);
   return {
-    label: given.label, stroke, colour: stroke, width: given.width ?? 1.75, dash: given.dash, fill: given.fill, scale: given.scale ?? "y",
-    points: given.points ?? { show: false }, paths: given.paths, spanGaps: true, told: given.told, named: given.legend !== false,
+    label: given.label, stroke, colour: stroke, width: given.fill ? 0 : given.width ?? 1.75, dash: given.dash,
+    fill: given.fill, scale: given.scale ?? "y", points: given.points ?? { show: false },
+    paths: given.paths ?? pathsOf(given), spanGaps: true, told: given.told, named: given.legend !== false,
   };
 }
+
+const pathsOf = ({ fill, down }) => (fill ? (down ? between(down) : area) : line);
 
 /** An axis in the colours of the page; `text` turns a value into a label, `size` is its room in pixels. */
 export function axis(label, text = short, size = 54) {
@@ -77,8 +94,9 @@ export function axis(label, text = short, size = 54) {
   return {
     label: label || undefined, labelSize: 18, labelGap: 0, size, gap: 6, stroke: () => css("--text-2"),
     font: "12px system-ui, sans-serif", labelFont: "12px system-ui, sans-serif",
-    ...(text === duration ? TIME : {}), grid: { stroke: () => css("--line"), width: 1 }, ticks: { show: false },
+    grid: { stroke: () => css("--line"), width: 1 }, ticks: { show: false },
     values: (_, ticks) => ticks.map((value) => (value == null ? "" : text(value))),
+    ...(text === duration ? TIME : text === utc ? DATES : {}),
   };
 }
 
@@ -99,17 +117,3 @@ const selected = (onRange) => (plot) => {
   onRange(plot.posToVal(plot.select.left, "x"), plot.posToVal(plot.select.left + plot.select.width, "x"));
   plot.setSelect({ width: 0, height: 0 }, false);
 };
-
-/** A small curve of a few values for a table; `label` says what it shows, if nothing beside it does. */
-export function spark(values, { width = 96, height = 22, label = null } = {}) {
-  const known = values.filter((value) => value !== null && Number.isFinite(value));
-  const low = Math.min(...known), span = Math.max(...known) - low || 1;
-  const x = (i) => (2 + (i / (known.length - 1)) * (width - 5)).toFixed(1);
-  const y = (value) => (height - 3 - ((value - low) / span) * (height - 6)).toFixed(1);
-  const named = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
-  const image = svg("svg", { class: "spark", width, height, viewBox: `0 0 ${width} ${height}`, ...named });
-  if (known.length < 2) return image;
-  image.append(svg("polyline", { points: known.map((value, i) => `${x(i)},${y(value)}`).join(" ") }));
-  image.append(svg("circle", { cx: x(known.length - 1), cy: y(known.at(-1)), r: 1.8 }));
-  return image;
-}

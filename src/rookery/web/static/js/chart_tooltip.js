@@ -4,7 +4,7 @@ import { h, put } from "./dom.js";
 
 const MOST = 12; // lines
 
-/** A plugin of uPlot: x, and the value of every named curve, the largest first, the one nearest to the cursor in bold. */
+/** A plugin of uPlot: x, and the values of all named curves, the largest first, the one nearest to the cursor bold. */
 export function tooltip({ xText, yText }) {
   const box = h("div", { class: "tooltip", hidden: true });
 
@@ -12,9 +12,13 @@ export function tooltip({ xText, yText }) {
     const { idx, left, top } = plot.cursor, lines = idx == null || left < 0 ? [] : linesAt(plot, idx, top);
     box.hidden = lines.length === 0;
     if (box.hidden) return;
-    put(box, h("b", {}, `${plot.series[0].label} ${xText(plot.data[0][idx])}`), lines.map((line) => h("div", { class: line.near && "near" },
-      h("i", { class: "swatch", style: { background: line.colour } }), h("span", { class: "name" }, line.label), h("span", {}, yText(line.told)))));
+    put(box, h("b", {}, `${plot.series[0].label} ${xText(plot.data[0][idx])}`), lines.map(row));
     place(plot, box, left, top);
+  }
+
+  function row({ near, colour, label, told }) {
+    const swatch = h("i", { class: "swatch", style: { background: colour } });
+    return h("div", { class: near && "near" }, swatch, h("span", { class: "name" }, label), h("span", {}, yText(told)));
   }
 
   return {

@@ -42,11 +42,16 @@ export const when = (time) => (known(time) ? new Date(1000 * time).toLocaleStrin
 /** Unix seconds as a short local moment: the time today, else the day too. */
 export function moment(time) {
   if (!known(time)) return "–";
-  const date = new Date(1000 * time), now = new Date(), clock = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  const date = new Date(1000 * time), now = new Date();
+  const clock = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
   if (date.toDateString() === now.toDateString()) return `today ${clock}`;
-  if (date.getFullYear() !== now.getFullYear()) return date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
+  if (date.getFullYear() !== now.getFullYear()) return date.toLocaleDateString("en-GB",
+    { day: "numeric", month: "short", year: "numeric" });
   return `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clock}`;
 }
+
+/** Unix seconds as a date and time of UTC: "2024-03-05 14:00". Bars of a market have such times. */
+export const utc = (time) => (known(time) ? new Date(1000 * time).toISOString().slice(0, 16).replace("T", " ") : "–");
 
 export function bytes(value) {
   if (!known(value)) return "–";

@@ -9,10 +9,16 @@ const VIEWS = [
   ["/", "Runs", "./views/runs.js"],
   ["/compare", "Compare", "./views/compare.js"],
   ["/studies", "Studies", "./views/studies.js"],
+  ["/markets", "Markets", "./views/markets.js"],
+  ["/leagues", "Leagues", "./views/leagues.js"],
   ["/play", "Play", "./views/play.js"],
   ["/runs/:place/:name", null, "./views/run.js"],
   ["/studies/:place/:name", null, "./views/study.js"],
+  ["/leagues/:place/:name", null, "./views/league.js"],
   ["/play/:place/:name", null, "./views/play.js"],
+  ["/markets/backtest/:place/:name", null, "./views/market_backtest.js"],
+  ["/markets/registry/:place/:name", null, "./views/market_registry.js"],
+  ["/markets/paper/:place/:name", null, "./views/market_paper.js"],
 ];
 
 const IN_REPORT = ["/", "/compare"];  // what a report of runs can show
@@ -45,7 +51,8 @@ async function show() {
     if (mine === turn) end = ended ?? null;
     else ended?.();
   } catch (error) {
-    if (mine === turn && error.name !== "AbortError") put(view, h("p", { class: "empty", role: "alert" }, error.message));
+    if (mine === turn && error.name !== "AbortError") put(view,
+      h("p", { class: "empty", role: "alert" }, error.message));
   }
 }
 
@@ -54,7 +61,8 @@ function match(pathname) {
   for (const [pattern, , module] of VIEWS) {
     const names = pattern.split("/").filter(Boolean), params = {};
     if (names.length !== words.length) continue;
-    const fits = names.every((name, i) => (name.startsWith(":") ? ((params[name.slice(1)] = decodeURIComponent(words[i])), true) : name === words[i]));
+    const fits = names.every((name, i) =>
+      (name.startsWith(":") ? ((params[name.slice(1)] = decodeURIComponent(words[i])), true) : name === words[i]));
     if (fits) return [module, params];
   }
   return [null, {}];

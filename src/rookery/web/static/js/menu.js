@@ -7,7 +7,8 @@ let count = 0;
 /** `fill()` gives what is in the sheet each time it opens. Returns {element, button, close()}. */
 export function menu(title, fill, { left = false } = {}) {
   const sheet = h("div", { class: "sheet", hidden: true, id: `sheet-${++count}` });
-  const button = h("button", { type: "button", "aria-expanded": "false", "aria-controls": sheet.id, onclick: toggle }, title);
+  const button = h("button", { type: "button", "aria-expanded": "false", "aria-controls": sheet.id, onclick: toggle },
+    title);
   const element = h("div", { class: left ? "menu left" : "menu", onkeydown: escape }, button, sheet);
 
   function toggle() { return sheet.hidden ? open() : close(); }
@@ -38,7 +39,7 @@ export function menu(title, fill, { left = false } = {}) {
   return { element, button, close };
 }
 
-/** Boxes to tick for a menu: `options` is [[value, title], ...], `chosen` an array; `change(values)` gets the new ones. */
+/** Boxes to tick for a menu: `options` is [[value, title], ...], `chosen` a list; `change(values)` gets the new one. */
 export function ticks(options, chosen, change) {
   return options.map(([value, title]) => h("label", {}, h("input", {
     type: "checkbox", checked: chosen.includes(value), onchange: (event) => {

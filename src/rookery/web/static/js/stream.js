@@ -16,11 +16,11 @@ function say(state) {
 }
 
 /**
- * Follow a stream: `handlers` has one function per kind of event, which gets the parsed data.
- * Returns a function that ends it. The browser closes a stream for good after an answer that is no stream, such as one
- * of a server that is just starting: then it is opened anew here.
+ * Follow a stream: `handlers` has one function per kind of event, which gets the parsed data. `lost` is called whenever
+ * the stream ends or does not open. Returns a function that ends it. The browser closes a stream for good after an
+ * answer that is no stream, such as one of a server that is just starting: then it is opened anew here.
  */
-export function follow(path, handlers) {
+export function follow(path, handlers, lost = () => {}) {
   let source = null, lastId = "", wait = 250, timer = 0, ended = false;
   const open = () => {
     const url = new URL(path, location.href);
@@ -30,6 +30,7 @@ export function follow(path, handlers) {
     source.onerror = () => {
       say(false);
       source.close();
+      lost();
       if (!ended) timer = setTimeout(open, wait);
       wait = Math.min(4000, wait * 2);
     };

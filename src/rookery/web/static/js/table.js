@@ -10,10 +10,10 @@ const STILL_MS = 1500; // the order waits this long after a hand or a key was in
 /**
  * A table in `container`.
  *   caption    what it shows, for people who do not see it
- *   columns    [{key, title, hint, width (rem), grow, number, value(row), cell(row), stamp(row), sortable, descending, header}]
- *              value: what is sorted, the row's entry `key` without it; cell: what is shown, a text or an element; stamp:
- *              tells whether the cell has changed, else the value does; descending: first click gives the largest first;
- *              header: the cell names its row; grow: this column takes the room that is left
+ *   columns    [{key, title, hint, width (rem), grow, number, value(row), cell(row), stamp(row), sortable, descending,
+ *              header}]; value: what is sorted, the row's entry `key` without it; cell: what is shown, a text or an
+ *              element; stamp: tells whether the cell has changed, else the value does; descending: the first click
+ *              gives the largest first; header: the cell names its row; grow: this column takes the room that is left
  *   shown      the keys of the columns to show; all without it. Rows can be in the order of a column that is not shown
  *   key(row)   by what a row is known
  *   sort       {key, descending}; onSort(sort) after a click on a title
@@ -40,7 +40,8 @@ export function dataTable(container, {
   function chosen(keys) { return keys ? all.filter((column) => keys.includes(column.key)) : all; }
 
   function makeRow() {
-    const cells = columns.map((column) => h(column.header ? "th" : "td", { class: column.number && "number", scope: column.header && "row" }));
+    const cells = columns.map((column) =>
+      h(column.header ? "th" : "td", { class: column.number && "number", scope: column.header && "row" }));
     const tr = h("tr", {}, rowPicks?.cell(), cells);
     stamps.set(tr, columns.map(() => makeRow)); // no stamp of a value is this function
     return tr;
@@ -71,7 +72,8 @@ export function dataTable(container, {
     const content = column.sortable === false
       ? h("span", { class: "plain", title: column.hint }, column.title)
       : h("button", { type: "button", class: "sort", title: column.hint, onclick: () => sortBy(column) }, column.title);
-    return h("th", { scope: "col", class: column.number && "number", "aria-sort": isSorted && direction, dataset: { key: column.key } }, content);
+    return h("th", { scope: "col", class: column.number && "number", "aria-sort": isSorted && direction,
+      dataset: { key: column.key } }, content);
   }
 
   function sortBy(column) {
@@ -112,7 +114,8 @@ export function dataTable(container, {
   }
 
   function touch() { touched = performance.now(); }
-  for (const kind of ["pointermove", "pointerdown", "keydown", "scroll"]) box.addEventListener(kind, touch, { passive: true });
+  for (const kind of ["pointermove", "pointerdown", "keydown", "scroll"]) box.addEventListener(kind, touch,
+    { passive: true });
   box.addEventListener("keydown", (event) => moveFocus(event, view));
   drawHead();
   showAll([]);
@@ -133,7 +136,8 @@ function show(cell, content) {
 /** Arrow keys lead from a link or box to the same one of the row above or below. */
 function moveFocus(event, view) {
   const by = { ArrowDown: 1, ArrowUp: -1 }[event.key], cell = event.target.closest?.("tbody td, tbody th");
-  if (!by || !cell || event.altKey || event.ctrlKey || event.metaKey || event.target.matches("select, input:not([type=checkbox])")) return;
+  if (!by || !cell || event.altKey || event.ctrlKey || event.metaKey
+    || event.target.matches("select, input:not([type=checkbox])")) return;
   const index = view.indexOf(cell.parentElement) + by;
   if (index < 0 || index >= view.rows.length) return;
   event.preventDefault();

@@ -13,7 +13,8 @@ export function tablePicks({ picked, label, changed, key, shown, redraw }) {
   }
 
   function pick(event) {
-    const mine = event.target.dataset.key, rows = shown().map(key), to = rows.indexOf(mine), from = rows.indexOf(lastKey);
+    const mine = event.target.dataset.key, rows = shown().map(key), to = rows.indexOf(mine);
+    const from = rows.indexOf(lastKey);
     const range = event.shiftKey && from >= 0 ? rows.slice(Math.min(from, to), Math.max(from, to) + 1) : [mine];
     for (const name of range) mark(name, event.target.checked);
     lastKey = mine;

@@ -61,7 +61,8 @@ export function rowWindow(box, body, { height, key, make, update }) {
   }
 
   function shiftOf(before, after) {
-    const top = Math.floor(box.scrollTop / height), seen = before.slice(top, top + Math.ceil(box.clientHeight / height));
+    const top = Math.floor(box.scrollTop / height);
+    const seen = before.slice(top, top + Math.ceil(box.clientHeight / height));
     const places = new Map(after.map((row, i) => [key(row), i]));
     const shifts = seen.map((row, i) => [places.get(key(row)), top + i]).filter(([place]) => place !== undefined);
     const sorted = shifts.map(([place, old]) => place - old).sort((a, b) => a - b);
@@ -72,7 +73,7 @@ export function rowWindow(box, body, { height, key, make, update }) {
   function reveal(index) {
     const head = box.querySelector("thead")?.offsetHeight ?? 0, top = index * height;
     if (top < box.scrollTop) box.scrollTop = top;
-    else if (top + height + head > box.scrollTop + box.clientHeight) box.scrollTop = top + height + head - box.clientHeight;
+    else box.scrollTop = Math.max(box.scrollTop, top + height + head - box.clientHeight);
     draw();
     return drawn.get(key(rows[index]));
   }

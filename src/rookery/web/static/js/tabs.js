@@ -46,7 +46,8 @@ export function tabs(container, pages, { selected = null, onSelect = null, label
 
   function walk(event) {
     const at = buttons.indexOf(document.activeElement), last = buttons.length - 1;
-    const next = { ArrowRight: at === last ? 0 : at + 1, ArrowLeft: at === 0 ? last : at - 1, Home: 0, End: last }[event.key];
+    const next = { ArrowRight: at === last ? 0 : at + 1, ArrowLeft: at === 0 ? last : at - 1, Home: 0,
+      End: last }[event.key];
     if (at < 0 || next === undefined) return;
     event.preventDefault();
     buttons[next].focus();

@@ -2,24 +2,25 @@
 
 import { chart, colour, dash } from "../chart.js";
 import { duration, short } from "../format.js";
+import { uPlot } from "../uplot.js";
 
 const AXES = { steps: ["steps", short], time: ["time", duration], episodes: ["episodes", short] };
 
 /**
- * Draw `curves`, [{id, label, x, y, low, high}], in `container`. Returns {fits(curves, state), set(curves), show(index, on),
- * focus(index), destroy()}: while the same curves grow they are set anew, and a zoom stays.
+ * Draw `curves`, [{id, label, x, y, low, high}], in `container`. Returns {fits(curves, state), set(curves),
+ * show(index, on), focus(index), destroy()}: while the same curves grow they are set anew, and a zoom stays.
  */
 export function compareChart(container, curves, { metric, x }) {
-  const [xLabel, xText] = AXES[x] ?? AXES.steps, series = [], bands = [], places = [];
+  const [xLabel, xText] = AXES[x] ?? AXES.steps, series = [], places = [];
   curves.forEach((curve, i) => {
     places.push(series.length + 1);
     series.push({ label: curve.label, colour: colour(i), dash: dash(i) });
     if (!curve.low) return;
-    bands.push({ series: [series.length + 2, series.length + 1], fill: `${colour(i)}2e` });
-    for (const edge of ["low", "high"]) series.push({ label: edge, colour: "transparent", width: 0, legend: false });
+    const edge = { colour: "transparent", width: 0, legend: false }, low = series.length + 1;
+    series.push({ ...edge, label: "low" }, { ...edge, label: "high", fill: `${colour(i)}2e`, down: low });
   });
   const drawn = chart(container, {
-    label: `${metric} of ${curves.length} runs over ${xLabel}`, series, bands, xLabel, xText, legend: false,
+    label: `${metric} of ${curves.length} runs over ${xLabel}`, series, xLabel, xText, legend: false,
     height: Math.max(260, Math.min(480, innerHeight - 380)),
   });
   const shape = shapeOf(curves, { metric, x });
@@ -45,14 +46,15 @@ export function compareChart(container, curves, { metric, x }) {
   };
 }
 
-const shapeOf = (curves, { metric, x }) => JSON.stringify([metric, x, curves.map(({ id, label, low }) => [id, label, Boolean(low)])]);
+const shapeOf = (curves, { metric, x }) =>
+  JSON.stringify([metric, x, curves.map(({ id, label, low }) => [id, label, Boolean(low)])]);
 
 function columnsOf(curve) {
   const rising = risingIn(curve.x), values = [curve.x, curve.y, ...(curve.low ? [curve.low, curve.high] : [])];
   return rising ? values.map((one) => rising.map((at) => one[at])) : values;
 }
 
-const joined = (columns) => (columns.length === 1 ? columns[0] : globalThis.uPlot.join(columns));
+const joined = (columns) => (columns.length === 1 ? columns[0] : uPlot.join(columns));
 
 /** Where x grows, or null where it always does: a run that was resumed tells some steps twice. */
 function risingIn(x) {

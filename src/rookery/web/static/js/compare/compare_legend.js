@@ -5,24 +5,31 @@ import { h, link, svg } from "../dom.js";
 import { number, short } from "../format.js";
 import { runPath } from "../run_id.js";
 
+const TITLES = ["Curve", "Last", "Highest", "Steps"];
 const CLASSES = [false, "number", "number", "number wide"]; // of the columns
 
 /**
- * `curves` as they are drawn; `row(id)` is what is known of a run. `hidden` is a set of ids, changed in place; `show(index,
- * on)` and `focus(index)` act on the chart; `remove(ids)` takes runs out.
+ * `curves` as they are drawn; `row(id)` is what is known of a run. `hidden` is a set of ids, changed in place;
+ * `show(index, on)` and `focus(index)` act on the chart; `remove(ids)` takes runs out.
  */
 export function compareLegend(curves, { row, hidden, show, focus, remove }) {
   const lines = curves.map((curve, i) => line(curve, i));
   return h("table", { class: "curves" }, h("caption", { class: "visually-hidden" }, "Curves"),
-    h("thead", {}, h("tr", {}, ["Curve", "Last", "Highest", "Steps"].map((title, i) => h("th", { scope: "col", class: CLASSES[i] }, title)), h("td"))),
+    h("thead", {}, h("tr", {}, TITLES.map((title, i) => h("th", { scope: "col", class: CLASSES[i] }, title)), h("td"))),
     h("tbody", {}, lines));
 
   function line(curve, i) {
     const known = curve.y.filter((value) => value !== null), found = row(curve.id), last = known.at(-1) ?? null;
-    const box = h("input", { type: "checkbox", checked: !hidden.has(curve.id), "aria-label": `Draw ${curve.label}`, onchange: () => toggle(curve, i, box.checked) });
-    const isOne = (curve.ids?.length ?? 1) === 1, name = isOne ? link(runPath("/runs", curve.id), {}, curve.label) : h("span", {}, curve.label);
-    const out = h("button", { type: "button", class: "quiet", "aria-label": `Remove ${curve.label}`, onclick: () => remove(curve.ids ?? [curve.id]) }, "×");
-    const text = [number(last), number(known.length ? known.reduce((a, b) => Math.max(a, b)) : null), found ? short(found.steps) : "–"];
+    const box = h("input",
+      { type: "checkbox", checked: !hidden.has(curve.id), "aria-label": `Draw ${curve.label}`,
+        onchange: () => toggle(curve, i, box.checked) });
+    const isOne = (curve.ids?.length ?? 1) === 1;
+    const name = isOne ? link(runPath("/runs", curve.id), {}, curve.label) : h("span", {}, curve.label);
+    const out = h("button",
+      { type: "button", class: "quiet", "aria-label": `Remove ${curve.label}`,
+        onclick: () => remove(curve.ids ?? [curve.id]) }, "×");
+    const text = [number(last), number(known.length ? known.reduce((a, b) => Math.max(a, b)) : null),
+      found ? short(found.steps) : "–"];
     return h("tr", { onpointerenter: () => focus(i), onpointerleave: () => focus(null) },
       h("th", { scope: "row" }, h("span", { class: "curve-name" }, box, sample(i), name)),
       text.map((one, at) => h("td", { class: CLASSES[at + 1] }, one)), h("td", { class: "number" }, out));

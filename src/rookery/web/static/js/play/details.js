@@ -10,7 +10,9 @@ export function detailsPanel(container, facts) {
   const policy = list("What the policy says"), observation = list("What the agent sees");
   const box = (figure, text) => h("div", { class: "number-box" }, figure, h("span", {}, text));
   container.append(
-    h("section", { class: "card" }, h("h2", {}, "Episode"), h("div", { class: "figures" }, box(total, "return so far"), box(steps, "steps"), box(value, "value of the critic"))),
+    h("section", { class: "card" }, h("h2", {}, "Episode"),
+      h("div", { class: "figures" }, box(total, "return so far"), box(steps, "steps"),
+        box(value, "value of the critic"))),
     h("section", { class: "card" }, h("h2", {}, "Actions"), policy),
     h("section", { class: "card" }, h("h2", {}, "Observation"), observation),
   );
@@ -31,7 +33,9 @@ function showPolicy(container, details, names) {
   const several = (details.probabilities?.length ?? 0) > 1;
   (details.probabilities ?? []).forEach((chances, part) => {
     const taken = several ? details.action?.[part] : details.action;
-    chances.forEach((chance, k) => rows.push([several ? `${part}: ${k}` : `action ${k}`, chance, `${(100 * chance).toFixed(1)} %`, 0, 1, taken === k]));
+    chances.forEach((chance, k) =>
+      rows.push([several ? `${part}: ${k}` : `action ${k}`, chance, `${(100 * chance).toFixed(1)} %`, 0, 1,
+        taken === k]));
   });
   const best = Math.max(...(details.q ?? [0]));
   const [low, high] = span(details.q ?? []);
@@ -50,7 +54,9 @@ function showObservation(container, parts, names) {
     const [low, high] = span(values);
     if (!values.length) rows.push([name || "image", null, shape.join(" × "), 0, 1, false]);
     const known = values.length === names.length;
-    values.forEach((value, k) => rows.push([known ? names[k] : `${name}${values.length > 1 || !name ? `[${k}]` : ""}`, value, number(value), low, high, false]));
+    values.forEach((value, k) =>
+      rows.push([known ? names[k] : `${name}${values.length > 1 || !name ? `[${k}]` : ""}`, value, number(value), low,
+        high, false]));
   }
   bars(container, rows);
 }
@@ -61,12 +67,13 @@ function span(values) {
   return [-most, most];
 }
 
-/** One row for each [name, value, text, low, high, marked]; elements are used again, as this happens ten times a second. */
+/** One row for each [name, value, text, low, high, marked]; elements are used again, ten times a second. */
 function bars(container, rows) {
   while (container.children.length > rows.length) container.lastChild.remove();
   rows.forEach(([name, value, text, low, high, marked], k) => {
     const row = container.children[k] ?? container.appendChild(bar());
-    const zero = low < 0 ? -low / (high - low) : 0, at = value === null ? zero : Math.max(0, Math.min(1, (value - low) / (high - low)));
+    const zero = low < 0 ? -low / (high - low) : 0;
+    const at = value === null ? zero : Math.max(0, Math.min(1, (value - low) / (high - low)));
     const [label, track, figure] = row.children, fill = track.firstChild;
     if (label.textContent !== name) label.textContent = name;
     if (figure.textContent !== text) figure.textContent = text;
@@ -75,5 +82,7 @@ function bars(container, rows) {
   });
 }
 
-const bar = () => h("div", { class: "play-bar" }, h("span"), h("span", { class: "track", "aria-hidden": "true" }, h("i")), h("span", { class: "figure" }));
+const bar = () =>
+  h("div", { class: "play-bar" }, h("span"), h("span", { class: "track", "aria-hidden": "true" }, h("i")),
+    h("span", { class: "figure" }));
 

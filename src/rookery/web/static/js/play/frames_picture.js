@@ -6,7 +6,8 @@ const GAP = 4; // pixels between tiles
 /** Draws into a canvas: `draw(frame, image)`. `tiles` tells how the image is divided. */
 export function framesPicture(canvas, tiles) {
   const pen = canvas.getContext("2d", { alpha: false });
-  const gap = tiles.count > 1 ? GAP : 0, zoom = tiles.pixelated ? Math.max(1, Math.floor(1280 / (tiles.columns * tiles.width))) : 1;
+  const gap = tiles.count > 1 ? GAP : 0;
+  const zoom = tiles.pixelated ? Math.max(1, Math.floor(1280 / (tiles.columns * tiles.width))) : 1;
   const width = tiles.width * zoom, height = tiles.height * zoom;
   canvas.width = tiles.columns * (width + gap) - gap + 2 * gap;
   canvas.height = tiles.rows * (height + gap) - gap + 2 * gap;
@@ -22,7 +23,8 @@ export function framesPicture(canvas, tiles) {
         pen.fillStyle = OUTCOMES[cell.outcome] ?? "#969eac";
         pen.fillRect(left - gap, top - gap, width + 2 * gap, height + 2 * gap);
       }
-      pen.drawImage(image, column * tiles.width, row * tiles.height, tiles.width, tiles.height, left, top, width, height);
+      pen.drawImage(image, column * tiles.width, row * tiles.height, tiles.width, tiles.height, left, top, width,
+        height);
     });
     image.close();
   }

@@ -3,7 +3,8 @@
 import { HEIGHT, TEAMS, WIDTH, paintTable } from "./hockey_table.js";
 
 const PUCK = 13 / 60, KEPT = 15; // its radius; steps for which a caught puck is kept
-const RACKET = [[5, -20], [5, 20], [-10, 20], [-18, 10], [-21, 0], [-18, -10], [-10, -20]].map(([x, y]) => [x / 50, y / 50]);
+const RACKET = [[5, -20], [5, 20], [-10, 20], [-18, 10], [-21, 0], [-18, -10],
+  [-10, -20]].map(([x, y]) => [x / 50, y / 50]);
 
 /** Draws into a canvas: `draw(frame)`. `names` are the players'. */
 export function hockeyPicture(canvas, names) {
@@ -79,13 +80,15 @@ function paintTrail(pen, { x, y, vx, vy }) {
   fade.addColorStop(1, "rgb(70 90 130 / 0%)");
   const [nx, ny] = [(-vy / speed) * PUCK, (vx / speed) * PUCK];
   pen.beginPath();
-  [[x[2] + nx, y[2] + ny], [ax + nx / 4, ay + ny / 4], [ax - nx / 4, ay - ny / 4], [x[2] - nx, y[2] - ny]].forEach(([a, b]) => pen.lineTo(a, b));
+  [[x[2] + nx, y[2] + ny], [ax + nx / 4, ay + ny / 4], [ax - nx / 4, ay - ny / 4],
+    [x[2] - nx, y[2] - ny]].forEach(([a, b]) => pen.lineTo(a, b));
   pen.fillStyle = fade;
   pen.fill();
 }
 
 function paintGlow(pen, winner) {
-  const x = winner > 0 ? 9.2 : 0.8, glow = pen.createRadialGradient(x, 4, 0.1, x, 4, 2.4), colour = TEAMS[winner > 0 ? 0 : 1];
+  const x = winner > 0 ? 9.2 : 0.8, glow = pen.createRadialGradient(x, 4, 0.1, x, 4, 2.4);
+  const colour = TEAMS[winner > 0 ? 0 : 1];
   glow.addColorStop(0, `${colour}cc`);
   glow.addColorStop(1, `${colour}00`);
   pen.fillStyle = glow;
@@ -97,7 +100,8 @@ function paintWords(pen, frame, names) {
   write(pen, names?.[0] ?? "agent", 0.7, 0.17, 0.24, "#ff9a7f", "left");
   write(pen, names?.[1] ?? "opponent", 9.3, 0.17, 0.24, "#8cc0ff", "right");
   write(pen, `game ${frame.episode}`, 0.7, 7.84, 0.22, "#b0bcd0", "left");
-  write(pen, game.limit ? `step ${game.steps} / ${game.limit}` : `step ${game.steps}`, 9.3, 7.84, 0.22, "#b0bcd0", "right");
+  write(pen, game.limit ? `step ${game.steps} / ${game.limit}` : `step ${game.steps}`, 9.3, 7.84, 0.22, "#b0bcd0",
+    "right");
   write(pen, String(won), 3.95, 1.35, 0.8, `${TEAMS[0]}a0`, "center");
   write(pen, String(lost), 6.05, 1.35, 0.8, `${TEAMS[1]}a0`, "center");
   if (frame.playing) return;

@@ -10,8 +10,8 @@ const KEYS = {
 const FAR = 0.28; // of the pad's size, from its middle, where a direction begins
 
 /**
- * Listen to keys while `area` has the focus, and to fingers on the pads that `pads` holds. `tell({sequence, held}, time)`
- * is called at every change. Returns {pads, end()}.
+ * Listen to keys while `area` has the focus, and to fingers on the pads that `pads` holds.
+ * `tell({sequence, held}, time)` is called at every change. Returns {pads, end()}.
  */
 export function playerKeys(area, tell) {
   const byKey = new Set(), byTouch = new Map();
@@ -45,8 +45,10 @@ function touchPads(touch) {
   const steer = (event) => {
     const box = pad.getBoundingClientRect();
     const x = (event.clientX - box.left) / box.width - 0.5, y = (event.clientY - box.top) / box.height - 0.5;
-    knob.style.transform = `translate(${100 * Math.max(-0.5, Math.min(0.5, x))}%, ${100 * Math.max(-0.5, Math.min(0.5, y))}%)`;
-    const held = [x < -FAR / 2 && "left", x > FAR / 2 && "right", y < -FAR / 2 && "up", y > FAR / 2 && "down"].filter(Boolean);
+    const [right, down] = [x, y].map((way) => 100 * Math.max(-0.5, Math.min(0.5, way)));
+    knob.style.transform = `translate(${right}%, ${down}%)`;
+    const held = [x < -FAR / 2 && "left", x > FAR / 2 && "right", y < -FAR / 2 && "up",
+      y > FAR / 2 && "down"].filter(Boolean);
     touch("pad", held, event.timeStamp);
   };
   const leave = (event) => { knob.style.transform = ""; touch("pad", null, event.timeStamp); };
@@ -62,5 +64,6 @@ function touchPads(touch) {
     return button;
   };
   return h("div", { class: "pads" }, pad, h("div", { class: "pad-buttons" },
-    held("anticlockwise", "Turn anticlockwise", "↺"), held("clockwise", "Turn clockwise", "↻"), held("shoot", "Shoot", "Shoot")));
+    held("anticlockwise", "Turn anticlockwise", "↺"), held("clockwise", "Turn clockwise", "↻"),
+    held("shoot", "Shoot", "Shoot")));
 }

@@ -28,7 +28,8 @@ export function meter(canvas) {
     said = now;
     const rate = frames.length > 1 ? (1000 * (frames.length - 1)) / (frames.at(-1) - frames[0]) : 0;
     const mean = delays.reduce((sum, delay) => sum + delay, 0) / (delays.length || 1);
-    text.textContent = `${rate.toFixed(0)} frames/s${delays.length ? ` · ${mean.toFixed(0)} ms from key to frame` : ""}`;
+    const delay = delays.length ? ` · ${mean.toFixed(0)} ms from key to frame` : "";
+    text.textContent = `${rate.toFixed(0)} frames/s${delay}`;
   }
   return { text, drawn, pressed: (sequence, time) => pressed.set(sequence, time) };
 }

@@ -6,6 +6,7 @@ import { detailsPanel } from "./details.js";
 import { framesPicture } from "./frames_picture.js";
 import { hockeyPicture } from "./hockey.js";
 import { playerKeys } from "./keys.js";
+import { matchNote } from "./match_note.js";
 import { meter } from "./meter.js";
 import { openSession } from "./session.js";
 
@@ -28,23 +29,29 @@ export function stage(container, query) {
   });
 
   function build(facts) {
-    const canvas = h("canvas", { class: facts.tiles?.pixelated ? "pixelated" : facts.view, role: "img", tabindex: 0, "aria-label": label(facts) });
+    const canvas = h("canvas",
+      { class: facts.tiles?.pixelated ? "pixelated" : facts.view, role: "img", tabindex: 0,
+        "aria-label": label(facts) });
     const counter = meter(canvas);
     put(picture, canvas);
     put(below);
-    const buttons = controls(below, session.send);
+    const buttons = controls(below, session.send, { replay: Boolean(facts.match) });
+    const match = facts.match && matchNote(below, facts.match);
     put(side);
     const panel = detailsPanel(side, facts);
     if (facts.human) {
-      const pads = playerKeys(canvas, (keys, time) => { counter.pressed(keys.sequence, time); session.send({ keys }); });
+      const pads = playerKeys(canvas,
+        (keys, time) => { counter.pressed(keys.sequence, time); session.send({ keys }); });
       picture.append(pads);
-      below.prepend(h("p", { class: "muted small" }, "You are blue. ", ...["W", "A", "S", "D"].map((key) => h("kbd", {}, key)), " or the arrows move your racket, ",
-        h("kbd", {}, "Q"), h("kbd", {}, "E"), " turn it, ", h("kbd", {}, "Space"), " shoots the puck that you hold. The picture must have the focus."));
+      below.prepend(h("p", { class: "muted small" }, "You are blue. ",
+        ...["W", "A", "S", "D"].map((key) => h("kbd", {}, key)), " or the arrows move your racket, ",
+        h("kbd", {}, "Q"), h("kbd", {}, "E"), " turn it, ", h("kbd", {}, "Space"),
+        " shoots the puck that you hold. The picture must have the focus."));
       canvas.focus();
     }
     below.append(counter.text);
     const drawing = facts.view === "hockey" ? hockeyPicture(canvas, facts.names) : framesPicture(canvas, facts.tiles);
-    return { drawing, panel, buttons, counter };
+    return { drawing, panel, buttons, counter, match };
   }
 
   function draw() {
@@ -56,6 +63,7 @@ export function stage(container, query) {
     parts.counter.drawn(frame);
     parts.panel.show(frame);
     parts.buttons.show(frame);
+    parts.match?.show(frame);
   }
 
   function stopped(sentence) {
@@ -68,4 +76,7 @@ export function stage(container, query) {
   return () => end();
 }
 
-const label = (facts) => (facts.human ? "Hockey: you play against the agent" : `${facts.world}: the agent plays`);
+function label({ human, match, world }) {
+  if (human) return "Hockey: you play against the agent";
+  return `${world}: ${match ? match.players.join(" against ") : "the agent plays"}`;
+}

@@ -14,7 +14,7 @@
     if (!run) return null;
     if (words.length === 3) return run.details;
     if (words[3] === "metrics") return words.length === 4 ? run.metrics : curves(run, query);
-    return words[3] === "episodes" ? run.episodes : null;
+    return ["episodes", "changed"].includes(words[3]) ? run[words[3]] : null;
   }
 
   /** The curves of the names that are asked for, between two places; several recorded parts may have other points. */
@@ -37,7 +37,8 @@
   }
 
   function between(x, series, query) {
-    const from = query.has("from") ? Number(query.get("from")) : -Infinity, to = query.has("to") ? Number(query.get("to")) : Infinity;
+    const from = query.has("from") ? Number(query.get("from")) : -Infinity;
+    const to = query.has("to") ? Number(query.get("to")) : Infinity;
     const inside = x.map((place) => from <= place && place <= to), kept = (list) => list.filter((_, i) => inside[i]);
     return { x: kept(x), series: Object.fromEntries(Object.entries(series).map(([name, list]) => [name, kept(list)])) };
   }

@@ -5,11 +5,14 @@ import { h, put } from "../dom.js";
 
 /** Fill the tab; returns a function that ends it. */
 export function configTab(panel, { model, address }) {
-  const search = h("input", { type: "search", placeholder: "learning_rate", oninput: () => draw() }), table = h("div", { class: "card" });
+  const search = h("input", { type: "search", placeholder: "learning_rate", oninput: () => draw() });
+  const table = h("div", { class: "card" }), changed = h("div", { class: "stack" });
   const chosen = pairs(model.details.chosen);
   put(panel,
-    chosen.length > 0 && h("section", { class: "card" }, h("h2", {}, "Chosen or measured"), settingsTable(chosen, "Chosen or measured")),
-    changedSettings(model.details.changed ?? {}), difference(model, address), h("div", { class: "row metric-search" }, h("label", {}, "Search settings", search)), table,
+    chosen.length > 0 && h("section", { class: "card" }, h("h2", {}, "Chosen or measured"),
+      settingsTable(chosen, "Chosen or measured")),
+    changed, difference(model, address),
+    h("div", { class: "row metric-search" }, h("label", {}, "Search settings", search)), table,
   );
   const all = pairs(ownSettings(model.details.config ?? {}));
   const draw = () => {
@@ -18,38 +21,50 @@ export function configTab(panel, { model, address }) {
     put(table, h("h2", {}, `Settings (${found.length})`), settingsTable(found, "Settings"));
   };
   draw();
+  get(`${model.path}/changed`, {}, model.signal).then((found) => put(changed, changedSettings(found)), () => {});
 }
 
 /** Without the options of learners that the run does not use. */
 function ownSettings(config) {
-  const isOther = ([name, value]) => value && typeof value === "object" && "learning_rate" in value && name !== config.learner;
+  const isOther = ([name, value]) => value && typeof value === "object" && "learning_rate" in value
+    && name !== config.learner;
   return Object.fromEntries(Object.entries(config).filter((entry) => !isOther(entry)));
 }
 
 function changedSettings(changed) {
-  const rows = Object.entries(changed).map(([name, [usual, value]]) => [name, text(value ?? null), text(usual ?? null)]);
+  const rows = Object.entries(changed).map(([name, [usual, value]]) =>
+    [name, text(value ?? null), text(usual ?? null)]);
   if (!rows.length) return null;
-  return h("section", { class: "card" }, h("h2", {}, "Other than the default"), settingsTable(rows, "Other than the default", ["setting", "value", "default"]));
+  return h("section", { class: "card" }, h("h2", {}, "Other than the default"),
+    settingsTable(rows, "Other than the default", ["setting", "value", "default"]));
 }
 
 /** [["ppo.gamma", "0.99"], ...]: nested settings by their path, lists as one value. */
 export function pairs(config, prefix = "") {
-  return Object.entries(config ?? {}).flatMap(([name, value]) => (value !== null && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length
-    ? pairs(value, `${prefix}${name}.`) : [[prefix + name, text(value)]]));
+  return Object.entries(config ?? {}).flatMap(([name, value]) =>
+    (isNested(value) ? pairs(value, `${prefix}${name}.`) : [[prefix + name, text(value)]]));
 }
+
+const isNested = (value) =>
+  value !== null && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length > 0;
 
 const text = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
 function settingsTable(rows, label, heads = ["setting", "value"]) {
-  const body = rows.map(([name, ...values]) => h("tr", {}, h("th", { scope: "row", class: "mono" }, name), values.map((value) => h("td", { class: "mono value" }, value))));
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, h("table", { class: "settings" },
+  const body = rows.map(([name, ...values]) =>
+    h("tr", {}, h("th", { scope: "row", class: "mono" }, name),
+      values.map((value) => h("td", { class: "mono value" }, value))));
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label },
+    h("table", { class: "settings" },
     h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, body)));
 }
 
 /** A choice of another run, and the settings in which it differs. */
 function difference(model, address) {
   const list = h("datalist", { id: "other-runs" }), place = h("div", { role: "status" });
-  const input = h("input", { name: "with", list: "other-runs", value: address.state.with, placeholder: `${model.place}/another-run`, size: 30 });
+  const input = h("input",
+    { name: "with", list: "other-runs", value: address.state.with, placeholder: `${model.place}/another-run`,
+      size: 30 });
   const show = async (event) => {
     event?.preventDefault();
     address.change({ with: input.value });
@@ -64,7 +79,8 @@ function difference(model, address) {
   input.addEventListener("focus", () => offer(list, model), { once: true });
   if (input.value) show();
   return h("section", { class: "card" }, h("h2", {}, "Compare settings with another run"),
-    h("form", { class: "row", onsubmit: show }, h("label", {}, "Run", input), list, h("button", {}, "Show differences")), place);
+    h("form", { class: "row", onsubmit: show }, h("label", {}, "Run", input), list,
+      h("button", {}, "Show differences")), place);
 }
 
 async function offer(list, model) {
@@ -74,5 +90,6 @@ async function offer(list, model) {
 
 function differing(found, mine, other) {
   if (!found.length) return h("p", { class: "muted" }, "The settings are the same.");
-  return settingsTable(found.map(([name, [a, b]]) => [name, text(a ?? null), text(b ?? null)]), "Differences", ["setting", mine, other]);
+  return settingsTable(found.map(([name, [a, b]]) => [name, text(a ?? null), text(b ?? null)]), "Differences",
+    ["setting", mine, other]);
 }

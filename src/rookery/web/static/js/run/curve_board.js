@@ -79,7 +79,8 @@ export class CurveBoard {
   /** The run continues from an earlier step: what came after it is not part of its curves. */
   reset(step) {
     this.recent = this.recent.filter((event) => event.step <= step);
-    if (this.axis === "steps") for (const panel of this.panels) if (panel.columns) panel.columns = cut(panel.columns, step);
+    const cutting = this.axis === "steps" ? [...this.panels].filter((panel) => panel.columns) : [];
+    for (const panel of cutting) panel.columns = cut(panel.columns, step);
     this.extent = null;
     this.reload(0);
   }
@@ -117,7 +118,8 @@ export class CurveBoard {
     try {
       const asked = this.asked(), answer = await this.answerFor(names, asked);
       if (turn !== this.turn) return;
-      if (this.range && "from" in asked) this.loaded = { low: asked.from, high: asked.to, span: (asked.to - asked.from) / 2 };
+      const { from: low, to: high } = asked;
+      if (this.range && low !== undefined) this.loaded = { low, high, span: (high - low) / 2 };
       this.exact = answer.exact;
       if (answer.sampled) this.reloadSoon(SAMPLED_MS);  // the server is still reading a very long run
       if (answer.range) { this.extend(answer.range[0]); this.extend(answer.range[1]); }
@@ -130,7 +132,8 @@ export class CurveBoard {
 
   /** Ask for curves before it is known which panels there are: the answer is used once. */
   prefetch(names) {
-    if (this.range === null) this.early = { names: new Set(names), axis: this.axis, answer: this.ask(names, this.asked()) };
+    const { axis } = this;
+    if (this.range === null) this.early = { names: new Set(names), axis, answer: this.ask(names, this.asked()) };
     this.early?.answer.catch(() => {});  // it is told where it is used
   }
 
@@ -153,7 +156,8 @@ export class CurveBoard {
   fill(panel, answer) {
     panel.columns = pick(answer, panel.names);
     panel.stale = false;
-    if (this.range === null && this.axis === "steps") for (const event of this.recent) append(panel.columns, event.step, panel.valuesOf(event));
+    const recent = this.range === null && this.axis === "steps" ? this.recent : [];
+    for (const event of recent) append(panel.columns, event.step, panel.valuesOf(event));
     panel.draw();
   }
 

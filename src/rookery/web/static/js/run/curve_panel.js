@@ -13,8 +13,10 @@ import { duration, number, short } from "../format.js";
  *   yText    a value as text
  */
 export class CurvePanel {
-  constructor({ title, names, series = null, shape = null, bands = [], scales = {}, height = 210, yText = number, yAxis = short }) {
-    Object.assign(this, { title, names, shape, bands, scales, height, yText, yAxis });
+  constructor({
+    title, names, series = null, shape = null, scales = {}, height = 210, yText = number, yAxis = short,
+  }) {
+    Object.assign(this, { title, names, shape, scales, height, yText, yAxis });
     this.series = series ?? names.map((name) => ({ label: name }));
     this.columns = this.chart = null;
     this.visible = this.drawing = this.moving = false;
@@ -72,10 +74,10 @@ export class CurvePanel {
 
   build() {
     put(this.place);
-    const board = this.board, onRange = (from, to) => board.setRange(from, to), x = AXES[board.axis];
+    const board = this.board, onRange = (from, to) => board.setRange(from, to), x = (board.axes ?? AXES)[board.axis];
     const label = `${this.title} over ${x.label}. Keys: plus and minus zoom, arrows move, 0 shows all.`;
-    const { series, bands, scales, height, yText, yAxis } = this;
-    return chart(this.place, { label, series, bands, scales, height, onRange, yText, xLabel: x.label, xText: x.text, yTicks: yAxis });
+    const { series, scales, height, yText, yAxis } = this, axis = { xLabel: x.label, xText: x.text, yTicks: yAxis };
+    return chart(this.place, { label, series, scales, height, onRange, yText, ...axis });
   }
 
   fail(error) {

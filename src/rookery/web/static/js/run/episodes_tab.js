@@ -21,16 +21,23 @@ export function episodesTab(panel, { model }) {
       if (ended) return;
       said.textContent = sentence(found, model.row.episodes);
       const rows = inOrder(found.x);
-      [found.y, found.length].forEach((values, i) => scatters[i].set([rows.map((k) => found.x[k]), rows.map((k) => values?.[k] ?? null)]));
+      [found.y, found.length].forEach((values, i) =>
+        scatters[i].set([rows.map((k) => found.x[k]), rows.map((k) => values?.[k] ?? null)]));
     } catch (error) {
       if (!ended) put(said, error.message);
     }
   }
 
-  const soon = (event) => { if (event.kind === "progress") timer ||= setTimeout(() => { timer = 0; load(); }, AGAIN_MS); };
+  const again = () => { timer = 0; load(); };
+  const soon = (event) => { if (event.kind === "progress") timer ||= setTimeout(again, AGAIN_MS); };
   load();
   model.on("event", soon);
-  return () => { ended = true; clearTimeout(timer); model.off("event", soon); scatters.forEach((one) => one.destroy()); };
+  return () => {
+    ended = true;
+    clearTimeout(timer);
+    model.off("event", soon);
+    scatters.forEach((one) => one.destroy());
+  };
 }
 
 const inOrder = (x) => x.map((_, i) => i).sort((a, b) => x[a] - x[b]);
@@ -39,11 +46,13 @@ function scatter(place, title) {
   const figure = h("figure", { class: "panel card" }, h("figcaption", {}, title));
   place.append(figure);
   const dots = { show: true, size: 4, width: 0, fill: `${colour(0)}99` };
-  return chart(figure, { label: `${title}, over steps`, xText: short, height: 300, series: [{ label: title, colour: colour(0), paths: () => null, points: dots }] });
+  return chart(figure, { label: `${title}, over steps`, xText: short, height: 300,
+    series: [{ label: title, colour: colour(0), paths: () => null, points: dots }] });
 }
 
 function sentence(found, episodes) {
   const shown = found.x.length;
   if (!shown) return "No episode has ended yet.";
-  return episodes > shown ? `A sample of ${count(shown)} of ${count(episodes)} episodes.` : `All ${count(shown)} episodes.`;
+  return episodes > shown ? `A sample of ${count(shown)} of ${count(episodes)} episodes.`
+    : `All ${count(shown)} episodes.`;
 }

@@ -15,9 +15,12 @@ export function evaluationTable(evaluations) {
 
 function evaluationRow(one) {
   const figures = [
-    count(one.step), number(one["eval/return"]), interval(one), number(one["eval/length"]), count(one["eval/episodes"]), duration(one["eval/seconds"]),
+    count(one.step), number(one["eval/return"]), interval(one), number(one["eval/length"]), count(one["eval/episodes"]),
+    duration(one["eval/seconds"]),
   ];
-  return h("tr", {}, figures.map((text) => h("td", { class: "number" }, text)), h("td", {}, one["eval/best"] ? "best so far" : ""));
+  return h("tr", {}, figures.map((text) => h("td", { class: "number" }, text)),
+    h("td", {}, one["eval/best"] ? "best so far" : ""));
 }
 
-const interval = (one) => (one["eval/return_low"] == null ? "–" : `${number(one["eval/return_low"])} to ${number(one["eval/return_high"])}`);
+const interval = (one) =>
+  (one["eval/return_low"] == null ? "–" : `${number(one["eval/return_low"])} to ${number(one["eval/return_high"])}`);

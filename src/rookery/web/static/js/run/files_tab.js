@@ -27,8 +27,10 @@ const pathOf = (file) => file.path;
 
 function checkpointTable(checkpoints) {
   if (!checkpoints.length) return section("Checkpoints", h("p", { class: "muted" }, "None yet."));
-  const rows = checkpoints.toReversed().map((one) => h("tr", {}, h("td", { class: "number" }, count(one.step)), h("td", {}, when(one.time)),
-    h("td", { class: "number" }, bytes(one.bytes)), h("td", { class: "number" }, one.seconds == null ? "" : duration(one.seconds)),
+  const rows = checkpoints.toReversed().map((one) =>
+    h("tr", {}, h("td", { class: "number" }, count(one.step)), h("td", {}, when(one.time)),
+    h("td", { class: "number" }, bytes(one.bytes)),
+    h("td", { class: "number" }, one.seconds == null ? "" : duration(one.seconds)),
     h("td", { class: "mono" }, one.name), h("td", {}, one.kept === false ? "removed since" : "kept")));
   const heads = [["step", "number"], ["when"], ["size", "number"], ["took", "number"], ["folder"], ["state"]];
   return section("Checkpoints", scrolled("Checkpoints", table(heads, rows)));
@@ -49,18 +51,27 @@ function player(address, path, index) {
 
 function plotList(model, plots) {
   if (!plots.length) return null;
-  const pictures = plots.map((plot) => h("figure", { class: "panel" }, h("a", { href: fileAddress(model, pathOf(plot)), target: "_blank", rel: "noopener" },
-    h("img", { src: fileAddress(model, pathOf(plot)), alt: `Plot ${pathOf(plot)}`, loading: "lazy" })), h("figcaption", {}, pathOf(plot))));
+  const pictures = plots.map((plot) => {
+    const path = pathOf(plot), href = fileAddress(model, path);
+    const image = h("img", { src: href, alt: `Plot ${path}`, loading: "lazy" });
+    return h("figure", { class: "panel" }, h("a", { href, target: "_blank", rel: "noopener" }, image),
+      h("figcaption", {}, path));
+  });
   return section("Plots", h("div", { class: "grid" }, pictures));
 }
 
 function fileTable(model, files) {
   if (!files.length) return null;
-  const rows = files.slice(0, 300).map((file) => h("tr", {}, h("td", { class: "mono" }, h("a", { href: fileAddress(model, pathOf(file)), target: "_blank", rel: "noopener" }, pathOf(file))),
+  const opened = (file) =>
+    h("a", { href: fileAddress(model, pathOf(file)), target: "_blank", rel: "noopener" }, pathOf(file));
+  const rows = files.slice(0, 300).map((file) => h("tr", {}, h("td", { class: "mono" }, opened(file)),
     h("td", { class: "number" }, bytes(file.bytes)), h("td", {}, file.time ? when(file.time) : "")));
   return section("Files", scrolled("Files", table([["file"], ["size", "number"], ["changed"]], rows)));
 }
 
 const section = (title, ...children) => h("section", { class: "card" }, h("h2", {}, title), children);
-const scrolled = (label, child) => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, child);
-const table = (heads, rows) => h("table", {}, h("thead", {}, h("tr", {}, heads.map(([text, cls]) => h("th", { scope: "col", class: cls }, text)))), h("tbody", {}, rows));
+const scrolled = (label, child) =>
+  h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, child);
+const table = (heads, rows) =>
+  h("table", {}, h("thead", {}, h("tr", {}, heads.map(([text, cls]) => h("th", { scope: "col", class: cls }, text)))),
+    h("tbody", {}, rows));

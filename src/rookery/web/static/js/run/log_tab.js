@@ -8,7 +8,8 @@ const MOST_LETTERS = 500_000;
 
 /** Fill the tab; returns a function that ends it. */
 export function logTab(panel, { model }) {
-  const text = h("pre", { class: "log", tabindex: 0, role: "log", "aria-label": "Log" }), said = h("p", { class: "muted", role: "status" });
+  const text = h("pre", { class: "log", tabindex: 0, role: "log", "aria-label": "Log" });
+  const said = h("p", { class: "muted", role: "status" });
   const follow = h("input", { type: "checkbox", checked: true });
   panel.append(h("div", { class: "row" }, h("label", {}, follow, " Follow the end"), said), text);
   let next = null, timer = 0, ended = false;

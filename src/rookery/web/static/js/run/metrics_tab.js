@@ -7,14 +7,18 @@ import { lengthPanel, returnPanel } from "./return_panel.js";
 import { timePanel } from "./time_panel.js";
 
 const ORDER = ["episode", "eval", "loss", "info", "time", "system"];
-const TITLES = { episode: "Episodes", eval: "Evaluations", loss: "Losses", info: "Infos of the env", time: "Shares of the time", system: "Machine", "": "Others" };
+const TITLES = { episode: "Episodes", eval: "Evaluations", loss: "Losses", info: "Infos of the env",
+  time: "Shares of the time", system: "Machine", "": "Others" };
 const IN_BAND = new Set(["eval/return_low", "eval/return_high"]);
 
 /** Fill the tab; returns a function that ends it. */
 export function metricsTab(panel, { model, board, known, bar, address }) {
-  const search = h("input", { type: "search", value: address.state.q, placeholder: "loss, memory, eval/return", size: 28, oninput: () => draw() });
+  const search = h("input",
+    { type: "search", value: address.state.q, placeholder: "loss, memory, eval/return", size: 28,
+      oninput: () => draw() });
   const found = h("span", { class: "muted small", role: "status" }), place = h("div");
-  panel.append(bar.element, h("div", { class: "row metric-search" }, h("label", {}, "Search metrics", search), found), place);
+  panel.append(bar.element, h("div", { class: "row metric-search" }, h("label", {}, "Search metrics", search), found),
+    place);
 
   function draw() {
     board.clear();
@@ -51,8 +55,10 @@ function section(group, names, { board, model, known }) {
     grid.append(panel.element);
     board.add(panel);
   }
-  const table = group === "eval" && model.details.evaluations?.length ? evaluationTable(model.details.evaluations) : null;
-  return h("details", { class: "metric-group", open: true }, h("summary", {}, h("h2", {}, title), h("span", { class: "muted small" }, String(names.length))), grid, table);
+  const table = group === "eval" && model.details.evaluations?.length ? evaluationTable(model.details.evaluations)
+    : null;
+  return h("details", { class: "metric-group", open: true },
+    h("summary", {}, h("h2", {}, title), h("span", { class: "muted small" }, String(names.length))), grid, table);
 }
 
 /** One for each metric; the shares of the time together, unless one of them was searched for. */

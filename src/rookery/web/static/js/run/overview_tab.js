@@ -1,6 +1,7 @@
 // The first look at a run: is it learning, where does its time go, what was said, what to type next.
 
-import { copyButton, h, put } from "../dom.js";
+import { part } from "../api.js";
+import { copyButton, h, link, put } from "../dom.js";
 import { count, when } from "../format.js";
 import { phaseTable } from "./phase_table.js";
 import { LENGTH_METRICS, lengthPanel, RETURN_METRICS, returnPanel } from "./return_panel.js";
@@ -11,7 +12,8 @@ export const OVERVIEW_METRICS = [...RETURN_METRICS, ...LENGTH_METRICS, ...TIME_M
 
 /** Fill the tab; returns a function that ends it. */
 export function overviewTab(panel, { model, board, known, bar }) {
-  const charts = h("div", { class: "grid wide-first" }), notes = h("section", { class: "card" }), more = h("div", { class: "stack" });
+  const charts = h("div", { class: "grid wide-first" }), notes = h("section", { class: "card" });
+  const more = h("div", { class: "stack" });
   panel.append(bar.element, charts, h("div", { class: "grid tops" }, notes, more));
   const panels = [returnPanel(known, 280)];
   if (known.has("episode/length")) panels.push(lengthPanel(known, 200));
@@ -24,7 +26,12 @@ export function overviewTab(panel, { model, board, known, bar }) {
 }
 
 function rest(details) {
-  return [phaseTable(details), commands(details.commands ?? [])].filter(Boolean);
+  return [phaseTable(details), leagueLink(details), commands(details.commands ?? [])].filter(Boolean);
+}
+
+function leagueLink({ league, row }) {
+  return league && h("section", { class: "card needs-server" }, h("h2", {}, "League"),
+    link(`/leagues/${row.id.split("/").map(part).join("/")}`, {}, "Ratings over time, tournaments and matches"));
 }
 
 /** What to type next, each with a button that copies it. */
@@ -48,10 +55,12 @@ const keyOf = (note) => `${note.step} ${note.text}`;
 
 function some(notes, cls) {
   const lines = notes.map((note) => line(note, cls)), more = lines.length - SHOWN;
-  return more <= 0 ? lines : [lines.slice(0, SHOWN), h("details", {}, h("summary", {}, `${count(more)} older ones`), lines.slice(SHOWN))];
+  return more <= 0 ? lines
+    : [lines.slice(0, SHOWN), h("details", {}, h("summary", {}, `${count(more)} older ones`), lines.slice(SHOWN))];
 }
 
 function line(note, cls) {
-  const at = note.step != null && h("span", { class: "muted small", title: when(note.time) }, ` at step ${count(note.step)}`);
+  const at = note.step != null
+    && h("span", { class: "muted small", title: when(note.time) }, ` at step ${count(note.step)}`);
   return h("div", { class: cls }, h("span", { class: "note-text" }, note.text), at);
 }

@@ -37,7 +37,8 @@ function buttons(model, act) {
   const button = (text, ...rest) => h("button", { type: "button", onclick: () => act(...rest) }, text);
   return [
     active ? stopButton(act) : button("Resume", "resume", {}, "It is being resumed."),
-    button(row.hidden ? "Show in the table" : "Hide from the table", "hide", { hidden: !row.hidden }, "Done."), tagForm(row, act),
+    button(row.hidden ? "Show in the table" : "Hide from the table", "hide", { hidden: !row.hidden }, "Done."),
+    tagForm(row, act),
   ];
 }
 
@@ -54,7 +55,8 @@ function stopButton(act) {
 }
 
 function tagForm(row, act) {
-  const input = h("input", { name: "tags", value: (row.tags ?? []).join(", "), placeholder: "baseline, paper", size: 18 });
+  const input = h("input",
+    { name: "tags", value: (row.tags ?? []).join(", "), placeholder: "baseline, paper", size: 18 });
   const save = (event) => {
     event.preventDefault();
     act("tags", { tags: input.value.split(",").map((tag) => tag.trim()).filter(Boolean) }, "Tags are saved.");

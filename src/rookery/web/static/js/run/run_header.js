@@ -1,5 +1,6 @@
 // The head of a run's page: what it is, how far it is, how fast, and what limits it.
 
+import { addressOf } from "../address_state.js";
 import { h, link, put } from "../dom.js";
 import { count, duration, number, percent, short, when } from "../format.js";
 import { controls } from "./run_controls.js";
@@ -15,14 +16,14 @@ export function runHeader(model, session) {
 function head(model) {
   const { row } = model;
   return [
-    h("div", { class: "row" }, h("h1", {}, row.name), state(row), ...(row.tags ?? []).map((tag) => h("span", { class: "tag" }, tag)),
+    h("div", { class: "row" }, h("h1", {}, row.name), state(row),
+      ...(row.tags ?? []).map((tag) => h("span", { class: "tag" }, tag)),
       row.hidden && h("span", { class: "tag" }, "hidden"), h("span", { class: "grow" }), ...links(model)),
     h("p", { class: "muted" }, settings(model)),
     progress(row), h("div", { class: "figures" }, ...figures(model)),
     row.state === "gone" && h("p", { class: "alert", role: "alert" }, "The folder of this run was moved or deleted."),
     row.stuck && h("p", { class: "alert", role: "alert" }, row.stuck),
     bottleneck(model) && h("p", { class: "bottleneck" }, bottleneck(model)),
-    model.doing && h("p", { class: "muted", role: "status" }, `${model.doing} …`),
   ];
 }
 
@@ -31,7 +32,10 @@ const state = (row) => h("span", { class: `state ${row.state}` }, row.state ?? "
 function links({ place, name, details }) {
   const id = `${encodeURIComponent(place)}/${encodeURIComponent(name)}`;
   const play = details.checkpoints?.length ? [link(`/play/${id}`, { class: "needs-server" }, "Watch it play")] : [];
-  return [...play, link(`/compare?ids=${encodeURIComponent(`${place}/${name}`)}`, {}, "Compare")];
+  const has = (path) => details.files?.some((file) => file.path === path);
+  const market = has("report/report.json") ? "backtest" : has("paper/log.jsonl") ? "paper" : null;
+  const account = market && link(`/markets/${market}/${id}`, { class: "needs-server" }, "Market account");
+  return [...play, account, link(addressOf("/compare", { run: [`${place}/${name}`] }), {}, "Compare")];
 }
 
 /** World, learner, envs, backend, workers, device and seed in a line. */
@@ -48,7 +52,8 @@ function progress(row) {
   if (row.share == null) return null;
   const full = Math.min(1, row.share), fill = h("span");
   fill.style.width = `${100 * full}%`;
-  return h("div", { class: "bar", role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100,
+  return h("div", { class: "bar", role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0,
+    "aria-valuemax": 100,
     "aria-valuenow": Math.round(100 * full) }, fill);
 }
 
@@ -58,8 +63,10 @@ function figures({ row, details }) {
   return [
     box(count(row.steps), row.share == null ? total : `${total}, ${percent(Math.min(1, row.share))}`),
     box(row.steps_per_second == null ? "–" : `${short(row.steps_per_second)}/s`, "steps a second"),
-    box(number(row.return ?? details.progress?.["episode/return"]), "return of episodes"), box(number(row.last_eval), "last evaluation"),
-    box(number(row.best_eval), "best evaluation"), box(count(row.episodes), "episodes"), box(duration(row.seconds), "elapsed"), ...left,
+    box(number(row.return ?? details.progress?.["episode/return"]), "return of episodes"),
+    box(number(row.last_eval), "last evaluation"),
+    box(number(row.best_eval), "best evaluation"), box(count(row.episodes), "episodes"),
+    box(duration(row.seconds), "elapsed"), ...left,
   ];
 }
 

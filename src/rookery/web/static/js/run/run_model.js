@@ -14,7 +14,6 @@ export class RunModel {
     this.name = name;
     this.path = `/api/runs/${part(place)}/${part(name)}`;
     this.signal = signal;
-    this.doing = "";
     this.listeners = new Map();
     this.asked = this.timer = this.due = 0;
   }
@@ -49,10 +48,9 @@ export class RunModel {
       ready: () => {},
       state: ({ state }) => this.changeState(state),
       event: (event) => this.apply(event),
-      doing: (event) => { this.doing = event.text ?? ""; this.tell("row"); },
       reset: (event) => { this.tell("reset", event); this.refreshSoon(0); },
       end: () => this.refreshSoon(0),
-    });
+    }, () => this.refreshSoon(0));  // a run that is gone has no stream: its details say so
     const idle = setInterval(() => { if (isActive(this.row)) this.refreshSoon(0); }, IDLE_MS);
     return () => { end(); clearInterval(idle); clearTimeout(this.timer); };
   }
@@ -65,7 +63,6 @@ export class RunModel {
   }
 
   apply(event) {
-    if (event.kind !== "note") this.doing = "";
     const changed = changes(event, this.row);
     if (changed) { Object.assign(this.row, changed); this.tell("row"); }
     this.tell("event", event);
@@ -101,11 +98,14 @@ export const isActive = (row) => row.state === "running" || row.state === "start
 /** What an event changes in the row of its run; null if nothing. */
 function changes(event, row) {
   if (event.kind === "progress") return known({
-    steps: event.step, share: event.share, episodes: event.episodes, seconds: event.seconds, return: event["episode/return"],
-    steps_per_second: event.steps_per_second, eta_seconds: event.eta_seconds, num_envs: event.num_envs, updated: event.time,
+    steps: event.step, share: event.share, episodes: event.episodes, seconds: event.seconds,
+    return: event["episode/return"],
+    steps_per_second: event.steps_per_second, eta_seconds: event.eta_seconds, num_envs: event.num_envs,
+    updated: event.time,
   });
   if (event.kind === "evaluation") return known({
-    last_eval: event["eval/return"], best_eval: event["eval/best"] ? event["eval/return"] : row.best_eval, updated: event.time,
+    last_eval: event["eval/return"], best_eval: event["eval/best"] ? event["eval/return"] : row.best_eval,
+    updated: event.time,
   });
   return null;
 }

@@ -28,5 +28,5 @@ export function timePanel(known, height = 230) {
 
 function area(part, told) {
   const its = colour(COLOURS[PARTS.indexOf(part)]);
-  return { label: part, colour: its, width: 0.5, fill: its, told };
+  return { label: part, colour: its, fill: its, told };
 }

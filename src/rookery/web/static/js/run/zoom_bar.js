@@ -5,12 +5,14 @@ import { h } from "../dom.js";
 import { AXES } from "./curve_panel.js";
 
 const BUTTONS = [
-  ["+", "Zoom in", "+"], ["-", "Zoom out", "−"], ["ArrowLeft", "Earlier", "←"], ["ArrowRight", "Later", "→"], ["0", "Show all", "All"],
+  ["+", "Zoom in", "+"], ["-", "Zoom out", "−"], ["ArrowLeft", "Earlier", "←"], ["ArrowRight", "Later", "→"],
+  ["0", "Show all", "All"],
 ];
 
 /** The bar of a board; `draw()` after a change of it. */
 export function zoomBar(board) {
-  const options = Object.entries(AXES).map(([key, { label }]) => h("option", { value: key }, label));
+  const axes = Object.entries(board.axes ?? AXES);
+  const options = axes.map(([key, { label }]) => h("option", { value: key }, label));
   const choice = h("select", { onchange: () => board.setAxis(choice.value) }, options);
   choice.value = board.axis;
   const buttons = BUTTONS.map(([key, label, sign]) => h("button", {
@@ -18,7 +20,7 @@ export function zoomBar(board) {
   }, sign));
   const said = h("span", { class: "muted small", role: "status" });
   const group = h("div", { class: "row zoom-buttons", role: "group", "aria-label": "Zoom" }, buttons);
-  const element = h("div", { class: "row zoom-bar" }, h("label", {}, "x axis", choice), group, said);
+  const element = h("div", { class: "row zoom-bar" }, axes.length > 1 && h("label", {}, "x axis", choice), group, said);
   const draw = () => { const now = sentence(board); if (said.textContent !== now) said.textContent = now; };
   draw();
   return { element, draw };
@@ -29,8 +31,8 @@ function press(board, key) {
   if (from !== null || key === "0") board.setRange(...nextRange(key, from, to));
 }
 
-function sentence({ range, exact, axis }) {
-  const text = AXES[axis].text, points = exact ? "every point" : "the lowest and the highest point of each pixel";
+function sentence({ range, exact, axis, axes = AXES }) {
+  const text = axes[axis].text, points = exact ? "every point" : "the lowest and the highest point of each pixel";
   if (!range) return exact ? "Drag over a chart to zoom." : `Drag over a chart to zoom in: now it shows ${points}.`;
   return `${text(Math.max(0, range[0]))} to ${text(range[1])}, ${points}. A double click shows all.`;
 }

@@ -5,12 +5,17 @@ import { follow } from "../stream.js";
 
 const PAUSE_MS = 200; // between two drawings, however often news come
 
-/** `changed(rows)` is called with all rows after news. Returns {rows(), find(id), put(row), end()}. */
+const SILENT_MS = 10000; // until a folder that does not answer is asked for again
+
+/**
+ * `changed(rows)` is called with all rows after news. Returns {rows(), silent(), find(id), put(row), end()}: `silent`
+ * names the folders that do not answer, whose runs are as they were last seen.
+ */
 export async function liveRows(changed, signal) {
   const known = new Map();
-  const { runs, cursor } = await get("/api/runs", {}, signal);
+  const { runs, cursor, silent: first = [] } = await get("/api/runs", {}, signal);
   for (const row of runs) known.set(row.id, row);
-  let timer = 0, all = [...known.values()];
+  let timer = 0, all = [...known.values()], silent = first;
 
   function news({ rows = [], gone = [], all: everything = false }) {
     if (everything) known.clear();
@@ -25,11 +30,21 @@ export async function liveRows(changed, signal) {
     changed(all);
   }
 
+  async function askSilent() {
+    const found = await get("/api/runs", {}, signal).catch(() => ({ silent }));
+    const isNew = String(found.silent) !== String(silent);
+    silent = found.silent;
+    if (isNew) tell();
+    again = silent.length ? setTimeout(askSilent, SILENT_MS) : 0;
+  }
+
+  let again = silent.length ? setTimeout(askSilent, SILENT_MS) : 0;
   const stop = follow(`/api/stream?last_event_id=${encodeURIComponent(cursor ?? "")}`, { rows: news });
   return {
     rows: () => all,
+    silent: () => silent,
     find: (id) => known.get(id),
     put(row) { news({ rows: [row] }); },
-    end() { clearTimeout(timer); stop(); },
+    end() { clearTimeout(timer); clearTimeout(again); stop(); },
   };
 }

@@ -12,8 +12,12 @@ const START = [
 export function noRuns() {
   const folders = h("p", { class: "small" });
   get("/api/health").then((health) => {
-    folders.textContent = `The dashboard looks in: ${health.folders.join(", ")}. Other folders: rookery dashboard --runs-dir FOLDER.`;
+    const looks = `The dashboard looks in: ${health.folders.join(", ")}.`;
+    folders.textContent = `${looks} Other folders: rookery dashboard --runs-dir FOLDER.`;
   }, () => {});
-  const commands = START.map(([what, command]) => h("div", {}, h("p", { class: "small what" }, what), h("div", { class: "command" }, h("code", {}, command), copyButton(command))));
-  return h("div", { class: "empty no-runs" }, h("h2", {}, "No runs yet"), h("p", {}, "Start one in a terminal. It appears here by itself."), commands, folders);
+  const commands = START.map(([what, command]) =>
+    h("div", {}, h("p", { class: "small what" }, what),
+      h("div", { class: "command" }, h("code", {}, command), copyButton(command))));
+  return h("div", { class: "empty no-runs" }, h("h2", {}, "No runs yet"),
+    h("p", {}, "Start one in a terminal. It appears here by itself."), commands, folders);
 }

@@ -1,6 +1,6 @@
 // The columns of the table of runs.
 
-import { spark } from "../chart.js";
+import { spark } from "../spark.js";
 import { h, link } from "../dom.js";
 import { count, duration, moment, number, percent, short, when } from "../format.js";
 import { runPath } from "../run_id.js";
@@ -21,22 +21,31 @@ export function runColumns(curves) {
   const figure = { number: true, descending: true };
   return [
     { key: "name", title: "Run", header: true, grow: true, width: 8.6, cell: nameCell, stamp: nameStamp },
-    { key: "state", title: "State", width: 7.2, value: stateOf, stamp: (row) => `${row.state} ${row.stuck}`, cell: stateCell },
+    { key: "state", title: "State", width: 7.2, value: stateOf, stamp: (row) => `${row.state} ${row.stuck}`,
+      cell: stateCell },
     { key: "world", title: "World", width: 8 },
     { key: "learner", title: "Learner", width: 5.4 },
     { key: "num_envs", title: "Envs", width: 4.4, ...figure, cell: (row) => count(row.num_envs) },
-    { key: "share", title: "Steps", width: 7.8, descending: true, hint: "Steps taken of all steps; sorted by the share that is done", cell: stepsCell, stamp: (row) => `${row.steps} ${row.total_steps}` },
+    { key: "share", title: "Steps", width: 7.8, descending: true,
+      hint: "Steps taken of all steps; sorted by the share that is done", cell: stepsCell,
+      stamp: (row) => `${row.steps} ${row.total_steps}` },
     { key: "steps_per_second", title: "Steps/s", width: 5.8, ...figure, cell: (row) => short(row.steps_per_second) },
-    { key: "return", title: "Return", width: 5.4, ...figure, hint: "Mean return of the latest episodes of training", cell: (row) => number(row.return) },
-    { key: "curve", title: "Curve", width: 7.6, sortable: false, hint: "Return over the whole run", stamp: curves.version, value: () => null, cell: (row) => spark(curves.values(row), { width: 90 }) },
-    { key: "best_eval", title: "Best eval", width: 5.8, ...figure, hint: "Best mean return of an evaluation", cell: (row) => number(row.best_eval) },
+    { key: "return", title: "Return", width: 5.4, ...figure, hint: "Mean return of the latest episodes of training",
+      cell: (row) => number(row.return) },
+    { key: "curve", title: "Curve", width: 7.6, sortable: false, hint: "Return over the whole run",
+      stamp: curves.version, value: () => null, cell: (row) => spark(curves.values(row), { width: 90 }) },
+    { key: "best_eval", title: "Best eval", width: 5.8, ...figure, hint: "Best mean return of an evaluation",
+      cell: (row) => number(row.best_eval) },
     { key: "last_eval", title: "Last eval", width: 5.8, ...figure, cell: (row) => number(row.last_eval) },
-    { key: "eta_seconds", title: "ETA", width: 6.2, number: true, hint: "Time until the run ends", cell: (row) => duration(row.eta_seconds) },
+    { key: "eta_seconds", title: "ETA", width: 6.2, number: true, hint: "Time until the run ends",
+      cell: (row) => duration(row.eta_seconds) },
     { key: "bottleneck", title: "Bottleneck", width: 9.6, hint: "Where most of the time goes", cell: bottleneckCell },
     { key: "episodes", title: "Episodes", width: 5.8, ...figure, cell: (row) => count(row.episodes) },
-    { key: "seconds", title: "Time", width: 6.6, ...figure, hint: "Time spent training", cell: (row) => duration(row.seconds) },
+    { key: "seconds", title: "Time", width: 6.6, ...figure, hint: "Time spent training",
+      cell: (row) => duration(row.seconds) },
     { key: "seed", title: "Seed", width: 4.2, number: true, cell: (row) => row.seed ?? "–" },
-    { key: "group", title: "Group", width: 5.6, hint: "Runs that differ in their seed alone have the same group", cell: (row) => row.group ?? "–" },
+    { key: "group", title: "Group", width: 5.6, hint: "Runs that differ in their seed alone have the same group",
+      cell: (row) => row.group ?? "–" },
     { key: "created", title: "Started", width: 7.4, descending: true, cell: (row) => momentCell(row.created) },
     { key: "updated", title: "Last event", width: 7.4, descending: true, cell: (row) => momentCell(row.updated) },
     { key: "place", title: "Folder", width: 6 },
@@ -52,7 +61,8 @@ function nameCell(row) {
   const tags = (row.tags ?? []).map((tag) => h("span", { class: "tag" }, tag));
   const mark = row.hidden && h("span", { class: "muted small" }, "hidden");
   const below = h("span", { class: "below" }, stateCell(row), row.state === "running" && ` ${percent(row.share)}`);
-  return h("div", { class: "run-name" }, link(runPath("/runs", row.id), { title: row.name }, row.name), h("span", { class: "marks" }, tags, mark), below);
+  return h("div", { class: "run-name" }, link(runPath("/runs", row.id), { title: row.name }, row.name),
+    h("span", { class: "marks" }, tags, mark), below);
 }
 
 function stateCell(row) {
@@ -70,6 +80,7 @@ function bottleneckCell(row) {
 function stepsCell(row) {
   const done = Math.max(0, Math.min(1, row.share ?? 0));
   const text = row.total_steps ? `${short(row.steps)} of ${short(row.total_steps)}` : short(row.steps);
-  const bar = row.share === null || h("div", { class: "bar", "aria-hidden": "true" }, h("span", { style: { width: `${100 * done}%` } }));
+  const bar = row.share === null
+    || h("div", { class: "bar", "aria-hidden": "true" }, h("span", { style: { width: `${100 * done}%` } }));
   return h("div", { class: "steps" }, h("span", {}, text), bar !== true && bar);
 }

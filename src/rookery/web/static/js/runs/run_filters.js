@@ -5,7 +5,7 @@ import { stateOf } from "./run_columns.js";
 /** The filters of an address without any. */
 export const NO_FILTERS = { q: "", state: [], world: [], learner: [], tag: [], place: [], hidden: false };
 
-/** The rows that all filters let through. Every word searched for must be in the name, world, learner, tags or group. */
+/** The rows that all filters let through. Each word searched for must be in the name, world, learner, tags or group. */
 export function filtered(rows, filters) {
   const words = filters.q.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = (chosen, value) => chosen.length === 0 || chosen.includes(value);
@@ -28,4 +28,5 @@ export function tally(rows, values) {
   return [...found].sort(([a, m], [b, n]) => n - m || a.localeCompare(b));
 }
 
-export const isFiltered = (filters) => Object.entries(NO_FILTERS).some(([name, none]) => name !== "hidden" && String(filters[name]) !== String(none));
+export const isFiltered = (filters) =>
+  Object.entries(NO_FILTERS).some(([name, none]) => name !== "hidden" && String(filters[name]) !== String(none));

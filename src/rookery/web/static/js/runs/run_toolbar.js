@@ -24,14 +24,18 @@ export function runToolbar({ filters, change, columns }) {
     oninput: () => change({ q: search.value }),
   });
   const menus = MENUS.map(([name, title, values]) => filterMenu(name, title, values));
-  const columnMenu = menu("Columns", () => ticks(columns.all.map(({ key, title }) => [key, title]), columns.chosen(), columns.choose));
-  const hiddenBox = h("input", { type: "checkbox", checked: filters.hidden, onchange: () => change({ hidden: hiddenBox.checked }) });
+  const columnMenu = menu("Columns",
+    () => ticks(columns.all.map(({ key, title }) => [key, title]), columns.chosen(), columns.choose));
+  const hiddenBox = h("input",
+    { type: "checkbox", checked: filters.hidden, onchange: () => change({ hidden: hiddenBox.checked }) });
   const hiddenText = h("span"), hidden = h("label", { class: "hidden-runs" }, hiddenBox, hiddenText);
-  const together = menu("Filters", () => MENUS.map(([name, title, values]) => section(name, title, values)), { left: true });
+  const together = menu("Filters", () => MENUS.map(([name, title, values]) => section(name, title, values)),
+    { left: true });
   together.element.classList.add("narrow");
   for (const one of menus) one.element.classList.add("wide");
   const element = h("div", { class: "toolbar" }, states, h("div", { class: "row tools" },
-    search, together.element, menus.map((one) => one.element), hidden, h("span", { class: "grow" }), columnMenu.element));
+    search, together.element, menus.map((one) => one.element), hidden, h("span", { class: "grow" }),
+    columnMenu.element));
 
   const options = (values) => tally(rows, values).map(([value, number]) => [value, `${value} (${count(number)})`]);
   const boxes = (name, values) => ticks(options(values), filters[name], (chosen) => change({ [name]: chosen }));
@@ -59,7 +63,8 @@ export function runToolbar({ filters, change, columns }) {
     if (words !== told) drawStates(counts);
     told = words;
     for (const one of menus) one.update();
-    const used = MENUS.reduce((sum, [name]) => sum + filters[name].length, 0), label = used ? `Filters (${used})` : "Filters";
+    const used = MENUS.reduce((sum, [name]) => sum + filters[name].length, 0);
+    const label = used ? `Filters (${used})` : "Filters";
     if (together.button.textContent !== label) together.button.textContent = label;
     const number = all.filter((row) => row.hidden).length;
     hidden.hidden = number === 0;
@@ -72,7 +77,8 @@ export function runToolbar({ filters, change, columns }) {
     const focused = states.contains(document.activeElement) ? document.activeElement.dataset.state : null;
     const shown = STATES.filter((state) => counts.get(state) || filters.state.includes(state));
     put(states, shown.map((state) => h("button", {
-      type: "button", class: "quiet", "aria-pressed": String(filters.state.includes(state)), dataset: { state }, onclick: () => change({ state: toggled(filters.state, state) }),
+      type: "button", class: "quiet", "aria-pressed": String(filters.state.includes(state)), dataset: { state },
+      onclick: () => change({ state: toggled(filters.state, state) }),
     }, h("b", {}, count(counts.get(state) ?? 0)), h("span", { class: `state ${state}` }, state))));
     if (focused) states.querySelector(`[data-state="${focused}"]`)?.focus();
   }

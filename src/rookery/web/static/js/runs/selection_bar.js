@@ -14,13 +14,16 @@ import { addressOf } from "../address_state.js";
 export function selectionBar({ picked, live, changed, control }) {
   const element = h("div", { class: "selection card", role: "region", "aria-label": "Selected runs", hidden: true });
   const said = h("span", { role: "status" }), compare = link("/compare", { class: "button main" });
-  const others = h("button", { type: "button", title: "Also select the runs that differ in their seed alone", onclick: addSeeds }, "Other seeds");
+  const others = h("button",
+    { type: "button", title: "Also select the runs that differ in their seed alone", onclick: addSeeds },
+    "Other seeds");
   const clear = h("button", { type: "button", class: "quiet", onclick: () => { picked.clear(); changed(); } }, "Clear");
-  const hide = h("button", { type: "button", onclick: () => mark((row) => ["hide", { hidden: !row.hidden }]) }, "Hide or show");
+  const hide = h("button", { type: "button", onclick: () => mark(() => ["hide", { hidden: !areHidden() }]) });
   const tag = menu("Tag", tagForm, { left: true });
   put(element, said, compare, others, control && [tag.element, hide], h("span", { class: "grow" }), clear);
 
   const rows = () => [...picked].map(live.find).filter(Boolean);
+  const areHidden = () => rows().length > 0 && rows().every((row) => row.hidden);
   const missingSeeds = () => {
     const groups = new Set(rows().map((row) => row.group).filter(Boolean));
     return live.rows().filter((row) => groups.has(row.group) && !picked.has(row.id));
@@ -34,13 +37,16 @@ export function selectionBar({ picked, live, changed, control }) {
   function tagForm() {
     const input = h("input", { "aria-label": "Tag", placeholder: "baseline", maxlength: 40, required: true });
     const has = [...new Set(rows().flatMap((row) => row.tags ?? []))];
-    const remove = (name) => h("button", { type: "button", class: "tag", "aria-label": `Remove the tag ${name}`, onclick: () => retag((tags) => tags.filter((one) => one !== name)) }, name, " ×");
+    const remove = (name) =>
+      h("button", { type: "button", class: "tag", "aria-label": `Remove the tag ${name}`,
+        onclick: () => retag((tags) => tags.filter((one) => one !== name)) }, name, " ×");
     const add = (event) => {
       event.preventDefault();
       const name = input.value.trim();
       if (name) retag((tags) => [...new Set([...tags, name])]);
     };
-    return [h("form", { class: "row", onsubmit: add }, input, h("button", {}, "Add")), has.length > 0 && h("div", { class: "row tags" }, has.map(remove))];
+    return [h("form", { class: "row", onsubmit: add }, input, h("button", {}, "Add")),
+      has.length > 0 && h("div", { class: "row tags" }, has.map(remove))];
   }
 
   async function retag(change) {
@@ -50,8 +56,7 @@ export function selectionBar({ picked, live, changed, control }) {
 
   async function mark(what) {
     try {
-      for (const row of rows()) {
-        const [verb, body] = what(row);
+      for (const [row, verb, body] of rows().map((one) => [one, ...what(one)])) {
         await post(runPath("/api/runs", row.id, `/${verb}`), body);
         live.put({ ...row, ...body });
       }
@@ -67,6 +72,7 @@ export function selectionBar({ picked, live, changed, control }) {
     said.textContent = `${count(number)} selected`;
     compare.textContent = number === 1 ? "Show its curves" : `Compare ${count(number)} runs`;
     compare.setAttribute("href", addressOf("/compare", { run: [...picked] }));
+    hide.textContent = areHidden() ? "Show in the table" : "Hide from the table";
     others.hidden = missingSeeds().length === 0;
   }
 

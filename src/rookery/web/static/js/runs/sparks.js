@@ -14,14 +14,16 @@ export function sparks(came) {
 
   /** A number that changes with the curve; to ask for it is to want the curve. */
   function version(row) {
-    const found = known.get(row.id), isOld = found && found.steps !== row.steps && performance.now() - found.time > FRESH_MS;
+    const found = known.get(row.id);
+    const isOld = found && found.steps !== row.steps && performance.now() - found.time > FRESH_MS;
     if (!found || isOld) want(row);
     return found?.version ?? 0;
   }
 
   function want(row) {
     const found = known.get(row.id);
-    known.set(row.id, { version: found?.version ?? 0, values: found?.values ?? [], steps: row.steps, time: performance.now() });
+    known.set(row.id, { version: found?.version ?? 0, values: found?.values ?? [], steps: row.steps,
+      time: performance.now() });
     wanted.add(row.id);
     timer ||= setTimeout(ask, WAIT_MS);
   }

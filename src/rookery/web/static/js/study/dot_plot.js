@@ -2,16 +2,18 @@
 
 import { h } from "../dom.js";
 import { scale } from "./axis_scale.js";
+import { drawDots } from "./dots.js";
 
 const LEFT = 56, RIGHT = 12, TOP = 10, BOTTOM = 26, NEAR = 14; // pixels
 
 /**
- * A plot in `container`: `label` says what it shows, `tell(i)` gives the text for trial i, `pick(i)` is called for a click.
- * Returns {set({x, y, layers}), destroy()}: x and y are what `scale` takes, layers are drawn in their order:
+ * A plot in `container`: `label` says what it shows, `tell(i)` gives the text for trial i, `pick(i)` is called for a
+ * click. Returns {set({x, y, layers}), destroy()}: x and y are what `scale` takes, layers are drawn in their order:
  *   {kind: "dots", places, x, y, colour, size}   a dot at x[i], y[i] for each i of places
+ *   {kind: "targets", places, x, y}              the same for the pointer alone
  *   {kind: "line", x, y, colour, width, alpha}   a line through the values
  *   {kind: "marks", places, x, colour}           small marks at the bottom: trials without a value
- * A colour is the name of a CSS variable, or a function of i.
+ * A colour is the name of a CSS variable, or a function of i. Unknown values are NaN.
  */
 export function dotPlot(container, { label, height = 240, xLabel = "", yLabel = "", tell = null, pick = null }) {
   const canvas = h("canvas", { class: "dot-plot", role: "img", "aria-label": label });
@@ -25,9 +27,12 @@ export function dotPlot(container, { label, height = 240, xLabel = "", yLabel = 
     frame = 0;
     if (!shown || !box.clientWidth) return;
     size = { width: box.clientWidth, height };
-    const pen = penFor(canvas, size), area = { x: LEFT, y: TOP, width: size.width - LEFT - RIGHT, height: height - TOP - BOTTOM };
-    const x = scale(shown.x), y = scale(shown.y);
-    at = { x: (value) => area.x + x.place(value) * area.width, y: (value) => area.y + (1 - y.place(value)) * area.height, area };
+    const area = { x: LEFT, y: TOP, width: size.width - LEFT - RIGHT, height: height - TOP - BOTTOM };
+    const pen = penFor(canvas, size), x = scale(shown.x), y = scale(shown.y);
+    at = {
+      area, x: (value) => area.x + x.place(value) * area.width,
+      y: (value) => area.y + (1 - y.place(value)) * area.height,
+    };
     drawAxes(pen, area, at, x, y, xLabel, yLabel);
     for (const layer of shown.layers) DRAW[layer.kind](pen, layer, at);
   }
@@ -39,7 +44,7 @@ export function dotPlot(container, { label, height = 240, xLabel = "", yLabel = 
     const bounds = canvas.getBoundingClientRect(), mouse = [event.clientX - bounds.left, event.clientY - bounds.top];
     let best = null, least = NEAR * NEAR;
     for (const { kind, places, x, y } of shown.layers) {
-      if (kind !== "dots") continue;
+      if (kind !== "dots" && kind !== "targets") continue;
       for (const i of places) {
         const dx = at.x(x[i]) - mouse[0];
         if (dx > NEAR || dx < -NEAR) continue;
@@ -56,8 +61,10 @@ export function dotPlot(container, { label, height = 240, xLabel = "", yLabel = 
     canvas.classList.toggle("picks", Boolean(found && pick));
     if (!found) return;
     note.textContent = tell(found.i);
-    const right = found.x > size.width / 2;
-    Object.assign(note.style, { top: `${Math.max(0, found.y - 12)}px`, left: right ? "" : `${found.x + 10}px`, right: right ? `${size.width - found.x + 10}px` : "" });
+    const isRight = found.x > size.width / 2;
+    note.style.top = `${Math.max(0, found.y - 12)}px`;
+    note.style.left = isRight ? "" : `${found.x + 10}px`;
+    note.style.right = isRight ? `${size.width - found.x + 10}px` : "";
   }
 
   const click = (event) => { const found = pick && nearest(event); if (found) pick(found.i); };
@@ -85,7 +92,10 @@ export function penFor(canvas, { width, height }) {
   return pen;
 }
 
-export const css = (name) => (name.startsWith("--") ? getComputedStyle(document.documentElement).getPropertyValue(name).trim() : name);
+/** The colour that a CSS variable names. */
+export function css(name) {
+  return name.startsWith("--") ? getComputedStyle(document.documentElement).getPropertyValue(name).trim() : name;
+}
 
 function drawAxes(pen, area, at, x, y, xLabel, yLabel) {
   pen.strokeStyle = css("--line");
@@ -118,29 +128,13 @@ function drawAxes(pen, area, at, x, y, xLabel, yLabel) {
   if (yLabel) pen.fillText(yLabel, area.x + 4, area.y);
 }
 
-/** Few dots are large ones. */
-const dotSize = (count) => (count > 5000 ? 2.5 : count > 1000 ? 3.5 : count > 200 ? 4.5 : 6);
-
 const DRAW = {
-  /** A dot that would cover another one nearly exactly is not drawn: few are, of 50,000. */
-  dots(pen, { places, x, y, colour, size = dotSize(places.length) }, at) {
-    const { area } = at, wide = Math.ceil(area.width) + 1, taken = new Uint8Array(wide * (Math.ceil(area.height) + 1));
-    const fixed = typeof colour === "string" ? css(colour) : null, half = size / 2;
-    pen.save();
-    pen.beginPath();
-    pen.rect(area.x - 4, area.y - 4, area.width + 8, area.height + 8);
-    pen.clip();
-    pen.fillStyle = fixed ?? "";
-    for (const i of places) {
-      if (x[i] === null || y[i] === null) continue;
-      const px = at.x(x[i]), py = at.y(y[i]), cell = ((py - area.y) | 0) * wide + ((px - area.x) | 0);
-      if (taken[cell]) continue;
-      taken[cell] = 1;
-      if (!fixed) pen.fillStyle = colour(i);
-      pen.fillRect(px - half, py - half, size, size);
-    }
-    pen.restore();
+  dots(pen, layer, at) {
+    drawDots(pen, { ...layer, colour: typeof layer.colour === "string" ? css(layer.colour) : layer.colour }, at);
   },
+
+  /** Dots that are not drawn, but are found by the pointer. */
+  targets() {},
 
   line(pen, { x, y, colour, width = 1.75, alpha = 1 }, at) {
     pen.strokeStyle = css(colour);
@@ -148,7 +142,7 @@ const DRAW = {
     pen.globalAlpha = alpha;
     pen.lineJoin = "round";
     pen.beginPath();
-    for (let i = 0; i < x.length; i += 1) if (y[i] !== null) pen.lineTo(at.x(x[i]), at.y(y[i]));
+    for (let i = 0; i < x.length; i += 1) if (!Number.isNaN(y[i])) pen.lineTo(at.x(x[i]), at.y(y[i]));
     pen.stroke();
     pen.globalAlpha = 1;
   },

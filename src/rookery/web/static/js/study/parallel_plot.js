@@ -1,17 +1,18 @@
-// Parallel coordinates: each trial a line over its parameters and its value. A range dragged on an axis keeps those in it.
+// Parallel coordinates: each trial a line over its parameters and its value. A range dragged on an axis keeps those in
+// it.
 
 import { h } from "../dom.js";
 import { count } from "../format.js";
 import { extent, scale } from "./axis_scale.js";
 import { css, penFor } from "./dot_plot.js";
-import { comparable } from "./trial_store.js";
 
 const MOST = 2000, BEST = 200, TOP = 34, BOTTOM = 14, SIDE = 46, GRAB = 18;
 
-/** The plot in `container`; `set(store, params, maximise)` draws it. */
+/** The plot in `container`; `set(store, maximise)` draws it. */
 export function parallelPlot(container, { height = 320, label }) {
   const canvas = h("canvas", { class: "dot-plot", role: "img", "aria-label": label });
-  const said = h("p", { class: "muted small", role: "status" }), clear = h("button", { type: "button", class: "quiet", hidden: true, onclick: all }, "Show all trials again");
+  const said = h("p", { class: "muted small", role: "status" });
+  const clear = h("button", { type: "button", class: "quiet", hidden: true, onclick: all }, "Show all trials again");
   const box = h("div", { class: "plot-box scroll", tabindex: 0, role: "region", "aria-label": label }, canvas);
   container.append(box, h("div", { class: "row" }, said, clear));
   let axes = [], given = null, frame = 0, kept = new Map(), drag = null;
@@ -24,20 +25,21 @@ export function parallelPlot(container, { height = 320, label }) {
     const { store, maximise } = given, size = { width: Math.max(box.clientWidth, 110 * axes.length), height };
     const pen = penFor(canvas, size), gap = (size.width - 2 * SIDE) / Math.max(1, axes.length - 1);
     axes.forEach((axis, k) => { axis.x = SIDE + k * gap; });
-    const inside = given.good.filter((i) => [...kept].every(([name, [low, high]]) => within(axes.find((axis) => axis.name === name), i, low, high)));
+    const inside = kept.size ? store.comparable.filter(isKept) : store.comparable;
     const lines = chosen(inside, store.values[0], maximise);
     lines.forEach((i, k) => { drawTrial(pen, i, k / Math.max(1, lines.length - 1)); });
     for (const axis of axes) drawAxis(pen, axis, gap);
     clear.hidden = !kept.size;
-    const some = lines.length < inside.length ? `${count(lines.length)} of ${count(inside.length)} trials: the best ${BEST}, and others evenly over all values. ` : `${count(lines.length)} trials. `;
-    said.textContent = `${some}Drag along an axis to keep the trials in a range.`;
+    const sample = `of ${count(inside.length)} trials: the best ${BEST}, and others evenly over all values`;
+    const drawn = `${count(lines.length)} ${lines.length < inside.length ? sample : "trials"}`;
+    said.textContent = `${drawn}. Drag along an axis to keep the trials in a range.`;
   }
 
-  function within(axis, i, low, high) {
-    const value = axis?.column[i];
-    if (value === null || value === undefined) return false;
-    const place = axis.scale.place(value);
-    return place >= low && place <= high;
+  function isKept(i) {
+    return axes.every(({ name, column, scale: { place } }) => {
+      const range = kept.get(name), at = place(column[i]);
+      return !range || (at >= range[0] && at <= range[1]);
+    });
   }
 
   function drawTrial(pen, i, rank) {
@@ -47,10 +49,9 @@ export function parallelPlot(container, { height = 320, label }) {
     pen.beginPath();
     let isOpen = false;
     for (const axis of axes) {
-      const value = axis.column[i];
-      if (value === null || value === undefined) { isOpen = false; continue; }
-      pen[isOpen ? "lineTo" : "moveTo"](axis.x, yOf(axis.scale.place(value)));
-      isOpen = true;
+      const value = axis.column[i], isKnown = !Number.isNaN(value);
+      if (isKnown) pen[isOpen ? "lineTo" : "moveTo"](axis.x, yOf(axis.scale.place(value)));
+      isOpen = isKnown;
     }
     pen.stroke();
     pen.globalAlpha = 1;
@@ -89,7 +90,10 @@ export function parallelPlot(container, { height = 320, label }) {
   }
 
   const later = () => { frame ||= requestAnimationFrame(draw); };
-  const where = (event) => { const bounds = canvas.getBoundingClientRect(); return [event.clientX - bounds.left, event.clientY - bounds.top]; };
+  const where = (event) => {
+    const bounds = canvas.getBoundingClientRect();
+    return [event.clientX - bounds.left, event.clientY - bounds.top];
+  };
   const placeOf = (y) => Math.max(0, Math.min(1, 1 - (y - TOP) / (height - TOP - BOTTOM)));
   canvas.addEventListener("pointerdown", (event) => {
     const [x, y] = where(event), axis = axes.find((one) => Math.abs(one.x - x) < GRAB);
@@ -113,25 +117,20 @@ export function parallelPlot(container, { height = 320, label }) {
   resize.observe(box);
   addEventListener("theme", later);
   return {
-    set(store, params, maximise) {
-      const good = comparable(store);
-      given = { store, maximise, good };
-      const value = { name: "value", title: "value", column: store.values[0], scale: scale(range(store.values[0], good)) };
-      axes = [...params.filter(({ name }) => store.params[name]).map((param) => axisOf(param, store, good)), value];
+    set(store, maximise) {
+      given = { store, maximise };
+      const known = store.space.filter(({ name }) => store.params[name]);
+      axes = [...known.map((param) => axisOf(param, store.params[param.name], store.comparable)),
+        axisOf({ name: "value" }, store.values[0], store.comparable)];
       later();
     },
     destroy() { cancelAnimationFrame(frame); resize.disconnect(); removeEventListener("theme", later); box.remove(); },
   };
 }
 
-function axisOf(param, store, good) {
-  const column = store.params[param.name];
-  return { name: param.name, title: param.name.split(".").at(-1), column, scale: scale({ ...range(column, good), log: param.log, choices: param.choices }) };
-}
-
-function range(column, good) {
-  const [low, high] = extent(column, good);
-  return { low, high };
+function axisOf({ name, log, choices }, column, places) {
+  const [low, high] = extent(column, places);
+  return { name, title: name.split(".").at(-1), column, scale: scale({ low, high, log, choices }) };
 }
 
 /** From the worst to the best of those that are drawn: all of the best, and others evenly over the rest. */
@@ -145,5 +144,6 @@ function chosen(places, value, maximise) {
 /** From grey over blue to green: the best are seen first. */
 function lineColour(rank) {
   const dark = document.documentElement.dataset.theme === "dark";
-  return `hsl(${Math.round(212 - 55 * rank ** 2)} ${Math.round(8 + 62 * rank)}% ${dark ? 40 + 22 * rank : 72 - 38 * rank}%)`;
+  const light = dark ? 40 + 22 * rank : 72 - 38 * rank;
+  return `hsl(${Math.round(212 - 55 * rank ** 2)} ${Math.round(8 + 62 * rank)}% ${light}%)`;
 }

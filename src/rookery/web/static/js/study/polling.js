@@ -29,7 +29,7 @@ export function onceVisible(element) {
     seen = true;
     watch.disconnect();
     latest?.();
-  }, { rootMargin: "300px" });
+  }, { rootMargin: "150px" });
   watch.observe(element);
   return (draw) => {
     latest = draw;

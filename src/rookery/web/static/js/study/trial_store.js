@@ -1,59 +1,92 @@
 // The trials of a study as columns in the page: all of them once, then only what is new.
 
-import { get } from "../api.js";
+import { getPacked } from "./packed_columns.js";
 
-/** A store of the trials at an address of the API; `get` is replaced in tests of what it does. */
-export function trialStore(path, signal, ask = get) {
-  let cursor = "", places = new Map();
+/**
+ * A store of the trials at an address of the API. Columns are typed arrays, in which NaN is unknown; `space` says what
+ * may be chosen for each parameter. `ask` is replaced in tests of what it does.
+ */
+export function trialStore(path, signal, ask = getPacked) {
+  const trials = (query) => ask(`${path}/trials`, { ...query, format: "packed" }, signal);
+  let cursor = "", places = new Map(), comparable = null;
   const store = {
-    states: [], origin: 0, number: [], state: [], start: [], end: [], values: [], params: {}, version: 0,
+    states: [], origin: 0, number: new Int32Array(), state: new Int8Array(), start: new Float64Array(),
+    end: new Float64Array(), values: [], params: {}, space: [],
+    /** Ask for the results of all trials, which are there before their parameters are. */
+    async readResults() { replace(await trials({ columns: "results" })); },
+    async readParams() { takeParams(await trials({ columns: "params" })); },
     /** Ask for what is new; true if anything is. */
     async refresh() {
-      const news = await ask(`${path}/trials`, { after: cursor }, signal);
-      cursor = news.cursor;
+      const news = await trials({ after: cursor });
       if (news.all) replace(news);
-      else if (news.number.length) merge(news);
-      else return false;
-      store.version += 1;
-      return true;
+      else merge(news);
+      return news.all || news.number.length > 0;
     },
     get length() { return store.number.length; },
+    /** Places of the trials that finished with a number for every objective. */
+    get comparable() { return (comparable ??= findComparable(store)); },
     placeOf: (number) => places.get(number),
   };
 
   function replace(news) {
-    const { states, origin, number, state, start, end, values, params } = news;
-    Object.assign(store, { states, origin, number, state, start, end, values, params });
-    places = new Map(number.map((one, place) => [one, place]));
+    const { states, origin, number, state, start, end, values } = news;
+    Object.assign(store, { states, origin, number, state, start, end, values, params: {} });
+    cursor = news.cursor;
+    comparable = null;
+    places = new Map();
+    for (let place = 0; place < number.length; place += 1) places.set(number[place], place);
+    if (news.params) takeParams(news);
   }
 
   function merge(news) {
+    cursor = news.cursor;
+    if (!news.number.length) return;
+    comparable = null;
+    for (const number of news.number) if (!places.has(number)) places.set(number, places.size);
     const shift = news.origin - store.origin; // an earlier trial may have become known
-    if (shift) for (const times of [store.start, store.end]) times.forEach((time, i) => { times[i] = time === null ? null : time - shift; });
+    if (shift) for (const name of ["start", "end"]) store[name] = store[name].map((time) => time - shift);
     store.origin = news.origin;
-    for (const name of Object.keys(news.params)) store.params[name] ??= store.number.map(() => null);
-    news.number.forEach((number, k) => take(news, k, number));
+    const at = placesIn(news);
+    for (const name of ["number", "state", "start", "end"]) store[name] = merged(store[name], news[name], at);
+    store.values = store.values.map((column, k) => merged(column, news.values[k], at));
+    takeParams(news);
   }
 
-  function take(news, k, number) {
-    const place = places.get(number) ?? store.number.length;
-    places.set(number, place);
-    for (const name of ["number", "state", "start", "end"]) store[name][place] = news[name][k];
-    store.values.forEach((column, i) => { column[place] = news.values[i]?.[k] ?? null; });
-    for (const [name, column] of Object.entries(store.params)) column[place] = news.params[name]?.[k] ?? null;
+  /** Parameters of trials that are known; of others, the next look at the trials brings them. */
+  function takeParams(news) {
+    if (news.cursor.split("-")[0] !== cursor.split("-")[0]) return; // of a study that has taken the name meanwhile
+    const at = placesIn(news);
+    store.space = news.space;
+    for (const [name, column] of Object.entries(news.params)) {
+      store.params[name] = merged(store.params[name] ?? new Float32Array(), column, at);
+    }
+  }
+
+  const placesIn = (news) => news.number.map((number) => places.get(number) ?? -1);
+
+  /** A column with new values at these places; -1 is nowhere. */
+  function merged(column, values, at) {
+    const next = column.length === places.size ? column : grown(column, places.size);
+    for (let k = 0; k < at.length; k += 1) if (at[k] >= 0) next[at[k]] = values[k];
+    return next;
   }
 
   return store;
 }
 
-/** Places of the trials in this state. */
-export function ofState(store, ...names) {
-  const codes = new Set(names.map((name) => store.states.indexOf(name))), found = [];
-  for (let i = 0; i < store.length; i += 1) if (codes.has(store.state[i])) found.push(i);
-  return found;
+function grown(column, length) {
+  const next = new column.constructor(length).fill(NaN);
+  next.set(column);
+  return next;
 }
 
-/** Places of the trials that finished with a number for every objective. */
-export function comparable(store) {
-  return ofState(store, "finished").filter((i) => store.values.every((column) => column[i] !== null));
+function findComparable(store) {
+  return ofState(store, "finished").filter((i) => store.values.every((column) => Number.isFinite(column[i])));
+}
+
+/** Places of the trials in this state. */
+export function ofState(store, name) {
+  const code = store.states.indexOf(name), found = [];
+  for (let i = 0; i < store.length; i += 1) if (store.state[i] === code) found.push(i);
+  return found;
 }

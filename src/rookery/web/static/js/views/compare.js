@@ -21,8 +21,10 @@ const WAIT_MS = 120; // while a hand is on the smoothing
 export async function show(container, { signal }) {
   const address = addressState(DEFAULTS), { state } = address, picked = new Set(state.run), hidden = new Set();
   const controls = compareControls(state, (values) => { address.change(values); later(WAIT_MS); });
-  const number = h("span", { class: "muted", role: "status" }), said = h("p", { class: "note error", role: "alert", hidden: true });
-  const drawing = h("section", { class: "card", "aria-label": "Curves" }), plotted = h("div"), legend = h("div", { class: "scroll" });
+  const number = h("span", { class: "muted", role: "status" });
+  const said = h("p", { class: "note error", role: "alert", hidden: true });
+  const drawing = h("section", { class: "card", "aria-label": "Curves" }), plotted = h("div");
+  const legend = h("div", { class: "scroll" });
   const settings = h("div"), choice = h("details", { class: "card choose" }, h("summary", {}, "Choose runs"));
   let drawn = null, timer = 0, turn = 0, asked = "", steps = "";
 
@@ -30,7 +32,8 @@ export async function show(container, { signal }) {
   choice.append(picker.element);
   choice.open = picked.size === 0;
   put(drawing, controls.element, plotted, legend);
-  put(container, h("div", { class: "row heading" }, h("h1", {}, "Compare runs"), number), said, drawing, choice, settings);
+  put(container, h("div", { class: "row heading" }, h("h1", {}, "Compare runs"), number), said, drawing, choice,
+    settings);
 
   function choose() {
     address.change({ run: [...picked] });
@@ -53,7 +56,8 @@ export async function show(container, { signal }) {
   async function refresh() {
     const mine = ++turn;
     drawing.hidden = state.run.length === 0;
-    number.textContent = state.run.length ? count(state.run.length) : "Choose two or more below, or select them in the table of runs.";
+    number.textContent = state.run.length ? count(state.run.length)
+      : "Choose two or more below, or select them in the table of runs.";
     try {
       await findMetrics();
       const curves = state.run.length ? (await ask()).curves : [];
@@ -67,7 +71,9 @@ export async function show(container, { signal }) {
     }
   }
 
-  const ask = () => get("/api/compare", { ids: idList(state.run), metric: state.metric, x: state.x, smoothing: state.smoothing, bands: state.bands }, signal);
+  const ask = () =>
+    get("/api/compare", { ids: idList(state.run), metric: state.metric, x: state.x, smoothing: state.smoothing,
+      bands: state.bands }, signal);
 
   async function findMetrics() {
     const ids = state.run.slice(0, ASKED_FOR_METRICS);
@@ -75,7 +81,8 @@ export async function show(container, { signal }) {
     asked = ids.join("\n");
     const found = await Promise.allSettled(ids.map((id) => get(runPath("/api/runs", id, "/metrics"), {}, signal)));
     const names = [...new Set(found.flatMap((one) => (one.value?.names ?? []).map(({ name }) => name)))].sort();
-    if (!state.metric) state.metric = FIRST_METRICS.find((name) => names.includes(name)) ?? names[0] ?? FIRST_METRICS[0];
+    if (!state.metric) state.metric = FIRST_METRICS.find((name) => names.includes(name)) ?? names[0]
+      ?? FIRST_METRICS[0];
     controls.setMetrics(names);
     showSettings();
   }
@@ -93,7 +100,8 @@ export async function show(container, { signal }) {
     else drawAnew(known, curves.length > 0);
     const focused = legend.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
     put(legend, known.length > 0 && compareLegend(known, {
-      row: live.find, hidden, show: (i, on) => drawn.show(i, on), focus: (i) => drawn.focus(i), remove: (ids) => { ids.forEach((id) => picked.delete(id)); choose(); },
+      row: live.find, hidden, show: (i, on) => drawn.show(i, on), focus: (i) => drawn.focus(i),
+      remove: (ids) => { ids.forEach((id) => picked.delete(id)); choose(); },
     }));
     if (focused) legend.querySelector(`[aria-label="${CSS.escape(focused)}"]`)?.focus();
   }

@@ -19,16 +19,23 @@ import { zoomBar } from "../run/zoom_bar.js";
 
 const LATER_MS = 2000;
 const TABS = [
-  ["overview", "Overview", overviewTab], ["metrics", "Metrics", metricsTab], ["machine", "Time and machine", machineTab],
-  ["episodes", "Episodes", episodesTab], ["config", "Settings", configTab], ["files", "Checkpoints and files", filesTab], ["log", "Log", logTab],
+  ["overview", "Overview", overviewTab],
+  ["metrics", "Metrics", metricsTab],
+  ["machine", "Time and machine", machineTab],
+  ["episodes", "Episodes", episodesTab],
+  ["config", "Settings", configTab],
+  ["files", "Checkpoints and files", filesTab],
+  ["log", "Log", logTab],
 ];
 
 export async function show(container, { params, signal }) {
   const model = new RunModel(params.place, params.name, signal);
-  const address = addressState({ tab: "overview", x: "steps", from: "", to: "", q: "", with: "" }), board = boardOf(model, address);
+  const address = addressState({ tab: "overview", x: "steps", from: "", to: "", q: "", with: "" });
+  const board = boardOf(model, address);
   if (address.state.tab === "overview") board.prefetch(OVERVIEW_METRICS);
   const [, session, found] = await Promise.all([
-    model.load(), get("/api/session", {}, signal).catch(() => ({})), model.metricNames().catch(() => ({ names: [], exact: false })),
+    model.load(), get("/api/session", {}, signal).catch(() => ({})),
+    model.metricNames().catch(() => ({ names: [], exact: false })),
   ]);
   const known = new Set(found.names.map(({ name }) => name));
   document.title = `${model.name} – rookery`;
@@ -48,7 +55,7 @@ export async function show(container, { params, signal }) {
   listen(model, { board, header, learn });
   if (!found.exact) learnLater(model, learn);
   let end = null, over = false;
-  model.loadAll().then(() => { if (!over) end = model.live(); }, () => {});
+  model.loadAll().catch(() => {}).then(() => { if (!over) end = model.live(); });  // it tells what went wrong, too
   return () => { over = true; end?.(); parts.destroy(); board.close(); document.title = "rookery"; };
 }
 
@@ -73,7 +80,8 @@ function listen(model, { board, header, learn }) {
 }
 
 const NOT_METRICS = new Set(["kind", "step", "time"]);
-const metricsOf = (event) => Object.keys(event).filter((name) => typeof event[name] === "number" && !NOT_METRICS.has(name));
+const metricsOf = (event) =>
+  Object.keys(event).filter((name) => typeof event[name] === "number" && !NOT_METRICS.has(name));
 
 /** Of a very long run the server finds all metrics only after a while. */
 async function learnLater(model, learn) {

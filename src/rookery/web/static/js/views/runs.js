@@ -22,16 +22,20 @@ export async function show(container, { signal }) {
     liveRows((rows) => draw(rows, true), signal), get("/api/session", {}, signal).catch(() => ({})),
   ]);
   const curves = sparks(() => table.refresh()), all = runColumns(curves);
-  const heading = h("h1", {}, "Runs"), shown = h("span", { class: "muted", role: "status" }), body = h("div", { class: "runs-view" });
+  const heading = h("h1", {}, "Runs"), shown = h("span", { class: "muted", role: "status" });
+  const body = h("div", { class: "runs-view" });
   put(container, h("div", { class: "row heading" }, heading, shown), body);
 
-  const toolbar = runToolbar({ filters: state, change: choose, columns: { all, chosen: columnKeys, choose: chooseColumns } });
+  const toolbar = runToolbar({ filters: state, change: choose,
+    columns: { all, chosen: columnKeys, choose: chooseColumns } });
   const bar = selectionBar({ picked, live, changed: pickedChanged, control: session.allow_control });
-  const place = h("div", { class: "runs-table" }), welcome = noRuns(), stuck = stuckNote(() => choose({ state: ["stuck"] }));
+  const place = h("div", { class: "runs-table" }), welcome = noRuns();
+  const stuck = stuckNote(() => choose({ state: ["stuck"] }));
   put(body, toolbar.element, stuck.element, place, bar.element, welcome);
   const isPhone = matchMedia("(max-width: 640px)").matches;
   const table = dataTable(place, {
-    caption: "Runs", columns: all, shown: columnKeys(), key: (row) => row.id, sort: { key: state.sort, descending: state.descending },
+    caption: "Runs", columns: all, shown: columnKeys(), key: (row) => row.id,
+    sort: { key: state.sort, descending: state.descending },
     onSort: ({ key, descending }) => address.change({ sort: key, descending }), rowHeight: isPhone ? 54 : 44,
     picks: { picked, label: (row) => row.name, changed: pickedChanged }, none: noneMatch(),
   });
@@ -55,8 +59,10 @@ export async function show(container, { signal }) {
   }
 
   function noneMatch() {
-    const clear = () => choose({ ...NO_FILTERS, state: [], world: [], learner: [], tag: [], place: [], hidden: state.hidden });
-    return h("div", {}, h("p", {}, "No run matches."), h("button", { type: "button", onclick: clear }, "Clear the filters"));
+    const clear = () =>
+      choose({ ...NO_FILTERS, state: [], world: [], learner: [], tag: [], place: [], hidden: state.hidden });
+    return h("div", {}, h("p", {}, "No run matches."),
+      h("button", { type: "button", onclick: clear }, "Clear the filters"));
   }
 
   function draw(rows, isNews = false) {
@@ -64,7 +70,7 @@ export async function show(container, { signal }) {
     for (const part of [toolbar.element, place]) part.hidden = rows.length === 0;
     welcome.hidden = rows.length > 0;
     toolbar.update(rows);
-    stuck.update(state.state.length ? [] : visible);
+    stuck.update(state.state.length ? [] : visible, live.silent());
     table[isNews ? "update" : "set"](visible);
     bar.update();
     const words = isFiltered(state) ? `${count(visible.length)} of ${count(rows.length)}` : count(visible.length);
@@ -74,7 +80,8 @@ export async function show(container, { signal }) {
   }
 
   function search(event) {
-    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey
+      || event.target.closest("input, select, textarea")) return;
     event.preventDefault();
     toolbar.search.focus();
   }

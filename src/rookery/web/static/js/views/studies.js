@@ -21,7 +21,9 @@ export async function show(container, { signal }) {
       return 3000;
     }
     if (!table) put(box);
-    table ??= dataTable(box, { caption: "Studies", columns: COLUMNS, key: (row) => row.id, sort: { key: "updated", descending: true }, rowHeight: 44 });
+    table ??= dataTable(box,
+      { caption: "Studies", columns: COLUMNS, key: (row) => row.id, sort: { key: "updated", descending: true },
+        rowHeight: 44 });
     table.update(studies);
     return studies.some((row) => row.state === "running") ? 2000 : 5000;
   }
@@ -32,19 +34,28 @@ export async function show(container, { signal }) {
 }
 
 const known = (value) => (row) => (row.error || row.unread ? null : value(row));
-const counted = (name, title = name) => ({ key: name, title, width: 5, number: true, descending: true, value: known((row) => row.counts[name]), cell: (row) => count(known((one) => one.counts[name])(row)) });
+const counted = (name, title = name) =>
+  ({ key: name, title, width: 5, number: true, descending: true, value: known((row) => row.counts[name]),
+    cell: (row) => count(known((one) => one.counts[name])(row)) });
 
 const COLUMNS = [
-  { key: "name", title: "Study", width: 10, grow: true, header: true, cell: (row) => link(`/studies/${part(row.place)}/${part(row.name)}`, {}, row.name) },
-  { key: "state", title: "State", width: 8.5, value: stateOf, cell: stateCell, stamp: (row) => stateOf(row) + row.error },
+  { key: "name", title: "Study", width: 10, grow: true, header: true,
+    cell: (row) => link(`/studies/${part(row.place)}/${part(row.name)}`, {}, row.name) },
+  { key: "state", title: "State", width: 8.5, value: stateOf, cell: stateCell,
+    stamp: (row) => stateOf(row) + row.error },
   { key: "world", title: "World, learner", width: 10.5, value: about },
-  { key: "done", title: "Trials", width: 9, number: true, descending: true, value: known(ended), cell: trials, stamp: trials },
+  { key: "done", title: "Trials", width: 9, number: true, descending: true, value: known(ended), cell: trials,
+    stamp: trials },
   counted("running", "Running"), counted("failed", "Failed"), counted("pruned", "Pruned"),
-  { key: "best_value", title: "Best", width: 5.5, number: true, descending: true, cell: (row) => number(row.best_value) },
-  { key: "verified_value", title: "Held-out", hint: "value of the best verified trial with held-out seeds", width: 5.5, number: true, descending: true, cell: (row) => number(row.verified_value) },
-  { key: "trials_per_hour", title: "An hour", hint: "trials an hour", width: 5.5, number: true, descending: true, cell: (row) => number(row.trials_per_hour) },
+  { key: "best_value", title: "Best", width: 5.5, number: true, descending: true,
+    cell: (row) => number(row.best_value) },
+  { key: "verified_value", title: "Held-out", hint: "value of the best verified trial with held-out seeds", width: 5.5,
+    number: true, descending: true, cell: (row) => number(row.verified_value) },
+  { key: "trials_per_hour", title: "An hour", hint: "trials an hour", width: 5.5, number: true, descending: true,
+    cell: (row) => number(row.trials_per_hour) },
   { key: "eta_seconds", title: "ETA", width: 7, number: true, cell: (row) => duration(row.eta_seconds) },
-  { key: "updated", title: "Changed", hint: "when a trial began or ended last", width: 7, number: true, descending: true, cell: ago, stamp: ago },
+  { key: "updated", title: "Changed", hint: "when a trial began or ended last", width: 7, number: true,
+    descending: true, cell: ago, stamp: ago },
 ];
 
 function about(row) {
@@ -61,7 +72,8 @@ function ago(row) {
 
 function trials(row) {
   if (ended(row) === null) return "–";
-  return row.n_trials && row.n_trials !== ended(row) ? `${count(ended(row))} of ${count(row.n_trials)}` : count(ended(row));
+  return row.n_trials && row.n_trials !== ended(row) ? `${count(ended(row))} of ${count(row.n_trials)}`
+    : count(ended(row));
 }
 
 function ended(row) {
@@ -78,6 +90,9 @@ function stateCell(row) {
 
 function nothing() {
   const line = (text) => h("div", { class: "command" }, h("code", {}, text), copyButton(text));
-  return h("div", { class: "empty" }, h("h2", {}, "No study yet"), h("p", {}, "A search makes one, and its trials appear here as they come:"),
-    line("rookery search CartPole-v1 --study-name demo"), h("p", {}, "Studies are in the folder studies/. Show it beside the runs:"), line("rookery dashboard --runs-dir runs --runs-dir studies"));
+  return h("div", { class: "empty" }, h("h2", {}, "No study yet"),
+    h("p", {}, "A search makes one, and its trials appear here as they come:"),
+    line("rookery search CartPole-v1 --study-name demo"),
+    h("p", {}, "Studies are in the folder studies/. Show it beside the runs:"),
+    line("rookery dashboard --runs-dir runs --runs-dir studies"));
 }

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from starlette.exceptions import HTTPException
 
+from rookery.web.dashboard_state import DashboardState
+
 THREADS = 3  # of each folder
 PATIENCE_SECONDS = 20.0
 
@@ -37,3 +39,9 @@ class PlaceThreads:
     def close(self) -> None:
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def place_threads(state: DashboardState) -> PlaceThreads:
+    """Those of a dashboard. Only the event loop asks, so that there is one of each."""
+    found: PlaceThreads = state.parts.setdefault("place threads", PlaceThreads())
+    return found

@@ -1,0 +1,98 @@
+"""Routes of leagues: the list, a league, its ratings over time, and its matches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.run_groups import read_config
+from rookery.web.dashboard_state import DashboardState, state_of
+from rookery.web.league_views.league_list import LeagueList
+from rookery.web.league_views.match_list import match_page
+from rookery.web.league_views.open_leagues import OpenLeague, OpenLeagues
+from rookery.web.league_views.tournament_view import tournament_view
+from rookery.web.league_views.training_league import rating_curves, training_view
+from rookery.web.run_folders import NotShown
+from rookery.web.run_views.run_parts import json_answer, run_index
+from rookery.web.run_views.run_routes import ALL_PLACES
+
+
+def league_routes() -> list[BaseRoute]:
+    """What the pages of leagues ask for."""
+    one = "/api/leagues/{place}/{name}"
+    return [
+        Route("/api/leagues", leagues),
+        Route(one, _answering(_league)),
+        Route(f"{one}/ratings", _answering(_ratings)),
+        Route(f"{one}/matches", _answering(_matches)),
+    ]
+
+
+async def leagues(request: Request) -> Response:
+    """All leagues."""
+    state = state_of(request)
+    if "league list" not in state.parts:
+        state.parts["league list"] = LeagueList(state.folders, run_index(state).row)
+    listed: LeagueList = state.parts["league list"]
+    return await json_answer(state, ALL_PLACES, lambda: {"leagues": listed.rows()})
+
+
+def open_leagues(state: DashboardState) -> OpenLeagues:
+    """The leagues that somebody looks at. Only the event loop asks, so that there is one."""
+    if "leagues" not in state.parts:
+        state.parts["leagues"] = OpenLeagues(state.folders)
+    found: OpenLeagues = state.parts["leagues"]
+    return found
+
+
+def _answering(answer: Callable[[OpenLeague, Request], Any]) -> Any:
+    """An endpoint for one league: files are read in a thread."""
+
+    async def endpoint(request: Request) -> Response:
+        state, place, name = state_of(request), request.path_params["place"], request.path_params["name"]
+        state.folders.folder(place)  # an unknown one gets no threads
+        known, index = open_leagues(state), run_index(state)
+
+        def made() -> Any:
+            league = known.find(place, name)
+            with league.lock:
+                league.update(known.folders)
+                found = answer(league, request)
+            return {**found, "run": _run(index, place, name)} if answer is _league else found
+
+        try:
+            return await json_answer(state, place, made)
+        except ValueError as error:
+            return JSONResponse({"error": f"the address asks for what is not there: {error}"}, 400)
+
+    return endpoint
+
+
+def _run(index: Any, place: str, name: str) -> dict[str, Any] | None:
+    """State and world of the run, if it is one."""
+    try:
+        row = index.row(place, name)
+    except NotShown:
+        return None
+    return {"state": row["state"], "world": row["world"], "learner": row["learner"], "steps": row["steps"]}
+
+
+def _league(league: OpenLeague, request: Request) -> dict[str, Any]:
+    return {
+        "id": f"{league.place}/{league.name}", "place": league.place, "name": league.name, "error": league.error,
+        "training": training_view(league.history, league.stored, read_config(RunDir(league.folder))),
+        "tournament": tournament_view(league.records, league.report, league.changed),
+    }  # fmt: skip
+
+
+def _ratings(league: OpenLeague, request: Request) -> dict[str, Any]:
+    return rating_curves(league.history, league.stored)
+
+
+def _matches(league: OpenLeague, request: Request) -> dict[str, Any]:
+    return match_page(league.records, request.query_params)
