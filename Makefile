@@ -5,7 +5,17 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 TRAIN_READY := $(VENV)/.ready-to-train
-PACKAGE := pyproject.toml setup.py constraints.txt src/rookery/engine/_loops.c  # what an installation is made from
+# What an installation is made from.
+PACKAGE := pyproject.toml setup.py constraints.txt src/rookery/engine/_loops.c src/rookery/web/run_views/_scan.c
+# Documentation and wheels have an environment of their own, so that the one of the tests stays small.
+DOCS_VENV := .venv-docs
+DOCS_BIN := $(DOCS_VENV)/bin
+DOCS_READY := $(DOCS_VENV)/.ready
+NOTEBOOKS_READY := $(DOCS_VENV)/.ready-for-notebooks
+
+# Modules are kept as bytecode whatever the environment says. Otherwise each program that a test starts compiles the
+# sources of torch again, which takes longer than most tests.
+export PYTHONDONTWRITEBYTECODE :=
 
 # Tests run in parts, each whatever became of the one before: most of them two at a time; one by one those that another
 # test would disturb; and once more, without compiled loops, those that step engines in this process and in workers.
@@ -18,6 +28,9 @@ ALONE = $(shell grep -rl --include='*.py' mark.alone tests)
 PLAIN := tests/engine/test_loops.py tests/conformance/test_contract.py tests/conformance/test_trajectories.py \
 	tests/conformance/test_odd_results.py tests/faults/test_01_worker_killed.py tests/faults/test_02_hung_step.py \
 	-k 'not thread and not kernel and not spawn'
+
+PORTABLE := tests/conformance tests/platforms $(filter-out %test_20_study_workers_killed.py %test_21_study_database.py, \
+	$(sort $(wildcard tests/faults/test_*.py))) -k 'not thread and not kernel and not serial'
 
 # What `make train` trains on and for how long; left empty, the world's recipe decides.
 TRAIN_WORLD ?= hockey
@@ -35,9 +48,10 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 	$(if $(TRAIN_OUTPUT_DIR),--runs-dir $(TRAIN_OUTPUT_DIR)) \
 	$(if $(TRAIN_EPISODE_LENGTH),--episode-length $(TRAIN_EPISODE_LENGTH)) $(TRAIN_ARGS)
 
-.PHONY: help setup train train-20k train-parallel train-pure-rl test test-all test-web $(PARTS) test-sanitize check
+.PHONY: dist test-dist docs docs-serve test-docs
+.PHONY: help setup train train-20k train-parallel train-pure-rl test test-all test-web $(PARTS) test-portable test-sanitize check
 .NOTPARALLEL:
-.PHONY: bench bench-cost bench-kernels bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-serve bench-paper clean
+.PHONY: bench bench-portable bench-cost bench-kernels bench-mujoco bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -57,6 +71,16 @@ $(TRAIN_READY): $(VENV)/.made $(PACKAGE)
 $(READY): $(VENV)/.made $(PACKAGE)
 	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
 	@touch $@ $(TRAIN_READY)
+
+$(DOCS_READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_BIN)/python -m pip install --quiet --upgrade pip
+	$(DOCS_BIN)/python -m pip install --quiet -c constraints.txt '.[docs,dist]'
+	@touch $@
+
+$(NOTEBOOKS_READY): $(DOCS_READY) $(PACKAGE)
+	$(DOCS_BIN)/python -m pip install --quiet -c constraints.txt -e '.[docs,train]'
+	@touch $@
 
 train: $(TRAIN_READY)  ## train an agent (TRAIN_WORLD=hockey, TRAIN_ENVS=, TRAIN_STEPS=), with a plot and a video
 	$(BIN)/rookery train $(TRAIN_WORLD) --video $(CHOSEN)
@@ -80,13 +104,16 @@ check: $(READY)  ## linter, types, import rules, warnings of the C compiler
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python tests/engine/check_loops.py warnings
+	$(BIN)/python tests/check_compiled.py warnings
 
-test: check  ## checks and tests
-	@$(MAKE) --no-print-directory --keep-going $(PARTS)
+# The checks run beside the first tests, and are done long before those that run alone; what they say comes last.
+test: $(READY)  ## checks and tests
+	@$(MAKE) --no-print-directory check > $(VENV)/check.log 2>&1 & checks=$$!; \
+	$(MAKE) --no-print-directory --keep-going $(PARTS); tests=$$?; \
+	wait $$checks; checked=$$?; cat $(VENV)/check.log; exit $$((checked || tests))
 
-test-all: check  ## also the slow, much repeated ones
-	@$(MAKE) --no-print-directory --keep-going $(PARTS) test-sanitize WHICH=
+test-all:  ## also the slow, much repeated ones
+	@$(MAKE) --no-print-directory test PARTS='$(PARTS) test-portable test-sanitize' WHICH=
 
 test-together: $(READY)
 	$(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)'
@@ -98,13 +125,40 @@ test-plain: $(READY)  ## the engine's tests without its compiled loops
 	ROOKERY_PLAIN=1 $(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(PLAIN)
 
 test-web: $(READY)  ## the dashboard in a real browser: needs chromium
-	$(PYTEST) -m web tests/web/browser
+	$(PYTEST) $(TOGETHER) -m web tests/web/browser
 
-test-sanitize: $(READY)  ## the compiled loops' tests under the address and undefined-behaviour sanitizers
-	$(BIN)/python tests/engine/check_loops.py sanitizers
+test-sanitize: $(READY)  ## the tests of what is in C under the address and undefined-behaviour sanitizers
+	$(BIN)/python tests/check_compiled.py sanitizers
+
+dist: $(DOCS_READY)  ## sdist and wheels in dist/: one with the compiled loops, one without for every system
+	rm -rf build dist
+	$(DOCS_BIN)/python -m build --outdir dist .
+	ROOKERY_PURE=1 $(DOCS_BIN)/python -m build --wheel --outdir dist .
+	$(DOCS_BIN)/twine check --strict dist/*
+	$(DOCS_BIN)/check-wheel-contents dist/*.whl
+
+test-dist: dist  ## the README with each wheel, in an empty environment without a compiler (ten minutes)
+	for wheel in dist/*.whl; do $(PYTHON) tests/dist/check_wheel.py $$wheel || exit 1; done
+
+docs: $(DOCS_READY)  ## the documentation as a site in site/, which needs no network
+	NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/mkdocs build --strict
+
+docs-serve: $(DOCS_READY)  ## the same at http://127.0.0.1:8000, following changes
+	NO_MKDOCS_2_WARNING=1 $(DOCS_BIN)/mkdocs serve --strict --dev-addr 127.0.0.1:8000
+
+test-docs: docs $(NOTEBOOKS_READY)  ## links of the site, notebooks and workflows (a few minutes)
+	$(DOCS_BIN)/python tests/docs/check_site.py site
+	$(DOCS_BIN)/python tests/docs/check_notebooks.py
+	$(DOCS_BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+
+test-portable: $(READY)  ## the conformance suite and the engine's faults over workers that need nothing of Linux
+	ROOKERY_PORTABLE=1 $(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(PORTABLE)
 
 bench: $(READY)  ## the engine's table of figures, against its peers, on this machine
 	$(BIN)/python benchmarks/engine.py
+
+bench-portable: $(READY)  ## workers that need nothing of Linux, against those that do (three minutes)
+	$(BIN)/python benchmarks/portable.py
 
 AGAINST ?= main
 bench-cost: $(READY)  ## what the working tree costs in speed against another commit (AGAINST=main), a few minutes
@@ -113,6 +167,10 @@ bench-cost: $(READY)  ## what the working tree costs in speed against another co
 bench-kernels: $(READY)  ## the kernel worlds' table of figures, against EnvPool, on this machine
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/kernels.py
+
+bench-mujoco: $(READY)  ## the MuJoCo worlds' table, against EnvPool, Gymnasium and Stable-Baselines3 (five minutes)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(BIN)/python benchmarks/mujoco_table.py
 
 bench-learners: $(READY)  ## the learners' speed, against Stable-Baselines3, on this machine
 	$(BIN)/python benchmarks/learners.py
@@ -175,5 +233,17 @@ bench-markets: $(READY)  ## the market worlds: speed against their peers, memory
 bench-paper: $(READY)  ## paper trading: parity of 10,000 bars with the backtest, and 100 kills (five minutes)
 	$(BIN)/python benchmarks/paper.py
 
+bench-dashboard: $(READY)  ## every figure of the dashboard, in a real browser, beside TensorBoard and optuna-dashboard (ten minutes)
+	$(BIN)/python benchmarks/dashboard.py
+
+bench-cluster: $(READY)  ## what a run on Ray costs and survives on this machine (25 minutes; QUICK=1: six)
+	$(BIN)/python benchmarks/cluster.py $(if $(QUICK),--quick)
+
+bench-cluster-search: $(READY)  ## 40 trials of a search over two nodes of a Ray cluster, one of which is killed (two minutes)
+	$(BIN)/python benchmarks/cluster_search.py
+
+bench-cluster-scaling: $(READY)  ## a model of PPO on a cluster, beside runs with 1, 2, 4 and 8 collectors (five minutes)
+	$(BIN)/python benchmarks/scaling_model.py
+
 clean:  ## remove the virtual environment and caches
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .import_linter_cache
+	rm -rf $(VENV) $(DOCS_VENV) build dist site .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

@@ -1,5 +1,7 @@
-"""The one compiled part; everything else is in pyproject.toml. Without a C compiler rookery installs all the same and
-runs these loops in Python."""
+"""The compiled parts; everything else is in pyproject.toml. Without a C compiler rookery installs all the same and
+does the same in Python. `ROOKERY_PURE=1` builds a wheel without them, which fits every system."""
+
+import os
 
 import numpy
 from setuptools import Extension, setup
@@ -12,4 +14,8 @@ LOOPS = Extension(
     optional=True,
 )
 
-setup(ext_modules=[LOOPS])
+SCAN = Extension(
+    "rookery.web.run_views._scan", ["src/rookery/web/run_views/_scan.c"], extra_compile_args=["-O3"], optional=True
+)
+
+setup(ext_modules=[] if os.environ.get("ROOKERY_PURE") else [LOOPS, SCAN])

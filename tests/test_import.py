@@ -58,3 +58,29 @@ print([name for name in ("numba", "torch._dynamo", "triton", "matplotlib") if na
 """
     answer = run(code)
     assert answer.stdout.strip() == "[]", answer.stdout + answer.stderr
+
+
+def test_gymnasium_is_not_imported_before_it_is_needed() -> None:
+    code = "import sys, rookery.errors; from rookery.cli.main import build_parser; build_parser(); "
+    answer = run(code + "print([name for name in ('gymnasium', 'numpy', 'torch', 'numba') if name in sys.modules])")
+    assert answer.stdout == "[]\n", answer.stdout + answer.stderr
+
+
+def test_envs_are_registered_whichever_is_imported_first() -> None:
+    made = "print(gymnasium.make('rookery/CartPole-v1').unwrapped.spec.id)"
+    for imports in ("import rookery, gymnasium; ", "import gymnasium, rookery; ", "import rookery.errors, gymnasium; "):
+        answer = run(imports + made)
+        assert answer.stdout == "rookery/CartPole-v1\n", answer.stderr
+
+
+def test_errors_of_gymnasium_are_found_among_ours() -> None:
+    code = """
+import pickle, sys
+from rookery import errors
+from rookery.errors import EngineClosed
+import gymnasium
+assert issubclass(EngineClosed, gymnasium.error.ClosedEnvironmentError) and issubclass(EngineClosed, errors.UsageError)
+assert "ResetNeeded" in dir(errors) and not hasattr(errors, "NoSuchError")
+print(EngineClosed, pickle.loads(pickle.dumps(errors.CallPending("it waits", "reset"))))
+"""
+    assert run(code).stdout == "<class 'rookery.errors.EngineClosed'> it waits\n"

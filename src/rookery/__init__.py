@@ -13,8 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rookery.gymnasium_hook import register_with_gymnasium
 from rookery.version import __version__ as __version__
-from rookery.worlds.registry import register_built_in
 
 if TYPE_CHECKING:
     from rookery import errors, markets, pettingzoo, sb3, testing
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rookery.training.run.result import Result
     from rookery.training.run.train import resume, train
     from rookery.training.storage.load_agent import load
+    from rookery.worlds.mujoco.mujoco_world import MujocoWorld
 
 __all__ = [
     "DQN",
@@ -44,6 +45,7 @@ __all__ = [
     "Callback",
     "Engine",
     "KernelWorld",
+    "MujocoWorld",
     "Result",
     "RunConfig",
     "Table",
@@ -61,15 +63,16 @@ __all__ = [
     "train",
 ]
 
-register_built_in()  # so that gymnasium.make("rookery/CartPole-v1") works from now on
+register_with_gymnasium()  # so that gymnasium.make("rookery/CartPole-v1") works from now on
 
-# Names are loaded when first used, so that `import rookery` costs no more than `import gymnasium`.
+# Names are loaded when first used, so that `import rookery` costs next to nothing.
 _HOMES = {
     "Agent": "rookery.learners.agent",
     "Callback": "rookery.training.run.callbacks",
     "DQN": "rookery.learners.dqn",
     "Engine": "rookery.engine.engine",
     "KernelWorld": "rookery.kernel.world",
+    "MujocoWorld": "rookery.worlds.mujoco.mujoco_world",
     "PPO": "rookery.learners.ppo",
     "Result": "rookery.training.run.result",
     "RunConfig": "rookery.config",

@@ -1,14 +1,33 @@
 """All exceptions that rookery raises on purpose, as one class tree.
 
 Each class also derives from the builtin that a caller expects, so `except ValueError` and `except TimeoutError` work.
-Errors that Gymnasium's vector envs raise too derive from Gymnasium's class as well.
+Errors that Gymnasium's vector envs raise too derive from Gymnasium's class as well, and are loaded when first used.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from gymnasium import error
+if TYPE_CHECKING:
+    from rookery.gymnasium_errors import CallPending as CallPending
+    from rookery.gymnasium_errors import CustomSpaceError as CustomSpaceError
+    from rookery.gymnasium_errors import EngineClosed as EngineClosed
+    from rookery.gymnasium_errors import NoCallPending as NoCallPending
+    from rookery.gymnasium_errors import ResetNeeded as ResetNeeded
+
+_GYMNASIUM = ("CallPending", "CustomSpaceError", "EngineClosed", "NoCallPending", "ResetNeeded")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _GYMNASIUM:
+        return getattr(import_module("rookery.gymnasium_errors"), name)
+    raise AttributeError(f"module 'rookery.errors' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_GYMNASIUM])
 
 
 class RookeryError(Exception):
@@ -29,10 +48,6 @@ class SpaceError(RookeryError, ValueError):
 
 class UnequalSpaces(SpaceError, RuntimeError):
     """The envs of a batch have different spaces."""
-
-
-class CustomSpaceError(SpaceError, error.CustomSpaceError):
-    """A space is of a class that is not Gymnasium's, where `shared_memory=True` needs one with a fixed size."""
 
 
 class ActionTypeError(SpaceError, TypeError):
@@ -76,30 +91,6 @@ class StateError(RookeryError, RuntimeError):
 
 class UsageError(RookeryError, RuntimeError):
     """A method was called in the wrong order, such as `recv` before `send`."""
-
-
-class EngineClosed(UsageError, error.ClosedEnvironmentError):
-    """A method was called on a closed engine."""
-
-
-class CallPending(UsageError, error.AlreadyPendingCallError):
-    """A method was called while the results of `name` ("step", "reset" or "call") have not been taken."""
-
-    def __init__(self, message: str, name: str = "step") -> None:
-        RuntimeError.__init__(self, message)  # Gymnasium's own takes the name as well
-        self.name = name
-
-
-class NoCallPending(UsageError, error.NoAsyncCallError):
-    """Results of `name` ("step", "reset" or "call") were asked for, but it was not started."""
-
-    def __init__(self, message: str, name: str = "step") -> None:
-        RuntimeError.__init__(self, message)  # Gymnasium's own takes the name as well
-        self.name = name
-
-
-class ResetNeeded(UsageError, error.ResetNeeded, AssertionError):
-    """An env was stepped that is not in an episode."""
 
 
 class CallTimeout(RookeryError, TimeoutError, multiprocessing.TimeoutError):

@@ -13,7 +13,7 @@ from rookery.errors import MissingExtra, UsageError
 # Packages that are installed by another name than the one they are imported by.
 INSTALLED_AS = {
     "Box2D": "'gymnasium[box2d]'", "PIL": "pillow", "ale_py": "ale-py", "bs4": "beautifulsoup4", "cv2": "opencv-python",
-    "mujoco": "'gymnasium[mujoco]'", "sklearn": "scikit-learn", "skimage": "scikit-image", "yaml": "pyyaml",
+    "mujoco": "'rookery[mujoco]'", "sklearn": "scikit-learn", "skimage": "scikit-image", "yaml": "pyyaml",
     "gym": "gymnasium",
 }  # fmt: skip
 

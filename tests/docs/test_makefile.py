@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is n
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ("ruff", "mypy", "lint-imports", "python")
 STAND_IN = """#!/bin/sh
-echo "ROOKERY_PLAIN=$ROOKERY_PLAIN $(basename $0) $*" >> {log}
+echo "ROOKERY_PLAIN=$ROOKERY_PLAIN ROOKERY_PORTABLE=$ROOKERY_PORTABLE $(basename $0) $*" >> {log}
 case "$*" in {failing}) exit 1;; esac
 """
 
@@ -50,10 +50,17 @@ def test_the_last_part_is_without_compiled_loops(tmp_path):
 def test_slow_ones_are_in_test_all(tmp_path):
     """In each part."""
     status, parts = run(tmp_path, "test-all")
-    assert status == 0 and len(parts) == 3 and not any("slow" in part for part in parts)
+    assert status == 0 and len(parts) == 4 and not any("slow" in part for part in parts)
 
 
-def test_nothing_runs_on_code_that_fails_the_checks(tmp_path):
-    """They are first, and quick."""
+def test_portable_workers_are_in_test_all(tmp_path):
+    """With the suites of the engine."""
+    _, parts = run(tmp_path, "test-all")
+    (portable,) = [part for part in parts if "ROOKERY_PORTABLE=1" in part]
+    assert "tests/conformance" in portable and "tests/faults/test_12_main_killed.py" in portable
+
+
+def test_checks_that_fail_are_a_failure_of_the_whole(tmp_path):
+    """They run beside the first tests, which run in any case."""
     status, parts = run(tmp_path, "test", "check?src*")
-    assert status != 0 and parts == []
+    assert status != 0 and len(parts) == 3

@@ -72,8 +72,22 @@ plain_env = KernelEnv(CartPole, plain=True)
 plain_env.reset(seed=1)
 state = plain_env.state
 """
-BEFORE = {"docs/engine.md": ENGINE, "docs/kernel-worlds.md": KERNEL_WORLDS}
-FILES = {"docs/engine.md": {"my_env.py": ENGINE}, "docs/kernel-worlds.md": {"meadow.py": None}}  # None: the first block
+OTHER_LIBRARIES = """
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecNormalize
+
+VecNormalize(make_vec_env("CartPole-v1")).save("vecnormalize.pkl")
+"""
+BEFORE = {
+    "docs/engine.md": ENGINE,
+    "docs/kernel-worlds.md": KERNEL_WORLDS,
+    "docs/other-libraries.md": OTHER_LIBRARIES,
+}
+FILES = {  # None: the first block of Python
+    "docs/engine.md": {"my_env.py": ENGINE},
+    "docs/kernel-worlds.md": {"meadow.py": None},
+    "docs/mujoco.md": {"swing.py": None, "swing.xml": next(iter(blocks("docs/mujoco.md", "xml")))},
+}
 
 EXAMPLE = re.compile(r"^(?:<!-- (slow|not run): [^\n]+ -->\n)?```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 EXAMPLES = {name: EXAMPLE.findall(page) for name, page in PAGES.items()}
