@@ -22,6 +22,10 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -q
 TOGETHER := -n 2 --dist worksteal
 PARTS := test-together test-alone test-plain
+# What fails beside another test is run again with the machine to itself, and both results are printed: what waits for
+# processes and browsers can be disturbed by neighbours. Whatever fails twice has failed, and so have more than five.
+FAILED := .pytest_cache/v/cache/lastfailed
+AGAIN = || { [ $$? -eq 1 ] && [ `grep -c :: $(FAILED)` -le 5 ] && echo 'again, alone:' && $(PYTEST) --last-failed
 WHICH := and not slow and not web
 ALONE = $(shell grep -rl --include='*.py' mark.alone tests)
 # By their names: threads and kernels have no such loops, and how workers start has nothing to do with them.
@@ -116,7 +120,7 @@ test-all:  ## also the slow, much repeated ones
 	@$(MAKE) --no-print-directory test PARTS='$(PARTS) test-portable test-sanitize' WHICH=
 
 test-together: $(READY)
-	$(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)'
+	$(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(AGAIN) -m 'not alone $(WHICH)'; }
 
 test-alone: $(READY)
 	$(PYTEST) -m 'alone $(WHICH)' $(ALONE)
@@ -125,7 +129,7 @@ test-plain: $(READY)  ## the engine's tests without its compiled loops
 	ROOKERY_PLAIN=1 $(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(PLAIN)
 
 test-web: $(READY)  ## the dashboard in a real browser: needs chromium
-	$(PYTEST) $(TOGETHER) -m web tests/web/browser
+	$(PYTEST) $(TOGETHER) -m web tests/web/browser $(AGAIN) -m web tests/web/browser; }
 
 test-sanitize: $(READY)  ## the tests of what is in C under the address and undefined-behaviour sanitizers
 	$(BIN)/python tests/check_compiled.py sanitizers
