@@ -1,4 +1,4 @@
-"""Starts worker processes with what every system has: a new interpreter each, two sockets, and a pipe to live by."""
+"""Starts worker processes with what every system has: a new interpreter each, sockets or pipes, one to live by."""
 
 from __future__ import annotations
 
@@ -16,21 +16,15 @@ from rookery import forks
 from rookery.console import say
 from rookery.engine.workers.channel import Channel
 from rookery.engine.workers.child_process import ONE_THREAD
-from rookery.engine.workers.platform.portable import (
-    NEW_GROUP,
-    Guardian,
-    NamedBlock,
-    PipedProcess,
-    SocketPoll,
-    SocketWakeup,
-)
+from rookery.engine.workers.platform.portable import NEW_GROUP, Guardian, NamedBlock, PipedProcess
+from rookery.engine.workers.platform.portable_wakeups import Wakeup, WakeupPoll, close_ends, wakeup_pair
 
 BOOT = """
 import json, os, sys
 hello = json.loads(sys.stdin.buffer.readline())
 sys.path[:] = hello["path"]
 from rookery.engine.workers.portable_worker import main
-main(hello["sockets"])
+main(hello["ends"])
 """
 
 
@@ -44,41 +38,44 @@ class PortableLauncher:
             say(f"start_method={method!r} is for Linux: workers are started by 'spawn'")
         self._guardian = Guardian()
 
-    def start(self) -> tuple[PipedProcess, Channel, SocketWakeup]:
+    def start(self) -> tuple[PipedProcess, Channel, Wakeup]:
         """A new worker that listens on the channel, and the wake-up that is shared with it."""
-        pairs = [socket.socketpair() for _ in range(2)]
-        theirs = [its for _, its in pairs]
+        ours, theirs = socket.socketpair()
+        ends: list[Any] = [theirs]
         try:
-            process = self._spawn(theirs)
+            wakeup, its = wakeup_pair()
+            ends += its
+            try:
+                process = self._spawn(ends)
+            except BaseException:
+                wakeup.close()
+                raise
         except BaseException:
-            for ours, _ in pairs:
-                ours.close()
+            ours.close()
             raise
         finally:
-            for sock in theirs:
-                sock.close()
-        (messages, _), (bell, _) = pairs
-        return process, Channel(messages, process.has_ended), SocketWakeup(bell)
+            close_ends(ends)
+        return process, Channel(ours, process.has_ended), wakeup
 
     def new_block(self, size: int) -> NamedBlock:
         return NamedBlock(size, self._guardian)
 
-    def poll(self, handles: Iterable[Any]) -> SocketPoll:
+    def poll(self, handles: Iterable[Any]) -> WakeupPoll:
         """What to sleep on for these workers."""
-        return SocketPoll(handles)
+        return WakeupPoll(handles)
 
-    def wakeups(self, wakeup: Any) -> tuple[SocketWakeup, ...]:
+    def wakeups(self, wakeup: Any) -> tuple[Wakeup, ...]:
         """None that a worker would have to be sent: it has its end already."""
         return ()
 
     def close(self) -> None:
         self._guardian.close()
 
-    def _spawn(self, theirs: list[socket.socket]) -> PipedProcess:
+    def _spawn(self, theirs: list[Any]) -> PipedProcess:
         read, life = os.pipe()
         forks.keep_from_children(life)  # the worker waits until nobody holds this end
         environment = {**os.environ, **ONE_THREAD}
-        inherited: dict[str, Any] = {} if sys.platform == "win32" else {"pass_fds": [sock.fileno() for sock in theirs]}
+        inherited: dict[str, Any] = {} if sys.platform == "win32" else {"pass_fds": [*map(_number, theirs)]}
         try:
             child = subprocess.Popen(
                 [_python(environment), "-c", BOOT], stdin=read, env=environment, creationflags=NEW_GROUP,
@@ -91,7 +88,7 @@ class PortableLauncher:
             os.close(read)
         process = PipedProcess(child, life, self._guardian)
         path = [entry for entry in sys.path if isinstance(entry, str)]  # Python itself ignores others, such as a Path
-        hello = {"path": path, "sockets": [_ticket(sock, child.pid) for sock in theirs]}
+        hello = {"path": path, "ends": [_ticket(end, child.pid) for end in theirs]}
         with contextlib.suppress(OSError):  # it has died: found with the first request
             os.write(life, json.dumps(hello).encode() + b"\n")
         return process
@@ -106,15 +103,19 @@ def _python(environment: dict[str, str]) -> str:
     return sys.executable
 
 
-def _ticket(sock: socket.socket, pid: int) -> Any:
-    """How the child finds a socket: by the number it inherits or, on Windows, by a copy that is made for it."""
+def _number(end: Any) -> int:
+    return end if isinstance(end, int) else end.fileno()
+
+
+def _ticket(end: Any, pid: int) -> Any:
+    """How the child finds a socket or pipe: by the number it inherits or, on Windows, by a copy that is made for it."""
     if sys.platform == "win32":
-        return base64.b64encode(sock.share(pid)).decode()
-    return sock.fileno()
+        return base64.b64encode(end.share(pid)).decode()
+    return _number(end)
 
 
 def socket_of(ticket: Any) -> socket.socket:
-    """The other side of `_ticket`, in the child."""
+    """The other side of `_ticket` for a socket, in the child."""
     if sys.platform == "win32":
         return socket.fromshare(base64.b64decode(ticket))
     return socket.socket(fileno=ticket)

@@ -9,12 +9,13 @@ from typing import Any
 
 from rookery.engine.workers.channel import Channel
 from rookery.engine.workers.child_process import ignore_signals
-from rookery.engine.workers.platform.portable import SocketWakeup, accept
+from rookery.engine.workers.platform.portable import accept
+from rookery.engine.workers.platform.portable_wakeups import Wakeup, other_end
 from rookery.engine.workers.portable_launcher import socket_of
 from rookery.engine.workers.worker import Worker, run_worker
 
 
-def main(sockets: list[Any]) -> None:
+def main(tickets: list[Any]) -> None:
     """Serve until the engine requests an exit, or until the parent is gone. Never returns."""
     ignore_signals()
     life = os.dup(0)  # the pipe from the parent
@@ -22,8 +23,9 @@ def main(sockets: list[Any]) -> None:
     os.dup2(nothing, 0)  # envs that read their input find it empty
     os.close(nothing)
     threading.Thread(target=_end_with, args=(life,), name="rookery-parent", daemon=True).start()
-    messages, bell = (socket_of(ticket) for ticket in sockets)
-    run_worker(PortableWorker(Channel(messages), SocketWakeup(bell)))
+    messages, *bell = tickets
+    ends = bell if len(bell) == 2 else [socket_of(ticket) for ticket in bell]  # two ends of pipes, or a socket
+    run_worker(PortableWorker(Channel(socket_of(messages)), other_end(ends)))
 
 
 def _end_with(life: int) -> None:
@@ -36,7 +38,7 @@ def _end_with(life: int) -> None:
 class PortableWorker(Worker):
     """A worker that opens shared memory by its name."""
 
-    def __init__(self, channel: Channel, wakeup: SocketWakeup) -> None:
+    def __init__(self, channel: Channel, wakeup: Wakeup) -> None:
         super().__init__(channel, os.getppid())
         self._wakeup = self._parent_wakeup = wakeup
 

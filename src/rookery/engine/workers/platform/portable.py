@@ -1,4 +1,4 @@
-"""Workers wherever CPython runs: shared memory with a name, wake-ups and deaths by sockets, a guardian that cleans up.
+"""Workers wherever CPython runs: shared memory with a name, a guardian that cleans up; wake-ups are beside this.
 
 Only names that Windows and macOS have as well are used here; where those two differ, `sys.platform` decides.
 """
@@ -8,19 +8,15 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-import selectors
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from rookery import forks
-from rookery.engine.workers.channel import NO_SIGNAL, SLICE_SECONDS, ChannelClosed, new_selector
 
 END_SECONDS = 5.0  # longer than a killed process takes to end, unless it is stuck in the kernel
 PAUSES = (0.001, 0.02)  # between two looks whether a process has ended: the first, and the longest
@@ -59,38 +55,6 @@ class Guardian:
         forks.close(self._pipe)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(END_SECONDS)
-
-
-class SocketWakeup:
-    """One end of a pair of sockets: each side can wake the other, and sees when the other is gone."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self.socket, self._selector = sock, new_selector()
-        self._selector.register(sock, selectors.EVENT_READ)
-        sock.setblocking(False)
-        if sock.family == socket.AF_INET:  # a pair on Windows: send single bytes at once
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def set(self) -> None:
-        with contextlib.suppress(OSError):  # it is set already, or nobody is there: found by those who wait
-            self.socket.send(b"\x01", NO_SIGNAL)
-
-    def wait(self, seconds: float) -> None:
-        """Sleep until the other side sets it, at most so long, and clear it."""
-        if self._selector.select(seconds) and not self.clear():
-            raise ChannelClosed("end of file")
-
-    def clear(self) -> bool:
-        """Whether the other side is still there."""
-        try:
-            return bool(self.socket.recv(4096))
-        except BlockingIOError:
-            return True
-        except OSError:  # a killed process leaves a reset behind, not an end of file
-            return False
-
-    def close(self) -> None:
-        self.socket.close()
 
 
 class PipedProcess:
@@ -143,22 +107,6 @@ def _status_is_known(pid: int) -> bool:
     return True
 
 
-class SocketPoll:
-    """What the parent sleeps on: a byte from any of these workers, or the end of its stream."""
-
-    def __init__(self, handles: Iterable[Any]) -> None:
-        self._handles, self._selector = list(handles), new_selector()
-        for handle in self._handles:
-            self._selector.register(handle.wakeup.socket, selectors.EVENT_READ, handle)
-
-    def wait(self, seconds: float) -> list[int]:
-        """Sleep until something happens, at most so long. Returns the numbers of workers that have died."""
-        ready = [key.data for key, _ in self._selector.select(min(seconds, SLICE_SECONDS))]
-        if not ready:  # a process that a worker has started may hold the socket open
-            return [handle.number for handle in self._handles if handle.process.has_ended()]
-        return [handle.number for handle in ready if not handle.wakeup.clear()]
-
-
 class NamedBlock:
     """Shared memory of `size` bytes, allocated at once. Windows frees it with its last user; elsewhere it is a file,
     which the guardian removes if this process cannot."""
@@ -180,7 +128,7 @@ class NamedBlock:
         finally:
             os.close(fd)
 
-    def offer(self, _: tuple[SocketWakeup, ...]) -> tuple[str, tuple[int, ...]]:
+    def offer(self, _: tuple[Any, ...]) -> tuple[str, tuple[int, ...]]:
         """What a worker needs to attach: a name, and no descriptors."""
         return self._ticket, ()
 
