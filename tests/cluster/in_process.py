@@ -41,6 +41,9 @@ class InProcess:
     def place(self, handle: Any) -> str:
         return f"node {handle}"
 
+    def dashboard(self) -> str | None:
+        return "http://127.0.0.1:8265"
+
     def idle_nodes(self) -> int:
         return max(0, self.nodes - len(self._actors))
 

@@ -295,3 +295,21 @@ def test_log_handlers_get_their_stream_back(monkeypatch: pytest.MonkeyPatch) -> 
         assert handler.stream is stream and sys.stderr is stream
     finally:
         logger.removeHandler(handler)
+
+
+def test_a_cluster_is_shown() -> None:
+    """Its nodes, what is in flight, how old it is, what travels, who works, and where its own dashboard is."""
+    figures = {
+        "cluster/nodes": 2, "cluster/collectors": 4, "cluster/lost": 1, "cluster/in_flight": 8, "cluster/staleness": 3,
+        "cluster/bytes_per_second": 1.25e6, "cluster/busy": 0.9, "time/env": 0.0, "time/waiting": 0.55,
+        "time/learner": 0.25, "time/policy": 0.1, "time/other": 0.1,
+    }  # fmt: skip
+    start = telling.start(collectors=["node a: envs 0 to 3"], cluster_dashboard="http://127.0.0.1:8265")
+    text = "\n".join(rendered([start, telling.progress(1000, 1001.0, **figures)], 100, 40))
+    for expected in (
+        "cluster    2 nodes   4 collectors   1 lost   8 in flight   staleness 3   1.2 MB/s   learner 35 %",
+        "collectors 90 %   waiting 55 %   Ray's dashboard: http://127.0.0.1:8265",
+        "55 % of the time is spent on waiting for collectors; more nodes",
+    ):
+        assert expected in text
+    assert "cluster" not in "\n".join(rendered(telling.whole_run(), 100, 40))

@@ -6,6 +6,7 @@ It is a plain class: an actor of Ray in a run, an object of this process in test
 from __future__ import annotations
 
 import os
+import time
 from contextlib import ExitStack
 from typing import Any
 
@@ -41,6 +42,7 @@ class CollectorActor:
     def __init__(self) -> None:
         self._open = ExitStack()
         self._notes: list[str] = []
+        self._began = 0.0  # the present rollout or chunk
         self._infos: list[tuple[int, int, dict[str, Any]]] = []  # step, number of the first row, infos
 
     def facts(self, files: list[str]) -> NodeFacts:
@@ -103,6 +105,7 @@ class CollectorActor:
 
     def collect(self, weights: Tree, noise: np.ndarray, memory: np.ndarray) -> dict[str, Any]:
         """A rollout of all envs with these weights."""
+        self._began = time.perf_counter()
         learner = self.learner
         _take_weights(learner.policy, weights)
         learner.memory.copy_(torch.from_numpy(np.array(memory)))
@@ -115,6 +118,7 @@ class CollectorActor:
 
     def collect_steps(self, weights: Tree, progress: float, steps: int, rounds: int) -> dict[str, Any]:
         """So many steps of every env with these weights, for a learner that has recorded so many `steps`."""
+        self._began = time.perf_counter()
         assert isinstance(self.collector, StepCollector)
         _take_weights(self.learner.policy, weights)
         self.learner.accelerator.invalidate()
@@ -128,6 +132,7 @@ class CollectorActor:
             "infos": _taken(self._infos),
             "notes": _taken(self._notes),
             "usage": self.engine.stats(),
+            "seconds": time.perf_counter() - self._began,
         }
 
     def pid(self) -> int:

@@ -178,6 +178,10 @@ class RayTransport:
         known = next((each for each in self._ray.nodes() if each["NodeID"] == node), None)
         return "a node" if known is None else f"node {known['NodeName']}, {node[:8]}"
 
+    def dashboard(self) -> str | None:
+        address = self._ray._private.worker.get_dashboard_url()
+        return f"http://{address}" if address else None
+
     def idle_nodes(self) -> int:
         return len(set(self._nodes()) - set(self._node_of.values()))
 

@@ -5,13 +5,13 @@ The loop steps no env here: it asks for whole rollouts, by `RemoteRolloutCollect
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from rookery.cluster.cluster_figures import ClusterFigures
 from rookery.cluster.env_shares import Share, divide_envs
 from rookery.cluster.node_follower import NodeFollower
 from rookery.cluster.own_collector import OwnCollector
@@ -37,9 +37,10 @@ class RemoteEnvs(VectorEnv):
         if config.workers is not None and config.cluster.address is None:
             workers = [max(1, config.workers // len(workers)) for _ in workers]
         self._learner_name, self.max_staleness = config.learner, config.cluster.max_staleness
-        self.transport, self._started, self._bytes = transport, time.monotonic(), 0
+        self.transport = transport
         self._waits = config.learner == "ppo"  # whether collectors wait for the learner
         self.collectors = RemoteCollectors(transport, divide_envs(run, workers), config, own=self._waits)
+        self.figures = ClusterFigures(self.collectors, transport)
         fixed = config.cluster.nodes is not None
         self._follower = None if fixed else NodeFollower(self.collectors, transport, run)
         self.description = self.collectors.descriptions[0]
@@ -68,22 +69,9 @@ class RemoteEnvs(VectorEnv):
         restarted, self.collectors.restarted = self.collectors.restarted, []
         return restarted if self._follower is None else [*restarted, *self._follower.follow()]
 
-    def count_bytes(self, count: int) -> None:
-        """So many came from a collector, or went there."""
-        self._bytes += count
-
-    def figures(self) -> dict[str, float]:
-        """For events; bytes per second since the last call."""
-        now = time.monotonic()
-        seconds, self._started = max(now - self._started, 1e-9), now
-        count, self._bytes = self._bytes, 0
-        nodes = len({self.transport.place(handle) for handle in self.collectors.handles})
-        return {
-            "cluster/nodes": nodes,
-            "cluster/collectors": len(self.shares),
-            "cluster/lost": self.collectors.losses,
-            "cluster/bytes_per_second": count / seconds,
-        }
+    def facts(self) -> dict[str, Any]:
+        """Of the cluster, for the run's first event."""
+        return self.figures.facts()
 
     @property
     def on_note(self) -> Callable[[str], None] | None:

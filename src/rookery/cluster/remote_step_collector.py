@@ -66,7 +66,7 @@ class RemoteStepCollector(Collector):
         share, version, answer = self._streams.next(lambda lost: self.learner.reset_envs(lost.rows))
         self.stopwatch.lap("waiting")
         self.staleness = self.learner.updates - version
-        self.envs.count_bytes(nbytes(answer["chunk"]))
+        self.envs.figures.add(share.index, answer["seconds"], nbytes(answer["chunk"]))
         self._take_notes(share, answer)
         if self.staleness > self._bound:
             self.discarded += answer["chunk"]["rewards"].size
@@ -107,7 +107,7 @@ class RemoteStepCollector(Collector):
 
     def figures(self) -> dict[str, float]:
         return {
-            **self.envs.figures(),
+            **self.envs.figures.take(),
             "cluster/in_flight": self._streams.in_flight,
             "cluster/staleness": self.staleness,
             "cluster/discarded_steps": self.discarded,

@@ -54,15 +54,15 @@ class RemoteRolloutCollector(Collector):
         self.stopwatch.lap("policy")
         answers = self.envs.collectors.collect(weights, learner.rollout.noise_array, memory)
         self.stopwatch.lap("waiting")
-        self.envs.count_bytes(self._travelled(weights, answers))
+        self._count_work(nbytes(weights), answers)
         self._join(answers)
         self.stopwatch.lap("policy")
 
-    def _travelled(self, weights: Any, answers: list[dict[str, Any]]) -> int:
-        """Bytes that went to other processes and came from there."""
-        handles = self.envs.collectors.handles
-        others = [one for handle, one in zip(handles, answers, strict=True) if not isinstance(handle, OwnCollector)]
-        return nbytes(weights) * len(others) + sum(nbytes(answer["rollout"]) for answer in others)
+    def _count_work(self, weights: int, answers: list[dict[str, Any]]) -> None:
+        """How long collectors have worked, and how many bytes went to other processes and came from there."""
+        for k, (handle, answer) in enumerate(zip(self.envs.collectors.handles, answers, strict=True)):
+            travelled = 0 if isinstance(handle, OwnCollector) else weights + nbytes(answer["rollout"])
+            self.envs.figures.add(k, answer["seconds"], travelled)
 
     def _join(self, answers: list[dict[str, Any]]) -> None:
         rollout, shares = self.learner.rollout, self.envs.collectors.shares
@@ -91,7 +91,7 @@ class RemoteRolloutCollector(Collector):
             self._tell(slice(first, first + count), infos, self.steps + (step + 1) * self.envs.num_envs)
 
     def figures(self) -> dict[str, float]:
-        return self.envs.figures()
+        return self.envs.figures.take()
 
     def finished_episodes(self) -> np.ndarray:
         finished, self._finished = self._finished, []

@@ -25,6 +25,9 @@ class Transport(Protocol):
     def place(self, handle: Any) -> str:
         """The name of its node, for messages."""
 
+    def dashboard(self) -> str | None:
+        """The address of the cluster's own dashboard; None if it has none."""
+
     def idle_nodes(self) -> int:
         """How many nodes have no collector."""
 

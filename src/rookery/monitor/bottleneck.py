@@ -21,8 +21,9 @@ def advise(values: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """One sentence from the `time/...` shares of a progress event and the facts of the start event.
 
     Of the facts it uses `backend`, `num_envs`, `workers`, `device`, `learner`, `groups`, and where they are given
-    `cores` (of this machine) and `twin` (the compiled version of the world). Without shares it returns "". If the run
-    has a GPU, `system/gpu` among the values is the share of the time in which it was busy.
+    `cores` (of this machine), `twin` (the compiled version of the world) and `collectors` (of a cluster).
+    Without shares it returns "". If the run has a GPU, `system/gpu` among the values is the share of the time in which
+    it was busy.
 
     >>> serial = {"backend": "serial", "num_envs": 8, "cores": 8}
     >>> advise({"time/env": 0.78, "time/policy": 0.12, "time/learner": 0.1}, serial)
@@ -100,6 +101,8 @@ def _serial_remedy(facts: Mapping[str, Any]) -> str:
 
 
 def _waiting(facts: Mapping[str, Any]) -> tuple[str, str]:
+    if facts.get("collectors"):
+        return "waiting for collectors", "more nodes, or cores on them, would reduce the waiting"
     return "waiting for envs", " or ".join(_waiting_remedies(facts)) + " would reduce the waiting"
 
 

@@ -104,7 +104,7 @@ def system_text(values: Mapping[str, Any], cores: int | None = None) -> list[str
     workers = [value for name, value in found.items() if name.startswith("memory_worker_")]
     texts = []
     if "cpu" in found:
-        texts.append(f"CPU {percent(found['cpu'])}" + (f" of {_plural(cores, 'core')}" if cores else ""))
+        texts.append(f"CPU {percent(found['cpu'])}" + (f" of {plural(cores, 'core')}" if cores else ""))
     if "memory" in found:
         texts.append(f"memory {size(found['memory'])}")
     if len(workers) > 1:
@@ -128,13 +128,13 @@ def settings_text(facts: Mapping[str, Any]) -> list[str]:
     """
     parts = [str(facts.get("learner") or "")]
     if facts.get("num_envs"):
-        parts.append(_plural(facts["num_envs"], "env"))
+        parts.append(plural(facts["num_envs"], "env"))
     if facts.get("backend"):
         parts.append(f"{facts['backend']} backend")
     if (facts.get("workers") or 0) > 1 or facts.get("start_method"):
         parts.append(_workers(facts))
     if (facts.get("groups") or 0) > 1:
-        parts.append(_plural(facts["groups"], "group"))
+        parts.append(plural(facts["groups"], "group"))
     parts.append(str(facts.get("device") or ""))
     return [word for word in parts if word]
 
@@ -143,7 +143,7 @@ def _workers(facts: Mapping[str, Any]) -> str:
     """Worker processes with how they were started, or threads."""
     what = "thread" if facts.get("backend") in ("kernel", "thread") else "worker"
     start_method = facts.get("start_method")
-    return _plural(facts.get("workers") or 1, what) + (f" ({start_method})" if start_method else "")
+    return plural(facts.get("workers") or 1, what) + (f" ({start_method})" if start_method else "")
 
 
 def opponents_met(names: Iterable[str]) -> list[str]:
@@ -179,5 +179,9 @@ def score(values: Mapping[str, Any], sign: str = "+-") -> str:
     return text if won is None or met else f"{text}, {percent(won)} won"
 
 
-def _plural(how_many: int, what: str) -> str:
+def plural(how_many: int, what: str) -> str:
+    """
+    >>> plural(1, "node"), plural(1024, "node")
+    ('1 node', '1,024 nodes')
+    """
     return f"{how_many:,} {what}{'' if how_many == 1 else 's'}"

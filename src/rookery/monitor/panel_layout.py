@@ -11,6 +11,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from rookery.monitor.bottleneck import advise
+from rookery.monitor.cluster_text import cluster_text
 from rookery.monitor.formatting import (
     PARTS,
     count,
@@ -91,6 +92,7 @@ def _parts(state: RunState, width: int) -> Iterator[PanelPart]:
     yield PanelPart(11, _checkpoint(state))
     yield PanelPart(6, _losses(state, width))
     yield PanelPart(9, _system(state, width))
+    yield PanelPart(7, _cluster(state, width))
     if state.shares:
         yield PanelPart(7, [Line()])
         yield PanelPart(4, _time(state, width))
@@ -208,14 +210,22 @@ def _cell(name: str, value: object, width: int) -> Line:
 
 
 def _system(state: RunState, width: int) -> list[Line]:
+    return _rows("system", system_text(state.values, state.facts.get("cores")), width)
+
+
+def _cluster(state: RunState, width: int) -> list[Line]:
+    return _rows("cluster", cluster_text(state.values, state.shares, state.facts.get("cluster_dashboard")), width)
+
+
+def _rows(name: str, texts: list[str], width: int) -> list[Line]:
     """In as many rows as it takes; a text is never divided."""
     rows: list[str] = []
-    for text in system_text(state.values, state.facts.get("cores")):
+    for text in texts:
         if rows and len(rows[-1]) + 3 + len(text) <= width - LABEL:
             rows[-1] += f"   {text}"
         else:
             rows.append(text)
-    labels = ["system"] + [""] * len(rows)
+    labels = [name] + [""] * len(rows)
     return [Line.assemble((f"{label:<{LABEL}}", "dim"), row) for label, row in zip(labels, rows, strict=False)]
 
 

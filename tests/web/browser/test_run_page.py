@@ -278,3 +278,41 @@ def wait_until(page: Any, true: str | Callable[[], bool], seconds: float = 20.0)
     while not (page.evaluate(true) if isinstance(true, str) else true()):
         assert time.monotonic() < deadline, "it did not come true"
         page.wait_for_timeout(50)
+
+
+def test_a_cluster_is_shown(opened: Any, runs: Path) -> None:
+    """The figures of a recorded run as those of one on a cluster: nodes, what travels, who works, Ray's dashboard."""
+    run = GrowingRun(runs, "clustered")
+    places = ["node a, 1f: envs 0 to 3", "<i>node b</i>: envs 4 to 7"]
+    run.start(num_envs=8, backend="serial", collectors=places, cluster_dashboard="http://127.0.0.1:8265")
+    figures = {
+        "cluster/nodes": 2, "cluster/collectors": 2, "cluster/lost": 0, "cluster/in_flight": 4, "cluster/staleness": 7,
+        "cluster/bytes_per_second": 3 * 2**20, "cluster/busy": 0.75, "cluster/busy_0": 0.9, "cluster/busy_1": 0.6,
+        "time/env": 0.0, "time/learner": 0.5, "time/policy": 0.1, "time/waiting": 0.4,
+    }  # fmt: skip
+    for step in range(100, 600, 100):
+        run.write("progress", step, steps_per_second=500.0, **figures)
+    page = opened("/runs/runs/clustered?tab=machine")
+    card = page.locator("section.card", has_text="Cluster")
+    text = card.inner_text()
+    for value, name in [("4", "in flight"), ("7", "staleness, updates"), ("3 MiB/s", "travel")]:
+        assert f"{value}\n{name}" in text
+    assert "60 %\nof the time the learner works" in text and "75 %\nof the time collectors work" in text
+    assert places[1] in text and "90 %" in text  # as text, not as HTML
+    link = card.get_by_role("link", name="Ray's own dashboard")
+    assert link.get_attribute("href") == "http://127.0.0.1:8265"
+    assert page.get_by_text("Who works, share of the time").count() == 1
+
+
+def test_only_addresses_become_links(opened: Any, runs: Path) -> None:
+    """Whatever a run's events say is the address of a dashboard."""
+    run = GrowingRun(runs, "clustered")
+    run.start(num_envs=8, backend="serial", collectors=["node a"], cluster_dashboard="javascript:alert(1)")
+    run.write("progress", 100, steps_per_second=500.0, **{"cluster/collectors": 1, "cluster/busy": 0.5})
+    page = opened("/runs/runs/clustered?tab=machine", "text=of the time collectors work")
+    assert page.get_by_role("link", name="Ray's own dashboard").count() == 0
+
+
+def test_other_runs_show_no_cluster(opened: Any) -> None:
+    page = opened(f"{RUN}?tab=machine")
+    assert not page.locator("section.card", has_text="Cluster").is_visible()

@@ -495,6 +495,7 @@ def _announce(
         "groups": config.groups,
         "cores": usable_cores(),
         "threads": getattr(config, config.learner).threads,
+        **(engine.facts() if hasattr(engine, "facts") else {}),  # of a cluster
     }
     sinks.write(Event("start", step or 0, facts))
     over = step is not None and step >= config.steps

@@ -1,16 +1,18 @@
-// What a run takes of the machine: its time, CPU, memory, GPU, and each worker.
+// What a run takes of the machine: its time, CPU, memory, GPU, and each worker; and of a cluster.
 
 import { colour } from "../chart.js";
 import { h, put } from "../dom.js";
 import { bytes, number, percent } from "../format.js";
+import { clusterCard, clusterPanels } from "./cluster_panels.js";
 import { CurvePanel } from "./curve_panel.js";
 import { timePanel } from "./time_panel.js";
 
 /** Fill the tab; returns a function that ends it. */
 export function machineTab(panel, { model, board, known, bar }) {
   const grid = h("div", { class: "grid" }), workers = h("section", { class: "card" });
-  panel.append(bar.element, grid, workers);
-  const panels = machinePanels(known);
+  const cluster = h("section", { class: "card" });
+  panel.append(bar.element, cluster, grid, workers);
+  const panels = [...clusterPanels(known), ...machinePanels(known)];
   for (const one of panels) { grid.append(one.element); board.add(one); }
   if (!panels.length) grid.append(h("p", { class: "muted" },
     "This run has measured nothing of the machine: see the setting `system`."));
@@ -21,6 +23,9 @@ export function machineTab(panel, { model, board, known, bar }) {
     const table = workerTable(last);
     workers.hidden = !table;
     put(workers, h("h2", {}, "Workers"), table);
+    const card = clusterCard(model.details);
+    cluster.hidden = !card;
+    put(cluster, card);
   };
   draw();
   model.on("details", draw);
