@@ -11,6 +11,7 @@ from gymnasium.vector import AutoresetMode
 
 from rookery.console import say
 from rookery.engine.autotune import Choice, choose
+from rookery.engine.built_vector_env import is_vector_env, world_of
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory, kernel_of, resolve, with_wrappers
 from rookery.engine.machine import usable_cores
@@ -61,7 +62,8 @@ def make_vec(
 
     Args:
         world: A Gymnasium id, a class (of an env or a `KernelWorld`), any callable that builds an env (lambdas and
-            closures too), `"file.py:MyEnv"`, or a list of callables, one per env.
+            closures too), `"file.py:MyEnv"`, a list of callables, one per env, or a vector env of Gymnasium, whose envs
+            are made again.
         num_envs: How many envs; None measures a step and chooses. `n_envs` is the same option.
         backend: "serial", "thread", "process"; for kernel worlds also "kernel" (compiled, on CPU threads) and "cuda"
             (on a GPU, with torch tensors: see `rookery.engine.cuda.CudaEngine`); or "auto": "kernel" for a kernel
@@ -121,6 +123,8 @@ def make_vec(
         )
     if device is not None and backend != "cuda":
         raise OptionError(f"device={device!r} is an option of backend='cuda'; other backends step envs on the CPU")
+    if is_vector_env(world):
+        world, num_envs = world_of(world), num_envs or int(world.unwrapped.num_envs)
     source = with_wrappers(resolve(world, num_envs, env_kwargs), wrappers, backend)
     if bounds:
         backend = _with_bounds(source, backend)
