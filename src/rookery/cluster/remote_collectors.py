@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,9 +127,16 @@ class RemoteCollectors:
     def _result(self, held: _Held, call: Any, seconds: float) -> Any:
         """An answer whose loss ends the run."""
         try:
-            return self._transport.result(call, seconds)
+            with self._named(held):
+                return self._transport.result(call, seconds)
         except (CollectorLost, TimeoutError) as error:
             raise WorkerDied(f"{self._name(held)} {lost_reason(error, seconds)}") from None
+
+    @contextmanager
+    def _named(self, held: _Held) -> Iterator[None]:
+        """Errors of a collector's envs say which one it is."""
+        try:
+            yield
         except RookeryError as error:
             error.add_note(f"in {self._name(held)}; the numbers of envs above count from its first one")
             raise
@@ -156,6 +163,14 @@ class RemoteCollectors:
                     call = self._collect(held, shared, noise, memory)
         return parts
 
+    def own_part(self, collect: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """A rollout that the only collector makes in this process."""
+        (held,) = self._held
+        with self._named(held):
+            part = collect()
+        self._tell_notes(held, part)
+        return part
+
     def _collect(self, held: _Held, weights: Any, noise: np.ndarray, memory: np.ndarray) -> Any:
         rows = held.share.rows
         part = np.ascontiguousarray(noise[:, rows]), memory[rows]
@@ -174,11 +189,8 @@ class RemoteCollectors:
 
     def answer(self, index: int, call: Any, seconds: float = 0.0) -> dict[str, Any]:
         """What a call of it returned; CollectorLost, or TimeoutError if it is not there in so many seconds."""
-        try:
+        with self._named(self._held[index]):
             answer: dict[str, Any] = self._transport.result(call, seconds)
-        except RookeryError as error:
-            error.add_note(f"in {self._name(self._held[index])}; the numbers of envs above count from its first one")
-            raise
         return answer
 
     def replace(self, index: int, reason: str) -> None:
@@ -187,9 +199,12 @@ class RemoteCollectors:
 
     def _part(self, held: _Held, call: Any, seconds: float) -> dict[str, Any]:
         part = self.answer(held.share.index, call, seconds)
+        self._tell_notes(held, part)
+        return part
+
+    def _tell_notes(self, held: _Held, part: dict[str, Any]) -> None:
         for text in part["notes"]:
             self._note(f"collector {held.share.index}: {text}")
-        return part
 
     # --- losses -----------------------------------------------------------------------------------------------------
 

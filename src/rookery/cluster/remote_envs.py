@@ -51,7 +51,7 @@ class RemoteEnvs(VectorEnv):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.metadata = {**self.description.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
         self.threads = max(workers)
-        self.usage: list[dict[str, Any]] = []  # of the workers of all collectors, as of the latest rollout
+        self.usage: list[dict[str, Any]] = []  # of the workers of collectors in other processes
 
     def make_collector(self, learner: Learner, stopwatch: Stopwatch, share_done: Callable[[int], float]) -> Collector:
         """What collects the run's rollouts."""
@@ -59,7 +59,7 @@ class RemoteEnvs(VectorEnv):
         spaces = agent.observation_space, agent.action_space
         for handle in self.collectors.handles:
             if isinstance(handle, OwnCollector):
-                handle.lender = learner
+                handle.lend(learner, stopwatch)
         self.collectors.use_learner(self._learner_name, spaces, learner.options, self.threads)
         kind = RemoteRolloutCollector if learner.on_policy else RemoteStepCollector
         return kind(self, learner, stopwatch, share_done)
@@ -110,8 +110,9 @@ class RemoteEnvs(VectorEnv):
         self.collectors.restarted = [self.collectors.shares[k] for k in state.get("restarted", [])]
 
     def stats(self) -> list[dict[str, Any]]:
-        """As of other engines, of the latest rollout."""
-        return self.usage
+        """As of other engines; of collectors in other processes as they were about a second ago."""
+        own = [handle.engine.stats() for handle in self.collectors.handles if isinstance(handle, OwnCollector)]
+        return [*(worker for workers in own for worker in workers), *self.usage]
 
     def close_extras(self, **kwargs: Any) -> None:
         """End all collectors."""

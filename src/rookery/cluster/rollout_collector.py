@@ -49,6 +49,18 @@ class RemoteRolloutCollector(Collector):
         learner = self.learner
         for share in self.envs.follow_nodes():
             learner.memory[share.rows] = 0.0
+        lone = self.envs.collectors.handles[0]
+        if isinstance(lone, OwnCollector) and lone.fills_rollouts:
+            answer = self.envs.collectors.own_part(lone.fill_rollout)
+            self._finished.append(answer["episodes"])
+            self.envs.figures.add(0, answer["seconds"], 0)
+            self._count_rollout([answer])
+        else:
+            self._collect_parts()
+        self.stopwatch.lap("policy")
+
+    def _collect_parts(self) -> None:
+        learner = self.learner
         learner.begin_rollout()
         weights, memory = module_state(learner.policy), learner.memory.numpy()
         self.stopwatch.lap("policy")
@@ -56,7 +68,7 @@ class RemoteRolloutCollector(Collector):
         self.stopwatch.lap("waiting")
         self._count_work(nbytes(weights), answers)
         self._join(answers)
-        self.stopwatch.lap("policy")
+        self._count_rollout(answers)
 
     def _count_work(self, weights: int, answers: list[dict[str, Any]]) -> None:
         """How long collectors have worked, and how many bytes went to other processes and came from there."""
@@ -73,6 +85,9 @@ class RemoteRolloutCollector(Collector):
         self._finished.append(_oldest_first(episodes, rollout.ended))
         for share, answer in zip(shares, answers, strict=True):
             self.learner.memory[share.rows] = torch.from_numpy(np.array(answer["memory"]))
+
+    def _count_rollout(self, answers: list[dict[str, Any]]) -> None:
+        rollout = self.learner.rollout
         self.ended += int(rollout.ended.sum())
         self._tell_infos(answers)
         self.envs.usage = [usage for answer in answers for usage in answer["usage"]]
