@@ -18,6 +18,7 @@ Exits with 1 if a figure misses what it must reach.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -48,6 +49,7 @@ ROWS: dict[str, Measure] = {
 
 def main() -> int:
     """Measure and print, as a table and as Markdown."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no run is left when this is stopped
     parser = parser_for(__doc__, ROWS, rounds=5)
     parser.add_argument("--quick", action="store_true", help="fewer kills, for a shorter time")
     options = parser.parse_args()

@@ -43,9 +43,10 @@ def on_ray(collectors: int | None = None, address: str | None = None) -> dict[st
 class Run:
     """A run in a process of its own. `told` grows with its rollouts: (moment by `time.monotonic`, steps so far)."""
 
-    def __init__(self, config: dict[str, Any], runs: Path, name: str) -> None:
+    def __init__(self, config: dict[str, Any], runs: Path, name: str, command: list[str] | None = None) -> None:
+        """`command` starts another program that tells as much, and gets the configuration as its last argument."""
         self.path, self.started = runs / name, time.monotonic()
-        command = [sys.executable, str(FOLDER / "cluster_runs.py")]
+        command = [sys.executable, str(FOLDER / "cluster_runs.py")] if command is None else command
         self._log = (runs / f"{name}.log").open("ab")
         self.process = subprocess.Popen(
             [*command, json.dumps({**config, "runs_dir": str(runs), "name": name})],
@@ -76,6 +77,25 @@ class Run:
             return float("nan")
         (first, steps_before), (last, steps) = inside[0], inside[-1]
         return (steps - steps_before) / (last - first)
+
+    def rate_for(self, seconds: float) -> float:
+        """Let it continue for so many seconds, and at least three rollouts; returns its steps per second."""
+        self.pause(False)
+        self.wait_rollouts(1)  # it may have been stopped in the middle of one
+        began, count = time.monotonic() - 0.02, len(self.told)
+        time.sleep(seconds)
+        self.wait_rollouts(max(0, count + 2 - len(self.told)))
+        ended = time.monotonic()
+        self.pause(True)
+        return self.speed(began, ended)
+
+    def cpu_seconds(self) -> tuple[float, float]:
+        """So far: of its process and its workers, and of the processes of a cluster that it has started."""
+        process = psutil.Process(self.process.pid)
+        children = process.children(recursive=True)
+        of_ray = [each for each in children if _is_of_ray(each)]
+        own = [process, *(each for each in children if each not in of_ray)]
+        return sum(map(_cpu_seconds, own)), sum(map(_cpu_seconds, of_ray))
 
     def pause(self, paused: bool) -> None:
         """Stop its process, or let it continue."""
@@ -113,6 +133,19 @@ class Run:
         self._log.close()
 
 
+def _cpu_seconds(process: psutil.Process) -> float:
+    try:
+        return sum(process.cpu_times()[:2])  # user and system
+    except psutil.Error:
+        return 0.0
+
+
+def _is_of_ray(process: psutil.Process) -> bool:
+    """Whether it is a daemon of Ray, or a worker that waits for tasks."""
+    title = _title(process)
+    return "/ray/" in title or title.startswith("ray::")
+
+
 def _title(process: psutil.Process) -> str:
     try:
         return "".join(process.cmdline())
@@ -121,9 +154,9 @@ def _title(process: psutil.Process) -> str:
 
 
 @contextmanager
-def running(config: dict[str, Any], runs: Path, name: str) -> Iterator[Run]:
+def running(config: dict[str, Any], runs: Path, name: str, command: list[str] | None = None) -> Iterator[Run]:
     """A run, killed in the end if it has not ended."""
-    run = Run(config, runs, name)
+    run = Run(config, runs, name, command)
     try:
         yield run
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,28 +24,51 @@ UPDATES = 20
 def speed_rows(folder: Path, world: str, turns: int) -> list[Row]:
     """Steps per second through Ray and without, in turns: the other run is stopped meanwhile."""
     title, config, seconds = WORLDS[world]
-    with running(config, folder, "alone") as alone, running({**config, **on_ray()}, folder, "ray") as ray:
-        for run in (alone, ray):
-            run.wait_rollouts(5)
-        sides = {"ray": ray, "alone": alone}
-        for run in sides.values():
-            run.pause(True)
-        rates: dict[str, list[float]] = {name: [] for name in sides}
-        for _ in range(turns):
-            for name, run in sides.items():
-                rates[name].append(_slice(run, seconds))
-    arrays = {name: np.array(values) for name, values in rates.items()}
-    return [ratio_row(f"{title}: through Ray over without", arrays["ray"], arrays["alone"], LEAST)]
+    with running(config, folder, "alone") as alone:
+        alone.wait_rollouts(5)
+        alone.pause(True)  # Ray needs the cores to start
+        with running({**config, **on_ray()}, folder, "ray") as ray:
+            ray.wait_rollouts(5)
+            ray.pause(True)
+            slices = _slices({"ray": ray, "alone": alone}, turns, seconds)
+    rates = {name: np.array([each.steps_per_second for each in found]) for name, found in slices.items()}
+    costs = {name: np.array([each.cpu_per_step for each in found]) for name, found in slices.items()}
+    texts = [f"{1e6 * np.median(costs[name]):.2f} us" for name in ("ray", "alone")]
+    cheaper = float(np.median(costs["alone"]) / np.median(costs["ray"]))
+    idle = 100 * float(np.median([each.cpu_of_ray for each in slices["ray"]]))
+    return [
+        ratio_row(f"{title}: through Ray over without", rates["ray"], rates["alone"], LEAST),
+        Row(f"{title}: CPU time a step, without Ray over with (Ray's own processes: {idle:.1f} % of a core)", *texts,
+            cheaper, LEAST),
+    ]  # fmt: skip
 
 
-def _slice(run: Run, seconds: float) -> float:
+class Slice(NamedTuple):
+    """What a run did in a few seconds."""
+
+    steps_per_second: float
+    cpu_per_step: float  # seconds of its process and its workers
+    cpu_of_ray: float  # seconds of the cluster's processes in a second
+
+
+def _slices(sides: dict[str, Run], turns: int, seconds: float) -> dict[str, list[Slice]]:
+    """Of both sides in turns; the other one is stopped meanwhile."""
+    found: dict[str, list[Slice]] = {name: [] for name in sides}
+    for _ in range(turns):
+        for name, run in sides.items():
+            found[name].append(_slice(run, seconds))
+    return found
+
+
+def _slice(run: Run, seconds: float) -> Slice:
     run.pause(False)
     run.wait_rollouts(1)  # it may have been stopped in the middle of one
-    began = time.monotonic() - 0.02
+    began, before = time.monotonic() - 0.02, run.cpu_seconds()
     time.sleep(seconds)
-    ended = time.monotonic()
+    ended, after = time.monotonic(), run.cpu_seconds()
     run.pause(True)
-    return run.speed(began, ended)
+    rate, (own, of_ray) = run.speed(began, ended), np.subtract(after, before)
+    return Slice(rate, own / (rate * (ended - began)), of_ray / (ended - began))
 
 
 def start_rows(folder: Path, rounds: int) -> list[Row]:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, suppress
+from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
 from functools import cached_property
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import psutil
 
 from rookery.cluster.own_collector import OwnCall, OwnCollector
 from rookery.cluster.packed_calls import RayCollectorActor, nbytes, pack, unpack
+from rookery.cluster.ray_folder import ray_folder
 from rookery.cluster.transport import CollectorLost
 from rookery.console import waiting
 from rookery.engine.machine import usable_cores
@@ -54,24 +54,23 @@ def open_ray(address: str | None) -> Iterator[RayTransport]:
     if ray.is_initialized():
         yield RayTransport(ray)
         return
-    folder = tempfile.mkdtemp(prefix="rookery-ray-") if address is None else ""
-    try:
-        with waiting("starting Ray" if address is None else f"connecting to the Ray cluster at {address}"):
-            _connect(ray, address, folder)
-        yield RayTransport(ray)
-    finally:
-        ray.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
+    with ray_folder() if address is None else nullcontext() as folder:
+        try:
+            with waiting("starting Ray" if address is None else f"connecting to the Ray cluster at {address}"):
+                _connect(ray, address, folder)
+            yield RayTransport(ray)
+        finally:
+            ray.shutdown()
 
 
-def _connect(ray: Any, address: str | None, folder: str) -> None:
+def _connect(ray: Any, address: str | None, folder: Path | None) -> None:
     """Connect; a cluster that is started here gets several attempts, as Ray gives a node only 30 s to start, which a
     busy machine may need for the imports of its processes alone."""
     common: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "namespace": "rookery"}
     own = {
         "num_cpus": usable_cores(),
         "include_dashboard": False,
-        "_temp_dir": folder,
+        "_temp_dir": str(folder),
         "_system_config": HEALTH,
     }
     for attempt in range(1, START_ATTEMPTS + 1):

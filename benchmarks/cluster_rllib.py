@@ -1,0 +1,92 @@
+"""PPO on a Ray cluster by rookery and by RLlib's new stack, on this machine:
+
+    python benchmarks/cluster_rllib.py --rllib-python PATH [--only NAME ...] [--rounds 3] [--seconds 20] [--json FILE]
+
+PATH is the interpreter of a virtual environment with `ray[rllib]` and torch: RLlib needs an older Gymnasium than ours.
+Both sides have a cluster of their own with as many cores, the learner in the process that was started, 8 envs, 128
+steps of each in a rollout, 4 epochs with minibatches of 256 rows, and two perceptrons with 64 and 64 tanh units. RLlib
+has two env runners with 4 envs each, rookery an engine with two workers. They train in turns, in slices: the other side
+is stopped meanwhile. Exits with 1 if rookery makes less than 5 times their env steps a second in a row that must.
+
+- cartpole: Gymnasium's CartPole-v1 on both sides
+- kernel: our compiled CartPole, which makes the same steps as Gymnasium's, beside Gymnasium's on theirs
+- slow: an env in Python that takes 1 ms a step on both sides. Two cores make at most 2,000 of its steps a second, so no
+  side can be several times faster than the other: the row says which share of that each side makes
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import numpy as np
+
+from cluster_runs import CARTPOLE, SETTINGS, SLOW, Run, on_ray, running
+from engine_rows import Row, ratio_row
+from report import markdown, measured, parser_for, report
+from rookery.engine.machine import usable_cores
+
+ENVS, LENGTH, EPOCHS, MINIBATCHES, WORKERS = 8, 128, 4, 4, 2
+LEAST = 5.0
+PPO = {"rollout_length": LENGTH, "epochs": EPOCHS, "minibatches": MINIBATCHES, "hidden": [64, 64]}
+WORLDS: dict[str, tuple[str, dict[str, Any], str, float]] = {  # title, our configuration, their env, what is needed
+    "cartpole": (
+        "CartPole-v1 in Python",
+        {**SETTINGS, "world": "CartPole-v1", "twin": False, "backend": "process", "workers": WORKERS},
+        "CartPole-v1",
+        LEAST,
+    ),
+    "kernel": ("CartPole, compiled on our side", CARTPOLE, "CartPole-v1", LEAST),
+    "slow": ("a Python env of 1 ms", {**SLOW, "workers": WORKERS}, "slow", 1.0),
+}
+
+
+def rows(world: str, rllib_python: str, turns: int, seconds: float) -> list[Row]:
+    """Env steps a second of both sides, in turns."""
+    title, config, their_env, least = WORLDS[world]
+    ours = {**config, "num_envs": ENVS, "ppo": PPO, **on_ray()}
+    theirs = {
+        "env": their_env, "runners": WORKERS, "envs": ENVS, "cpus": usable_cores(), "rollout_length": LENGTH,
+        "minibatch": ENVS * LENGTH // MINIBATCHES, "epochs": EPOCHS,
+    }  # fmt: skip
+    command = [rllib_python, str(Path(__file__).parent / "rllib_side.py")]
+    with tempfile.TemporaryDirectory(prefix="rllib-") as name:
+        folder = Path(name)
+        with running(theirs, folder, "rllib", command) as rllib:
+            rllib.wait_rollouts(3)
+            rllib.pause(True)
+            with running(ours, folder, "rookery") as rookery:
+                rookery.wait_rollouts(5)
+                rookery.pause(True)
+                rates = _rates({"rookery": rookery, "rllib": rllib}, turns, seconds)
+    return [ratio_row(f"PPO on {title}, {ENVS} envs: over RLlib", rates["rookery"], rates["rllib"], least)]
+
+
+def _rates(sides: dict[str, Run], turns: int, seconds: float) -> dict[str, np.ndarray]:
+    found: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(turns):
+        for name, run in sides.items():
+            found[name].append(run.rate_for(seconds))
+    return {name: np.array(rates) for name, rates in found.items()}
+
+
+def main() -> int:
+    """Measure and print, as a table and as Markdown."""
+    parser = parser_for(__doc__, WORLDS, rounds=3)
+    parser.add_argument("--rllib-python", required=True, help="the interpreter of an environment with ray[rllib]")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of a slice")
+    options = parser.parse_args()
+    measures = {world: partial(rows, world, options.rllib_python, options.rounds, options.seconds) for world in WORLDS}
+    results = measured(measures, options.only)
+    missed = report(results, "PPO beside RLlib", options.json)
+    print(markdown(results))
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
