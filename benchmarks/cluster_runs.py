@@ -58,7 +58,7 @@ class Run:
 
     def _read(self) -> None:
         for line in self.process.stdout or ():
-            if line.startswith(TOLD):
+            if line.startswith(TOLD) and line.endswith("\n"):  # the last one of a killed run may be cut off
                 _, moment, steps = line.split()
                 self.told.append((float(moment), int(steps)))
 

@@ -24,6 +24,7 @@ class InProcess:
         self.nodes, self._fault, self._has_own = nodes, fault, has_own
         self.started: list[int] = []
         self._actors: dict[str, tuple[int, CollectorActor]] = {}
+        self._owned: OwnCollector | None = None
         self._times: dict[tuple[int, str], int] = {}
 
     def slots(self, collectors: int | None) -> list[int]:
@@ -36,7 +37,8 @@ class InProcess:
         return handle
 
     def own(self) -> Any:
-        return OwnCollector() if self._has_own else self.start(0)
+        self._owned = OwnCollector() if self._has_own else None
+        return self.start(0) if self._owned is None else self._owned
 
     def place(self, handle: Any) -> str:
         return f"node {handle}"
@@ -45,9 +47,9 @@ class InProcess:
         return "http://127.0.0.1:8265"
 
     def idle_nodes(self) -> int:
-        return max(0, self.nodes - len(self._actors))
+        return max(0, self.nodes - len(self._actors) - (self._owned is not None))
 
-    def crowded(self, handles: list[str]) -> list[str]:
+    def crowded(self, handles: list[Any]) -> list[Any]:
         return handles[self.nodes :][::-1]
 
     def share(self, value: Any) -> Any:
@@ -76,6 +78,9 @@ class InProcess:
         return 0
 
     def kill(self, handle: Any) -> None:
+        if isinstance(handle, OwnCollector):
+            self._owned = None
+            return handle.close()
         self._actors.pop(handle, (0, CollectorActor()))[1].close()
 
 

@@ -130,13 +130,16 @@ def test_restarts_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert cluster.started == [0, 1, 1, 1, 1]
 
 
-def test_nan_ends_the_run_and_names_the_collector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the learner sees it."""
+@pytest.mark.parametrize(("collectors", "envs"), [(2, "0 to 3"), (1, "0 to 6")])
+def test_nan_ends_the_run_and_names_the_collector(
+    collectors: int, envs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the learner sees it; also in the learner's own process, where the only collector is."""
     (tmp_path / "broken.py").write_text(BROKEN)
-    use(InProcess(), monkeypatch)
+    use(InProcess(has_own=collectors == 1), monkeypatch)
     with pytest.raises(BadValue) as error:
-        run(tmp_path, "nan", 2, world=f"{tmp_path}/broken.py:Broken", backend="serial")
-    assert "collector 0 (envs 0 to 3" in error.value.__notes__[-1]
+        run(tmp_path, "nan", collectors, world=f"{tmp_path}/broken.py:Broken", backend="serial")
+    assert f"collector 0 (envs {envs}" in error.value.__notes__[-1]
 
 
 @pytest.mark.parametrize("what", ["version", "file"])

@@ -13,6 +13,7 @@ from cluster.in_process import InProcess, use
 from cluster.test_async_steps import run as run_off_policy
 from cluster.test_lost_collectors import notes
 from rookery.cluster import node_follower
+from rookery.cluster.collector_actor import CollectorActor
 from rookery.training.run.result import Result
 from training.runs import small
 
@@ -22,8 +23,8 @@ BATCH = 7 * 16
 class Changing(InProcess):
     """Has other nodes after some calls of `idle_nodes`, which the run makes between rollouts."""
 
-    def __init__(self, nodes: int, changes: Callable[[int], int]) -> None:
-        super().__init__(nodes)
+    def __init__(self, nodes: int, changes: Callable[[int], int], has_own: bool = False) -> None:
+        super().__init__(nodes, has_own=has_own)
         self._looks, self._changes = 0, changes
 
     def idle_nodes(self) -> int:
@@ -63,6 +64,25 @@ def test_a_node_that_leaves_for_good_gives_its_envs_to_the_others(
     assert result.total_steps == BATCH * 20 and cluster.started == [0, 1, 2]
     (said,) = [text for text in notes(result.path) if "has left" in text]
     assert "2 collectors step the envs now" in said
+
+
+def test_the_learners_own_collector_gives_envs_away_and_gets_them_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fills the learner's own rollouts as long as it has all envs, and returns a part of them otherwise."""
+    parts: list[int] = []
+    collect = CollectorActor.collect
+
+    def counted(self: CollectorActor, *args: Any) -> Any:
+        parts.append(self.share.num_envs)
+        return collect(self, *args)
+
+    monkeypatch.setattr(CollectorActor, "collect", counted)
+    cluster = use(Changing(1, lambda looks: 2 if 5 <= looks < 10 else 1, has_own=True), monkeypatch)
+    result = run(tmp_path)
+    assert result.total_steps == BATCH * 20 and cluster.started == [1]
+    assert any("has left: 1 collectors" in text for text in notes(result.path)), notes(result.path)
+    assert 0 < len(parts) < 2 * 20 and set(parts) == {3, 4}
 
 
 def test_learners_with_a_replay_buffer_follow_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
