@@ -80,8 +80,9 @@ class InProcess:
     def kill(self, handle: Any) -> None:
         if isinstance(handle, OwnCollector):
             self._owned = None
-            return handle.close()
-        self._actors.pop(handle, (0, CollectorActor()))[1].close()
+            handle.close()
+        else:
+            self._actors.pop(handle, (0, CollectorActor()))[1].close()
 
 
 def use(transport: InProcess, monkeypatch: pytest.MonkeyPatch) -> InProcess:
