@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,34 @@ def test_random_numbers_are_rounded_as_python_does(read: Callable[..., MetricChu
     finite = [value.item() for value in values if np.isfinite(value)]
     lines = b"".join(line(step=step, a=value, b=-value) + b"\n" for step, value in enumerate(finite))
     assert read(lines, ["a", "b"]).metrics["a"].values.tolist() == list(map(float, finite))
+
+
+def test_decimal_numbers_are_rounded_as_python_does(read: Callable[..., MetricChunk]) -> None:
+    """Also those with more digits than a float keeps, or halfway between two floats."""
+    random = np.random.default_rng(2)
+    texts = [f"{whole}.{part:0{decimals}d}" for whole, decimals, part in _parts(random, 3000)]
+    texts += [f"{value:.{decimals}e}" for decimals in (3, 15, 17, 20) for value in random.lognormal(sigma=20, size=500)]
+    texts += [f"{2**53 + 2 * step + 1}.{tail}" for step in range(200) for tail in ("0", "0000", "00001", "9")]
+    texts += [
+        "0.0",
+        "0.000000000000000000000000001",
+        "18446744073709551615.5",
+        "9999999999999999999",
+        "1e-9999",
+        "0e400",
+    ]
+    lines = b"".join(line(step=step, a=1).replace(b"1}", text.encode() + b"}\n") for step, text in enumerate(texts))
+    assert read(lines, ["a"]).metrics["a"].values.tolist() == list(map(float, texts))
+
+
+def _parts(random: np.random.Generator, count: int) -> Iterator[tuple[int, int, int]]:
+    for _ in range(count):
+        decimals = int(random.integers(1, 19))
+        yield (
+            int(random.integers(0, 10 ** int(random.integers(1, 11)))),
+            decimals,
+            int(random.integers(0, 10**decimals)),
+        )
 
 
 def test_damaged_bytes(read: Callable[..., MetricChunk]) -> None:

@@ -17,8 +17,10 @@
 #define LONGEST_NUMBER 63
 #define BACK 64 /* bytes by which a key may come earlier than in the line before */
 
+#ifndef __SIZEOF_INT128__
 static const double TENS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+#endif
 
 /* Python's own conversion needs the interpreter's lock. This one rounds correctly too, whatever the user's locale. */
 #ifdef _WIN32
@@ -62,35 +64,85 @@ static const char *value_of(const char *line, const char *end, Key *key) {
     return at + key->size;
 }
 
-/* Where a number of JSON that begins at `text` ends, NULL if there is none; its value is written to `value`. Up to 15
- * digits and 22 decimals, one division is exact. */
+#ifdef __SIZEOF_INT128__
+#define MOST_DIGITS 19 /* that 64 bits can hold */
+#define MOST_DECIMALS 27 /* whose power of five 63 bits can hold */
+
+static uint64_t fives[MOST_DECIMALS + 1];
+
+static void make_fives(void) {
+    fives[0] = 1;
+    for (int power = 1; power <= MOST_DECIMALS; power++) fives[power] = 5 * fives[power - 1];
+}
+
+static double power_of_two(int power) {
+    uint64_t bits = (uint64_t)(power + 1023) << 52;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* whole / 10**decimals, rounded correctly: a division of integers with at least 64 bits of the quotient, and a remainder
+ * that tells whether more follows. Five times as fast as `strtod`, in which most of the time of a scan went. */
+static double divided(uint64_t whole, int decimals) {
+    if (whole == 0) return 0.0;
+    int up = 64 + __builtin_clzll(whole);
+    unsigned __int128 dividend = (unsigned __int128)whole << up, quotient = dividend / fives[decimals];
+    int drop = 75 - __builtin_clzll((uint64_t)(quotient >> 64)); /* all but 53 bits */
+    uint64_t kept = (uint64_t)(quotient >> drop);
+    unsigned __int128 rest = quotient - ((unsigned __int128)kept << drop), half = (unsigned __int128)1 << (drop - 1);
+    int is_more = rest > half || (rest == half && ((kept & 1) || quotient * fives[decimals] != dividend));
+    return (double)(kept + (uint64_t)is_more) * power_of_two(drop - up - decimals);
+}
+#else
+#define MOST_DIGITS 15 /* up to which one division is exact */
+#define MOST_DECIMALS 22
+#define make_fives() ((void)0)
+#define divided(whole, decimals) ((double)(whole) / TENS[decimals])
+#endif
+
+/* The digits at `*at`, appended to `*whole`; returns how many there are. */
+static ptrdiff_t add_digits(const char **at, const char *end, uint64_t *whole) {
+    const char *digits = *at;
+    while (*at < end && **at >= '0' && **at <= '9') *whole = *whole * 10 + (uint64_t)(*(*at)++ - '0');
+    return *at - digits;
+}
+
+/* The exponent at `*at`, 0 if there is none; returns whether it is whole. */
+static int read_exponent(const char **at, const char *end, int *exponent) {
+    *exponent = 0;
+    if (*at >= end || (**at != 'e' && **at != 'E')) return 1;
+    (*at)++;
+    int negative = *at < end && **at == '-';
+    if (*at < end && (**at == '+' || **at == '-')) (*at)++;
+    uint64_t size = 0;
+    ptrdiff_t count = add_digits(at, end, &size);
+    if (count > 3) size = 9999; /* more than any number has: `strtod` decides */
+    *exponent = negative ? -(int)size : (int)size;
+    return count > 0;
+}
+
+/* Where a number of JSON that begins at `text` ends, NULL if there is none; its value is written to `value`. */
 static const char *number(const char *text, const char *end, double *value) {
     const char *at = text;
-    int negative = at < end && *at == '-';
+    int negative = at < end && *at == '-', exponent;
     if (negative) at++;
     const char *digits = at;
     uint64_t whole = 0;
-    while (at < end && *at >= '0' && *at <= '9') whole = whole * 10 + (uint64_t)(*at++ - '0');
-    ptrdiff_t count = at - digits, decimals = 0;
+    ptrdiff_t count = add_digits(&at, end, &whole), decimals = 0;
     if (count == 0 || (count > 1 && *digits == '0')) return NULL;
+    if (*digits == '0') count = 0; /* zeros before the first other digit are none of the value's */
     if (at < end && *at == '.') {
         const char *point = at++;
-        while (at < end && *at >= '0' && *at <= '9') whole = whole * 10 + (uint64_t)(*at++ - '0');
+        while (count == 0 && at < end && *at == '0') at++;
+        count += add_digits(&at, end, &whole);
         decimals = at - point - 1;
         if (decimals == 0) return NULL;
     }
-    int is_short = count + decimals <= 15;
-    if (at < end && (*at == 'e' || *at == 'E')) {
-        is_short = 0;
-        at++;
-        if (at < end && (*at == '+' || *at == '-')) at++;
-        const char *power = at;
-        while (at < end && *at >= '0' && *at <= '9') at++;
-        if (at == power) return NULL;
-    }
+    if (!read_exponent(&at, end, &exponent)) return NULL;
     if (at >= end || (*at != ',' && *at != '}')) return NULL;
-    if (is_short) {
-        *value = (double)whole / TENS[decimals];
+    if (count <= MOST_DIGITS && decimals - exponent >= 0 && decimals - exponent <= MOST_DECIMALS) {
+        *value = divided(whole, (int)decimals - exponent);
         if (negative) *value = -*value;
         return at;
     }
@@ -215,5 +267,6 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_scan"
 
 PyMODINIT_FUNC PyInit__scan(void) {
     if (!make_locale()) return PyErr_NoMemory();
+    make_fives();
     return PyModule_Create(&definition);
 }
