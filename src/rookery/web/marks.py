@@ -55,8 +55,11 @@ class Marks:
 
     def of(self, place: str, name: str) -> tuple[tuple[str, ...], bool]:
         """The tags of a run, and whether it is hidden."""
+        known = self._current()
+        if not known:
+            return (), False
         path = self._folders.folder(place) / name
-        mark = self._current().get(str(path))
+        mark = known.get(str(path))
         if mark is None or mark.run_id != _run_id(path):
             return (), False
         return mark.tags, mark.hidden

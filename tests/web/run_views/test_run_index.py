@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.run_record import RunRecord
 from rookery.training.storage.runs_table import table
 from rookery.web.marks import Marks
 from rookery.web.run_folders import NotShown, RunFolders
@@ -48,6 +50,20 @@ def test_a_finished_run(runs: Path) -> None:
         "updated": START + 10, "steps_per_second": 100.0, "tags": [], "hidden": False,
     } == row  # fmt: skip
     assert row["bottleneck"].startswith("80 % of the time is spent on stepping envs")
+
+
+@pytest.mark.parametrize("size", [10, 5_000, 9_000, 60_000])
+def test_what_a_row_shows_is_found_before_many_other_events(runs: Path, size: int) -> None:
+    """Of a file's end a little is read first, and more if that does not have it. Each event is read once."""
+    note = {"kind": "note", "step": 900, "time": START, "text": size * "-"}
+    write_run(runs / "a", [start(), *(progress(step) for step in range(10, 910, 10)), note, end(1000)])
+    (row,) = rows(runs).values()
+    assert (row["state"], row["return"], row["episodes"]) == ("finished", 90.0, 90)
+    events = list(RunRecord(RunDir(runs / "a")).latest())
+    lines = [json.loads(line) for line in (runs / "a" / "metrics.jsonl").read_text().splitlines()]
+    assert events[-1] == lines[0]
+    assert events[:-1] == [event for event in lines[:0:-1] if event in events]
+    assert len(events) >= min(len(lines), 10)
 
 
 def test_a_run_at_work_and_one_that_is_stuck(runs: Path) -> None:

@@ -45,14 +45,38 @@ class RunDir:
         self.name = printable(self._folder_name)  # whatever somebody has called it
         self.config, self.summary = self.path / "config.json", self.path / "summary.json"
         self.metrics, self.evaluations = self.path / "metrics.jsonl", self.path / "evaluations.jsonl"
-        self.episodes, self.hints = self.path / "episodes.jsonl", self.path / "hints.jsonl"
-        self.ratings = self.path / "league" / "ratings.jsonl"
-        self.tensorboard = self.path / "tensorboard"
         self.outputs = outputs_folder(self.path)  # a version in a registry never changes: its videos are elsewhere
-        self.plots, self.videos = self.outputs / "plots", self.outputs / "videos"
-        self.report = self.outputs / "report"
         self._checkpoint_dir = None if checkpoint_dir is None else Path(checkpoint_dir).absolute()
         self._made_base = False
+
+    # Made when they are asked for: a table of a thousand runs needs none of them.
+    @property
+    def episodes(self) -> Path:
+        return self.path / "episodes.jsonl"
+
+    @property
+    def hints(self) -> Path:
+        return self.path / "hints.jsonl"
+
+    @property
+    def ratings(self) -> Path:
+        return self.path / "league" / "ratings.jsonl"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.path / "tensorboard"
+
+    @property
+    def plots(self) -> Path:
+        return self.outputs / "plots"
+
+    @property
+    def videos(self) -> Path:
+        return self.outputs / "videos"
+
+    @property
+    def report(self) -> Path:
+        return self.outputs / "report"
 
     def __repr__(self) -> str:
         return f"RunDir({str(self.path)!r})"

@@ -12,8 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import psutil
-
 from rookery import forks
 from rookery.console import printable, say
 from rookery.errors import RunBusy
@@ -99,6 +97,8 @@ class Lock:
         about = self._read_holder()
         if about.get("host") != socket.gethostname():
             return False
+        import psutil  # here: whoever only reads runs needs none
+
         try:
             return psutil.Process(about["pid"]).status() == psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from rookery.training.storage.run_dir import LARGEST, RunDir
 
 LARGEST_NUMBER = 1e300
 TAIL = 1 << 16  # bytes from the end of a file
+FIRST_TAIL = 1 << 13  # of which these are read first: most of what a table shows is in the last lines
 BEST_TAIL = 1 << 22  # bytes of evaluations in which the best one is looked for
 BEST = b'"eval/best": true'
 Json = dict[str, Any]
@@ -111,12 +113,13 @@ class RunRecord:
 
 
 class _Ends:
-    """The first line of a file and its last ones, decoded when they are needed."""
+    """The first line of a file and its last ones, read and decoded when they are needed."""
 
     def __init__(self, path: Path) -> None:
-        self._first, self._rest = _read_ends(path)
+        self._path = path
+        self._first, self._rest, self._end, self._is_whole = _read_ends(path, FIRST_TAIL)
         self._decoded: list[Json] = []
-        self._at = len(self._rest)
+        self._seen = 0  # of the last lines
 
     def latest(self) -> Iterator[Json]:
         """The objects of the last lines, the latest first, then that of the first line."""
@@ -132,9 +135,11 @@ class _Ends:
 
     def _decode_one(self) -> bool:
         """Decode one more line, and skip damaged ones; False if there is none left."""
-        while self._at >= 0:
-            self._at -= 1
-            found = as_object(self._rest[self._at] if self._at >= 0 else self._first)
+        while self._seen <= len(self._rest):
+            self._seen += 1
+            if not self._is_whole and self._seen >= len(self._rest):  # the first of them may be a part of a line
+                self._rest, self._is_whole = _read_ends(self._path, TAIL, self._end)[1] or self._rest, True
+            found = as_object(self._rest[-self._seen] if self._seen <= len(self._rest) else self._first)
             if found:
                 self._decoded.append(found)
                 return True
@@ -171,20 +176,31 @@ def number(value: Any) -> int | float | None:
 
 def _read_no_link(path: Path) -> bytes:
     """The contents of a small file that is not a link; of a larger one, nothing."""
-    with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
-        found = file.read(LARGEST + 1)
+    with os.fdopen(open_plain(path, os.O_RDONLY), "rb", buffering=0) as file:
+        found: bytes = file.readall() if os.fstat(file.fileno()).st_size <= LARGEST else b""
     return found if len(found) <= LARGEST else b""
 
 
-def _read_ends(path: Path) -> tuple[bytes, list[bytes]]:
-    """The first line, and the last ones without it."""
+def _read_ends(path: Path, most: int, end: int | None = None) -> tuple[bytes, list[bytes], int, bool]:
+    """The first line; the last ones without it, in up to `most` bytes before `end`; this end; and whether these are all
+    lines."""
     try:
-        with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file:
-            first = file.readline(TAIL)
-            file.seek(max(file.tell(), file.seek(0, os.SEEK_END) - TAIL))
-            return first, file.read(TAIL).splitlines()
+        with os.fdopen(open_plain(path, os.O_RDONLY), "rb", buffering=0) as file:
+            first = _first_line(file, most)
+            end = os.fstat(file.fileno()).st_size if end is None else end
+            start = max(len(first), end - most)
+            file.seek(start)
+            return first, file.read(max(0, end - start)).splitlines(), end, start == len(first)
     except OSError:
-        return b"", []
+        return b"", [], 0, True
+
+
+def _first_line(file: FileIO, most: int) -> bytes:
+    """Up to `TAIL` bytes of it."""
+    head = file.read(most)
+    if b"\n" not in head and len(head) == most < TAIL:
+        head += file.read(TAIL - most)
+    return head[: head.find(b"\n") + 1] or head
 
 
 def _last_line_with(mark: bytes, path: Path, most: int) -> Json:
