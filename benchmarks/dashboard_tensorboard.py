@@ -1,11 +1,11 @@
 """The curves of 250 runs, in the dashboard and in TensorBoard: a row of `dashboard.py`.
 
-Both servers are started anew for each round, in turns, and read the same metrics from the page cache of the system. Each
-was started once before, so that Python has compiled its modules. The time is from the start of the server until a client has received one curve of every run, complete to its last point. It
-asks as the pages do: of TensorBoard the time series plugin, first for the tags and then for the metric of all runs; of
-the dashboard the table of runs, the metrics of the first few runs, and the comparison. Where TensorBoard has no fast
-loader (it has one for x86_64 only) it takes half an hour: then it is given up after --patience seconds, and its figures
-are those until then.
+Both servers are started anew for each round, in turns, and read the same metrics from the page cache of the system.
+Each was started once before, so that Python has compiled its modules. The time is from the start of the server until a
+client has received one curve of every run, complete to its last point. It asks as the pages do: of TensorBoard the time
+series plugin, first for the tags and then for the metric of all runs; of the dashboard the table of runs, the metrics
+of the first few runs, and the comparison. Where TensorBoard has no fast loader (it has one for x86_64 only) it takes
+half an hour: then it is given up after --patience seconds, and its figures are those until then.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rookery.web.run_views.few_metrics import COMPILED, scanned, searched
-from rookery.web.run_views.metric_chunk import MetricChunk, chunk_of
+from rookery.web.run_views.few_metrics import COMPILED, counted_names, scanned, searched
+from rookery.web.run_views.metric_chunk import MetricChunk, chunk_of, metric_names
 
 RECORDED = Path(__file__).parents[2] / "data" / "recorded_runs"
 NAMES = ("episode/return", "eval/return", "eta_seconds", "no such metric")
@@ -68,6 +68,28 @@ def assert_same(few: MetricChunk, name: str, lines: bytes) -> None:
 def test_lines(read: Callable[..., MetricChunk], kind: str) -> None:
     for lines in (b"\n".join(LINES[kind]), b"".join(each + b"\n" for each in LINES[kind])):
         assert_same(read(lines, ["a"]), "a", lines)
+
+
+@pytest.mark.parametrize("kind", LINES)
+def test_names_are_counted_as_decoding_finds_them(kind: str) -> None:
+    for lines in (b"\n".join(LINES[kind]), b"".join(each + b"\n" for each in LINES[kind])):
+        assert counted_names(lines) == metric_names([chunk_of(lines)])
+
+
+def test_names_of_recorded_runs_are_counted() -> None:
+    files = list(RECORDED.glob("*/metrics.jsonl"))
+    assert files
+    for path in files:
+        assert list(counted_names(path.read_bytes()).items()) == list(
+            metric_names([chunk_of(path.read_bytes())]).items()
+        )
+
+
+def test_more_names_than_compiled_code_keeps_are_counted() -> None:
+    lines = b"".join(
+        line(step=step, **{f"m{name}": 1 for name in range(step, step + 200)}) + b"\n" for step in range(300)
+    )
+    assert counted_names(lines) == metric_names([chunk_of(lines)])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -258,8 +258,107 @@ done:
     return result;
 }
 
+#define MOST_NAMES 256
+
+typedef struct {
+    const char *text; /* in the lines */
+    size_t size;
+    Py_ssize_t count;
+} Name;
+
+typedef struct {
+    Name of[MOST_NAMES];
+    int known;
+    int in_line[MOST_NAMES]; /* those of the line that is read */
+    int count;
+} Names;
+
+static int place_of(const Names *names, const char *text, size_t size, int likely) {
+    for (int tried = 0; tried < names->known; tried++) {
+        int at = (likely + tried) % names->known;
+        if (names->of[at].size == size && memcmp(names->of[at].text, text, size) == 0) return at;
+    }
+    return names->known;
+}
+
+/* Note a name of the line. Lines are alike: it is most likely the one after the name before. 0 if there are too many. */
+static int add_name(Names *names, const char *text, size_t size) {
+    int likely = names->count ? names->in_line[names->count - 1] + 1 : 0, at = place_of(names, text, size, likely);
+    if (at == MOST_NAMES || names->count == MOST_NAMES) return 0;
+    if (at == names->known) names->of[names->known++] = (Name){text, size, 0};
+    names->in_line[names->count++] = at;
+    return 1;
+}
+
+/* Where a text without escapes ends that begins after a quote at `at`; NULL if it has some. */
+static const char *text_end(const char *at, const char *end) {
+    while (at < end && *at != '"' && *at != '\\' && (unsigned char)*at >= ' ') at++;
+    return at < end && *at == '"' ? at : NULL;
+}
+
+/* Where a word or a text at `at` ends, which is no value of a metric; NULL if there is something else. */
+static const char *other_end(const char *at, const char *end) {
+    if (STARTS(at, end, "true") || STARTS(at, end, "null")) return at + 4;
+    if (STARTS(at, end, "false")) return at + 5;
+    const char *last = at < end && *at == '"' ? text_end(at + 1, end) : NULL;
+    return last == NULL ? NULL : last + 1;
+}
+
+/* Note the metrics of a line that ends with a newline at `end`; 0 if it is not plain. */
+static int add_names(const char *line, const char *end, Names *names) {
+    double ignored;
+    const char *at;
+    names->count = 0;
+    if ((at = READ(line, end, "{\"kind\": \"progress\", \"step\": ", &ignored)) == NULL)
+        at = READ(line, end, "{\"kind\": \"evaluation\", \"step\": ", &ignored);
+    if (at == NULL || ignored >= 1e300 || ignored <= -1e300) return 0;
+    if ((at = READ(at, end, ", \"time\": ", &ignored)) == NULL) return 0;
+    while (STARTS(at, end, ", \"")) {
+        const char *name = at + 3, *last = text_end(name, end);
+        if (last == NULL || !STARTS(last, end, "\": ")) return 0;
+        if ((at = number(last + 3, end, &ignored)) != NULL) {
+            if (!add_name(names, name, (size_t)(last - name))) return 0;
+        } else if ((at = other_end(last + 3, end)) == NULL) return 0;
+    }
+    return at + 1 == end && *at == '}';
+}
+
+/* Count the names in plain lines from `from`; returns where the first that is not plain begins. */
+static Py_ssize_t add_all_names(const char *text, Py_ssize_t from, Py_ssize_t size, Names *names) {
+    while (from < size) {
+        const char *line = text + from, *end = memchr(line, '\n', (size_t)(size - from));
+        if (end == NULL || !add_names(line, end, names)) break;
+        for (int k = 0; k < names->count; k++) names->of[names->in_line[k]].count++;
+        from = end + 1 - text;
+    }
+    return from;
+}
+
+PyDoc_STRVAR(names_doc, "names(lines, start)\n\n"
+                        "Count the metrics in plain lines from `start`. Returns where it stopped, and [(name, count)].");
+
+static PyObject *names(PyObject *Py_UNUSED(module), PyObject *args) {
+    Py_buffer lines;
+    Py_ssize_t start, end;
+    Names found = {.known = 0};
+    if (!PyArg_ParseTuple(args, "y*n", &lines, &start)) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    end = add_all_names(lines.buf, start < 0 ? lines.len : start, lines.len, &found);
+    Py_END_ALLOW_THREADS
+    PyObject *counts = PyList_New(0);
+    for (int k = 0; counts != NULL && k < found.known; k++) {
+        Name name = found.of[k];
+        PyObject *pair = Py_BuildValue("s#n", name.text, (Py_ssize_t)name.size, name.count);
+        if (pair == NULL || PyList_Append(counts, pair) < 0) Py_CLEAR(counts);
+        Py_XDECREF(pair);
+    }
+    PyBuffer_Release(&lines);
+    return counts == NULL ? NULL : Py_BuildValue("nN", end, counts);
+}
+
 static PyMethodDef methods[] = {
     {"scan", scan, METH_VARARGS, scan_doc},
+    {"names", names, METH_VARARGS, names_doc},
     {NULL, NULL, 0, NULL},
 };
 

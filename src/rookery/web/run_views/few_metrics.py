@@ -16,7 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from rookery.web.run_views.metric_chunk import EMPTY, EVALUATION, KINDS, PROGRESS, Metric, MetricChunk, chunk_of, joined
+from rookery.web.run_views.metric_chunk import (
+    EMPTY,
+    EVALUATION,
+    KINDS,
+    PROGRESS,
+    Metric,
+    MetricChunk,
+    chunk_of,
+    joined,
+    metric_names,
+)
 
 _scan: Any = None
 with suppress(ImportError):  # there was no C compiler when rookery was installed
@@ -49,6 +59,24 @@ def scanned(lines: bytes, names: Collection[str]) -> MetricChunk:
             chunks.append(_decoded(lines[at:end], names))
             at = end
     return joined([chunk for chunk in chunks if len(chunk)] or [EMPTY])
+
+
+def counted_names(lines: bytes) -> dict[str, int]:
+    """The names of metrics in complete lines, with the number of their values."""
+    if not COMPILED:
+        return metric_names([chunk_of(lines)])
+    counts: dict[str, int] = {}
+    at = 0
+    while at < len(lines):
+        at, found = _scan.names(lines, at)
+        if at < len(lines):
+            end = _next_plain(lines, at)
+            found += metric_names([chunk_of(lines[at:end])]).items()
+            at = end
+        for name, count in found:
+            if count:
+                counts[name] = counts.get(name, 0) + count
+    return counts
 
 
 def _plain_lines(lines: bytes, at: int, names: Collection[str], keys: tuple[bytes, ...]) -> tuple[MetricChunk, int]:

@@ -18,6 +18,7 @@ from rookery.web.run_views.column_jobs import ColumnJobs
 from rookery.web.run_views.line_chunks import read_lines
 from rookery.web.run_views.line_samples import WINDOW, LineFile
 from rookery.web.run_views.metric_chunk import MetricChunk, chunk_of, joined, metric_names
+from rookery.web.run_views.name_counts import NameCounts
 
 FEW = 4  # metrics of a small file that are read without the others
 SMALL = 12 << 20  # bytes of lines that are read while somebody waits
@@ -53,6 +54,7 @@ class MetricReader:
         self._bytes = 0  # of what is kept
         self._lock = threading.Lock()
         self._jobs = ColumnJobs()
+        self._counts = NameCounts()
 
     def close(self) -> None:
         self._jobs.close()
@@ -61,7 +63,7 @@ class MetricReader:
         """The names of metrics with the number of their values, and whether these numbers are exact."""
         with LineFile(metrics) as file:
             if file.size <= SMALL:
-                return metric_names([self._small(metrics, file)]), True
+                return self._counts.of(metrics, file), True
             folder = column_cache.folder_of(metrics)
             known = column_cache.held(folder, file)
             if known is not None and file.size - known.offset <= SMALL:
