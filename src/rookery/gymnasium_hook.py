@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
@@ -24,7 +23,7 @@ def register_with_gymnasium() -> None:
         sys.meta_path.insert(0, _GymnasiumFinder())
 
 
-class _GymnasiumFinder(MetaPathFinder):
+class _GymnasiumFinder:
     """Finds Gymnasium as it would be found anyway, once, and lets its loader register the envs at the end."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:

@@ -15,8 +15,6 @@ from rookery.cli.parser import Parser, add_command
 from rookery.console import printable_lines
 from rookery.errors import BadValue, EnvError, RestartLimit, RookeryError, WorkerDied
 from rookery.version import __version__
-from rookery.worlds import registry
-from rookery.worlds.world_spec import load_object
 
 GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
 ENV_FAILED = (BadValue, EnvError, RestartLimit, WorkerDied)
@@ -84,6 +82,9 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
         import_module(f"rookery.cli.{name}").add_commands(commands)
     if own in VERBS:
         return parser
+    from rookery.worlds import registry
+    from rookery.worlds.world_spec import load_object
+
     for spec in registry.specs():  # a world may bring verbs of its own
         if spec.commands is not None:
             load_object(f"{spec.commands}:add_commands")(commands, add_command)
