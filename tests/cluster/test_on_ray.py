@@ -13,6 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
+from cluster.test_async_rollouts import STEPS
+from cluster.test_async_rollouts import run as run_asynchronous
 from cluster.test_async_steps import progress
 from cluster.test_async_steps import run as run_off_policy
 from cluster.test_lost_collectors import notes
@@ -91,3 +93,25 @@ def test_learners_with_a_replay_buffer_learn(ray_cluster: RayTransport, tmp_path
     figures = progress(result.path)
     assert result.total_steps >= 6 * 200
     assert figures[-1]["cluster/collectors"] == 2 and figures[-1]["cluster/bytes_per_second"] > 0
+
+
+def test_ppo_learns_from_collectors_that_do_not_wait(ray_cluster: RayTransport, tmp_path: Path) -> None:
+    """Of which one is killed meanwhile: all steps are counted once, and no rollout is older than it may be."""
+    killed: list[int] = []
+
+    def kill() -> None:
+        while not killed:
+            time.sleep(0.2)
+            if any((tmp_path / "async").glob("checkpoints/*/*")):
+                killed.append(collectors()[-1].pid)
+                os.kill(killed[0], signal.SIGKILL)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    result = run_asynchronous(tmp_path, 2, steps=60 * STEPS, checkpoints={"every": STEPS, "keep": 1})
+    thread.join(60)
+    figures = progress(result.path)
+    assert killed and result.total_steps == 60 * STEPS
+    assert any("has taken over after" in text for text in notes(result.path))
+    assert all(0 <= event["cluster/staleness"] <= 4 for event in figures)
+    assert figures[-1]["cluster/collectors"] == 2 and figures[-1]["cluster/in_flight"] == 4

@@ -95,8 +95,7 @@ class CollectorActor:
         """New episodes in all envs, with these seeds; those of envs that are restarted derive from `root`."""
         given = ChildSeeds(root, 0)
         given.extend(seeds)
-        if not self.learner.on_policy:  # rollouts come with their noise
-            self.learner.generator.manual_seed(seeds[0])
+        self.learner.generator.manual_seed(seeds[0])  # for those whose rollouts do not come with their noise
         self.collector.begin(*self.engine.reset(seed=given))
 
     def load(self, state: Tree) -> None:
@@ -122,6 +121,18 @@ class CollectorActor:
         self.collector.collect(learner.rollout.length, lambda: False)
         rollout: RolloutPart = take_part(learner.rollout)
         return {"rollout": rollout, "memory": learner.memory.numpy(), **self._told()}
+
+    def collect_rollout(self, weights: Tree) -> dict[str, Any]:
+        """A rollout of all envs with these weights and noise of this process, for a learner that does not wait for
+        it."""
+        self._began = time.perf_counter()
+        learner = self.learner
+        _take_weights(learner.policy, weights)
+        learner.rollout.clear()
+        learner.begin_rollout()
+        self.collector.collect(learner.rollout.length, lambda: False)
+        rollout = take_part(learner.rollout) | {"log_probs": learner.acted_log_probs().numpy()}
+        return {"rollout": rollout, **self._told()}
 
     def collect_steps(self, weights: Tree, progress: float, steps: int, rounds: int) -> dict[str, Any]:
         """So many steps of every env with these weights, for a learner that has recorded so many `steps`."""

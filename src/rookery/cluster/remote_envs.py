@@ -11,6 +11,7 @@ from typing import Any
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from rookery.cluster.async_rollout_collector import AsyncRolloutCollector
 from rookery.cluster.cluster_figures import ClusterFigures
 from rookery.cluster.env_shares import Share, divide_envs
 from rookery.cluster.node_follower import NodeFollower
@@ -36,9 +37,10 @@ class RemoteEnvs(VectorEnv):
         workers = transport.slots(config.cluster.nodes)[: run.num_envs]
         if config.workers is not None and config.cluster.address is None:
             workers = [max(1, config.workers // len(workers)) for _ in workers]
-        self._learner_name, self.max_staleness = config.learner, config.cluster.max_staleness
+        self._learner_name, on_policy = config.learner, config.learner == "ppo"
+        self.max_staleness = config.cluster.max_staleness or (4 if on_policy else 256)
         self.transport = transport
-        self._waits = config.learner == "ppo"  # whether collectors wait for the learner
+        self._waits = on_policy and not config.cluster.asynchronous  # whether collectors wait for the learner
         self.collectors = RemoteCollectors(transport, divide_envs(run, workers), config, own=self._waits)
         self.figures = ClusterFigures(self.collectors, transport)
         fixed = config.cluster.nodes is not None
@@ -61,7 +63,8 @@ class RemoteEnvs(VectorEnv):
             if isinstance(handle, OwnCollector):
                 handle.lend(learner, stopwatch)
         self.collectors.use_learner(self._learner_name, spaces, learner.options, self.threads)
-        kind = RemoteRolloutCollector if learner.on_policy else RemoteStepCollector
+        waiting = RemoteRolloutCollector if self._waits else AsyncRolloutCollector
+        kind = waiting if learner.on_policy else RemoteStepCollector
         return kind(self, learner, stopwatch, share_done)
 
     def follow_nodes(self) -> list[Share]:

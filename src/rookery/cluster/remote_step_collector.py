@@ -8,66 +8,40 @@ from typing import Any
 
 import numpy as np
 
-from rookery.cluster.env_shares import Share
-from rookery.cluster.packed_calls import nbytes
-from rookery.cluster.step_streams import AHEAD, Order, StepStreams
-from rookery.engine.engine import EPISODE
+from rookery.cluster.async_collector import AsyncCollector
+from rookery.cluster.step_streams import AHEAD, Order
 from rookery.errors import ConfigError
-from rookery.learners.learner import Learner, module_state
 from rookery.learners.offpolicy import OffPolicy
 from rookery.learners.step_chunks import recorded
-from rookery.training.run.collector import Collector
-from rookery.training.run.timing import Stopwatch
 
 MOST_ROUNDS = 64  # steps of every env in a chunk
-ASYNCHRONOUS = (
-    "collectors do not wait for the learner: its numbers depend on when their steps arrive, from the first step on"
-)
 
 
-class RemoteStepCollector(Collector):
+class RemoteStepCollector(AsyncCollector):
     """Records chunks in the order in which they arrive. Steps whose weights were sent more than `max_staleness` updates
     ago are discarded, and not counted."""
 
-    envs: Any  # `RemoteEnvs`, which makes this
     learner: OffPolicy
+    note = (
+        "collectors do not wait for the learner: its numbers depend on when their steps arrive, from the first step on"
+    )
 
-    def __init__(self, envs: Any, learner: Learner, stopwatch: Stopwatch, share_done: Callable[[int], float]) -> None:
-        self._finished: list[np.ndarray] = []
-        super().__init__(envs, learner, stopwatch, share_done)
-        self._bound = envs.max_staleness
-        self._rounds = rounds_for(self._bound, envs.num_envs, self.learner)
-        self._streams = StepStreams(envs.collectors, envs.transport, self._order)
-        self._version, self._weights = -1, None
-        self._said = False
-        self.staleness = self.discarded = 0  # of the latest chunk, in updates; steps in all
-
-    def use(self, envs: Any) -> None:
-        self.envs, self._fused = envs, None
-
-    def begin(self, observations: Any, infos: dict[str, Any]) -> None:
-        """The envs have begun already, where they are."""
-        self.learner.progress = self._share_done(self.steps)
-        if not self._said:
-            self._said = True
-            self.envs.on_note(ASYNCHRONOUS)
-        self._streams.begin()
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._rounds = rounds_for(self._bound, self.envs.num_envs, self.learner)
 
     def _order(self) -> Order:
         learner = self.learner
-        if self._version != learner.updates or self._weights is None:
-            self._version, self._weights = learner.updates, self.envs.transport.share(module_state(learner.policy))
-        return Order(self._weights, learner.updates, learner.progress, learner.steps, self._rounds)
+        return Order(
+            "collect_steps", (self.weights_now(), learner.progress, learner.steps, self._rounds), learner.updates
+        )
 
     def collect(self, rounds: int, stop: Callable[[], bool]) -> None:
         """Record one chunk, and learn from it; the others are collected meanwhile."""
         self.stopwatch.start()
         self._follow_nodes()
-        share, version, answer = self._streams.next(lambda lost: self.learner.reset_envs(lost.rows))
-        self.stopwatch.lap("waiting")
+        share, version, answer = self._receive_next("chunk", lambda lost: self.learner.reset_envs(lost.rows))
         self.staleness = self.learner.updates - version
-        self.envs.figures.add(share.index, answer["seconds"], nbytes(answer["chunk"]))
-        self._take_notes(share, answer)
         if self.staleness > self._bound:
             self.discarded += answer["chunk"]["rewards"].size
             self.learner.reset_envs(share.rows)  # nothing follows the steps before
@@ -83,35 +57,6 @@ class RemoteStepCollector(Collector):
         if self.envs.follow_nodes():
             self.learner.reset_envs(slice(0, self.envs.num_envs))
             self._streams.begin()
-
-    def _take_notes(self, share: Share, answer: dict[str, Any]) -> None:
-        for text in answer["notes"]:
-            self.envs.on_note(f"collector {share.index}: {text}")
-        self.envs.usage = answer["usage"]
-
-    def _take_episodes(self, share: Share, answer: dict[str, Any]) -> None:
-        episodes = answer["episodes"].copy()
-        episodes["env"] += share.rows.start
-        self._finished.append(episodes)
-        self.ended += len(episodes)
-        for step, first, infos in answer["infos"]:
-            start = share.rows.start + first
-            count = len(infos["_final_info"] if "_final_info" in infos else infos["_hints"])
-            self._tell(
-                slice(start, start + count), infos, self.steps + (step + 1) * (share.rows.stop - share.rows.start)
-            )
-
-    def finished_episodes(self) -> np.ndarray:
-        finished, self._finished = self._finished, []
-        return np.concatenate(finished) if finished else np.zeros(0, EPISODE)
-
-    def figures(self) -> dict[str, float]:
-        return {
-            **self.envs.figures.take(),
-            "cluster/in_flight": self._streams.in_flight,
-            "cluster/staleness": self.staleness,
-            "cluster/discarded_steps": self.discarded,
-        }
 
 
 def rounds_for(bound: int, num_envs: int, learner: OffPolicy) -> int:

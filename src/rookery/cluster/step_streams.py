@@ -1,4 +1,5 @@
-"""Collectors that never wait for the learner: each has one chunk of steps to make, and one more that follows it."""
+"""Collectors that never wait for the learner: each has one chunk of steps or one rollout to make, and one more that
+follows it."""
 
 from __future__ import annotations
 
@@ -12,18 +13,18 @@ from rookery.cluster.env_shares import Share
 from rookery.cluster.remote_collectors import RemoteCollectors, lost_reason
 from rookery.cluster.transport import CollectorLost, Transport
 
-AHEAD = 2  # chunks asked for from each collector: so many wait for the learner at most, which bounds the memory
+AHEAD = (
+    2  # chunks or rollouts asked for from each collector: so many wait for the learner at most, which bounds the memory
+)
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a collector is asked for: `version` counts the updates of the weights, which were `sent` then."""
+    """What a collector is asked for: a call of its `method`. `version` counts the updates of the weights in it."""
 
-    weights: Any
+    method: str
+    args: tuple[Any, ...]
     version: int
-    progress: float
-    steps: int
-    rounds: int
 
 
 @dataclass
@@ -35,16 +36,18 @@ class _Stream:
 class StepStreams:
     """The chunks of all collectors, in the order in which they arrive."""
 
-    def __init__(self, collectors: RemoteCollectors, transport: Transport, order: Callable[[], Order]) -> None:
-        """`order` is what a collector is asked for now."""
-        self._collectors, self._transport, self._order = collectors, transport, order
+    def __init__(
+        self, collectors: RemoteCollectors, transport: Transport, order: Callable[[], Order], ahead: int = AHEAD
+    ) -> None:
+        """`order` is what a collector is asked for now, `ahead` how many of them it has at a time."""
+        self._collectors, self._transport, self._order, self._ahead = collectors, transport, order, ahead
         self._streams: list[_Stream] = []
         self._turn = 0
 
     def begin(self) -> None:
         """All envs begin; what was asked for before is not waited for."""
         self._streams = [_Stream(share) for share in self._collectors.shares]
-        for stream in self._streams * AHEAD:
+        for stream in self._streams * self._ahead:
             self._ask(stream)
 
     @property
@@ -53,8 +56,8 @@ class StepStreams:
         return sum(len(stream.calls) for stream in self._streams)
 
     def _ask(self, stream: _Stream) -> None:
-        order, index = self._order(), stream.share.index
-        call = self._collectors.call(index, "collect_steps", order.weights, order.progress, order.steps, order.rounds)
+        order = self._order()
+        call = self._collectors.call(stream.share.index, order.method, *order.args)
         stream.calls.append((call, order.version, time.monotonic()))
 
     def next(self, on_lost: Callable[[Share], None]) -> tuple[Share, int, dict[str, Any]]:
@@ -84,5 +87,5 @@ class StepStreams:
         self._collectors.replace(stream.share.index, lost_reason(error, self._collectors.timeout))
         on_lost(stream.share)
         stream.calls.clear()
-        for _ in range(AHEAD):
+        for _ in range(self._ahead):
             self._ask(stream)

@@ -31,9 +31,15 @@ class ClusterOptions(ConfigTable):
     timeout: float = Field(
         600.0, gt=0, description="Seconds after which a collector that has not returned its rollout is replaced."
     )
-    max_staleness: Count = Field(
-        256,
-        description="For off-policy learners, whose collectors never wait: updates of the weights that may be made "
-        "between sending them to a collector and recording the steps that it made with them. Older steps are "
-        "discarded.",
+    asynchronous: bool = Field(
+        False,
+        description="For ppo: collectors do not wait for the learner, which takes rollouts as they arrive and corrects "
+        "by V-trace what older weights did. Numbers then depend on arrival. Collectors of off-policy learners never "
+        "wait.",
+    )
+    max_staleness: Count | None = Field(
+        None,
+        description="Where collectors do not wait: updates of the weights that may be made between sending them to a "
+        "collector and learning from the steps that it made with them. Older steps are discarded. If omitted, 256, and "
+        "4 for ppo.",
     )

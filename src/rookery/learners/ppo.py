@@ -184,13 +184,26 @@ class PPO(OnPolicy):
         if self.scale is not None:
             self.scale.update(rewards, rollout.ended)
             rewards = self.scale.scale(rewards)
-        outcome = rewards, values, next_values, rollout.terminated, rollout.ended
+        return self.targets(rewards, values, next_values, rollout.terminated, rollout.ended)
+
+    def targets(
+        self, rewards: Tensor, values: Tensor, next_values: Tensor, terminated: Tensor, ended: Tensor
+    ) -> dict[str, Tensor]:
+        """What is learned from the rollout; arguments are those of `gae`."""
+        outcome = rewards, values, next_values, terminated, ended
         advantages = self.accelerator.advantages(*outcome)
         if advantages is None:
             advantages = gae(*outcome, self.options.gamma, self.options.gae_lambda)
-        log_probs = self.head.log_prob(rollout.outputs.flatten(0, 1), rollout.actions.flatten(0, 1))
-        log_probs = log_probs.reshape(values.shape)
+        log_probs = self.acted_log_probs()
         return {"log_probs": log_probs, "advantages": advantages, "values": values, "returns": advantages + values}
+
+    @torch.no_grad()
+    def acted_log_probs(self) -> Tensor:
+        """Log-probabilities with which the actions of the rollout were chosen, [steps, envs]. The weights must be those
+        that have acted: a Gaussian's deviation is one of them."""
+        rollout = self.rollout
+        log_probs = self.head.log_prob(rollout.outputs.flatten(0, 1), rollout.actions.flatten(0, 1))
+        return log_probs.reshape(rollout.length, rollout.envs)
 
     def _value(self, leaves: list[Tensor], memory: Tensor | None) -> Tensor:
         features = self._features(leaves, memory)

@@ -120,7 +120,7 @@ class Rollout:
         self._clocks[rows.start] = self.steps_made(rows) + steps
         self.recorded += steps * (rows.stop - rows.start)
 
-    def store_mask(self, t: int, rows: slice, mask: Any) -> Tensor:
+    def store_mask(self, t: int, rows: slice | np.ndarray, mask: Any) -> Tensor:
         """Which actions were allowed in step `t`."""
         allowed = mask if isinstance(mask, Tensor) else torch.from_numpy(mask).to(self.device)
         if self.masks is None:

@@ -20,6 +20,7 @@ ACCELERATORS = {
         "distributed.uncaptured_ppo:UncapturedPPO",
         "fast.fused_ppo:CompiledAdvantages",
     ),
+    "VTracePPO": ("fast.fused_ppo:FusedPPO",),
     "DQN": ("fast.fused_dqn:FusedDQN",),
     "SAC": ("fast.team_sac:TeamSAC", "device.device_actor_critic:DeviceSAC"),
     "TD3": ("fast.team_td3:TeamTD3", "fast.fused_td3:FusedTD3", "device.device_actor_critic:DeviceTD3"),

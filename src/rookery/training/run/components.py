@@ -276,7 +276,11 @@ def make_learner(run: ResolvedRun, ranks: Ranks | None = None) -> Learner:
     spaces = seat.observation_space, seat.action_space
     _check_memory(run)
     with enough_memory(name):
-        if ranks is None:
+        if config.cluster.asynchronous and name == "ppo":
+            from rookery.learners.distributed.vtrace_ppo import VTracePPO
+
+            learner = VTracePPO(*spaces, options, run.num_rows, config.seed, config.device)
+        elif ranks is None:
             learner = registry.make_learner(name, *spaces, options, run.num_rows, config.seed, config.device)
         else:
             from rookery.learners.distributed.data_parallel_ppo import DataParallelPPO

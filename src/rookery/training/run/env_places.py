@@ -35,6 +35,8 @@ def check_cluster(run: ResolvedRun) -> None:
     """Refuse a run that a cluster cannot collect for."""
     config = run.config
     if config.cluster.kind == "local":
+        if config.cluster.asynchronous:
+            raise ConfigError('`cluster.asynchronous` is for runs on a cluster: give `cluster.kind` = "ray" too')
         return
     start = f'`cluster.kind` = "{config.cluster.kind}"'
     if config.learner not in LEARNERS:
@@ -42,6 +44,8 @@ def check_cluster(run: ResolvedRun) -> None:
         raise ConfigError(f'{start} is for {known}: {config.learner} trains with `cluster.kind` = "local"')
     if getattr(getattr(config, config.learner), "epsilon_decay", None) is not None:
         raise ConfigError(f"{start} cannot be combined with `dqn.epsilon_decay`: use `dqn.epsilon_steps`")
+    if config.cluster.asynchronous and config.learner == "ppo" and config.ppo.recurrent:
+        raise ConfigError("`cluster.asynchronous` cannot be combined with `ppo.recurrent`: leave one of them out")
     if config.has_curriculum or config.num_envs == "adaptive":
         what = '`num_envs` = "adaptive"' if config.num_envs == "adaptive" else "phases, opponents or `reward_scale`"
         raise ConfigError(f'{start} cannot be combined with {what}: use `cluster.kind` = "local"')
