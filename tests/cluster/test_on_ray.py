@@ -108,10 +108,10 @@ def test_ppo_learns_from_collectors_that_do_not_wait(ray_cluster: RayTransport, 
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
-    result = run_asynchronous(tmp_path, 2, steps=60 * STEPS, checkpoints={"every": STEPS, "keep": 1})
+    result = run_asynchronous(tmp_path, 2, steps=40 * STEPS, checkpoints={"every": 4 * STEPS, "keep": 1})
     thread.join(60)
     figures = progress(result.path)
-    assert killed and result.total_steps == 60 * STEPS
+    assert killed and result.total_steps == 40 * STEPS
     assert any("has taken over after" in text for text in notes(result.path))
     assert all(0 <= event["cluster/staleness"] <= 4 for event in figures)
     assert figures[-1]["cluster/collectors"] == 2 and figures[-1]["cluster/in_flight"] == 4

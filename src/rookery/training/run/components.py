@@ -275,6 +275,7 @@ def make_learner(run: ResolvedRun, ranks: Ranks | None = None) -> Learner:
     name, options = config.learner, getattr(config, config.learner)
     spaces = seat.observation_space, seat.action_space
     _check_memory(run)
+    learner: Learner
     with enough_memory(name):
         if config.cluster.asynchronous and name == "ppo":
             from rookery.learners.distributed.vtrace_ppo import VTracePPO

@@ -44,7 +44,7 @@ def check_cluster(run: ResolvedRun) -> None:
         raise ConfigError(f'{start} is for {known}: {config.learner} trains with `cluster.kind` = "local"')
     if getattr(getattr(config, config.learner), "epsilon_decay", None) is not None:
         raise ConfigError(f"{start} cannot be combined with `dqn.epsilon_decay`: use `dqn.epsilon_steps`")
-    if config.cluster.asynchronous and config.learner == "ppo" and config.ppo.recurrent:
+    if config.cluster.asynchronous and getattr(getattr(config, config.learner), "recurrent", None):
         raise ConfigError("`cluster.asynchronous` cannot be combined with `ppo.recurrent`: leave one of them out")
     if config.has_curriculum or config.num_envs == "adaptive":
         what = '`num_envs` = "adaptive"' if config.num_envs == "adaptive" else "phases, opponents or `reward_scale`"
