@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from rookery.file_locks import open_folder
 HAS_NO_FOLLOW = hasattr(os, "O_NOFOLLOW")  # not on Windows, where making a link needs a right of its own
 # Non-blocking: opening a pipe would block otherwise. Binary: Windows would change the ends of lines.
 SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY", "O_NOINHERIT"))
+_SEEKING = threading.Lock()
 
 
 def replace_file(path: Path, parts: Iterable[bytes]) -> None:
@@ -85,6 +87,15 @@ def read_plain(path: Path, most: int) -> bytes:
     if len(data) > most:
         raise FileError(f"{printable(path)} is larger than {most >> 20} MiB, the most that is read")
     return data
+
+
+def pread(fd: int, size: int, offset: int) -> bytes:
+    """As `os.pread`, also on Windows, which has none: there the place in the file is moved, by one thread at a time."""
+    if hasattr(os, "pread"):
+        return os.pread(fd, size, offset)
+    with _SEEKING:
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.read(fd, size)
 
 
 def own_folder(path: Path) -> Path:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rookery.files import open_plain
+from rookery.files import open_plain, pread
 
 LONGEST_LINE = 4 << 20  # bytes; a longer one is left out
 MOST_BYTES = 64 << 20  # of a file; what follows is not read
@@ -35,7 +35,7 @@ class GrowingLines:
             return was_read, []
 
     def _read(self, fd: int) -> tuple[bool, list[Line]]:
-        facts, head = os.fstat(fd), os.pread(fd, HEAD_BYTES, 0)
+        facts, head = os.fstat(fd), pread(fd, HEAD_BYTES, 0)
         number, known = self._known
         is_same = facts.st_ino == number and head.startswith(known) and facts.st_size >= self._offset
         is_void = not is_same and self._offset > 0
@@ -43,7 +43,7 @@ class GrowingLines:
             self._offset = 0
         self._known = facts.st_ino, head
         room = min(facts.st_size, MOST_BYTES) - self._offset
-        data = os.pread(fd, room, self._offset) if room > 0 else b""
+        data = pread(fd, room, self._offset) if room > 0 else b""
         data = data[: data.rfind(b"\n") + 1]  # without a line that is being written
         self._offset += len(data)
         return is_void, list(_objects(data))

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rookery.files import open_plain
+from rookery.files import open_plain, pread
 from rookery.training.league.archive import NAME as MEMBER
 from rookery.training.league.game_log import FILE as GAMES
 from rookery.training.league.league_rows import LEARNER
@@ -104,7 +104,7 @@ def _part(path: Path, start: int) -> bytes:
     except OSError:
         return b""
     try:
-        return os.pread(fd, ENDS_BYTES, start)
+        return pread(fd, ENDS_BYTES, start)
     finally:
         os.close(fd)
 

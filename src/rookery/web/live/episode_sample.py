@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from rookery.files import open_plain
+from rookery.files import open_plain, pread
 from rookery.monitor.episode_file import EPISODES
 
 MOST_POINTS = 20_000
@@ -33,7 +33,7 @@ def episode_sample(folder: Path, points: int) -> dict[str, Any]:
 
 
 def _all(fd: int, size: int, points: int) -> tuple[list[bytes], bool]:
-    lines = os.pread(fd, size, 0).splitlines(keepends=True)
+    lines = pread(fd, size, 0).splitlines(keepends=True)
     if lines and not lines[-1].endswith(b"\n"):
         lines.pop()
     if len(lines) <= points:
@@ -54,7 +54,7 @@ def _spread(fd: int, size: int, points: int) -> Iterator[bytes]:
 def _line_after(fd: int, offset: int) -> tuple[int, bytes]:
     """The offset of a line and the line; -1 if there is none that is complete."""
     for length in (LINE_BYTES, LONGEST_LINE):
-        data = os.pread(fd, length, offset)
+        data = pread(fd, length, offset)
         start = data.find(b"\n") + 1 if offset else 0
         end = data.find(b"\n", start) + 1
         if end and (start or not offset):

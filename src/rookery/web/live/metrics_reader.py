@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rookery.files import open_plain
+from rookery.files import open_plain, pread
 from rookery.web.live.event_frames import frame, line_frames, parse_event
 from rookery.web.live.position import HEAD_BYTES, TAIL_BYTES, Position, head_checksum, tail_checksum
 
@@ -84,7 +84,7 @@ def _read_lines(fd: int, start: int, back: int) -> tuple[bytes, bool]:
     whether there may be more."""
     size = CHUNK_BYTES
     while True:
-        data = os.pread(fd, back + size, start)
+        data = pread(fd, back + size, start)
         full = len(data) == back + size
         if not full or data.find(b"\n", back) >= 0 or size >= LONGEST_LINE:
             return data, full
@@ -114,7 +114,7 @@ def _first_resume(fd: int, end: int) -> int | None:
     """The offset of the first line, before `end`, that says that the run was resumed."""
     at = 0
     while at < end:
-        data = os.pread(fd, SCAN_BYTES, at)
+        data = pread(fd, SCAN_BYTES, at)
         stop = data.rfind(b"\n") + 1
         if not stop:
             return None
@@ -135,7 +135,7 @@ def _first_resume(fd: int, end: int) -> int | None:
 def _cut(fd: int, size: int) -> Chunk:
     end = _last_line_end(fd, size)
     start = _last_line_end(fd, end - 1) if end else 0
-    event = parse_event(os.pread(fd, min(end - start, LONGEST_LINE), start)) if end else None
+    event = parse_event(pread(fd, min(end - start, LONGEST_LINE), start)) if end else None
     position = position_at(fd, end)
     return Chunk(frame("reset", {"step": event["step"] if event else EVERYTHING}, position), position, end < size)
 
@@ -144,7 +144,7 @@ def _last_line_end(fd: int, size: int) -> int:
     """The offset after the last newline among the first `size` bytes."""
     while size > 0:
         start = max(0, size - CHUNK_BYTES)
-        found = os.pread(fd, size - start, start).rfind(b"\n")
+        found = pread(fd, size - start, start).rfind(b"\n")
         if found >= 0:
             return start + found + 1
         size = start
@@ -157,8 +157,8 @@ def position_at(fd: int, offset: int) -> Position:
 
 
 def _before(fd: int, offset: int) -> bytes:
-    return os.pread(fd, min(TAIL_BYTES, offset), max(0, offset - TAIL_BYTES))
+    return pread(fd, min(TAIL_BYTES, offset), max(0, offset - TAIL_BYTES))
 
 
 def _head(fd: int) -> int:
-    return head_checksum(os.pread(fd, HEAD_BYTES, 0))
+    return head_checksum(pread(fd, HEAD_BYTES, 0))

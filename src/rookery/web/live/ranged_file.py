@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from rookery.files import open_plain
+from rookery.files import open_plain, pread
 
 READ_BYTES = 1 << 17
 SHOWN = {
@@ -57,7 +57,7 @@ class RangedFile(Response):
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             at, stop = self._span if scope["method"] != "HEAD" else (0, 0)
             while at < stop:
-                data = await run_in_threadpool(os.pread, self._file.fileno(), min(READ_BYTES, stop - at), at)
+                data = await run_in_threadpool(pread, self._file.fileno(), min(READ_BYTES, stop - at), at)
                 if not data:  # it was cut: the reader sees an incomplete answer
                     return
                 at += len(data)

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from rookery.files import open_plain
+from rookery.files import open_plain, pread
 from rookery.monitor.jsonl import METRICS
 from rookery.web.live.event_frames import parse_event
 from rookery.web.live.metrics_reader import LONGEST_LINE, ends_at, position_at
@@ -95,10 +95,10 @@ class RareEventsOfRuns:
 
 def _lines_at(fd: int, offset: int) -> tuple[bytes, int]:
     """What is read at once, and where in it the complete lines end. A line that is too long is passed over."""
-    data = os.pread(fd, READ_BYTES, offset)
+    data = pread(fd, READ_BYTES, offset)
     end = data.rfind(b"\n") + 1
     if not end and len(data) == READ_BYTES:
-        data = os.pread(fd, LONGEST_LINE, offset)
+        data = pread(fd, LONGEST_LINE, offset)
         end = data.rfind(b"\n") + 1
         if not end and len(data) == LONGEST_LINE:
             end = len(data)

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rookery.files import open_plain
+from rookery.files import open_plain, pread
 from rookery.monitor.events import Event
 from rookery.monitor.jsonl import METRICS
 from rookery.monitor.log_lines import LogLines
@@ -35,7 +35,7 @@ def run_log(folder: Path, start: int | None) -> dict[str, Any]:
 
 
 def _part(fd: int, start: int) -> dict[str, Any]:
-    data = os.pread(fd, PART_BYTES, start)
+    data = pread(fd, PART_BYTES, start)
     end = data.rfind(b"\n") + 1
     if not end and len(data) == PART_BYTES:
         end = len(data)  # a line that is too long for a log
@@ -75,23 +75,23 @@ def _write(lines: LogLines, line: bytes) -> Event | None:
 
 def _first_line(fd: int) -> bytes:
     """The start of the run: it has the number of steps, of which lines of progress show a share."""
-    return os.pread(fd, BEFORE_BYTES, 0).partition(b"\n")[0]
+    return pread(fd, BEFORE_BYTES, 0).partition(b"\n")[0]
 
 
 def _lines_before(fd: int, start: int) -> list[bytes]:
     first = max(0, start - BEFORE_BYTES)
-    lines = os.pread(fd, start - first, first).splitlines()
+    lines = pread(fd, start - first, first).splitlines()
     return lines[1:]  # the first is cut, or is the start of the run
 
 
 def _next_line(fd: int, offset: int) -> int:
     if offset == 0:
         return 0
-    return offset + os.pread(fd, LAST_BYTES, offset).find(b"\n") + 1
+    return offset + pread(fd, LAST_BYTES, offset).find(b"\n") + 1
 
 
 def _is_line_start(fd: int, offset: int) -> bool:
-    return offset == 0 or os.pread(fd, 1, offset - 1) == b"\n"
+    return offset == 0 or pread(fd, 1, offset - 1) == b"\n"
 
 
 def _number(value: Any) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import subprocess
+import sys
 from contextlib import suppress
 
 from rookery.engine.workers.child_process import ONE_THREAD, in_lasting_thread
@@ -21,6 +22,7 @@ from rookery.web.play.session_channel import HEAD, LARGEST, MessageKind
 MOST_SESSIONS = 4
 START_SECONDS = 120.0  # to load torch, and to compile a world that was never used
 STEP_SECONDS = 20.0  # without a sign of life
+NOT_HERE = "sessions in a page need Linux or macOS; `rookery watch RUN` and `rookery play` work without a page"
 CODE = (
     "import sys; from rookery.engine.workers.child_process import die_with_parent; "
     "die_with_parent(int(sys.argv.pop(1))); from rookery.web.play.session_main import main; main(*sys.argv[1:])"
@@ -35,7 +37,9 @@ class PlayProcess:
     """One session. `read` and `write` are its messages; `end` kills it."""
 
     def __init__(self, request: PlayRequest | ReplayRequest) -> None:
-        """Start it; to be called in a thread, as it takes a moment."""
+        """Start it; to be called in a thread, as it takes a moment. Raises `SessionEnded` where it cannot."""
+        if sys.platform == "win32":  # which cannot give an open socket to a process that it starts
+            raise SessionEnded(NOT_HERE)
         self._ours, theirs = socket.socketpair()
         self._ours.setblocking(False)
         with theirs:

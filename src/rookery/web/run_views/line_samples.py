@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from rookery.files import open_plain
+from rookery.files import open_plain, pread
 
 WINDOW = 1 << 13  # bytes that are read at a place; longer lines are not found by samples
 BLOCK = 1 << 18  # bytes that are read and decoded at once: a longer call would keep other threads waiting
@@ -30,7 +30,7 @@ class LineFile:
         os.close(self._fd)
 
     def read(self, first: int, last: int) -> bytes:
-        return os.pread(self._fd, last - first, first)
+        return pread(self._fd, last - first, first)
 
     def complete_lines(self, first: int, most: int = BLOCK) -> tuple[bytes, int]:
         """The complete lines from `first`, up to `most` bytes or one line, and where they end."""

@@ -113,6 +113,9 @@ class GuideClient:
 
     def _start_process(self) -> socket.socket:
         settings = json.dumps([self._settings.model_dump(), dict(self._about)])
+        if sys.platform == "win32":  # which cannot give an open socket to a process that it starts
+            self._failures = MOST_FAILURES
+            raise OSError("a guide needs Linux or macOS")
         with self._guard:
             if not self.users:
                 raise EOFError
