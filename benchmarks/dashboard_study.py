@@ -27,6 +27,7 @@ from typing import Any
 from playwright.sync_api import TimeoutError as PageTimeout
 from playwright.sync_api import sync_playwright
 
+from dashboard_servers import environment
 from engine_rows import Row
 from large_study import write_study
 from report import measured, parser_for, report
@@ -58,7 +59,7 @@ def our_server(database: Path) -> Iterator[str]:
     """The address of the study on a new server of rookery's."""
     folder = database.parent
     command = [sys.executable, "-m", "rookery", "dashboard", "--runs-dir", str(folder.parent), "--port", "0", "--json"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
     assert server.stdout is not None
     try:
         yield f"{json.loads(server.stdout.readline())['url']}/studies/{folder.parent.name}/{folder.name}"
@@ -76,7 +77,7 @@ def their_server(database: Path) -> Iterator[str]:
     program = Path(sys.executable).with_name("optuna-dashboard")
     server = subprocess.Popen(
         [str(program), f"sqlite:///{database}", "--port", str(port), "--host", "127.0.0.1"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(),
     )  # fmt: skip
     try:
         _wait_for(port)

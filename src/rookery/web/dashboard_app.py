@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -19,13 +19,15 @@ from rookery.web.dashboard_state import DashboardState, state_of
 from rookery.web.late_routes import LateRoutes
 from rookery.web.live.live_routes import live_routes
 from rookery.web.page_shell import page_routes
+from rookery.web.place_threads import place_threads
 from rookery.web.run_folders import NotShown
 from rookery.web.run_views.run_parts import run_table
-from rookery.web.run_views.run_routes import run_routes
+from rookery.web.run_views.run_routes import ALL_PLACES, run_routes
 
+STUDIES = LateRoutes("rookery.web.study_views.study_routes:study_routes", "/api/studies")
 LATE = (
     LateRoutes("rookery.web.play.play_routes:play_routes", "/api/agents", "/api/play"),
-    LateRoutes("rookery.web.study_views.study_routes:study_routes", "/api/studies"),
+    STUDIES,
     LateRoutes("rookery.web.market_views.market_routes:market_routes", "/api/markets"),
     LateRoutes("rookery.web.league_views.league_routes:league_routes", "/api/leagues"),
 )
@@ -67,7 +69,14 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
 
 async def _read_ahead(state: DashboardState) -> None:
     with suppress(Exception):  # the request that needs it will say what is wrong
-        await run_table(state).read()
+        runs = {row["id"] for row in (await run_table(state).read())["runs"]}
+        await place_threads(state).run(ALL_PLACES, lambda: _has_studies(state, runs) and STUDIES.router)
+
+
+def _has_studies(state: DashboardState, runs: Collection[str]) -> bool:
+    """Whether somebody may soon open the page of a study: its modules are imported while the browser loads the page."""
+    others = (path for place, name, path in state.folders.children() if f"{place}/{name}" not in runs)
+    return any((path / name).is_file() for path in others for name in ("study.json", "study.db"))
 
 
 async def _refusal(request: Request, error: Exception) -> Response:

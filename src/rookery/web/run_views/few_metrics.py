@@ -31,7 +31,9 @@ from rookery.web.run_views.metric_chunk import (
 _scan: Any = None
 with suppress(ImportError):  # there was no C compiler when rookery was installed
     _scan = import_module("rookery.web.run_views._scan")
-COMPILED = _scan is not None
+COMPILED = hasattr(_scan, "names")  # one that an older version has built is not used
+
+MOST_KEYS = 64  # that are looked for at once
 
 # The beginning of a line of metrics, exactly as runs write it, and the value of a metric in it.
 HEAD = re.compile(rb'\{"kind": "(progress|evaluation)", "step": ([\d.e+-]+), "time": ([\d.e+-]+)')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import orjson
@@ -56,20 +56,18 @@ class LineFile:
 
     def line_after(self, place: int) -> tuple[int, bytes] | None:
         """The first complete line that begins at `place` or later."""
-        return next(iter(self._lines_near(place, self.size)), None)
+        return next(self._lines_near(place, self.size), None)
 
-    def _lines_near(self, place: int, last: int) -> list[tuple[int, bytes]]:
-        """The complete lines in a window, and where they begin."""
+    def _lines_near(self, place: int, last: int) -> Iterator[tuple[int, bytes]]:
+        """The complete lines in a window, and where they begin. Most who ask need only the first."""
         from_before = max(0, place - 1)  # a newline there says that a line begins at `place`
         window = self.read(from_before, min(place + WINDOW, last))
         at = 0 if place == 0 else window.find(b"\n") + 1
         if place and at == 0:
-            return []
-        lines = []
+            return
         while (end := window.find(b"\n", at)) >= 0:
-            lines.append((from_before + at, window[at:end]))
+            yield from_before + at, window[at:end]
             at = end + 1
-        return lines
 
     def place_of_step(self, step: float) -> int:
         """Where the first event of a step not before `step` begins, or a little earlier, by bisection."""

@@ -15,6 +15,7 @@ from rookery.web.run_views import column_cache
 from rookery.web.run_views.chunk_curves import ChunkCurves
 from rookery.web.run_views.chunk_range import between, ends_of
 from rookery.web.run_views.column_jobs import ColumnJobs
+from rookery.web.run_views.few_metrics import MOST_KEYS, few_metrics
 from rookery.web.run_views.line_chunks import read_lines
 from rookery.web.run_views.line_samples import WINDOW, LineFile
 from rookery.web.run_views.metric_chunk import MetricChunk, chunk_of, joined, metric_names
@@ -88,8 +89,10 @@ class MetricReader:
                 part = ChunkCurves(read_lines(file, first, last)[0], axis, in_order=True)
                 return FoundCurves(part, True, _ends(file))
             keys = [json.dumps(name).encode() for name in names]
-            lines = file.samples(max(points, LEAST_SAMPLES), keys, first, last)
-            sample = ChunkCurves(chunk_of(b"\n".join(lines)), axis, in_order=True)
+            lines = b"".join(line + b"\n" for line in file.samples(max(points, LEAST_SAMPLES), keys, first, last))
+            needed = [*names, "episodes"] if axis == "episodes" else names
+            chunk = few_metrics(lines, needed) if len(needed) <= MOST_KEYS else chunk_of(lines)
+            sample = ChunkCurves(chunk, axis, in_order=True)
             return FoundCurves(sample, False, _ends(file) if axis == "steps" else None)
 
     def _exact(self, metrics: Path, file: LineFile, names: set[str]) -> MetricChunk | None:
