@@ -93,6 +93,7 @@ def test_all_options_are_those_of_gymnasium(name):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # 20,000 steps of HumanoidStandup in Python take minutes on a busy machine
 @pytest.mark.parametrize("name", TASKS)
 def test_twenty_episodes_of_compiled_code(name):
     compare(name, 20, 1000)
