@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import sys
 import sysconfig
@@ -19,13 +20,14 @@ _permitted: set[str] = set()  # modules whose import the user of this process ha
 STDLIB = sysconfig.get_paths()["stdlib"] + "/"
 INSTALLED = re.compile(r"/(site-packages|dist-packages)/")
 LIBRARY = re.compile(r"/lib(64)?/python[0-9.]*/")
+SHIPPED = "ROOKERY_SHIPPED"  # the folder of files that were sent to this machine, for a process and those it starts
 
 
 def find_in_file(name: str, what: str) -> Any:
     """The class or function that "file.py:Name" names, which must be written in that file. `what` is the key that names
     it, for the error message."""
     path, _, attribute = name.rpartition(":")
-    if not path.endswith(".py") or not Path(path).is_file():
+    if not path.endswith(".py") or not file_here(path).is_file():
         raise OptionError(f"{what}: {name!r}: there is no file {path!r}; give my_file.py:Name")
     found = getattr(load_file(path), attribute, None)
     if not written_in(path, found):
@@ -57,9 +59,22 @@ def module_name(path: str) -> str:
     return f"rookery_file_{file.stem}_{zlib.crc32(str(file).encode()):x}"
 
 
+def file_here(path: str) -> Path:
+    """Where the file at this path is on this machine: at a node of a cluster, it may be a copy that was sent there."""
+    folder = os.environ.get(SHIPPED)
+    copy = shipped_at(path, Path(folder)) if folder else None
+    return copy if copy is not None and copy.is_file() else Path(path).resolve()
+
+
+def shipped_at(path: str, folder: Path) -> Path:
+    """The place of a copy in a folder: files that were beside each other stay so."""
+    file = Path(path).resolve()
+    return folder / f"{zlib.crc32(str(file.parent).encode()):x}" / file.name
+
+
 def load_file(path: str) -> ModuleType:
     """Import a Python file by path, once per process; its folder becomes importable, as when it is run."""
-    file, name = Path(path).resolve(), module_name(path)
+    file, name = file_here(path), module_name(path)
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)

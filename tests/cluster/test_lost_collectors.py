@@ -147,8 +147,8 @@ def test_nodes_that_differ_are_refused(what: str, tmp_path: Path, monkeypatch: p
     """Before the first step, with both versions or the file."""
     (tmp_path / "broken.py").write_text(BROKEN)
 
-    def facts(self: CollectorActor, files: list[str]) -> NodeFacts:
-        here = whole(self, files)
+    def facts(self: CollectorActor, files: list[str], contents: dict[str, bytes]) -> NodeFacts:
+        here = whole(self, files, contents)
         if what == "version":
             return replace(here, node="far", versions={**here.versions, "rookery": "0.0.1"})
         return replace(here, node="far", files={files[0]: ""})

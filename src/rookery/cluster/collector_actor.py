@@ -16,6 +16,7 @@ import torch
 
 from rookery.cluster.env_shares import Share
 from rookery.cluster.node_facts import NodeFacts, facts_here
+from rookery.cluster.shipped_files import Contents, use_files
 from rookery.cluster.step_collector import StepCollector
 from rookery.engine.engine import Engine
 from rookery.engine.seeding import ChildSeeds
@@ -49,8 +50,9 @@ class CollectorActor:
         self._used: list[dict[str, Any]] = []
         self._used_at = -math.inf
 
-    def facts(self, files: list[str]) -> NodeFacts:
-        """What is installed here, and what these files hold."""
+    def facts(self, files: list[str], contents: Contents) -> NodeFacts:
+        """What is installed here, and what these files hold; if any is missing, their `contents` are used."""
+        use_files(files, contents)
         return facts_here(files)
 
     def open(self, share: Share) -> EnvDescription:

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from rookery.errors import RunError
+from rookery.user_code import file_here
 from rookery.version import __version__
 
 PACKAGES = ("numpy", "torch", "numba", "gymnasium")
@@ -27,7 +28,7 @@ def facts_here(files: list[str]) -> NodeFacts:
     """Of this process, for these files."""
     versions = {"rookery": __version__, "Python": platform.python_version()}
     versions |= {name: version(name) for name in PACKAGES}
-    return NodeFacts(platform.node(), versions, {file: _hash(Path(file)) for file in files})
+    return NodeFacts(platform.node(), versions, {file: _hash(file_here(file)) for file in files})
 
 
 def _hash(file: Path) -> str:

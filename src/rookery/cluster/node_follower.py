@@ -37,7 +37,7 @@ class NodeFollower:
             return self._join()
         if self._transport.idle_nodes() > self._refused and len(self._collectors.shares) < self._run.num_envs:
             handle = self._transport.start(len(self._collectors.shares))
-            self._joining = handle, self._transport.call(handle, "facts", self._collectors.files)
+            self._joining = handle, self._transport.call(handle, "facts", *self._collectors.code)
             return []
         return self._leave()
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from rookery.cluster.env_shares import Share
 from rookery.cluster.node_facts import NodeFacts, check_equal, facts_here
+from rookery.cluster.shipped_files import read_files
 from rookery.cluster.transport import CollectorLost, Transport
 from rookery.config import RunConfig
 from rookery.engine.worker_envs import EnvDescription
@@ -48,6 +49,9 @@ class RemoteCollectors:
         """With `own`, the first one may be in this process."""
         self._transport, self._config = transport, config
         self.on_note: Callable[[str], None] | None = None
+        files = [name.rpartition(":")[0] for name in code_in(config)]
+        # Of the user's own code, as of now: a file that changes during the run is another one to nodes that join.
+        self.code, self._here = (files, read_files(files)), facts_here(files)
         self._learning: Learning | None = None
         self._root = config.seed
         self.losses = 0  # of collectors, since this process began
@@ -58,17 +62,12 @@ class RemoteCollectors:
 
     def _open(self, held: _Held) -> EnvDescription:
         """Make its envs, on a node that is like this one."""
-        self.check(self._answer(held, "facts", self.files))
+        self.check(self._answer(held, "facts", *self.code))
         return self._answer(held, "open", held.share)
-
-    @property
-    def files(self) -> list[str]:
-        """Of the user's own code, which all nodes must have."""
-        return [name.rpartition(":")[0] for name in code_in(self._config)]
 
     def check(self, facts: NodeFacts) -> None:
         """Refuse a node that differs from this one."""
-        check_equal(facts, facts_here(self.files))
+        check_equal(facts, self._here)
 
     @property
     def shares(self) -> list[Share]:
@@ -229,7 +228,7 @@ class RemoteCollectors:
         def call(method: str, *args: Any) -> Any:
             return self._transport.result(self._transport.call(held.handle, method, *args), START_SECONDS)
 
-        self.check(call("facts", self.files))
+        self.check(call("facts", *self.code))
         call("open", held.share)
         assert self._learning is not None
         call("use_learner", *self._learning)

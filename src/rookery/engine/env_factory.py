@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import difflib
 import functools
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from rookery.engine.wrapping import EnvWrapper, as_wrappers
 from rookery.errors import OptionError, WorldError
 from rookery.kernel.kernel_env import KernelEnv, find_world, registered_world
 from rookery.kernel.world import KernelWorld
-from rookery.user_code import load_file, written_in
+from rookery.user_code import file_here, load_file, written_in
 
 # The entry points of registered kernel worlds; the second is where earlier versions had it.
 KERNEL_ENVS = ("rookery.kernel.kernel_env:KernelEnv", "rookery.worlds.env:KernelEnv", KernelEnv)
@@ -211,7 +210,7 @@ def world_in(path: str, attribute: str) -> Callable[..., Any]:
 def _named(world: Any, kwargs: dict[str, Any]) -> EnvFactory:
     if isinstance(world, str) and ".py:" in world:
         path, _, attribute = world.rpartition(":")
-        if not os.path.isfile(path):
+        if not file_here(path).is_file():
             raise WorldError(f"{world!r}: there is no file {path!r}")
         module = load_file(path)
         if not callable(getattr(module, attribute, None)):

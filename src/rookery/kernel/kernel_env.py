@@ -6,7 +6,6 @@ import hashlib
 import json
 from copy import deepcopy
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -20,7 +19,7 @@ from rookery.kernel.observation_form import one_observation
 from rookery.kernel.plain_values import PlainRecord
 from rookery.kernel.runner import Runner, seed_key
 from rookery.kernel.world import KernelWorld
-from rookery.user_code import load_file, written_in
+from rookery.user_code import file_here, load_file, written_in
 
 SAVED = ("states", "params", "observations", "infos")  # the arrays that `get_state` returns
 
@@ -255,7 +254,7 @@ def _named_by(place: str) -> Any:
 def _in_file(place: str) -> Any:
     """The class "file.py:Name", or the function, if it is written in that file."""
     path, _, name = place.rpartition(":")
-    if not Path(path).is_file():
+    if not file_here(path).is_file():
         raise WorldError(f"{place!r}: there is no file {path!r}")
     found = getattr(load_file(path), name, None)
     if not (isinstance(found, type) and issubclass(found, KernelWorld)) and not written_in(path, found):
