@@ -83,7 +83,7 @@ static double power_of_two(int power) {
 }
 
 /* whole / 10**decimals, rounded correctly: a division of integers with at least 64 bits of the quotient, and a remainder
- * that tells whether more follows. Five times as fast as `strtod`, in which most of the time of a scan went. */
+ * that tells whether more follows. With `strtod` instead, reading one metric of 250 runs took a third more time. */
 static double divided(uint64_t whole, int decimals) {
     if (whole == 0) return 0.0;
     int up = 64 + __builtin_clzll(whole);
