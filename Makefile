@@ -18,10 +18,11 @@ NOTEBOOKS_READY := $(DOCS_VENV)/.ready-for-notebooks
 export PYTHONDONTWRITEBYTECODE :=
 
 # Tests run in parts, each whatever became of the one before: most of them two at a time; one by one those that another
-# test would disturb; and once more, without compiled loops, those that step engines in this process and in workers.
+# test would disturb; once more, without compiled loops, those that step engines in this process and in workers; and
+# those of worker processes over what every system offers.
 PYTEST := $(BIN)/python -m pytest -q
 TOGETHER := -n 2 --dist worksteal
-PARTS := test-together test-alone test-plain
+PARTS := test-together test-alone test-plain test-portable-main
 # What fails beside another test is run again with the machine to itself, and both results are printed: what waits for
 # processes and browsers can be disturbed by neighbours. Whatever fails twice has failed, and so have more than five.
 FAILED := .pytest_cache/v/cache/lastfailed
@@ -33,8 +34,12 @@ PLAIN := tests/engine/test_loops.py tests/conformance/test_contract.py tests/con
 	tests/conformance/test_odd_results.py tests/faults/test_01_worker_killed.py tests/faults/test_02_hung_step.py \
 	-k 'not thread and not kernel and not spawn'
 
-PORTABLE := tests/conformance tests/platforms $(filter-out %test_20_study_workers_killed.py %test_21_study_database.py, \
-	$(sort $(wildcard tests/faults/test_*.py))) -k 'not thread and not kernel and not serial'
+# Over workers that need nothing of Linux: the main rows in every `make test`, both suites in `make test-all`.
+PORTABLE_MAIN := tests/conformance/test_contract.py tests/faults/test_12_main_killed.py \
+	tests/faults/test_01_worker_killed.py::test_restart_truncates_the_lost_and_leaves_others_alone \
+	-k 'not thread and not kernel and not serial and not fork'
+PORTABLE := tests/conformance tests/platforms $(sort $(wildcard tests/faults/test_*.py)) \
+	-k 'not thread and not kernel and not serial'
 
 # What `make train` trains on and for how long; left empty, the world's recipe decides.
 TRAIN_WORLD ?= hockey
@@ -117,7 +122,7 @@ test: $(READY)  ## checks and tests
 	wait $$checks; checked=$$?; cat $(VENV)/check.log; exit $$((checked || tests))
 
 test-all:  ## also the slow, much repeated ones
-	@$(MAKE) --no-print-directory test PARTS='$(PARTS) test-portable test-sanitize' WHICH=
+	@$(MAKE) --no-print-directory test PARTS='$(filter-out test-portable-main,$(PARTS)) test-portable test-sanitize' WHICH=
 
 test-together: $(READY)
 	$(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(AGAIN) -m 'not alone $(WHICH)'; }
@@ -155,8 +160,12 @@ test-docs: docs $(NOTEBOOKS_READY)  ## links of the site, notebooks and workflow
 	$(DOCS_BIN)/python tests/docs/check_notebooks.py
 	$(DOCS_BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
-test-portable: $(READY)  ## the conformance suite and the engine's faults over workers that need nothing of Linux
+test-portable-main: $(READY)
+	ROOKERY_PORTABLE=1 $(PYTEST) $(TOGETHER) -m 'not alone and not slow' $(PORTABLE_MAIN)
+
+test-portable: $(READY)  ## the conformance suite and all faults over workers that need nothing of Linux
 	ROOKERY_PORTABLE=1 $(PYTEST) $(TOGETHER) -m 'not alone $(WHICH)' $(PORTABLE)
+	ROOKERY_PORTABLE=1 $(PYTEST) -m 'alone $(WHICH)' $(PORTABLE)
 
 bench: $(READY)  ## the engine's table of figures, against its peers, on this machine
 	$(BIN)/python benchmarks/engine.py

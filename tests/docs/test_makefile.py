@@ -11,6 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make here")
 ROOT = Path(__file__).parents[2]
+CHOICES = ("ROOKERY_PLAIN", "ROOKERY_PORTABLE")
 PROGRAMS = ("ruff", "mypy", "lint-imports", "python")
 STAND_IN = """#!/bin/sh
 echo "ROOKERY_PLAIN=$ROOKERY_PLAIN ROOKERY_PORTABLE=$ROOKERY_PORTABLE $(basename $0) $*" >> {log}
@@ -27,7 +28,7 @@ def run(folder, target, failing="nothing"):
         (programs / name).chmod(0o755)
     for made in (".made", ".ready"):
         (folder / made).touch()
-    quiet = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", "ROOKERY_PLAIN")}
+    quiet = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", *CHOICES)}
     done = subprocess.run(["make", target, f"VENV={folder}"], cwd=ROOT, capture_output=True, check=False, env=quiet)
     return done.returncode, [line for line in log.read_text().splitlines() if "pytest" in line]
 
@@ -36,31 +37,33 @@ def run(folder, target, failing="nothing"):
 def test_every_part_runs_whatever_fails(tmp_path, failing):
     """And the whole has failed."""
     status, parts = run(tmp_path, "test", failing)
-    assert status != 0 and len(parts) == 3
+    assert status != 0 and len(parts) == 4
 
 
-def test_the_last_part_is_without_compiled_loops(tmp_path):
-    """Only that one; and slow tests are left out of all."""
+def test_the_last_parts_are_without_compiled_loops_and_over_portable_workers(tmp_path):
+    """Only those; and slow tests are left out of all."""
     status, parts = run(tmp_path, "test")
     assert status == 0
-    assert [part.split()[0] for part in parts] == ["ROOKERY_PLAIN=", "ROOKERY_PLAIN=", "ROOKERY_PLAIN=1"]
+    assert [part.split()[0] for part in parts] == [f"ROOKERY_PLAIN={plain}" for plain in ("", "", "1", "")]
+    assert [part.split()[1] for part in parts] == [f"ROOKERY_PORTABLE={portable}" for portable in ("", "", "", "1")]
     assert all("and not slow" in part for part in parts)
 
 
 def test_slow_ones_are_in_test_all(tmp_path):
     """In each part."""
     status, parts = run(tmp_path, "test-all")
-    assert status == 0 and len(parts) == 4 and not any("slow" in part for part in parts)
+    assert status == 0 and len(parts) == 5 and not any("slow" in part for part in parts)
 
 
 def test_portable_workers_are_in_test_all(tmp_path):
     """With the suites of the engine."""
     _, parts = run(tmp_path, "test-all")
-    (portable,) = [part for part in parts if "ROOKERY_PORTABLE=1" in part]
-    assert "tests/conformance" in portable and "tests/faults/test_12_main_killed.py" in portable
+    together, alone = [part for part in parts if "ROOKERY_PORTABLE=1" in part]
+    assert "tests/conformance" in together and "tests/faults/test_12_main_killed.py" in together
+    assert "-m not alone" in together and "-m alone" in alone
 
 
 def test_checks_that_fail_are_a_failure_of_the_whole(tmp_path):
     """They run beside the first tests, which run in any case."""
     status, parts = run(tmp_path, "test", "check?src*")
-    assert status != 0 and len(parts) == 3
+    assert status != 0 and len(parts) == 4

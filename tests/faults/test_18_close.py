@@ -18,7 +18,7 @@ import pytest
 
 import rookery
 from faults.envs import Act, SlowToClose, Unhurried, Walk
-from faults.watch import BACKENDS, START_METHODS, at_most, gone_within, pids_of, play
+from faults.watch import BACKENDS, START_METHODS, at_most, gone_within, pids_of, play, skip_if_replaced
 from rookery.errors import UsageError
 
 pytestmark = pytest.mark.timeout(40)
@@ -182,6 +182,7 @@ def run_script(code: str, seconds: float, strict: bool = True) -> subprocess.Com
 )
 def test_exit_without_close_is_quiet(backend: str, method: str | None) -> None:
     """A program that never closes its engine ends with status 0 and not a word, even with warnings as errors."""
+    skip_if_replaced(method)
     done = run_script(
         f"""
         envs = rookery.make_vec(Walk, 4, {backend!r}, {1 if backend == "serial" else 2}, start_method={method!r})
@@ -197,6 +198,7 @@ def test_exit_without_close_is_quiet(backend: str, method: str | None) -> None:
 @pytest.mark.parametrize("method", START_METHODS)
 def test_exit_with_hung_envs_is_bounded_and_quiet(method: str) -> None:
     """So does one whose envs hang at that moment; `close_timeout` bounds the wait."""
+    skip_if_replaced(method)
     done = run_script(
         f"""
         import time
