@@ -30,7 +30,7 @@ def death_rows(folder: Path, times: int) -> list[Row]:
             pauses.append(_pause_after(run, killed))
             cluster.add_node(num_cpus=1)
             run.wait_rollouts(50)
-        notes = [text for text in run.notes() if "was lost" in text]
+        notes = run.losses()
         run.interrupt()
     what = f"a node's death to rollouts again, the median of {times}, {len(notes)} named"
     texts = ", ".join(f"{pause:.1f}" for pause in pauses)
@@ -79,8 +79,8 @@ def kills_rows(folder: Path, kills: int) -> list[Row]:
     with running({**CARTPOLE, **on_ray(COLLECTORS)}, folder, "kills") as run:
         run.wait_rollouts(20)
         for k in range(kills):
-            others = run.collectors()  # one more is in the learner's process
-            others[k % len(others)].kill()
+            run.collectors()[-1].kill()  # the latest one; another is in the learner's process
+            run.wait_losses(k + 1)
             run.wait_rollouts(20)
         time.sleep(5.0)  # in which the agent learns undisturbed
         run.interrupt()
@@ -89,7 +89,7 @@ def kills_rows(folder: Path, kills: int) -> list[Row]:
 
 def _survived(what: str, run: Run, kills: int) -> list[Row]:
     """Whether all losses were named, each rollout was counted once, and the agent has learned."""
-    summary, notes = run.summary(), [text for text in run.notes() if "was lost" in text]
+    summary, notes = run.summary(), run.losses()
     steps = np.array([steps for _, steps in run.told])
     uneven = int(np.count_nonzero(np.diff(steps) != steps[0])) + int(summary["steps"] != steps[-1])
     learned = float(summary["return_last_100"] or 0.0)

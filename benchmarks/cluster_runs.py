@@ -110,6 +110,16 @@ class Run:
         lines = (self.path / "metrics.jsonl").read_text().splitlines()
         return [event["text"] for event in map(json.loads, lines) if event["kind"] == "note"]
 
+    def losses(self) -> list[str]:
+        """What it has said about collectors that were lost."""
+        return [text for text in self.notes() if "was lost" in text]
+
+    def wait_losses(self, count: int, seconds: float = 240.0) -> None:
+        """Until it has named so many."""
+        deadline = time.monotonic() + seconds
+        while len(self.losses()) < count and time.monotonic() < deadline:
+            time.sleep(0.1)
+
     def summary(self) -> dict[str, Any]:
         """How it ended."""
         summary: dict[str, Any] = json.loads((self.path / "summary.json").read_text())
@@ -121,8 +131,9 @@ class Run:
         return self.process.wait(seconds)
 
     def collectors(self) -> list[psutil.Process]:
-        """The processes of collectors on this machine, oldest first."""
-        found = [process for process in psutil.process_iter() if "CollectorActor" in _title(process)]
+        """The processes of its collectors on a cluster that it has started, oldest first."""
+        children = psutil.Process(self.process.pid).children(recursive=True)
+        found = [process for process in children if "CollectorActor" in _title(process)]
         return sorted(found, key=psutil.Process.create_time)
 
     def close(self) -> None:

@@ -88,14 +88,15 @@ def start_rows(folder: Path, rounds: int) -> list[Row]:
 
 def same_rows(folder: Path) -> list[Row]:
     """The last checkpoints of runs over 1, 2 and 3 collectors, beside the run without Ray."""
-    import rookery
-
     options = {"rollout_length": 16, "normalise_rewards": True, "learning_rate_schedule": "linear"}
-    config = {**CARTPOLE, "num_envs": 7, "steps": 7 * 16 * UPDATES, "ppo": options, "runs_dir": str(folder)}
+    config = {**CARTPOLE, "num_envs": 7, "steps": 7 * 16 * UPDATES, "ppo": options}
 
     def trained(name: str, **cluster: Any) -> dict[str, str]:
-        path = rookery.train({**config, "name": name, **cluster}).path
-        hashes = last_checkpoint(path)
+        # Each in a process of its own, as users have them: torch's first weights depend on how many threads it has, and
+        # a run leaves torch with the number that suits it.
+        with running({**config, **cluster}, folder, name) as run:
+            run.process.wait(300)
+            hashes = last_checkpoint(run.path)
         return {part: value for part, value in hashes.items() if not part.startswith("envs")}  # by collector there
 
     alone = trained("alone")
