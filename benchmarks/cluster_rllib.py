@@ -63,16 +63,26 @@ def rows(world: str, rllib_python: str, turns: int, seconds: float) -> list[Row]
             with running(ours, folder, "rookery") as rookery:
                 rookery.wait_rollouts(5)
                 rookery.pause(True)
-                rates = _rates({"rookery": rookery, "rllib": rllib}, turns, seconds)
-    return [ratio_row(f"PPO on {title}, {ENVS} envs: over RLlib", rates["rookery"], rates["rllib"], least)]
+                rates, costs = _measure({"rookery": rookery, "rllib": rllib}, turns, seconds)
+    what = f"PPO on {title}, {ENVS} envs"
+    ours_us, theirs_us = (1e6 * float(np.median(costs[side])) for side in ("rookery", "rllib"))
+    texts = f"{ours_us:,.0f} us", f"{theirs_us:,.0f} us"
+    return [
+        ratio_row(f"{what}: env steps/s over RLlib's", rates["rookery"], rates["rllib"], least),
+        Row(f"{what}: CPU time a step of all processes, RLlib's over ours", *texts, theirs_us / ours_us, least),
+    ]
 
 
-def _rates(sides: dict[str, Run], turns: int, seconds: float) -> dict[str, np.ndarray]:
-    found: dict[str, list[float]] = {name: [] for name in sides}
+def _measure(sides: dict[str, Run], turns: int, seconds: float) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Env steps a second of both sides, and CPU seconds a step."""
+    rates: dict[str, list[float]] = {name: [] for name in sides}
+    costs: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(turns):
         for name, run in sides.items():
-            found[name].append(run.rate_for(seconds))
-    return {name: np.array(rates) for name, rates in found.items()}
+            cpu, steps = sum(run.cpu_seconds()), run.told[-1][1]
+            rates[name].append(run.rate_for(seconds))
+            costs[name].append((sum(run.cpu_seconds()) - cpu) / (run.told[-1][1] - steps))
+    return {name: np.array(found) for name, found in rates.items()}, {name: np.array(c) for name, c in costs.items()}
 
 
 def main() -> int:
