@@ -15,10 +15,11 @@ import pytest
 import rookery
 from cluster.in_process import InProcess, use
 from rookery.cluster import remote_collectors
+from rookery.cluster.ray_transport import open_ray
 from rookery.cluster.shipped_files import Contents, folder_for, read_files, use_files
 from rookery.errors import RunError
 from rookery.user_code import SHIPPED, file_here, find_in_file
-from training.runs import small
+from training.runs import differences, last_state, small
 
 WORLD = """
 import numpy as np
@@ -106,3 +107,29 @@ def run(folder: Path, world: Path, name: str, collectors: int | None = None) -> 
     if collectors is not None:
         options |= {"cluster": {"kind": "ray", "nodes": collectors}}
     return rookery.train(small("ppo", folder, name=name, **options))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.filterwarnings("ignore")
+def test_it_reaches_the_nodes_of_ray(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No process finds the file at its path from when it was read; the weights are those of one machine."""
+    alone = run(tmp_path, world, "alone")
+
+    def read_and_move(named: Sequence[str]) -> Contents:
+        found = read_files(named)
+        monkeypatch.setattr(remote_collectors, "facts_here", facts_then_move)
+        return found
+
+    def facts_then_move(files: list[str]) -> Any:
+        found = facts_here(files)
+        move_away(world)
+        return found
+
+    facts_here = remote_collectors.facts_here
+    monkeypatch.setattr(remote_collectors, "read_files", read_and_move)
+    with open_ray(None):
+        shipped = run(tmp_path, world, "shipped", 2)
+    assert not world.exists() and shipped.total_steps == 4 * 16 * 4
+    assert not differences(last_state(alone.path), last_state(shipped.path))
+    assert shipped.episodes == alone.episodes
