@@ -7,7 +7,10 @@ from collections import namedtuple
 import numpy as np
 import pytest
 from numba import njit
+from numba.core.compiler import CompilerBase
 from numba.core.errors import NumbaError
+from numba.core.imputils import impl_ret_borrowed
+from numba.extending import intrinsic
 
 import rookery
 from kernel.trial_worlds import TraderF4, bars
@@ -15,7 +18,7 @@ from rookery import KernelWorld, Table
 from rookery.errors import StateError, WorldError
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.native import WorldCompiler
-from rookery.kernel.readonly import read_only
+from rookery.kernel.readonly import frozen
 
 BARS = bars(200).astype("f4")
 RECORDS = np.zeros(3, np.dtype([("a", "f4"), ("n", "f4", (3,))], align=True))
@@ -94,7 +97,23 @@ def test_parameters_cannot_be_written_to_in_plain_python_either():
     assert env.parameters["fee"] == 0.001
 
 
-compiled = njit(pipeline_class=WorldCompiler)
+class CheckingCompiler(CompilerBase):
+    """Makes functions, with the passes for functions of worlds, that Python can call."""
+
+    define_pipelines = WorldCompiler.define_pipelines
+
+
+@intrinsic
+def read_only(typing_context, array):
+    """The same array with a read-only type."""
+
+    def generate(context, builder, signature, arguments):
+        return impl_ret_borrowed(context, builder, signature.return_type, arguments[0])
+
+    return frozen(array)(array), generate
+
+
+compiled = njit(pipeline_class=CheckingCompiler)
 
 
 @compiled
@@ -125,8 +144,8 @@ def by_key(rows):
 
 
 def by_record(rows):
-    frozen = read_only(rows)
-    frozen[0] = frozen[1]
+    fixed = read_only(rows)
+    fixed[0] = fixed[1]
 
 
 def nested(rows):

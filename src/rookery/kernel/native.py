@@ -18,20 +18,21 @@ from typing import Any
 import llvmlite.binding as llvm
 import numba
 from numba import types
-from numba.core import cgutils, registry
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core import registry
+from numba.core.compiler import DefaultPassBuilder
 from numba.core.runtime import rtsys
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.untyped_passes import IRProcessing
-from numba.extending import intrinsic
 
 from rookery import atomics
 from rookery.console import say
-from rookery.kernel import code_cache, interrupt, readonly, widening
+from rookery.kernel import code_cache, interrupt, part_compiler, plan_arrays, readonly, widening
 from rookery.kernel.batch_loop import build_loop
 from rookery.kernel.diagnosis import dry_run, explain_compile_errors
 from rookery.kernel.env_arrays import EPISODE_STATS, HEADER, PLAN_WORDS, EnvArrays, EpisodeStats
 from rookery.kernel.env_loop import COLUMNS, FAULT, STOPPED, Columns
+from rookery.kernel.part_compiler import PartCompiler
+from rookery.kernel.plan_arrays import Form
 from rookery.kernel.translate import translate
 from rookery.kernel.world import KernelWorld, own_codes
 
@@ -41,25 +42,11 @@ INLINED = tuple(
 SIGNATURE = types.int64(types.CPointer(types.int64), types.int64, types.int64, types.int64, types.int64)
 PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 4)
 
-# The C entry point. It catches exceptions: a C function cannot raise, so the batch would be half stepped unnoticed.
-_ENTRY = """
-def entry(address, command, low, high, slot):
-    set_current_plan(address)
-    plan = carray(address, ({},))
-    header = ({})
-    columns, episode_stats, tables = Columns({}), EpisodeStats({}), Tables({})
-    try:
-        return run(columns, tables, episode_stats, command, low, high, slot, header)
-    except Exception:
-        columns.faults[low] = STOPPED
-        return FAULT
-"""
-
 _loaded: dict[str, tuple[Any, Any]] = {}  # fingerprint -> (function, the LLVM engine that owns its code)
 
 
-class WorldCompiler(CompilerBase):
-    """Numba's compiler with three more passes, for the functions of a world; the loop around them needs none."""
+class WorldCompiler(PartCompiler):
+    """With three more passes, for the functions of a world; the loop around them needs none."""
 
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
@@ -81,7 +68,7 @@ def entry_point(world: KernelWorld, checked: bool = False) -> Any:
     loop = build_loop(world)
     names = [*COLUMNS, *EPISODE_STATS, *env_arrays.tables]
     easy = code_cache.fingerprint(world.easy, "")  # not compiled here, but the dry run calls it
-    key = code_cache.fingerprint(loop, [names, easy, _forms(env_arrays), _ENTRY, checked, _passes(), *_circumstances()])
+    key = code_cache.fingerprint(loop, [names, easy, _forms(env_arrays), checked, _passes(), *_circumstances()])
     if key not in _loaded:
         _link_poll()
         found = code_cache.find(world.name, key, lambda: _compile(world, env_arrays, loop, checked))
@@ -105,13 +92,18 @@ def _circumstances() -> list[str]:
 @lru_cache
 def _passes() -> str:
     """A hash of the sources of the compiler passes: other passes make other code."""
-    sources = [inspect.getsource(part) for part in (WorldCompiler, interrupt, atomics, widening, readonly)]
+    sources = [
+        inspect.getsource(part)
+        for part in (WorldCompiler, part_compiler, interrupt, atomics, widening, readonly, plan_arrays)
+    ]
     return hashlib.sha256("".join(sources).encode()).hexdigest()
 
 
-def _forms(env_arrays: EnvArrays) -> list[tuple[Any, int]]:
-    """All that compiled code depends on: the dtype and the number of dimensions of each array."""
-    return [(part.dtype, part.ndim) for part in env_arrays.parts()]
+def _forms(env_arrays: EnvArrays) -> list[Form]:
+    """All that compiled code depends on, of each array. Parameters and tables are read-only."""
+    others = len(COLUMNS) + len(EPISODE_STATS)
+    fixed = {COLUMNS.index("params"), *range(others, others + len(env_arrays.tables))}
+    return [(part.dtype, part.ndim, k in fixed) for k, part in enumerate(env_arrays.parts())]
 
 
 def _compile(world: KernelWorld, env_arrays: EnvArrays, loop: Any, checked: bool) -> tuple[str, bytes]:
@@ -142,40 +134,33 @@ def _jit(function: Any, inlined: Collection[Any], checked: bool) -> Any:
 def _jit_own(function: Any, **options: Any) -> Any:
     """Python does not call these functions, and nothing in them allocates: without the wrappers for that, compiling
     takes less than half the time."""
+    options = {"pipeline_class": PartCompiler, **options}
     return numba.njit(error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(
         function
     )
 
 
 def _entry(env_arrays: EnvArrays, run: Any) -> Any:
-    """A function that makes arrays from a plan's addresses and passes them to `run`."""
-    scope: dict[str, Any] = {
-        "carray": numba.carray, "pointer": _pointer, "run": run, "Columns": Columns, "EpisodeStats": EpisodeStats,
-        "Tables": env_arrays.tables_type, "STOPPED": STOPPED, "FAULT": FAULT,
-        "set_current_plan": interrupt.set_current_plan, "read_only": readonly.read_only,
-    }  # fmt: skip
-    columns, episode_stats = len(COLUMNS), len(COLUMNS) + len(EPISODE_STATS)
-    arrays, at = [], len(PLAN_WORDS)
-    for k, (dtype, ndim) in enumerate(_forms(env_arrays)):
-        scope[f"dtype{k}"] = dtype
-        shape = "".join(f"plan[{at + 1 + d}], " for d in range(ndim))
-        array = f"carray(pointer(plan[{at}]), ({shape}), dtype{k})"
-        arrays.append(f"read_only({array})" if k >= episode_stats or k == COLUMNS.index("params") else array)
-        at += 1 + ndim
-    header = ", ".join(f"plan[{k}]" for k in range(len(HEADER)))
-    parts = (", ".join(some) for some in (arrays[:columns], arrays[columns:episode_stats], arrays[episode_stats:]))
-    exec(_ENTRY.format(at, header, *parts), scope)  # noqa: S102 - made of numbers only
-    return scope["entry"]
+    """The C entry point: reads the arrays of a plan and passes them to `run`."""
+    forms, at = _forms(env_arrays), len(PLAN_WORDS)
+    readers = []
+    for named, by_reference in ((Columns, True), (EpisodeStats, True), (env_arrays.tables_type, False)):
+        own, forms = forms[: len(named._fields)], forms[len(named._fields) :]
+        readers.append(plan_arrays.reader(named, own, at, by_reference))
+        at += sum(1 + ndim for _, ndim, _ in own)
+    columns_of, stats_of, tables_of = readers
+    header_of, set_current_plan = plan_arrays.header_reader(len(HEADER)), interrupt.set_current_plan
 
+    def entry(plan: Any, command: int, low: int, high: int, slot: int) -> int:
+        set_current_plan(plan)
+        columns = columns_of(plan)
+        try:
+            return run(columns, tables_of(plan), stats_of(plan), command, low, high, slot, header_of(plan))
+        except Exception:  # noqa: BLE001 - a C function cannot raise: the batch would be half stepped unnoticed
+            columns.faults[low] = STOPPED
+            return FAULT
 
-@intrinsic
-def _pointer(typing_context: Any, address: Any) -> Any:
-    """An address as a pointer."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
-
-    return types.voidptr(types.int64), generate
+    return entry
 
 
 def _target_machine() -> Any:

@@ -9,8 +9,6 @@ from numba.core import ir
 from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.datamodel import models, register_default
 from numba.core.errors import TypingError
-from numba.core.imputils import impl_ret_borrowed
-from numba.extending import intrinsic
 
 from rookery.kernel.plain_values import READ_ONLY
 
@@ -21,7 +19,7 @@ class ReadOnlyRecord(types.Record):
     """A record whose fields cannot be set."""
 
     def __init__(self, record: types.Record) -> None:
-        fields = [(name, field._replace(type=_frozen(field.type))._asdict()) for name, field in record.fields.items()]
+        fields = [(name, field._replace(type=frozen(field.type))._asdict()) for name, field in record.fields.items()]
         super().__init__(fields, record.size, record.aligned)
         self.name: str = f"readonly {self.name}"
 
@@ -30,7 +28,7 @@ class ReadOnlyNestedArray(types.NestedArray):
     """An array in a read-only record."""
 
     def __init__(self, array: types.NestedArray) -> None:
-        super().__init__(_frozen(array.dtype), array.shape)
+        super().__init__(frozen(array.dtype), array.shape)
         self.mutable = False
         self.name: str = f"readonly {self.name}"
 
@@ -39,23 +37,13 @@ register_default(ReadOnlyRecord)(models.RecordModel)
 register_default(ReadOnlyNestedArray)(models.NestedArrayModel)
 
 
-def _frozen(kind: Any) -> Any:
+def frozen(kind: Any) -> Any:
     """The read-only form of a type."""
     if isinstance(kind, types.NestedArray):
         return ReadOnlyNestedArray(kind)
     if isinstance(kind, types.Array):
-        return kind.copy(dtype=_frozen(kind.dtype), readonly=True)
+        return kind.copy(dtype=frozen(kind.dtype), readonly=True)
     return ReadOnlyRecord(kind) if isinstance(kind, types.Record) else kind
-
-
-@intrinsic
-def read_only(typing_context: Any, array: Any) -> Any:
-    """The same array with a read-only type."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return impl_ret_borrowed(context, builder, signature.return_type, arguments[0])
-
-    return _frozen(array)(array), generate
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
