@@ -19,8 +19,9 @@ case "$*" in {failing}) exit 1;; esac
 """
 
 
-def run(folder, target, failing="nothing"):
-    """What a target calls, with programs that do nothing in place of the real ones, and how it ends."""
+def run(folder, target, failing="nothing", failed=0):
+    """What a target calls, with programs that do nothing in place of the real ones, and how it ends: as if so many
+    tests had failed."""
     log, programs = folder / "log", folder / "bin"
     programs.mkdir()
     for name in PROGRAMS:
@@ -28,16 +29,31 @@ def run(folder, target, failing="nothing"):
         (programs / name).chmod(0o755)
     for made in (".made", ".ready"):
         (folder / made).touch()
+    (folder / "failed").write_text("".join(f'"test.py::test_{k}": true\n' for k in range(failed)))
+    variables = [f"VENV={folder}", f"FAILED={folder / 'failed'}"]
     quiet = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MAKELEVEL", *CHOICES)}
-    done = subprocess.run(["make", target, f"VENV={folder}"], cwd=ROOT, capture_output=True, check=False, env=quiet)
+    done = subprocess.run(["make", target, *variables], cwd=ROOT, capture_output=True, check=False, env=quiet)
     return done.returncode, [line for line in log.read_text().splitlines() if "pytest" in line]
 
 
 @pytest.mark.parametrize("failing", ["*not?alone*", "*-m?alone*", "*test_loops*"])
 def test_every_part_runs_whatever_fails(tmp_path, failing):
     """And the whole has failed."""
-    status, parts = run(tmp_path, "test", failing)
+    status, parts = run(tmp_path, "test", failing, failed=6)
     assert status != 0 and len(parts) == 4
+
+
+@pytest.mark.parametrize(("failed", "repeated"), [(5, 1), (6, 0)])
+def test_a_few_that_fail_together_run_again_alone(tmp_path, failed, repeated):
+    """Of the first part only; what fails again has failed."""
+    status, parts = run(tmp_path, "test", "*not?alone*", failed)
+    assert status != 0 and sum("--last-failed" in part for part in parts) == repeated
+    assert not any("-n 2" in part for part in parts if "--last-failed" in part)
+
+
+def test_what_passes_alone_is_no_failure(tmp_path):
+    """The first part fails, and what it repeats does not."""
+    assert run(tmp_path, "test-together", "*-n?2*", 1)[0] == 0
 
 
 def test_the_last_parts_are_without_compiled_loops_and_over_portable_workers(tmp_path):
