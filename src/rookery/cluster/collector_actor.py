@@ -97,8 +97,12 @@ class CollectorActor:
         """New episodes in all envs, with these seeds; those of envs that are restarted derive from `root`."""
         given = ChildSeeds(root, 0)
         given.extend(seeds)
-        self.learner.generator.manual_seed(seeds[0])  # for those whose rollouts do not come with their noise
+        self._seed_noise(seeds[0])
         self.collector.begin(*self.engine.reset(seed=given))
+
+    def _seed_noise(self, seed: int) -> None:
+        """For collectors whose rollouts do not come with their noise."""
+        self.learner.generator.manual_seed(seed)
 
     def load(self, state: Tree) -> None:
         """Continue from `state()`."""

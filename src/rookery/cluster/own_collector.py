@@ -48,6 +48,11 @@ class OwnCollector(CollectorActor):
         self.collector.collect(self.learner.steps_until_update, lambda: False)
         return self._told()
 
+    def _seed_noise(self, seed: int) -> None:
+        """Not the learner's own, which draws it in the order of a run without a cluster."""
+        if not self.fills_rollouts:
+            super()._seed_noise(seed)
+
     def _usage(self) -> list[dict[str, Any]]:
         """Whoever wants it can ask the engine."""
         return []
