@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from rookery.cluster import ray_folder as module
 from rookery.cluster.ray_folder import OWNER, PREFIX, ray_folder
 
 HOLD = """
@@ -54,6 +56,25 @@ def test_that_of_a_killed_process_is_removed_by_the_next_one(temp: Path) -> None
     assert (left / "session").is_dir() and (left / OWNER).exists()
     with ray_folder() as folder:
         assert set(temp.iterdir()) == {folder, others}
+
+
+def test_what_is_written_while_it_is_removed_is_left_to_the_next_one(
+    temp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes of Ray that are ending write their logs again."""
+    rmtree = shutil.rmtree
+
+    def and_written_again(path: Path, ignore_errors: bool = False) -> None:
+        rmtree(path, ignore_errors=ignore_errors)
+        path.mkdir()
+
+    with monkeypatch.context() as patched, ray_folder() as left:
+        (left / "session").mkdir()
+        patched.setattr(shutil, "rmtree", and_written_again)
+        patched.setattr(module, "PAUSE_SECONDS", 0.0)
+    assert (left / "session").is_dir() and (left / OWNER).exists()
+    with ray_folder() as folder:
+        assert list(temp.iterdir()) == [folder]
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs symbolic links of Unix")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from rookery.file_locks import try_lock
 from rookery.files import open_plain
 
 PREFIX = "rookery-ray-"
+ATTEMPTS, PAUSE_SECONDS = 10, 0.2
 OWNER = "owner.lock"  # locked by the process that started the cluster, as long as it lives
 
 
@@ -32,7 +34,8 @@ def ray_folder() -> Iterator[Path]:
         try:
             yield folder
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                _remove(folder)
     finally:
         forks.close(owner)
 
@@ -42,7 +45,24 @@ def remove_left_folders(parent: Path) -> None:
     for folder in parent.glob(f"{PREFIX}*"):
         with suppress(OSError):
             if _is_mine(folder) and not _is_held(folder):
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove it. Ray's processes may still write there while they end: what then stays is left to the next run, which
+    knows by the lock's file that it may remove it."""
+    for attempt in range(ATTEMPTS):
+        time.sleep(PAUSE_SECONDS * bool(attempt))
+        for path in folder.iterdir():
+            if path.name != OWNER:
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() and not path.is_symlink() else path.unlink()
+        if [path.name for path in folder.iterdir()] == [OWNER]:
+            (folder / OWNER).unlink()
+            try:
+                return folder.rmdir()
+            except OSError:
+                (folder / OWNER).touch()
+    return None
 
 
 def _is_mine(folder: Path) -> bool:
