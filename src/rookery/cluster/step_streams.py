@@ -13,9 +13,7 @@ from rookery.cluster.env_shares import Share
 from rookery.cluster.remote_collectors import RemoteCollectors, lost_reason
 from rookery.cluster.transport import CollectorLost, Transport
 
-AHEAD = (
-    2  # chunks or rollouts asked for from each collector: so many wait for the learner at most, which bounds the memory
-)
+AHEAD = 2  # chunks or rollouts asked for from each collector; not more wait for the learner, which bounds the memory
 
 
 @dataclass(frozen=True)
