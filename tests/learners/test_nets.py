@@ -283,3 +283,18 @@ def test_a_huge_layer_is_made_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     weight = orthogonal(nn.Linear(1 << 14, 8), gain=2.0).weight.detach()
     products = weight @ weight.T / 4
     torch.testing.assert_close(products, torch.eye(8), atol=0.05, rtol=0)
+
+
+@pytest.mark.parametrize("width", [64, 256])
+def test_initial_weights_do_not_depend_on_the_number_of_threads(width):
+    """A run in the same process may have left torch with another number."""
+    before, made = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            torch.manual_seed(0)
+            made.append(orthogonal(nn.Linear(width, width)).weight.detach().clone())
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(made[0], made[1]) and torch.equal(made[0], made[2])

@@ -8,8 +8,7 @@ differently in batches of another size, so they get batches of one size: tiles, 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +18,7 @@ from torch import Tensor
 from rookery.learners.networks import Encoder
 from rookery.learners.normalize import CLIP
 from rookery.learners.observations import split
+from rookery.learners.one_thread import one_thread
 from rookery.learners.policy import FrozenActor, Policy
 
 # Rows of a tile. With 32 rows on one thread, libraries treat all rows alike: with fewer rows, or rows divided among
@@ -133,7 +133,7 @@ class TiledPolicy:
     ) -> tuple[Tensor, Tensor | None]:
         rows, tile = len(leaves[0]), self.tile
         results = []
-        with _one_thread() if tile == TILE else nullcontext():
+        with one_thread() if tile == TILE else nullcontext():
             for start in range(0, max(rows, 1), tile):
                 cut = [_filled_tile(part, start, tile) for part in leaves]
                 some = (None if x is None else _filled_tile(x, start, tile) for x in (mask, noise, memory))
@@ -148,19 +148,6 @@ def _filled_tile(values: Tensor, start: int, tile: int) -> Tensor:
     part = values[start : start + tile]
     missing = tile - len(part)
     return torch.cat([part, part[-1:].expand(missing, *part.shape[1:])]) if missing and len(part) else part
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Torch computes on one thread meanwhile."""
-    threads = torch.get_num_threads()
-    if threads > 1:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        if threads > 1:
-            torch.set_num_threads(threads)
 
 
 def _device(policy: Policy) -> torch.device:

@@ -15,6 +15,7 @@ from torch.nn.functional import linear
 from rookery.learners.image_space import SMALL_IMAGE
 from rookery.learners.normalize import RunningNorm
 from rookery.learners.observations import Leaf
+from rookery.learners.one_thread import one_thread
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
@@ -51,9 +52,10 @@ Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 
 
 def orthogonal(layer: Layer, gain: float = math.sqrt(2)) -> Layer:
-    """Orthogonal weights and zero biases."""
+    """Orthogonal weights and zero biases, the same ones however many threads torch has."""
     if layer.weight.numel() < HUGE_LAYER:
-        nn.init.orthogonal_(layer.weight, gain)
+        with one_thread():
+            nn.init.orthogonal_(layer.weight, gain)
     else:  # takes minutes; so many random numbers in a row are nearly orthogonal to those of another
         nn.init.normal_(layer.weight, 0.0, gain / math.sqrt(layer.weight[0].numel()))
     nn.init.zeros_(layer.bias)
