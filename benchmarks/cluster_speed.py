@@ -32,15 +32,18 @@ def speed_rows(folder: Path, world: str, turns: int) -> list[Row]:
             ray.pause(True)
             slices = _slices({"ray": ray, "alone": alone}, turns, seconds)
     rates = {name: np.array([each.steps_per_second for each in found]) for name, found in slices.items()}
+    rows = [ratio_row(f"{title}: through Ray over without", rates["ray"], rates["alone"], LEAST)]
+    return rows if world == "slow" else [*rows, _cost_row(title, slices)]  # the slow env's steps are in Ray's processes
+
+
+def _cost_row(title: str, slices: dict[str, list[Slice]]) -> Row:
+    """CPU time of the run and its workers a step, beside what Ray's own processes take."""
     costs = {name: np.array([each.cpu_per_step for each in found]) for name, found in slices.items()}
     texts = [f"{1e6 * np.median(costs[name]):.2f} us" for name in ("ray", "alone")]
     cheaper = float(np.median(costs["alone"]) / np.median(costs["ray"]))
     idle = 100 * float(np.median([each.cpu_of_ray for each in slices["ray"]]))
-    return [
-        ratio_row(f"{title}: through Ray over without", rates["ray"], rates["alone"], LEAST),
-        Row(f"{title}: CPU time a step, without Ray over with (Ray's own processes: {idle:.1f} % of a core)", *texts,
-            cheaper, LEAST),
-    ]  # fmt: skip
+    measure = f"{title}: CPU time a step, without Ray over with (Ray's own processes: {idle:.1f} % of a core)"
+    return Row(measure, *texts, cheaper, LEAST)
 
 
 class Slice(NamedTuple):
