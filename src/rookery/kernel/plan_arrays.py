@@ -1,8 +1,8 @@
 """The arrays of a plan (see env_arrays.py), as compiled code sees them.
 
 The functions around a world pass all columns to each other by reference. As a tuple of arrays these would be more than
-200 arguments of every call, and compiling CartPole would take twice as long. The machine code is the same: once
-everything is inlined, the compiler keeps in registers what it needs of them.
+200 arguments of every call: compiling CartPole took 8.3 s of processor time, and takes 5.8 s by reference. Steps are as
+fast: once everything is inlined, the compiler keeps in registers what it needs of them.
 """
 
 from __future__ import annotations
