@@ -1,14 +1,16 @@
 """How fast synchronous PPO on a cluster can be: a model from measured parts, checked, and drawn for up to 1,024 nodes.
 
-    python benchmarks/scaling_model.py [--collectors 1 2 4 8] [--seconds 8] [--plot FILE] [--json FILE]
+    python benchmarks/scaling_model.py [--collectors 1 2 4 8] [--busy] [--seconds 8] [--plot FILE] [--json FILE]
 
 A rollout with k collectors takes `collect + k * each` seconds: collectors step their own envs at the same time, while
 the learner sends weights to each, takes a rollout from each and learns from all of it. `collect` and `each` are made of
 what is measured here with one collector: its steps, the learner's update, a call, the weights on their way out and a
 rollout on its way back through the object store. The prediction for 2, 4 and 8 collectors is compared with runs.
 
-The env waits for a millisecond and does not compute, so that a few cores can have eight collectors. On one machine
-arrays are not copied over a network: for more nodes than that, a link of 10 Gbit/s is assumed.
+The env waits for a millisecond and does not compute, so that a few cores can have eight collectors. With `--busy` it
+computes for a millisecond, and each collector has eight envs in two worker processes: for a machine with two cores for
+each of them. On one machine arrays are not copied over a network: for more nodes than that, a link of 10 Gbit/s is
+assumed.
 """
 
 from __future__ import annotations
@@ -31,10 +33,29 @@ from engine_rows import Row
 from report import parser_for, report
 
 ROOT = Path(__file__).parents[1]
-NUM_ENVS, LENGTH = 4, 64  # of one collector
+LENGTH = 64
+LINEAR = 0.9  # of k times the steps of one collector
 LINK = 1.25e9  # bytes a second: 10 Gbit/s
 WITHIN = 0.15  # of what the model may be off
 DRAWN = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a collector steps."""
+
+    world: str
+    num_envs: int
+    backend: dict[str, Any]
+
+    @property
+    def steps(self) -> int:
+        """Of a rollout."""
+        return self.num_envs * LENGTH
+
+
+WAITING = Load("Waiting", 4, {"backend": "serial"})
+BUSY = Load("Slow", 8, {"backend": "process", "workers": 2})
 
 
 @dataclass(frozen=True)
@@ -96,10 +117,10 @@ def measure_link(payload: int = 32 << 20) -> tuple[float, float]:
     return call, min(rates)
 
 
-def config(collectors: int) -> dict[str, Any]:
-    """A run whose envs wait for a millisecond; each collector has its own four."""
-    world = f"{Path(__file__).parent / 'engine_worlds.py'}:Waiting"
-    own = {"world": world, "num_envs": NUM_ENVS * collectors, "backend": "serial", "ppo": {"rollout_length": LENGTH}}
+def config(load: Load, collectors: int) -> dict[str, Any]:
+    """A run in which each collector has its own envs, whose steps take a millisecond."""
+    world = f"{Path(__file__).parent / 'engine_worlds.py'}:{load.world}"
+    own = {"world": world, "num_envs": load.num_envs * collectors, "ppo": {"rollout_length": LENGTH}, **load.backend}
     return {**SETTINGS, **own, "world_options": {"seconds": 1e-3}, **on_ray(collectors)}
 
 
@@ -121,51 +142,54 @@ def time_shares(run: Run) -> dict[str, float]:
     return {key: value for key, value in progress[-1].items() if key.startswith("time/")}
 
 
-def parts_of(rate: float, shares: dict[str, float], call: float, link: float, weights: float, rollout: float) -> Parts:
+def parts_of(
+    rate: float, shares: dict[str, float], call: float, link: float, steps: int, weights: float, rollout: float
+) -> Parts:
     """The parts, from a run with one collector."""
-    steps = NUM_ENVS * LENGTH
     seconds = steps / rate
     travel = call + (weights + rollout) / link
     waiting = shares["time/waiting"] * seconds
     return Parts(steps, max(0.0, waiting - travel), seconds - waiting, call, weights, rollout, link)
 
 
-def sizes() -> tuple[float, float]:
-    """Bytes of the weights and of a collector's rollout: two perceptrons, and six arrays of a step."""
-    from engine_worlds import Waiting
+def sizes(load: Load) -> tuple[int, float, float]:
+    """A collector's steps, and bytes of the weights and of its rollout: two perceptrons, and six arrays of a step."""
+    from engine_worlds import Busy
 
-    observation = int(np.prod(Waiting.observation_space.shape)) * 4
+    observation = int(np.prod(Busy.observation_space.shape)) * 4
     hidden = 64
     weights = 2 * 4 * (observation // 4 * hidden + hidden * hidden + 3 * hidden)
-    return weights, NUM_ENVS * LENGTH * (observation + 6 * 4)
+    return load.steps, weights, load.steps * (observation + 6 * 4)
 
 
-def compare(collectors: Sequence[int], seconds: float) -> tuple[Parts, dict[int, float]]:
+def compare(load: Load, collectors: Sequence[int], seconds: float) -> tuple[Parts, dict[int, float]]:
     """The model, and the rates that runs have."""
     call, link = measure_link()
     rates: dict[int, float] = {}
     parts: Parts | None = None
     with tempfile.TemporaryDirectory(prefix="scaling-") as folder:
         for k in collectors:
-            with running(config(k), Path(folder), f"run{k}") as run:
+            with running(config(load, k), Path(folder), f"run{k}") as run:
                 rates[k] = measured_rate(run, seconds)
+                print(f"{k} collectors: {rates[k]:,.0f} steps/s", file=sys.stderr)
                 if k == 1:
-                    parts = parts_of(rates[1], time_shares(run), call, link, *sizes())
+                    parts = parts_of(rates[1], time_shares(run), call, link, *sizes(load))
     assert parts is not None
     return parts, rates
 
 
 def rows(parts: Parts, rates: dict[int, float]) -> list[Row]:
-    """How far the model is off; with one collector it is right, as its parts are from there."""
+    """What more collectors gain, and how far the model is off; with one it is right, as its parts are from there."""
     found = []
     for k, rate in rates.items():
         if k == 1:
             continue
-        off = abs(parts.rate(k) - rate) / rate
-        found.append(
-            Row(f"{k} collectors: steps/s of the run, of the model, off by", f"{rate:,.0f}", f"{parts.rate(k):,.0f}",
-                off, WITHIN, "", most=True)
-        )  # fmt: skip
+        shown, off = f"{rate:,.0f}", abs(parts.rate(k) - rate) / rate
+        found += [
+            Row(f"{k} collectors: steps/s, over {k} times those of one", shown, "", rate / k / rates[1], LINEAR, ""),
+            Row(f"{k} collectors: steps/s of the run, of the model, off by", shown, f"{parts.rate(k):,.0f}", off,
+                WITHIN, "", most=True),
+        ]  # fmt: skip
     return found
 
 
@@ -206,10 +230,11 @@ def main() -> int:
     """Measure, compare, draw."""
     parser = parser_for(__doc__, ["model"])
     parser.add_argument("--collectors", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--busy", action="store_true", help="steps that compute, on two cores for each collector")
     parser.add_argument("--seconds", type=float, default=8.0, help="of a slice (%(default)s)")
     parser.add_argument("--plot", type=Path, default=ROOT / "docs" / "cluster-scaling.png")
     options = parser.parse_args()
-    parts, rates = compare(options.collectors, options.seconds)
+    parts, rates = compare(BUSY if options.busy else WAITING, options.collectors, options.seconds)
     print(json.dumps(asdict(parts), indent=1))
     missed = report(rows(parts, rates), "the model beside runs", options.json)
     print(saturation_text(parts))

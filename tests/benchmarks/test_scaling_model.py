@@ -18,7 +18,7 @@ PARTS = Parts(steps=256, collect=0.3, update=0.01, call=0.001, weights=4e4, roll
 
 def test_the_parts_add_up() -> None:
     """A run with one collector has the rate that they were taken from."""
-    made = parts_of(800.0, {"time/waiting": 0.9}, call=0.001, link=1e9, weights=4e4, rollout=1e4)
+    made = parts_of(800.0, {"time/waiting": 0.9}, call=0.001, link=1e9, steps=256, weights=4e4, rollout=1e4)
     assert made.rate(1) == pytest.approx(800.0)
     assert made.update == pytest.approx(0.1 * 256 / 800)
 
@@ -40,7 +40,13 @@ def test_each_remedy_helps() -> None:
 
 def test_a_model_that_is_off_is_told() -> None:
     """By more than 15 %."""
-    good, bad = rows(PARTS, {1: 1.0, 2: 1.1 * PARTS.rate(2), 4: 2.0 * PARTS.rate(4)})
+    _, good, _, bad = rows(PARTS, {1: 1.0, 2: 1.1 * PARTS.rate(2), 4: 2.0 * PARTS.rate(4)})
+    assert good.passed and not bad.passed
+
+
+def test_collectors_that_gain_too_little_are_told() -> None:
+    """Less than nine tenths of what as many alone would make."""
+    good, _, bad, _ = rows(PARTS, {1: 100.0, 2: 181.0, 4: 359.0})
     assert good.passed and not bad.passed
 
 
