@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from rookery.file_locks import try_lock
-from rookery.files import open_plain, read_plain
+from rookery.files import open_plain, pread, read_plain
 from rookery.training.storage.run_dir import LARGEST, RunDir
 
 LARGEST_NUMBER = 1e300
@@ -81,7 +81,7 @@ class RunRecord:
     @cached_property
     def best_return(self) -> float | None:
         """The return of the best evaluation. Each one tells whether it is better than all before it."""
-        marked = number(_last_line_with(BEST, self.run.evaluations, BEST_TAIL).get("eval/return"))
+        marked = number(self._evaluations.last_with(BEST, BEST_TAIL).get("eval/return"))
         best = [marked, number(self.summary.get("eval/best_return"))]
         if marked is None:
             events = self._evaluations.latest()
@@ -118,6 +118,7 @@ class _Ends:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._first, self._rest, self._end, self._is_whole = _read_ends(path, FIRST_TAIL)
+        self._has_all = self._is_whole
         self._decoded: list[Json] = []
         self._seen = 0  # of the last lines
 
@@ -132,6 +133,12 @@ class _Ends:
     def first(self) -> Json:
         """The object of the first line."""
         return as_object(self._first)
+
+    def last_with(self, mark: bytes, most: int) -> Json:
+        """The object of the last line with `mark` among the last `most` bytes of the file; {} if there is none."""
+        if not self._has_all:
+            return _last_line_with(mark, self._path, most)
+        return as_object(next((line for line in (*self._rest[::-1], self._first) if mark in line), b""))
 
     def _decode_one(self) -> bool:
         """Decode one more line, and skip damaged ones; False if there is none left."""
@@ -176,31 +183,43 @@ def number(value: Any) -> int | float | None:
 
 def _read_no_link(path: Path) -> bytes:
     """The contents of a small file that is not a link; of a larger one, nothing."""
-    with os.fdopen(open_plain(path, os.O_RDONLY), "rb", buffering=0) as file:
-        found: bytes = file.readall() if os.fstat(file.fileno()).st_size <= LARGEST else b""
-    return found if len(found) <= LARGEST else b""
+    with _opened(path) as (fd, size):
+        return _read(fd, 0, size) if size <= LARGEST else b""
 
 
 def _read_ends(path: Path, most: int, end: int | None = None) -> tuple[bytes, list[bytes], int, bool]:
     """The first line; the last ones without it, in up to `most` bytes before `end`; this end; and whether these are all
     lines."""
     try:
-        with os.fdopen(open_plain(path, os.O_RDONLY), "rb", buffering=0) as file:
-            first = _first_line(file, most)
-            end = os.fstat(file.fileno()).st_size if end is None else end
+        with _opened(path) as (fd, size):
+            first = _first_line(fd, most)
+            end = size if end is None else end
             start = max(len(first), end - most)
-            file.seek(start)
-            return first, file.read(max(0, end - start)).splitlines(), end, start == len(first)
+            return first, _read(fd, start, end).splitlines(), end, start == len(first)
     except OSError:
         return b"", [], 0, True
 
 
-def _first_line(file: FileIO, most: int) -> bytes:
+def _first_line(fd: int, most: int) -> bytes:
     """Up to `TAIL` bytes of it."""
-    head = file.read(most)
+    head = _read(fd, 0, most)
     if b"\n" not in head and len(head) == most < TAIL:
-        head += file.read(TAIL - most)
+        head += _read(fd, most, TAIL)
     return head[: head.find(b"\n") + 1] or head
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[int, int]]:
+    """A descriptor of a file that is not a link, and its size. A Python file would take as long as reading it."""
+    fd = open_plain(path, os.O_RDONLY)
+    try:
+        yield fd, os.fstat(fd).st_size
+    finally:
+        os.close(fd)
+
+
+def _read(fd: int, first: int, last: int) -> bytes:
+    return pread(fd, last - first, first) if last > first else b""
 
 
 def _last_line_with(mark: bytes, path: Path, most: int) -> Json:

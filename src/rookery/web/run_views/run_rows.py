@@ -21,6 +21,7 @@ QUIET_SECONDS = 120.0  # without an event, after which a run may be stuck
 QUIET_INTERVALS = 20  # or so many times its usual time between events
 GAPS = 20  # between the last events, of which the median is the usual time
 LONGEST_TEXT = 300
+SORTED = json.JSONEncoder(sort_keys=True)
 Row = dict[str, Any]
 
 
@@ -77,7 +78,7 @@ def group_of(config: Mapping[str, Any]) -> str | None:
     """A short hash that runs have in common which differ in their seeds alone."""
     if not config:
         return None
-    text = json.dumps(experiment(config), sort_keys=True)
+    text = SORTED.encode(experiment(config))
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
