@@ -12,6 +12,7 @@ from rookery.deploy.serving.http_server import HttpServer
 from rookery.deploy.serving.listening import checked_token, open_socket, socket_url
 from rookery.errors import MissingExtra
 from rookery.web.run_folders import RunFolders
+from rookery.web.run_views.read_ahead import read_ahead
 
 PORT = 7007
 TOKEN = "ROOKERY_DASHBOARD_TOKEN"  # noqa: S105 - the variable's name
@@ -43,12 +44,13 @@ class DashboardServer(HttpServer):
     ) -> None:
         """Open the socket. Port 0 is any free port. `token` is that of ROOKERY_DASHBOARD_TOKEN if it is not given;
         `allow_hosts` are further names by which browsers reach it, through a proxy or a tunnel."""
+        self.folders = RunFolders(folders)
+        batches = read_ahead(self.folders)  # while packages are imported
         uvicorn, modules = _load_packages()
         token = checked_token(token or os.environ.get(TOKEN), TOKEN)
         self.has_token = token is not None
         self._socket = open_socket(host, port, token is not None, TOKEN)
-        self.folders = RunFolders(folders)
-        state = modules.dashboard_state.DashboardState(self.folders, allow_control)
+        state = modules.dashboard_state.DashboardState(self.folders, allow_control, {"file batches": batches})
         bound = self._socket.getsockname()[1]
         app = modules.guard.Guard(
             modules.dashboard_app.make_app(state),

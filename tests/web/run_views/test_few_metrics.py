@@ -39,6 +39,20 @@ LINES = {
     "damaged": [line(a=1), b'{"kind": "progress", "step": 1, "ti', line(a=2)],
     "a longer name": [line(ab=1, **{"b/a": 2}), line(a=3)],
     "a large number": [line(a=10**400), line(a=1)],
+    "others with values": [
+        line("start", resumed_from=None, seed=3),
+        line("note", text="é"),
+        line("checkpoint", path="a/b", best=False),
+        line("start", resumed_from=5),
+        line("start", resumed_from="5"),
+        line("startle", resumed_from=5),
+        line("", b=1),
+        line("end", reason="finished") + b" ",
+        line("end")[:-1],
+        line("end", workers={"a": 3}),
+        line("end", loss=[1]),
+    ],
+    "bytes that are no text": [line(a=1), line("note", text="x").replace(b"x", b"\xff"), line(a=2)],
     "only others": [line("note", text="x"), line("start")],
     "numbers at the limits": [line(a=value) for value in (5e-324, 1.7976931348623157e308, 2**53 + 1, 0.1 + 0.2, -0.0)],
     "numbers as others write them": [
@@ -74,6 +88,11 @@ def test_lines(read: Callable[..., MetricChunk], kind: str) -> None:
 def test_names_are_counted_as_decoding_finds_them(kind: str) -> None:
     for lines in (b"\n".join(LINES[kind]), b"".join(each + b"\n" for each in LINES[kind])):
         assert counted_names(lines) == metric_names([chunk_of(lines)])
+
+
+def test_a_name_that_is_no_text_is_not_counted() -> None:
+    lines = b"\n".join([line(a=1), line(x=1).replace(b"x", b"\xff"), line(a=2), b""])
+    assert counted_names(lines) == metric_names([chunk_of(lines)]) == {"a": 2}
 
 
 def test_names_of_recorded_runs_are_counted() -> None:

@@ -1,37 +1,23 @@
 /* Finds a few metrics in lines of JSON, as runs write them. few_metrics.py says what for; without a C compiler it reads
- * the lines in Python. What is not plain (another kind of event, a value that is no number) is left to Python. */
+ * the lines in Python. What is not plain (objects and lists in an event, a resume, a metric that is no number) is left to
+ * Python. */
 
 #define PY_SSIZE_T_CLEAN
 #define _GNU_SOURCE
 #include <Python.h>
-#include <locale.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __APPLE__
-#include <xlocale.h>
+#ifndef _WIN32
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #endif
+
+#include "_numbers.h"
 
 #define MOST_KEYS 64
-#define LONGEST_NUMBER 63
 #define BACK 64 /* bytes by which a key may come earlier than in the line before */
-
-#ifndef __SIZEOF_INT128__
-static const double TENS[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                              1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-#endif
-
-/* Python's own conversion needs the interpreter's lock. This one rounds correctly too, whatever the user's locale. */
-#ifdef _WIN32
-static _locale_t plain_locale;
-static int make_locale(void) { return (plain_locale = _create_locale(LC_ALL, "C")) != NULL; }
-#define to_double(text, end) _strtod_l(text, end, plain_locale)
-#else
-static locale_t plain_locale;
-static int make_locale(void) { return (plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0)) != (locale_t)0; }
-#define to_double(text, end) strtod_l(text, end, plain_locale)
-#endif
 
 typedef struct {
     const char *text;
@@ -64,101 +50,77 @@ static const char *value_of(const char *line, const char *end, Key *key) {
     return at + key->size;
 }
 
-#ifdef __SIZEOF_INT128__
-#define MOST_DIGITS 19 /* that 64 bits can hold */
-#define MOST_DECIMALS 27 /* whose power of five 63 bits can hold */
-
-static uint64_t fives[MOST_DECIMALS + 1];
-
-static void make_fives(void) {
-    fives[0] = 1;
-    for (int power = 1; power <= MOST_DECIMALS; power++) fives[power] = 5 * fives[power - 1];
-}
-
-static double power_of_two(int power) {
-    uint64_t bits = (uint64_t)(power + 1023) << 52;
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* whole / 10**decimals, rounded correctly: a division of integers with at least 64 bits of the quotient, and a remainder
- * that tells whether more follows. With `strtod` instead, reading one metric of 250 runs took a third more time. */
-static double divided(uint64_t whole, int decimals) {
-    if (whole == 0) return 0.0;
-    int up = 64 + __builtin_clzll(whole);
-    unsigned __int128 dividend = (unsigned __int128)whole << up, quotient = dividend / fives[decimals];
-    int drop = 75 - __builtin_clzll((uint64_t)(quotient >> 64)); /* all but 53 bits */
-    uint64_t kept = (uint64_t)(quotient >> drop);
-    unsigned __int128 rest = quotient - ((unsigned __int128)kept << drop), half = (unsigned __int128)1 << (drop - 1);
-    int is_more = rest > half || (rest == half && ((kept & 1) || quotient * fives[decimals] != dividend));
-    return (double)(kept + (uint64_t)is_more) * power_of_two(drop - up - decimals);
-}
-#else
-#define MOST_DIGITS 15 /* up to which one division is exact */
-#define MOST_DECIMALS 22
-#define make_fives() ((void)0)
-#define divided(whole, decimals) ((double)(whole) / TENS[decimals])
-#endif
-
-/* The digits at `*at`, appended to `*whole`; returns how many there are. */
-static ptrdiff_t add_digits(const char **at, const char *end, uint64_t *whole) {
-    const char *digits = *at;
-    while (*at < end && **at >= '0' && **at <= '9') *whole = *whole * 10 + (uint64_t)(*(*at)++ - '0');
-    return *at - digits;
-}
-
-/* The exponent at `*at`, 0 if there is none; returns whether it is whole. */
-static int read_exponent(const char **at, const char *end, int *exponent) {
-    *exponent = 0;
-    if (*at >= end || (**at != 'e' && **at != 'E')) return 1;
-    (*at)++;
-    int negative = *at < end && **at == '-';
-    if (*at < end && (**at == '+' || **at == '-')) (*at)++;
-    uint64_t size = 0;
-    ptrdiff_t count = add_digits(at, end, &size);
-    if (count > 3) size = 9999; /* more than any number has: `strtod` decides */
-    *exponent = negative ? -(int)size : (int)size;
-    return count > 0;
-}
-
-/* Where a number of JSON that begins at `text` ends, NULL if there is none; its value is written to `value`. */
-static const char *number(const char *text, const char *end, double *value) {
-    const char *at = text;
-    int negative = at < end && *at == '-', exponent;
-    if (negative) at++;
-    const char *digits = at;
-    uint64_t whole = 0;
-    ptrdiff_t count = add_digits(&at, end, &whole), decimals = 0;
-    if (count == 0 || (count > 1 && *digits == '0')) return NULL;
-    if (*digits == '0') count = 0; /* zeros before the first other digit are none of the value's */
-    if (at < end && *at == '.') {
-        const char *point = at++;
-        while (count == 0 && at < end && *at == '0') at++;
-        count += add_digits(&at, end, &whole);
-        decimals = at - point - 1;
-        if (decimals == 0) return NULL;
-    }
-    if (!read_exponent(&at, end, &exponent)) return NULL;
-    if (at >= end || (*at != ',' && *at != '}')) return NULL;
-    if (count <= MOST_DIGITS && decimals - exponent >= 0 && decimals - exponent <= MOST_DECIMALS) {
-        *value = divided(whole, (int)decimals - exponent);
-        if (negative) *value = -*value;
-        return at;
-    }
-    char copy[LONGEST_NUMBER + 1]; /* `to_double` reads until something else comes */
-    size_t size = (size_t)(at - text);
-    if (size > LONGEST_NUMBER) return NULL;
-    memcpy(copy, text, size);
-    copy[size] = 0;
-    *value = to_double(copy, NULL);
-    return at;
-}
-
 #define STARTS(at, end, word) ((size_t)((end) - (at)) >= sizeof(word) - 1 && memcmp(at, word, sizeof(word) - 1) == 0)
 
 /* The number behind a word, and where it ends; NULL if there is something else. */
 #define READ(at, end, word, value) (STARTS(at, end, word) ? number((at) + sizeof(word) - 1, end, value) : NULL)
+
+/* Where a text of ASCII without escapes ends that begins after a quote at `at`; NULL if it is another one. */
+static const char *text_end(const char *at, const char *end) {
+    while (at < end && *at != '"' && *at != '\\' && *at >= ' ' && *at <= '~') at++;
+    return at < end && *at == '"' ? at : NULL;
+}
+
+/* Where a word or a text at `at` ends, which is no value of a metric; NULL if there is something else. */
+static const char *other_end(const char *at, const char *end) {
+    if (STARTS(at, end, "true") || STARTS(at, end, "null")) return at + 4;
+    if (STARTS(at, end, "false")) return at + 5;
+    const char *last = at < end && *at == '"' ? text_end(at + 1, end) : NULL;
+    return last == NULL ? NULL : last + 1;
+}
+
+/* What an event begins with. The kinds are as in metric_chunk.py. */
+enum { OTHER, START, PROGRESS, EVALUATION };
+
+typedef struct {
+    uint8_t kind;
+    double step, time;
+} Head;
+
+static uint8_t kind_of(const char *word, const char *end) {
+    if (STARTS(word, end, "progress\"")) return PROGRESS;
+    if (STARTS(word, end, "evaluation\"")) return EVALUATION;
+    return STARTS(word, end, "start\"") ? START : OTHER;
+}
+
+/* Read the beginning of a line; returns where it ends, NULL if it is not plain. */
+static const char *read_head(const char *line, const char *end, Head *head) {
+    if (!STARTS(line, end, "{\"kind\": \"")) return NULL;
+    const char *word = line + sizeof("{\"kind\": \"") - 1, *at = text_end(word, end);
+    if (at == NULL || (at = READ(at, end, "\", \"step\": ", &head->step)) == NULL) return NULL;
+    if (head->step >= 1e300 || head->step <= -1e300) return NULL;
+    head->kind = kind_of(word, end);
+    return READ(at, end, ", \"time\": ", &head->time);
+}
+
+typedef struct {
+    const char *name;
+    size_t size;
+    int is_number;
+} Pair;
+
+/* Read a name and its value at `at`, with the comma before them; returns where they end, NULL if they are not plain. */
+static const char *read_pair(const char *at, const char *end, Pair *pair) {
+    if (!STARTS(at, end, ", \"")) return NULL;
+    const char *last = text_end(at + 3, end), *after;
+    if (last == NULL || !STARTS(last, end, "\": ")) return NULL;
+    pair->name = at + 3;
+    pair->size = (size_t)(last - pair->name);
+    after = number(last + 3, end, NULL);
+    pair->is_number = after != NULL;
+    return after != NULL ? after : other_end(last + 3, end);
+}
+
+#define IS_NAMED(pair, word) ((pair).size == sizeof(word) - 1 && memcmp((pair).name, word, sizeof(word) - 1) == 0)
+
+/* Whether the rest of an event without metrics is plain: it is decoded no further. A resume is Python's. */
+static int is_plain_rest(const char *at, const char *end) {
+    Pair pair;
+    while (at < end && *at != '}') {
+        if ((at = read_pair(at, end, &pair)) == NULL || (pair.is_number && IS_NAMED(pair, "resumed_from"))) return 0;
+    }
+    return at + 1 == end;
+}
 
 typedef struct {
     double *steps, *times;
@@ -168,26 +130,16 @@ typedef struct {
     Py_ssize_t most; /* lines that there is room for */
 } Columns;
 
-/* Append a line that ends with a newline at `end`; 0 if it is not plain. */
-static int add_line(const char *line, const char *end, Key *keys, int count, uint8_t kinds[2], const Columns *out,
-                    Py_ssize_t row, Py_ssize_t *counts) {
-    double step, time, values[MOST_KEYS];
-    const char *found[MOST_KEYS], *at;
-    int evaluation = 0;
-    if (end - line < 2 || end[-1] != '}' || memchr(line + 1, '{', (size_t)(end - line - 1))) return 0;
-    if ((at = READ(line, end, "{\"kind\": \"progress\", \"step\": ", &step)) == NULL) {
-        at = READ(line, end, "{\"kind\": \"evaluation\", \"step\": ", &step);
-        evaluation = 1;
-    }
-    if (at == NULL || step >= 1e300 || step <= -1e300) return 0;
-    if ((at = READ(at, end, ", \"time\": ", &time)) == NULL) return 0;
+/* Append the metrics of a row; 0 if they are not plain. */
+static int add_metrics(const char *line, const char *end, Key *keys, int count, const Columns *out, Py_ssize_t row,
+                       Py_ssize_t *counts) {
+    double values[MOST_KEYS];
+    const char *found[MOST_KEYS];
+    if (end[-1] != '}' || memchr(line + 1, '{', (size_t)(end - line - 1))) return 0;
     for (int k = 0; k < count; k++) {
         found[k] = value_of(line, end, &keys[k]);
         if (found[k] != NULL && number(found[k], end, &values[k]) == NULL) return 0;
     }
-    out->steps[row] = step;
-    out->times[row] = time;
-    out->kinds[row] = kinds[evaluation];
     for (int k = 0; k < count; k++) {
         if (found[k] == NULL) continue;
         Py_ssize_t place = k * out->most + counts[k]++;
@@ -197,12 +149,26 @@ static int add_line(const char *line, const char *end, Key *keys, int count, uin
     return 1;
 }
 
+/* Append a line that ends with a newline at `end`; 0 if it is not plain. */
+static int add_line(const char *line, const char *end, Key *keys, int count, const Columns *out, Py_ssize_t row,
+                    Py_ssize_t *counts) {
+    Head head;
+    const char *at = read_head(line, end, &head);
+    if (at == NULL) return 0;
+    int has_metrics = head.kind == PROGRESS || head.kind == EVALUATION;
+    if (!(has_metrics ? add_metrics(line, end, keys, count, out, row, counts) : is_plain_rest(at, end))) return 0;
+    out->steps[row] = head.step;
+    out->times[row] = head.time;
+    out->kinds[row] = head.kind;
+    return 1;
+}
+
 /* Read plain lines from `from`; returns where the first that is not plain begins. */
-static Py_ssize_t add_lines(const char *text, Py_ssize_t from, Py_ssize_t size, Key *keys, int count, uint8_t kinds[2],
+static Py_ssize_t add_lines(const char *text, Py_ssize_t from, Py_ssize_t size, Key *keys, int count,
                             const Columns *out, Py_ssize_t *rows, Py_ssize_t *counts) {
     while (from < size && *rows < out->most) {
         const char *line = text + from, *end = memchr(line, '\n', (size_t)(size - from));
-        if (end == NULL || !add_line(line, end, keys, count, kinds, out, *rows, counts)) break;
+        if (end == NULL || !add_line(line, end, keys, count, out, *rows, counts)) break;
         (*rows)++;
         from = end + 1 - text;
     }
@@ -214,49 +180,177 @@ static int is_room(const Py_buffer *arrays, Py_ssize_t most, Py_ssize_t count) {
            && arrays[4].len >= most * count * 8;
 }
 
-PyDoc_STRVAR(scan_doc, "scan(lines, start, keys, (progress, evaluation), steps, times, kinds, rows, values)\n\n"
-                       "Read plain lines of metrics from `start` into columns. `keys` are texts such as b'\"loss\": '.\n"
-                       "Returns where it stopped, the number of lines, and that of the values of each key.");
-
-static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *args) {
-    Py_buffer lines, arrays[5];
-    Py_ssize_t start, rows = 0, counts[MOST_KEYS] = {0};
-    PyObject *names, *result = NULL;
-    Key keys[MOST_KEYS];
-    uint8_t kinds[2];
-    if (!PyArg_ParseTuple(args, "y*nO!(bb)w*w*w*w*w*", &lines, &start, &PyTuple_Type, &names, &kinds[0], &kinds[1],
-                          &arrays[0], &arrays[1], &arrays[2], &arrays[3], &arrays[4]))
-        return NULL;
-    Py_ssize_t count = PyTuple_GET_SIZE(names), most = arrays[0].len / 8;
-    if (count > MOST_KEYS || start < 0 || !is_room(arrays, most, count)) {
-        PyErr_SetString(PyExc_ValueError, "scan() was given too many keys, a negative place, or too short columns");
-        goto done;
+/* The keys in a tuple of bytes; 0 and an exception if they are something else. */
+static int make_keys(PyObject *texts, Key *keys) {
+    if (PyTuple_GET_SIZE(texts) > MOST_KEYS) {
+        PyErr_Format(PyExc_ValueError, "there should be at most %d keys", MOST_KEYS);
+        return 0;
     }
-    for (Py_ssize_t k = 0; k < count; k++) {
-        PyObject *key = PyTuple_GET_ITEM(names, k);
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(texts); k++) {
+        PyObject *key = PyTuple_GET_ITEM(texts, k);
         if (!PyBytes_Check(key) || PyBytes_GET_SIZE(key) == 0) {
             PyErr_SetString(PyExc_TypeError, "a key should be bytes, and not empty");
-            goto done;
+            return 0;
         }
         keys[k] = (Key){PyBytes_AS_STRING(key), (size_t)PyBytes_GET_SIZE(key), 0};
     }
-    Columns out = {arrays[0].buf, arrays[1].buf, arrays[2].buf, arrays[3].buf, arrays[4].buf, most};
-    Py_ssize_t end;
-    Py_BEGIN_ALLOW_THREADS
-    end = add_lines(lines.buf, start, lines.len, keys, (int)count, kinds, &out, &rows, counts);
-    Py_END_ALLOW_THREADS
+    return 1;
+}
+
+static PyObject *counts_of(const Py_ssize_t *counts, Py_ssize_t count) {
     PyObject *found = PyTuple_New(count);
     for (Py_ssize_t k = 0; found != NULL && k < count; k++) {
         PyObject *number = PyLong_FromSsize_t(counts[k]);
         if (number == NULL) Py_CLEAR(found);
         else PyTuple_SET_ITEM(found, k, number);
     }
-    if (found != NULL) result = Py_BuildValue("nnN", end, rows, found);
+    return found;
+}
+
+PyDoc_STRVAR(columns_doc, "columns(lines, start, keys, steps, times, kinds, rows, values)\n\n"
+                       "Read plain lines of metrics from `start` into columns. `keys` are texts such as b'\"loss\": '.\n"
+                       "Returns where it stopped, the number of lines, and that of the values of each key.");
+
+static PyObject *columns(PyObject *Py_UNUSED(module), PyObject *args) {
+    Py_buffer lines, arrays[5];
+    Py_ssize_t start, rows = 0, counts[MOST_KEYS] = {0};
+    PyObject *names, *result = NULL;
+    Key keys[MOST_KEYS];
+    if (!PyArg_ParseTuple(args, "y*nO!w*w*w*w*w*", &lines, &start, &PyTuple_Type, &names, &arrays[0], &arrays[1],
+                          &arrays[2], &arrays[3], &arrays[4]))
+        return NULL;
+    Py_ssize_t count = PyTuple_GET_SIZE(names), most = arrays[0].len / 8;
+    if (!make_keys(names, keys)) goto done;
+    if (start < 0 || !is_room(arrays, most, count)) {
+        PyErr_SetString(PyExc_ValueError, "columns() was given a negative place, or too short columns");
+        goto done;
+    }
+    Columns out = {arrays[0].buf, arrays[1].buf, arrays[2].buf, arrays[3].buf, arrays[4].buf, most};
+    Py_ssize_t end;
+    Py_BEGIN_ALLOW_THREADS
+    end = add_lines(lines.buf, start, lines.len, keys, (int)count, &out, &rows, counts);
+    Py_END_ALLOW_THREADS
+    result = Py_BuildValue("nnN", end, rows, counts_of(counts, count));
 done:
     PyBuffer_Release(&lines);
     for (int k = 0; k < 5; k++) PyBuffer_Release(&arrays[k]);
     return result;
 }
+
+#ifndef _WIN32
+#define SHORTEST_LINE 35 /* {"kind": "", "step": 1, "time": 1} and a newline */
+#define TAIL 4096 /* as column_cache.CHECKED: bytes by which a replaced file is noticed */
+
+/* A few metrics of a file as far as its lines are plain: their columns, and the bytes before their end. */
+typedef struct {
+    char *columns, *tail;
+    Py_ssize_t size, tail_size, end, rows, counts[MOST_KEYS];
+    uint64_t inode;
+} ReadFile;
+
+/* The contents of a regular file of at most `most` bytes; returns their number, -1 if it is none. */
+static Py_ssize_t read_plain(const char *path, char *buffer, size_t most, uint64_t *inode) {
+    struct stat facts = {0};
+    int file = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0) return -1;
+    int is_good = fstat(file, &facts) == 0 && S_ISREG(facts.st_mode) && (size_t)facts.st_size <= most;
+    size_t size = 0, whole = is_good ? (size_t)facts.st_size : 0;
+    ssize_t got = 1;
+    for (; got > 0 && size < whole; size += got > 0 ? (size_t)got : 0) got = read(file, buffer + size, whole - size);
+    close(file);
+    *inode = (uint64_t)facts.st_ino;
+    return is_good && got >= 0 ? (Py_ssize_t)size : -1;
+}
+
+static char *add_bytes(char *to, const void *from, Py_ssize_t size) {
+    memcpy(to, from, (size_t)size);
+    return to + size;
+}
+
+/* Keep the columns without the room between them: steps, times, values of each key, their rows, kinds. */
+static void keep_columns(const Columns *room, int count, ReadFile *found) {
+    Py_ssize_t rows = found->rows, values = 0;
+    for (int k = 0; k < count; k++) values += found->counts[k];
+    found->size = 17 * rows + 12 * values;
+    char *at = found->columns = malloc((size_t)found->size + 1);
+    if (at == NULL) return;
+    at = add_bytes(add_bytes(at, room->steps, 8 * rows), room->times, 8 * rows);
+    for (int k = 0; k < count; k++) at = add_bytes(at, room->values + k * room->most, 8 * found->counts[k]);
+    for (int k = 0; k < count; k++) at = add_bytes(at, room->rows + k * room->most, 4 * found->counts[k]);
+    add_bytes(at, room->kinds, rows);
+}
+
+static void read_one(const char *path, Key *keys, int count, char *buffer, size_t most, const Columns *room,
+                     ReadFile *found) {
+    Py_ssize_t size = read_plain(path, buffer, most, &found->inode);
+    if (size < 0) return;
+    found->end = add_lines(buffer, 0, size, keys, count, room, &found->rows, found->counts);
+    found->tail_size = found->end < TAIL ? found->end : TAIL;
+    if ((found->tail = malloc(TAIL)) == NULL) return;
+    add_bytes(found->tail, buffer + found->end - found->tail_size, found->tail_size);
+    keep_columns(room, count, found);
+}
+
+/* Read all files; without memory, none. */
+static void read_all(const char **paths, Py_ssize_t files, Key *keys, int count, size_t most, ReadFile *found) {
+    size_t lines = most / SHORTEST_LINE + 1;
+    char *buffer = malloc(most + 1), *columns = malloc(lines * (size_t)(17 + 12 * count));
+    if (buffer != NULL && columns != NULL) {
+        double *steps = (double *)columns, *times = steps + lines, *values = times + lines;
+        uint32_t *rows = (uint32_t *)(values + lines * (size_t)count);
+        Columns room = {steps, times, (uint8_t *)(rows + lines * (size_t)count), rows, values, (Py_ssize_t)lines};
+        for (Py_ssize_t k = 0; k < files; k++) read_one(paths[k], keys, count, buffer, most, &room, &found[k]);
+    }
+    free(buffer);
+    free(columns);
+}
+
+static PyObject *as_tuple(const ReadFile *file, Py_ssize_t count) {
+    if (file->columns == NULL) Py_RETURN_NONE;
+    return Py_BuildValue("Kny#nNy#", (unsigned long long)file->inode, file->end, file->tail, file->tail_size, file->rows,
+                         counts_of(file->counts, count), file->columns, file->size);
+}
+
+PyDoc_STRVAR(files_doc, "files(paths, keys, most)\n\n"
+                        "Read plain lines of metrics of the files of at most `most` bytes, without the interpreter. Returns\n"
+                        "for each file None, or its inode, where it stopped, up to 4096 bytes before that, the number of\n"
+                        "lines, that of the values of each key, and the columns: steps, times, values, rows, kinds.");
+
+static PyObject *files(PyObject *Py_UNUSED(module), PyObject *args) {
+    PyObject *names, *texts, *result = NULL;
+    Py_ssize_t most;
+    Key keys[MOST_KEYS];
+    if (!PyArg_ParseTuple(args, "O!O!n", &PyTuple_Type, &names, &PyTuple_Type, &texts, &most)) return NULL;
+    if (!make_keys(texts, keys)) return NULL;
+    Py_ssize_t files = PyTuple_GET_SIZE(names), count = PyTuple_GET_SIZE(texts);
+    const char **paths = calloc((size_t)files + 1, sizeof *paths);
+    ReadFile *found = calloc((size_t)files + 1, sizeof *found);
+    if (paths == NULL || found == NULL || most < 0) {
+        PyErr_NoMemory();
+        goto done;
+    }
+    for (Py_ssize_t k = 0; k < files; k++) {
+        if ((paths[k] = PyBytes_AsString(PyTuple_GET_ITEM(names, k))) == NULL) goto done;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    read_all(paths, files, keys, (int)count, (size_t)most, found);
+    Py_END_ALLOW_THREADS
+    result = PyList_New(files);
+    for (Py_ssize_t k = 0; result != NULL && k < files; k++) {
+        PyObject *one = as_tuple(&found[k], count);
+        if (one == NULL) Py_CLEAR(result);
+        else PyList_SET_ITEM(result, k, one);
+    }
+done:
+    for (Py_ssize_t k = 0; found != NULL && k < files; k++) {
+        free(found[k].columns);
+        free(found[k].tail);
+    }
+    free(found);
+    free((void *)paths);
+    return result;
+}
+#endif
 
 #define MOST_NAMES 256
 
@@ -290,37 +384,19 @@ static int add_name(Names *names, const char *text, size_t size) {
     return 1;
 }
 
-/* Where a text without escapes ends that begins after a quote at `at`; NULL if it has some. */
-static const char *text_end(const char *at, const char *end) {
-    while (at < end && *at != '"' && *at != '\\' && (unsigned char)*at >= ' ') at++;
-    return at < end && *at == '"' ? at : NULL;
-}
-
-/* Where a word or a text at `at` ends, which is no value of a metric; NULL if there is something else. */
-static const char *other_end(const char *at, const char *end) {
-    if (STARTS(at, end, "true") || STARTS(at, end, "null")) return at + 4;
-    if (STARTS(at, end, "false")) return at + 5;
-    const char *last = at < end && *at == '"' ? text_end(at + 1, end) : NULL;
-    return last == NULL ? NULL : last + 1;
-}
-
 /* Note the metrics of a line that ends with a newline at `end`; 0 if it is not plain. */
 static int add_names(const char *line, const char *end, Names *names) {
-    double ignored;
-    const char *at;
+    Head head;
+    Pair pair;
+    const char *at = read_head(line, end, &head);
     names->count = 0;
-    if ((at = READ(line, end, "{\"kind\": \"progress\", \"step\": ", &ignored)) == NULL)
-        at = READ(line, end, "{\"kind\": \"evaluation\", \"step\": ", &ignored);
-    if (at == NULL || ignored >= 1e300 || ignored <= -1e300) return 0;
-    if ((at = READ(at, end, ", \"time\": ", &ignored)) == NULL) return 0;
-    while (STARTS(at, end, ", \"")) {
-        const char *name = at + 3, *last = text_end(name, end);
-        if (last == NULL || !STARTS(last, end, "\": ")) return 0;
-        if ((at = number(last + 3, end, &ignored)) != NULL) {
-            if (!add_name(names, name, (size_t)(last - name))) return 0;
-        } else if ((at = other_end(last + 3, end)) == NULL) return 0;
+    if (at == NULL) return 0;
+    if (head.kind != PROGRESS && head.kind != EVALUATION) return is_plain_rest(at, end);
+    while (at < end && *at != '}') {
+        if ((at = read_pair(at, end, &pair)) == NULL) return 0;
+        if (pair.is_number && !add_name(names, pair.name, pair.size)) return 0;
     }
-    return at + 1 == end && *at == '}';
+    return at + 1 == end;
 }
 
 /* Count the names in plain lines from `from`; returns where the first that is not plain begins. */
@@ -357,8 +433,11 @@ static PyObject *names(PyObject *Py_UNUSED(module), PyObject *args) {
 }
 
 static PyMethodDef methods[] = {
-    {"scan", scan, METH_VARARGS, scan_doc},
+    {"columns", columns, METH_VARARGS, columns_doc},
     {"names", names, METH_VARARGS, names_doc},
+#ifndef _WIN32
+    {"files", files, METH_VARARGS, files_doc},
+#endif
     {NULL, NULL, 0, NULL},
 };
 

@@ -65,7 +65,12 @@ def held(folder: Path | None, file: LineFile) -> CachedColumns | None:
 
 def check_of(file: LineFile, offset: int) -> str:
     """A hash of the bytes before `offset`."""
-    return hashlib.blake2b(file.read(max(0, offset - CHECKED), offset), digest_size=16).hexdigest()
+    return check_of_end(file.read(max(0, offset - CHECKED), offset))
+
+
+def check_of_end(end: bytes) -> str:
+    """The same, of these `CHECKED` bytes."""
+    return hashlib.blake2b(end, digest_size=16).hexdigest()
 
 
 def load(folder: Path, known: CachedColumns, names: Iterable[str]) -> MetricChunk:

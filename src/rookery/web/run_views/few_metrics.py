@@ -9,18 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
+from rookery.web.run_views.compiled_scan import compiled
+from rookery.web.run_views.file_batches import ReadColumns
 from rookery.web.run_views.metric_chunk import (
     EMPTY,
-    EVALUATION,
     KINDS,
-    PROGRESS,
     Metric,
     MetricChunk,
     chunk_of,
@@ -28,18 +26,14 @@ from rookery.web.run_views.metric_chunk import (
     metric_names,
 )
 
-_scan: Any = None
-with suppress(ImportError):  # there was no C compiler when rookery was installed
-    _scan = import_module("rookery.web.run_views._scan")
-COMPILED = hasattr(_scan, "names")  # one that an older version has built is not used
-
+COMPILED = compiled is not None
 MOST_KEYS = 64  # that are looked for at once
 
 # The beginning of a line of metrics, exactly as runs write it, and the value of a metric in it.
 HEAD = re.compile(rb'\{"kind": "(progress|evaluation)", "step": ([\d.e+-]+), "time": ([\d.e+-]+)')
 PLAIN_LINE = re.compile(rb'^\{"kind": "(?:progress|evaluation)"', re.MULTILINE)
 VALUE = rb": ([^,}\n]+)"
-SHORTEST_LINE = len(b'{"kind": "progress", "step": 1, "time": 1}')
+SHORTEST_LINE = len(b'{"kind": "", "step": 1, "time": 1}\n')
 KIND_NUMBERS = {kind.encode(): number for kind, number in KINDS.items()}
 
 
@@ -63,6 +57,23 @@ def scanned(lines: bytes, names: Collection[str]) -> MetricChunk:
     return joined([chunk for chunk in chunks if len(chunk)] or [EMPTY])
 
 
+def chunk_of_read(read: ReadColumns) -> MetricChunk:
+    """The events that were read of a file."""
+    ends = 8 * np.cumsum([read.rows, read.rows, *read.counts])
+    row_ends = ends[-1] + 4 * np.cumsum([0, *read.counts])
+
+    def column(kind: Any, count: int, place: int) -> np.ndarray:
+        return np.frombuffer(read.columns, kind, count, int(place))
+
+    metrics = {
+        name: Metric(column(np.uint32, count, rows), column(np.float64, count, values))
+        for name, count, rows, values in zip(read.names, read.counts, row_ends[:-1], ends[1:-1], strict=True)
+        if count
+    }
+    steps, times = column(np.float64, read.rows, 0), column(np.float64, read.rows, ends[0])
+    return MetricChunk(steps, times, column(np.uint8, read.rows, row_ends[-1]), metrics=metrics)
+
+
 def counted_names(lines: bytes) -> dict[str, int]:
     """The names of metrics in complete lines, with the number of their values."""
     if not COMPILED:
@@ -70,7 +81,7 @@ def counted_names(lines: bytes) -> dict[str, int]:
     counts: dict[str, int] = {}
     at = 0
     while at < len(lines):
-        at, found = _scan.names(lines, at)
+        at, found = compiled.names(lines, at)
         if at < len(lines):
             end = _next_plain(lines, at)
             found += metric_names([chunk_of(lines[at:end])]).items()
@@ -86,7 +97,7 @@ def _plain_lines(lines: bytes, at: int, names: Collection[str], keys: tuple[byte
     most = (len(lines) - at) // SHORTEST_LINE + 1
     steps, times, kinds = np.empty(most), np.empty(most), np.empty(most, np.uint8)
     at_rows, values = np.empty((len(keys), most), np.uint32), np.empty((len(keys), most))
-    end, rows, counts = _scan.scan(lines, at, keys, (PROGRESS, EVALUATION), steps, times, kinds, at_rows, values)
+    end, rows, counts = compiled.columns(lines, at, keys, steps, times, kinds, at_rows, values)
     metrics = {
         name: Metric(at_rows[number, :count].copy(), values[number, :count].copy())
         for number, (name, count) in enumerate(zip(names, counts, strict=True))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +17,8 @@ from rookery.web.run_views import column_cache
 from rookery.web.run_views.chunk_curves import ChunkCurves
 from rookery.web.run_views.chunk_range import between, ends_of
 from rookery.web.run_views.column_jobs import ColumnJobs
-from rookery.web.run_views.few_metrics import MOST_KEYS, few_metrics
+from rookery.web.run_views.few_metrics import MOST_KEYS, chunk_of_read, few_metrics
+from rookery.web.run_views.file_batches import FileBatches
 from rookery.web.run_views.line_chunks import read_lines
 from rookery.web.run_views.line_samples import WINDOW, LineFile
 from rookery.web.run_views.metric_chunk import MetricChunk, chunk_of, joined, metric_names
@@ -25,6 +28,7 @@ FEW = 4  # metrics of a small file that are read without the others
 SMALL = 12 << 20  # bytes of lines that are read while somebody waits
 MEMORY = 48 << 20  # bytes of columns that are kept
 NAME_SAMPLES, LEAST_SAMPLES = 200, 400
+THREADS = 2  # that read many files
 
 
 @dataclass
@@ -50,7 +54,9 @@ class FoundCurves:
 class MetricReader:
     """Reads metrics files. Every method reads files: call it in a thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, batches: FileBatches | None = None) -> None:
+        """`batches` may hold files that were read already."""
+        self._batches = batches or FileBatches()
         self._kept: OrderedDict[Path, _Kept] = OrderedDict()
         self._bytes = 0  # of what is kept
         self._lock = threading.Lock()
@@ -58,7 +64,16 @@ class MetricReader:
         self._counts = NameCounts()
 
     def close(self) -> None:
+        self._batches.is_asked = True
         self._jobs.close()
+
+    def prepare(self, files: Sequence[Path], names: Collection[str]) -> None:
+        """Read these metrics of the small files among many, which is faster together than one by one."""
+        self._batches.is_asked = True
+        new = [os.fsencode(path) for path in files if path not in self._kept and not self._batches.has(path)]
+        if len(new) > 1 and len(names) <= FEW:
+            with ThreadPoolExecutor(THREADS) as threads:
+                list(threads.map(lambda part: self._batches.read(new[part::THREADS], names, SMALL), range(THREADS)))
 
     def names(self, metrics: Path) -> tuple[dict[str, int], bool]:
         """The names of metrics with the number of their values, and whether these numbers are exact."""
@@ -78,7 +93,7 @@ class MetricReader:
     ) -> FoundCurves:  # fmt: skip
         """Curves of these metrics at least from `low` to `high`."""
         with LineFile(metrics) as file:
-            chunk = self._exact(metrics, file, {*names, "episodes"} if axis == "episodes" else {*names})
+            chunk = self._exact(metrics, file, needed_names(names, axis))
             if chunk is not None and axis == "steps" and not chunk.cuts:
                 asked = _named(chunk, names)
                 return FoundCurves(ChunkCurves(between(asked, low, high)), True, ends_of(asked))
@@ -90,7 +105,7 @@ class MetricReader:
                 return FoundCurves(part, True, _ends(file))
             keys = [json.dumps(name).encode() for name in names]
             lines = b"".join(line + b"\n" for line in file.samples(max(points, LEAST_SAMPLES), keys, first, last))
-            needed = [*names, "episodes"] if axis == "episodes" else names
+            needed = needed_names(names, axis)
             chunk = few_metrics(lines, needed) if len(needed) <= MOST_KEYS else chunk_of(lines)
             sample = ChunkCurves(chunk, axis, in_order=True)
             return FoundCurves(sample, False, _ends(file) if axis == "steps" else None)
@@ -116,13 +131,20 @@ class MetricReader:
         are read."""
         with self._lock:
             kept = self._kept.get(metrics)
+        if kept is None and (read := self._batches.take(metrics)):
+            kept = _Kept(
+                read.inode,
+                column_cache.check_of_end(read.tail),
+                read.offset,
+                chunk_of_read(read),
+                frozenset(read.names),
+            )
         if kept and not (self._still_true(kept, file) and _holds(kept, names)):
             kept = None
-        start, names = (kept.offset, kept.names) if kept else (0, names)
-        new, end = read_lines(file, start, file.size, names)
-        chunk = joined([kept.chunk, new]) if kept and len(new) else kept.chunk if kept else new
-        self._keep(metrics, _Kept(file.inode, column_cache.check_of(file, end), end, chunk, names))
-        return chunk
+        if kept is None or kept.offset < file.size:
+            kept = _grown(kept, file, names)
+        self._keep(metrics, kept)
+        return kept.chunk
 
     def _keep(self, metrics: Path, kept: _Kept) -> None:
         """In place of what another thread may have kept meanwhile. What was not used for longest is forgotten."""
@@ -153,6 +175,19 @@ class MetricReader:
         for name, count in metric_names([read_lines(file, known.offset, file.size)[0]]).items():
             counts[name] = counts.get(name, 0) + count
         return counts
+
+
+def needed_names(names: Sequence[str], axis: str) -> set[str]:
+    """The metrics that curves over an axis are made of."""
+    return {*names, "episodes"} if axis == "episodes" else {*names}
+
+
+def _grown(kept: _Kept | None, file: LineFile, names: frozenset[str] | None) -> _Kept:
+    """With the lines that were added to a file; if nothing of it is kept, all lines with these metrics."""
+    start, names = (kept.offset, kept.names) if kept else (0, names)
+    new, end = read_lines(file, start, file.size, names)
+    chunk = joined([kept.chunk, new]) if kept and len(new) else kept.chunk if kept else new
+    return _Kept(file.inode, column_cache.check_of(file, end), end, chunk, names)
 
 
 def _holds(kept: _Kept, names: frozenset[str] | None) -> bool:

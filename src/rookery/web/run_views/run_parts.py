@@ -39,7 +39,7 @@ def run_table(state: DashboardState) -> RunTable:
 
 def metric_reader(state: DashboardState) -> MetricReader:
     """The metrics of runs."""
-    return _part(state, "metric reader", MetricReader)
+    return _part(state, "metric reader", lambda: MetricReader(state.parts.get("file batches")))
 
 
 def sparks(state: DashboardState) -> Sparks:
