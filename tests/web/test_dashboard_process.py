@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import subprocess
@@ -90,6 +91,7 @@ def test_train_tells_the_address(
 
 def test_a_taken_port_is_explained(tmp_path: Path, taken: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dashboard", "--runs-dir", str(tmp_path), "--port", str(taken)]) == 2
+    assert gc.isenabled()
     assert f"port {taken} of 127.0.0.1 cannot be used" in capsys.readouterr().err
     with DashboardServer([tmp_path], port=0) as server:
         url = server.url
