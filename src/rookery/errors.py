@@ -6,18 +6,18 @@ Errors that Gymnasium's vector envs raise too derive from Gymnasium's class as w
 
 from __future__ import annotations
 
-import multiprocessing
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rookery.gymnasium_errors import CallPending as CallPending
+    from rookery.gymnasium_errors import CallTimeout as CallTimeout
     from rookery.gymnasium_errors import CustomSpaceError as CustomSpaceError
     from rookery.gymnasium_errors import EngineClosed as EngineClosed
     from rookery.gymnasium_errors import NoCallPending as NoCallPending
     from rookery.gymnasium_errors import ResetNeeded as ResetNeeded
 
-_GYMNASIUM = ("CallPending", "CustomSpaceError", "EngineClosed", "NoCallPending", "ResetNeeded")
+_GYMNASIUM = ("CallPending", "CallTimeout", "CustomSpaceError", "EngineClosed", "NoCallPending", "ResetNeeded")
 
 
 def __getattr__(name: str) -> Any:
@@ -91,10 +91,6 @@ class StateError(RookeryError, RuntimeError):
 
 class UsageError(RookeryError, RuntimeError):
     """A method was called in the wrong order, such as `recv` before `send`."""
-
-
-class CallTimeout(RookeryError, TimeoutError, multiprocessing.TimeoutError):
-    """`step_wait`, `reset_wait` or `call_wait` took longer than its timeout; the call continues."""
 
 
 class MissingExtra(RookeryError, ImportError):

@@ -6,9 +6,11 @@ a command such as `rookery runs` needs for all it does.
 
 from __future__ import annotations
 
+import multiprocessing
+
 from gymnasium import error
 
-from rookery.errors import SpaceError, UsageError
+from rookery.errors import RookeryError, SpaceError, UsageError
 
 
 class CustomSpaceError(SpaceError, error.CustomSpaceError):
@@ -35,9 +37,13 @@ class NoCallPending(UsageError, error.NoAsyncCallError):
         self.name = name
 
 
+class CallTimeout(RookeryError, TimeoutError, multiprocessing.TimeoutError):
+    """`step_wait`, `reset_wait` or `call_wait` took longer than its timeout; the call continues."""
+
+
 class ResetNeeded(UsageError, error.ResetNeeded, AssertionError):
     """An env was stepped that is not in an episode."""
 
 
-for _shown in (CustomSpaceError, EngineClosed, CallPending, NoCallPending, ResetNeeded):
+for _shown in (CustomSpaceError, EngineClosed, CallPending, NoCallPending, CallTimeout, ResetNeeded):
     _shown.__module__ = "rookery.errors"  # where users find them

@@ -22,6 +22,13 @@ def shipped_help() -> str:
     return f"{' or '.join(worlds)} (the agent that comes with rookery)"
 
 
+def config_value(text: str) -> Any:
+    """The type of an argument that is a value of the configuration, which is loaded when there is one to read."""
+    from rookery.config import parse_value
+
+    return parse_value(text)
+
+
 def run_arguments(parser: argparse.ArgumentParser, others: str = "") -> None:
     """Which run the verb is about."""
     parser.add_argument("name", metavar="RUN", help=f"the name of a run, its folder, or latest{others}")

@@ -10,6 +10,7 @@ from rookery.cli.arguments import (
     changes_from,
     check_positive,
     check_seed,
+    config_value,
     runs_dir_argument,
     set_argument,
     trust_argument,
@@ -51,19 +52,13 @@ def add_commands(commands: Commands) -> None:
     trust_argument(parser)
     folds = parser.add_argument_group("walk-forward")
     folds.add_argument("--walk-forward", type=int, metavar="FOLDS", help="train and test so many times")
-    folds.add_argument("--steps", type=_number, metavar="N", help="steps of each training (as in rookery train)")
+    folds.add_argument("--steps", type=config_value, metavar="N", help="steps of each training (as in rookery train)")
     folds.add_argument("--learner", metavar="NAME", help="the learner (as in rookery train)")
     folds.add_argument("--embargo", type=int, metavar="N", help="bars between training and test (50)")
     folds.add_argument(
         "--rolling", action="store_true", help="train on a past of equal length each time, instead of all of it"
     )
     folds.add_argument("--name", dest="name_of_runs", metavar="NAME", help="the beginning of the names of the runs")
-
-
-def _number(text: str) -> Any:
-    from rookery.config import parse_value
-
-    return parse_value(text)
 
 
 def _backtest(options: argparse.Namespace) -> int:

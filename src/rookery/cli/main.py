@@ -76,6 +76,8 @@ def build_parser(command: str = "") -> argparse.ArgumentParser:
         epilog="`rookery train CartPole-v1` is a first run. `rookery COMMAND --help` describes a command.",
     )
     parser.add_argument("--version", action="version", version=f"rookery {__version__}")
+    if command == "--version":
+        return parser
     commands = parser.add_subparsers(dest="command", title="commands", metavar="COMMAND")
     own = f"{command}_verb"
     for name in [own] if own in VERBS else VERBS:

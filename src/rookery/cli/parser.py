@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 from rookery.errors import OptionError
 
@@ -12,14 +12,22 @@ Commands = argparse._SubParsersAction
 
 
 def add_command(
-    commands: Commands, name: str, run: Callable[[argparse.Namespace], int], summary: str, more: str, example: str
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    summary: str,
+    more: str,
+    example: str,
+    add_arguments: Callable[[argparse.ArgumentParser], None] | None = None,
 ) -> argparse.ArgumentParser:
-    """Add a command with its help. `run` gets the parsed options and returns the exit status."""
+    """Add a command with its help. `run` gets the parsed options and returns the exit status. `add_arguments` is called
+    when the command is used or described: for options that take long to list."""
     parser = commands.add_parser(
         name,
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}. {more}",
         epilog=f"example: {example}",
+        add_arguments=add_arguments,
     )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object, for programs")
     parser.set_defaults(run=run)
@@ -30,14 +38,27 @@ class Parser(argparse.ArgumentParser):
     """Accepts flags by their full names only, and refuses one option given under two names with two values. Mistakes
     are raised as an OptionError."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, add_arguments: Callable[[argparse.ArgumentParser], None] | None = None, **options: Any) -> None:
         # An abbreviation that is unique today would be ambiguous once there are more flags.
         super().__init__(**{"allow_abbrev": False, **options})
         for kind in (None, "store"):
             self.register("action", kind, _StoreByOneName)
+        self._add_arguments = add_arguments
+
+    def complete(self) -> Self:
+        """Add the arguments that were put off until they are needed."""
+        add, self._add_arguments = self._add_arguments, None
+        if add is not None:
+            add(self)
+        return self
+
+    def format_help(self) -> str:
+        self.complete()
+        return super().format_help()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """A command's own parser reports unknown flags: the parser above it has other flags."""
+        self.complete()
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             raise OptionError(self._unknown(unknown))

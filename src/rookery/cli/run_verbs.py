@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.cli.arguments import (
     changes_from,
+    config_value,
     no_panel_argument,
     run_arguments,
     runs_dir_argument,
@@ -38,16 +39,14 @@ def _add_resume(commands: Commands) -> None:
         "--set are stored there and hold for later resumes too.",
         "rookery resume latest --steps 2e6 --set evaluation.every=50_000",
     )  # fmt: skip
-    from rookery.config import parse_value
-
     run_arguments(parser)
     trust_argument(parser)
     parser.add_argument(
-        "--steps", "--total-timesteps", type=parse_value, metavar="N",
+        "--steps", "--total-timesteps", type=config_value, metavar="N",
         help="train until the run has this many steps in total (as before)",
     )  # fmt: skip
     parser.add_argument(
-        "--num-episodes", "--episodes", type=parse_value, metavar="N",
+        "--num-episodes", "--episodes", type=config_value, metavar="N",
         help="train until the run has this many episodes in total (as before)",
     )  # fmt: skip
     no_panel_argument(parser)

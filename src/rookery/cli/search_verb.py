@@ -54,10 +54,14 @@ def add_commands(commands: Commands) -> None:
         "more --n-trials it extends the study. What varies is in the section [search.space] of a config file, or a "
         "space that suits the learner.",
         "",
+        _add_arguments,
     )  # fmt: skip
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = train_verb.filled(parser.description)
     parser.epilog = "example: " + "\n         ".join(EXAMPLES)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "world", metavar="WORLD_OR_CONFIG",
         help=f"a world, as for `rookery train`, such as CartPole-v1, my_env.py:MyEnv or {registry.names()[0]}; or a "

@@ -9,19 +9,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli import seeds
-from rookery.cli.arguments import no_panel_argument, set_argument
+from rookery.cli.arguments import config_value, no_panel_argument, set_argument
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.stored_run import LOADING, finish_run, stdout_to_stderr
 from rookery.console import meanwhile, say, silent
 from rookery.kernel.gpu_driver import open_context_early
-from rookery.learners.registry import specs
 from rookery.training import check_installed
 from rookery.worlds import registry
 
 if TYPE_CHECKING:
     from rookery.config import RunConfig
 
-Flag = tuple[str, str, str]  # its names, the key that it sets, the metavar
+Flag = tuple[str, str, str]  # its names, the key that it sets, the metavar ("": the names of all learners)
 
 TEXTS = {
     "learner",
@@ -51,7 +50,7 @@ FLAGS: dict[str, list[Flag]] = {
         ("--image-size", "image_size", "N|full|auto"),
     ],
     "the learner": [
-        ("--learner", "learner", "|".join(("auto", *specs()))),
+        ("--learner", "learner", ""),
         ("--learning-rate", "learning_rate", "X"),
         ("--from --checkpoint-path", "init_from", "RUN|CHECKPOINT"),
         ("--device", "device", "auto|cpu|cuda|cuda:N|N|mps"),
@@ -98,10 +97,14 @@ def add_commands(commands: Commands) -> None:
         "rookery has tested settings, which replace the defaults in parentheses below. Flags override --set, and both "
         "override the config file. Ctrl-C saves a checkpoint and ends the run; `rookery resume` continues it.",
         "",
+        _add_arguments,
     )  # fmt: skip
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = filled(parser.description)
     parser.epilog = "example: " + "\n         ".join(EXAMPLES)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "world", metavar="WORLD_OR_CONFIG", nargs="?",
         help="a Gymnasium id, such as CartPole-v1; a class or function in a file, such as my_env.py:MyEnv; "
@@ -129,22 +132,24 @@ def filled(text: str | None) -> str:
 
 def add_flag(group: argparse._ArgumentGroup, names: str, key: str, metavar: str, is_text: bool = False) -> None:
     """A flag for a key of the configuration, with the description of the key as its help."""
-    from rookery.config import parse_value
+    kind: Callable[[str], Any] = str if is_text or key in TEXTS else config_value
+    group.add_argument(*names.split(), dest=key, type=kind, metavar=metavar or _learners(), help=_help_of(key))
 
-    kind: Callable[[str], Any] = str if is_text or key in TEXTS else parse_value
-    group.add_argument(*names.split(), dest=key, type=kind, metavar=metavar, help=_help_of(key))
+
+def _learners() -> str:
+    from rookery.learners.registry import specs
+
+    return "|".join(("auto", *specs()))
 
 
 def _add_switches(groups: dict[str, argparse._ArgumentGroup]) -> None:
-    from rookery.config import parse_value
-
     groups["the learner"].add_argument("--gpu", type=int, metavar="N", help="short for --device cuda:N")
     groups["the learner"].add_argument(
         "--gpus", type=_gpus, metavar="N|I,J,...",
         help="train on several GPUs together: how many, or their numbers; short for --device cuda --set devices=...",
     )  # fmt: skip
     groups["the learner"].add_argument(
-        "--batch-size", dest="batch_size", type=parse_value, metavar="N",
+        "--batch-size", dest="batch_size", type=config_value, metavar="N",
         help="rows of a minibatch (PPO), or transitions in one update, of the chosen learner",
     )  # fmt: skip
     add_world_flags(groups["the world"])
@@ -184,12 +189,10 @@ def add_world_flags(group: argparse._ArgumentGroup) -> None:
 
 def world_flags() -> dict[str, tuple[Callable[[str], Any], str, str]]:
     """Keys of the options that worlds add to this command, with the type, the metavar and the help of each."""
-    from rookery.config import parse_value
-
     flags: dict[str, tuple[Callable[[str], Any], str, str]] = {}
     for spec in registry.specs():
         for option in spec.options:
-            kind = str if option.is_file or option.is_folder else parse_value
+            kind = str if option.is_file or option.is_folder else config_value
             kind, metavar, others = flags.get(key := f"world_options.{option.name}", (kind, option.metavar, ""))
             flags[key] = kind, metavar, f"{others}; for {spec.name}: {option.help}".removeprefix("; ")
     return flags
