@@ -49,6 +49,11 @@ def test_a_line_holds_the_figures() -> None:
     assert line == "50,000 steps  12,346/s  1 min 20 s left  return 123.4  length 321.5  episodes 812"
 
 
+def test_a_line_about_the_first_steps_has_no_speed() -> None:
+    (line,) = told([telling.progress(1024, 1010.0, steps_per_second=None, eta_seconds=None)])
+    assert line == "1,024 steps  return 123.4  length 321.5  episodes 812"
+
+
 def test_a_line_says_how_fast_episodes_end() -> None:
     (line,) = told([telling.progress(50_000, 1010.0, episodes_per_second=1234.5, episodes_in_rollout=47)])
     assert line.endswith("episodes 812 (1,234/s, 47 in the last rollout)")

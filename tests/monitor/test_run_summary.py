@@ -27,7 +27,7 @@ def test_plain_lines_hold_every_figure_aligned() -> None:
         "  last evaluation           480",
         "  best evaluation           500",
         "  envs used                 8",
-        "  steps/s                   1,333",
+        "  steps/s in training       1,333",
         "  run                       runs/CartPole-v1_ppo",
         "  evaluate it               rookery eval CartPole-v1_ppo",
         "  watch it                  rookery watch CartPole-v1_ppo",
@@ -46,6 +46,16 @@ def test_what_is_not_known_is_left_out() -> None:
     """A run without evaluations does not talk of them."""
     names = [name for name, _ in run_summary.rows({**telling.END, "eval/return": None, "eval/best_return": None})]
     assert "last evaluation" not in names and "best evaluation" not in names
+
+
+def test_the_time_names_what_the_speed_leaves_out() -> None:
+    """A first run compiles for most of its time: that is no sign of a slow machine."""
+    compiled = {**telling.END, "start_seconds": 60.2, "evaluation_seconds": 4.0}
+    assert dict(run_summary.rows(compiled))["time"] == (
+        "1 min 15 s, of which 1 min 0 s to start (the first run on a machine compiles) and 4 s for evaluations"
+    )
+    later = {**telling.END, "start_seconds": 0.4, "evaluation_seconds": 0.3}
+    assert dict(run_summary.rows(later))["time"] == "1 min 15 s"
 
 
 def test_a_run_cut_short_is_resumed_first() -> None:

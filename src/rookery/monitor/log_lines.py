@@ -55,7 +55,8 @@ class LogLines:
         done = self._state.done
         parts = [] if done is None else [f"{percent(done):>5}"]
         parts.append(f"{count(self._state.step)} steps")
-        parts.append(f"{rate(values.get('steps_per_second'))}/s")
+        if values.get("steps_per_second") is not None:
+            parts.append(f"{rate(values['steps_per_second'])}/s")
         if values.get("eta_seconds") is not None:
             parts.append(f"{duration(values['eta_seconds'])} left")
         parts.append(f"return {number(values.get('episode/return'))}")
@@ -71,7 +72,8 @@ class LogLines:
         parts.append(f"Reward {number(values.get('episode/latest_return'))}")
         parts.append(f"Length {number(values.get('episode/latest_length'))}")
         parts.append(f"Mean(100) {number(values.get('episode/return'))}")
-        parts.append(f"{count(self._state.step)} steps, {rate(values.get('steps_per_second'))}/s")
+        speed = values.get("steps_per_second")
+        parts.append(f"{count(self._state.step)} steps" + (f", {rate(speed)}/s" if speed is not None else ""))
         if values.get("eta_seconds") is not None:
             parts.append(f"{duration(values['eta_seconds'])} left")
         return " | ".join(parts)

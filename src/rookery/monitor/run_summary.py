@@ -10,6 +10,8 @@ from typing import Any, TextIO
 
 from rookery.monitor.formatting import count, duration, number, rate, score
 
+MOMENT = 1.0  # seconds
+
 
 def rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The values of the end event as names and text, without those that are not known.
@@ -21,14 +23,14 @@ def rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     shown: list[tuple[str, str, Callable[[Any], str]]] = [
         ("final step", "steps", count),
         ("episodes", "episodes", count),
-        ("time", "seconds", duration),
+        ("time", "seconds", lambda value: _time(values)),
         ("average reward, last 10", "return_last_10", number),
         ("average reward, last 100", "return_last_100", number),
         *((f"{key.removesuffix('_last_10').replace('_', ' ')}, last 10", key, number) for key in outcomes),
         ("last evaluation", "eval/return", lambda value: score(values)),
         ("best evaluation", "eval/best_return", number),
         ("envs used", "num_envs", count),
-        ("steps/s", "steps_per_second", rate),
+        ("steps/s in training", "steps_per_second", rate),
         ("run", "path", str),
         ("plot", "plot", str),
         ("report", "report", str),
@@ -36,6 +38,18 @@ def rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("video", "video", str),
     ]
     return [(name, text(values[key])) for name, key, text in shown if values.get(key) is not None]
+
+
+def _time(values: Mapping[str, Any]) -> str:
+    """How long the run took, with what its speed leaves out, if that is more than a moment.
+
+    >>> _time({"seconds": 38.2, "start_seconds": 27.1, "evaluation_seconds": 2.6})
+    '38 s, of which 27 s to start (the first run on a machine compiles) and 3 s for evaluations'
+    """
+    start, evaluation = (values.get(f"{part}_seconds") or 0.0 for part in ("start", "evaluation"))
+    parts = [f"{duration(start)} to start (the first run on a machine compiles)"] if start >= MOMENT else []
+    parts += [f"{duration(evaluation)} for evaluations"] if evaluation >= MOMENT else []
+    return duration(values["seconds"]) + (f", of which {' and '.join(parts)}" if parts else "")
 
 
 def commands(values: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -105,6 +105,16 @@ def test_evaluations_and_progress_are_of_one_step(tmp_path: Path) -> None:
     assert progress[-1]["episodes"] == result.episodes
 
 
+def test_the_first_round_has_no_speed(tmp_path: Path) -> None:
+    """It may have waited for a compiler; the summary says for how long."""
+    result = train("ppo", tmp_path, evaluation={"episodes": 1, "every": 64})
+    events = [json.loads(line) for line in (result.path / "metrics.jsonl").read_text().splitlines()]
+    first, *later = [event["steps_per_second"] for event in events if "steps_per_second" in event]
+    assert first is None and later and all(speed > 0 for speed in later)
+    end = events[-1]
+    assert end["evaluation_seconds"] > 0 and 0 <= end["start_seconds"] < end["seconds"]
+
+
 @pytest.mark.parametrize("every", [64, 10_000])
 def test_the_last_evaluation_is_in_the_metrics_too(every: int, tmp_path: Path) -> None:
     """The time that it took, and what a callback has logged then."""

@@ -134,6 +134,7 @@ class Loop:
             self._event("progress", **self.state.stopwatch.shares(), **self.callbacks.take_metrics())
         self.save()
         self._tell_of_mirror(last=True)
+        self.clock.end()
 
     def close(self) -> None:
         """Release what the run holds of the learner's device; the envs are closed by whoever made them."""
@@ -187,6 +188,7 @@ class Loop:
         look = not self.collector.is_asynchronous or self._counts_episodes or self.callbacks.want_episodes
         finished = self._take_episodes() if look else NO_EPISODES
         self.callbacks.on_progress(self.learner.updates, self.collector.metrics, finished)
+        self.clock.end_round(self.state.counts)
 
     def _take_episodes(self) -> np.ndarray:
         """Count the episodes that have ended since this was called last."""
@@ -221,10 +223,12 @@ class Loop:
     def _evaluate(self) -> bool:
         """Returns whether this evaluation is the best so far."""
         self._event("doing", text="evaluating")
+        started = time.perf_counter()
         self.state.stopwatch.start()
         most_steps = self._evaluation_steps()
         evaluation = self.components.evaluator.run(self.learner.agent, lambda: self.stop.asked, most_steps=most_steps)
         self.state.stopwatch.lap("evaluation")
+        self.clock.leave_out(time.perf_counter() - started)
         if self.components.evaluator.shared:
             self.collector.begin(*self.state.begin_again())
         if evaluation is None:

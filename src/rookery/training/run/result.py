@@ -23,7 +23,7 @@ class Result(Mapping[str, Any]):
     evaluation: float | None  # mean return of the last evaluation
     best_evaluation: float | None
     seconds: float
-    steps_per_second: float
+    steps_per_second: float  # of training: without evaluations, and without the first round, which may compile
     num_envs: int
     reason: str  # "finished", "goal reached", "interrupted"
     exit_code: int = 0

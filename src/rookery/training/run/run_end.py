@@ -111,6 +111,8 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
         **{f"{name}_last_10": value for name, value in loop.episodes.last_outcomes(10).items()},
         "num_envs": loop.num_envs,
         "steps_per_second": loop.clock.steps_per_second(loop.steps),
+        "start_seconds": loop.clock.start_seconds(loop.steps),
+        "evaluation_seconds": loop.clock.evaluation_seconds,
         "eval/return": loop.state.last_evaluation,
         **dict(zip(("eval/return_low", "eval/return_high"), loop.state.last_interval, strict=False)),
         "eval/best_return": loop.state.best_evaluation,

@@ -57,30 +57,73 @@ def _tenth(length: int | None) -> int | None:
     return None if length is None else max(1, length // DEFAULT_TIMES)
 
 
+class _Mark(NamedTuple):
+    """Where a run was, after so many seconds of training."""
+
+    seconds: float
+    counts: RunCounts
+
+
 class RunClock:
-    """How long a run has taken, over all the times it was resumed, and how fast it is."""
+    """How long a run has taken, over all the times it was resumed, and how fast it is.
+
+    Speeds are those of training: they leave out evaluations, and the first round (steps, then an update), in which
+    everything is compiled that was not compiled on this machine before.
+    """
 
     def __init__(self) -> None:
         self.seconds_before = 0.0  # it was resumed
-        self._started = self._logged_at = time.perf_counter()
-        self._first_steps = 0
-        self._logged = RunCounts(0, 0)
+        self.evaluation_seconds = 0.0
+        self._started = time.perf_counter()
+        self._ended: float | None = None
+        self._start = self._logged = _Mark(0.0, RunCounts(0, 0))
+        self._first_round: _Mark | None = None
         self._steady_since: tuple[float, float] | None = None  # time and share of the run, at the first log
 
     def start(self, counts: RunCounts) -> None:
         """The loop begins here, after so many steps and episodes."""
-        self._started = self._logged_at = time.perf_counter()
-        self._first_steps, self._logged = counts.steps, counts
-        self._steady_since = None
+        self._started, self.evaluation_seconds = time.perf_counter(), 0.0
+        self._start = self._logged = _Mark(0.0, counts)
+        self._first_round = self._steady_since = self._ended = None
+
+    def end_round(self, counts: RunCounts) -> None:
+        """Steps were made and learned from."""
+        if self._first_round is None:
+            self._first_round = _Mark(self._training_seconds, counts)
+
+    def leave_out(self, seconds: float) -> None:
+        """So many seconds were spent on an evaluation."""
+        self.evaluation_seconds += seconds
+
+    def end(self) -> None:
+        """The loop ends here: pictures and reports are made in other seconds than its own."""
+        self._ended = time.perf_counter()
 
     @property
     def elapsed(self) -> float:
         """Seconds the run has taken in all."""
         return self.seconds_before + time.perf_counter() - self._started
 
+    @property
+    def _training_seconds(self) -> float:
+        """Of this process's loop, without evaluations."""
+        now = time.perf_counter() if self._ended is None else self._ended
+        return now - self._started - self.evaluation_seconds
+
     def steps_per_second(self, steps: int) -> float:
-        """Since the start of this process's loop."""
-        return (steps - self._first_steps) / max(time.perf_counter() - self._started, 1e-9)
+        """Of training, since the first round; if there was no other, with it."""
+        since = self._first_round
+        if since is None or steps <= since.counts.steps:
+            since = self._start
+        return (steps - since.counts.steps) / max(self._training_seconds - since.seconds, 1e-9)
+
+    def start_seconds(self, steps: int) -> float:
+        """By how much the first round took longer than its steps would take now; 0 if there was no other."""
+        first = self._first_round
+        if first is None or steps <= first.counts.steps:
+            return 0.0
+        usual = (first.counts.steps - self._start.counts.steps) / self.steps_per_second(steps)
+        return max(0.0, first.seconds - usual)
 
     def seconds_left(self, share: float) -> float | None:
         """Until the end of the run, at the speed since the first call, for which it is None: the steps before that
@@ -93,23 +136,25 @@ class RunClock:
 
     @property
     def log_due(self) -> bool:
-        return time.perf_counter() - self._logged_at > LOG_SECONDS
+        return self._training_seconds - self._logged.seconds > LOG_SECONDS
 
     def logged_at(self, steps: int) -> bool:
         """Whether these steps were logged already."""
-        return steps <= self._logged.steps
+        return steps <= self._logged.counts.steps
 
-    def log(self, counts: RunCounts) -> dict[str, float]:
-        """Steps and episodes per second since the last call, and the seconds of the run in all."""
-        now = time.perf_counter()
-        seconds = max(now - self._logged_at, 1e-9)
-        speeds = {
-            "steps_per_second": (counts.steps - self._logged.steps) / seconds,
-            "episodes_per_second": (counts.episodes - self._logged.episodes) / seconds,
+    def log(self, counts: RunCounts) -> dict[str, float | None]:
+        """Steps and episodes per second since the last call, None if only the first round was made since, and the
+        seconds of the run in all."""
+        now, since = _Mark(self._training_seconds, counts), self._logged
+        if self._first_round is not None and self._first_round.seconds > since.seconds:
+            since = self._first_round
+        self._logged = now
+        seconds, known = max(now.seconds - since.seconds, 1e-9), counts.steps > since.counts.steps
+        return {
+            "steps_per_second": (counts.steps - since.counts.steps) / seconds if known else None,
+            "episodes_per_second": (counts.episodes - since.counts.episodes) / seconds if known else None,
             "seconds": self.elapsed,
         }
-        self._logged_at, self._logged = now, counts
-        return speeds
 
 
 class Stopwatch:
