@@ -7,6 +7,7 @@ The commands run one after another in an empty folder, as a reader would type th
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shlex
@@ -16,13 +17,18 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 import venv
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = "train,gameboy,market,serve,web,sb3"
-UP_SECONDS = 8.0  # a server is well if it still runs after this time
+UP_SECONDS = 120.0  # until a server says where it is, on a machine that has never imported torch
+STOP_SECONDS = 30.0
 LIMIT_SECONDS = 600.0
+INSTALL_SECONDS = 1800.0
 
 # What a command becomes, by how it begins.
 SHORTER = {
@@ -75,7 +81,9 @@ def clean_venv(folder: Path, wheel: Path) -> dict[str, str]:
     """Installs the wheel; returns an environment in which there is no compiler, and no program but Python's."""
     venv.create(folder, with_pip=True)
     pip = [folder / "bin" / "pip", "install", "--quiet", "-c", ROOT / "constraints.txt"]
-    subprocess.run([*pip, f"rookery[{EXTRAS}] @ {wheel.as_uri()}", "pytest", "pytest-timeout"], check=True)
+    subprocess.run(
+        [*pip, f"rookery[{EXTRAS}] @ {wheel.as_uri()}", "pytest", "pytest-timeout"], check=True, timeout=INSTALL_SECONDS
+    )
     home = folder / "home"
     home.mkdir()
     kept = {name: value for name, value in os.environ.items() if name in ("LANG", "TMPDIR")}
@@ -94,39 +102,62 @@ def reader_folder(folder: Path, site: Path) -> None:
 
 
 def passes(command: str, folder: Path, variables: dict[str, str]) -> bool:
-    """Runs one command and prints how it went; its output only if it failed."""
+    """Runs one command; prints its name, how long it took, and its output if it failed."""
+    print(f"{command} ...", flush=True)
     began, words = time.monotonic(), shlex.split(command)
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
-            [shutil.which(words[0], path=variables["PATH"]) or words[0], *words[1:]],
-            cwd=folder, env=variables, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            [shutil.which(words[0], path=variables["PATH"]) or words[0], *words[1:]], cwd=folder, env=variables,
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True,
         )  # fmt: skip
-        good = is_up(process) if command.startswith(SERVERS) else ends_well(process)
-        output.seek(0)
-        print(f"{'ok  ' if good else 'FAIL'} {time.monotonic() - began:6.1f} s  {command}", flush=True)
-        if not good:
-            print(output.read())
-    return good
+        try:
+            problem = server_problem(process, output) if command.startswith(SERVERS) else command_problem(process)
+        finally:
+            end_group(process)
+        print(f"{'FAIL' if problem else 'ok  '} {time.monotonic() - began:6.1f} s  {problem}", flush=True)
+        if problem:
+            print(text_of(output), flush=True)
+    return not problem
 
 
-def is_up(process: subprocess.Popen) -> bool:
-    """Whether a server runs until it is interrupted."""
+def command_problem(process: subprocess.Popen, seconds: float = LIMIT_SECONDS) -> str:
+    """Why a command did not end in time and without an error; "" if it did."""
     try:
-        process.wait(timeout=UP_SECONDS)
+        status = process.wait(timeout=seconds)
     except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGINT)
-        process.wait(timeout=30)
-        return True
-    return False
+        return f"it did not end within {seconds:.0f} s"
+    return f"it ended with status {status}" if status else ""
 
 
-def ends_well(process: subprocess.Popen) -> bool:
-    """Whether a command ends in time, and without an error."""
+def server_problem(process: subprocess.Popen, output: IO[str]) -> str:
+    """Why a server did not answer, or did not end when it was interrupted; "" if it did both."""
+    late = time.monotonic() + UP_SECONDS
+    while not (found := re.search(r"http://[\w.]+:\d+", text_of(output))):
+        if process.poll() is not None:
+            return f"it ended with status {process.returncode}"
+        if time.monotonic() > late:
+            return f"it gave no address within {UP_SECONDS:.0f} s"
+        time.sleep(0.2)
     try:
-        return process.wait(timeout=LIMIT_SECONDS) == 0
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return False
+        urllib.request.urlopen(found[0], timeout=STOP_SECONDS).close()
+    except urllib.error.HTTPError:
+        pass  # an answer too: `rookery serve` has no page at /
+    except OSError as error:
+        return f"it did not answer: {error}"
+    process.send_signal(signal.SIGINT)
+    return command_problem(process, STOP_SECONDS)
+
+
+def text_of(output: IO[str]) -> str:
+    """All that was written to a file which other processes write."""
+    return os.pread(output.fileno(), os.fstat(output.fileno()).st_size, 0).decode(errors="replace")
+
+
+def end_group(process: subprocess.Popen) -> None:
+    """Ends a command with whatever it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def python_blocks_pass(folder: Path, variables: dict[str, str]) -> bool:
@@ -142,8 +173,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wheel", type=Path)
     wheel = parser.parse_args().wheel.resolve()
+    # Where a script started this in its background, Ctrl-C is ignored. Children inherit that, but no handler of ours.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="rookery-wheel-") as name:
         folder = Path(name)
+        print(f"{wheel.name}: installing it where there is no compiler ...", flush=True)
         variables = clean_venv(folder / "venv", wheel)
         reader, tests = folder / "reader", folder / "tests"
         reader_folder(reader, next((folder / "venv" / "lib").glob("python*/site-packages")))
