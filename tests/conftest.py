@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import shutil
+import signal
 import tempfile
 
 import pytest
@@ -19,6 +20,8 @@ STATE = os.environ["ROOKERY_STATE"] = tempfile.mkdtemp(prefix="rookery-state-")
 def pytest_configure() -> None:
     """Tests see the notes of rookery in `caplog`, whose handler is at the root, which shows warnings only."""
     logging.getLogger("rookery").setLevel(logging.INFO)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as for a script's background jobs, and all that they start
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import rookery
+from background import ignore_sigint
 from rookery.cli.main import main
 from rookery.deploy.registry import Registry
 from rookery.deploy.serving import server as server_module
@@ -326,10 +327,11 @@ def test_a_missing_package_names_the_extra(registry: Registry, monkeypatch: pyte
 
 @pytest.mark.slow
 def test_sigterm_finishes_what_was_accepted(registry: Registry, tmp_path: Path) -> None:
-    """The command says where it listens, and ends with 0 after the answers."""
+    """The command says where it listens, and ends with 0 after the answers: also in the background of a script, where
+    SIGINT is ignored."""
     command = [sys.executable, "-m", "rookery", "serve", str(registry.folder), "--port", "0", "--json"]
     with (tmp_path / "errors").open("wb") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, preexec_fn=ignore_sigint)
     assert process.stdout is not None
     started = json.loads(process.stdout.readline())
     assert started["version"] == registry.champion_number() and started["pid"] == process.pid

@@ -20,7 +20,7 @@ from faults.envs import Act, Raises, Walk
 from faults.watch import BACKENDS, at_most, play, restarted, same_rows, undisturbed
 from rookery.errors import EnvError
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(90)
 Make = Callable[..., rookery.Engine]
 PLACES = ("__init__", "reset", "step", "close")
 

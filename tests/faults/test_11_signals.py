@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 import rookery
+from background import ignore_sigint
 from faults.watch import at_most
 from rookery.training.storage.checkpoint import Checkpoints
 from training.runs import small
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = pytest.mark.timeout(180)
 SLEEPER = """
 import time
 import numpy as np, gymnasium as gym
@@ -36,7 +37,7 @@ class Sleeper(gym.Env):
 
 @contextlib.contextmanager
 def running(folder: Path, backend: str) -> Iterator[tuple[subprocess.Popen, Path]]:
-    """A long run in a process of its own, once it has made its first steps."""
+    """A long run in a process of its own, once it has made its first steps. It is in the background of a script."""
     (folder / "sleeper.py").write_text(SLEEPER)
     config = small("ppo", folder / "runs", steps=10**6, name="long", backend=backend)
     if backend != "kernel":
@@ -44,7 +45,7 @@ def running(folder: Path, backend: str) -> Iterator[tuple[subprocess.Popen, Path
     file = folder / "config.json"
     file.write_text(json.dumps(config))
     command = [sys.executable, "-m", "rookery", "train", str(file)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=ignore_sigint)
     metrics = folder / "runs" / "long" / "metrics.jsonl"
     try:
         while not (metrics.exists() and '"progress"' in metrics.read_text()):

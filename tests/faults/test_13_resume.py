@@ -15,7 +15,7 @@ import pytest
 import rookery
 from training.runs import differences, last_state, small, train
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 def killed_half_way(config: dict, folder: Path, steps: int) -> Path:
