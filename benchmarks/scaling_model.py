@@ -46,7 +46,7 @@ class Load:
 
     world: str
     num_envs: int
-    backend: dict[str, Any]
+    workers: int | None = None  # processes; without them the collector steps its envs itself
 
     @property
     def steps(self) -> int:
@@ -54,8 +54,8 @@ class Load:
         return self.num_envs * LENGTH
 
 
-WAITING = Load("Waiting", 4, {"backend": "serial"})
-BUSY = Load("Slow", 8, {"backend": "process", "workers": 2})
+WAITING = Load("Waiting", 4)
+BUSY = Load("Slow", 8, workers=2)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,8 @@ def measure_link(payload: int = 32 << 20) -> tuple[float, float]:
 def config(load: Load, collectors: int) -> dict[str, Any]:
     """A run in which each collector has its own envs, whose steps take a millisecond."""
     world = f"{Path(__file__).parent / 'engine_worlds.py'}:{load.world}"
-    own = {"world": world, "num_envs": load.num_envs * collectors, "ppo": {"rollout_length": LENGTH}, **load.backend}
+    stepped = {"backend": "serial"} if load.workers is None else {"workers": load.workers * collectors}
+    own = {"world": world, "num_envs": load.num_envs * collectors, "ppo": {"rollout_length": LENGTH}, **stepped}
     return {**SETTINGS, **own, "world_options": {"seconds": 1e-3}, **on_ray(collectors)}
 
 
