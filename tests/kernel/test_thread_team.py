@@ -7,19 +7,23 @@ import os
 import threading
 import time
 
+import numba
 import numpy as np
 import pytest
 
 import rookery
 from kernel.samples import Walker
 from rookery.engine.thread_choice import TRIAL_ROUNDS, ThreadChoice
-from rookery.kernel.thread_team import chunks_of_share
+from rookery.kernel.thread_team import YIELDING_SPINS, Division, ThreadTeam, _sort_by_cost, division_of
 
 
-def shared(num_envs, threads, **options):
+def shared(num_envs, threads, by_cost=False, **options):
     """An engine whose rounds are shared out from the first one on."""
     envs = rookery.make_vec(Walker, num_envs, backend="kernel", workers=threads, **options)
     envs._thread_choice.use_threads()
+    if by_cost:
+        envs._thread_choice.close()
+        envs._thread_choice._team = ThreadTeam(threads, Division(1, num_envs, True))
     return envs
 
 
@@ -27,10 +31,11 @@ def threads_at_work():
     return sum(thread.name.startswith("rookery-kernel") for thread in threading.enumerate())
 
 
+@pytest.mark.parametrize("by_cost", [False, True])
 @pytest.mark.parametrize("threads", [2, 3, 8])
-def test_no_env_is_left_out_or_stepped_twice(threads):
+def test_no_env_is_left_out_or_stepped_twice(threads, by_cost):
     """More threads than cores, sizes that do not divide, pauses in which they fall asleep: as one thread has it."""
-    alone, team = rookery.make_vec(Walker, 29, backend="kernel", workers=1), shared(29, threads)
+    alone, team = rookery.make_vec(Walker, 29, backend="kernel", workers=1), shared(29, threads, by_cost)
     alone.reset(seed=3), team.reset(seed=3)
     rng = np.random.default_rng(0)
     for k in range(1500):
@@ -151,7 +156,7 @@ def test_several_threads_are_kept_if_they_are_faster(monkeypatch, faster, kept):
         def close(self):
             """Nobody to send home."""
 
-    monkeypatch.setattr("rookery.kernel.thread_team.ThreadTeam", lambda threads, chunks: Others())
+    monkeypatch.setattr("rookery.kernel.thread_team.ThreadTeam", lambda threads, division: Others())
     for _ in range(2 * TRIAL_ROUNDS + 3):
         sharing.step()
     assert (sharing._team is not None) is kept
@@ -170,7 +175,7 @@ def test_long_rounds_that_were_not_shared_are_tried_again(monkeypatch):
         def close(self):
             """Nobody to send home."""
 
-    monkeypatch.setattr("rookery.kernel.thread_team.ThreadTeam", lambda threads, chunks: Others())
+    monkeypatch.setattr("rookery.kernel.thread_team.ThreadTeam", lambda threads, division: Others())
     monkeypatch.setattr("rookery.engine.thread_choice.FIRST_RETRY", 8)
     sharing = ThreadChoice(rounds, 4)
     for _ in range(2 * TRIAL_ROUNDS + 3):
@@ -182,10 +187,28 @@ def test_long_rounds_that_were_not_shared_are_tried_again(monkeypatch):
     assert sharing._team is not None
 
 
-@pytest.mark.parametrize(("envs", "seconds", "chunks"), [(64, 1e-5, 4), (64, 8.1e-4, 10), (64, 1.0, 16), (6, 1.0, 4)])
+@pytest.mark.parametrize(
+    ("envs", "seconds", "chunks"), [(640, 1e-5, 4), (640, 8.1e-4, 10), (640, 1.0, 160), (6, 1e-5, 4)]
+)
 def test_chunks_are_small_where_envs_are_costly(envs, seconds, chunks):
     """At least 4 for a thread; of 20 us, or one env."""
-    assert chunks_of_share(envs, seconds, 4) == chunks
+    assert division_of(envs, seconds, 4) == Division(4, chunks)
+
+
+def test_few_costly_envs_are_taken_one_by_one():
+    """Nobody sleeps while an env may still take 200 us, and nobody stays awake for longer than 2 ms."""
+    assert division_of(32, 32 * 1e-4, 4) == Division(1, 32, True, 2 * YIELDING_SPINS)
+    assert division_of(32, 32 * 3e-5, 4) == Division(1, 32, True, YIELDING_SPINS)
+    assert division_of(2, 1.0, 4) == Division(1, 2, True, 20 * YIELDING_SPINS)
+
+
+def test_the_costliest_envs_are_first():
+    """Whatever order they had; of equals, the one that was first."""
+    sort = numba.njit(_sort_by_cost)
+    for order, costs in (([0, 1, 2, 3, 4], [20, 10, 50, 50, 30]), ([4, 3, 1, 2, 0], [1, 2, 3, 4, 5]), ([0], [7])):
+        words = np.array([*order, *costs])
+        sort(words.ctypes.data, len(order))
+        assert words.tolist() == [*sorted(order, key=lambda env: -costs[env]), *costs]
 
 
 @pytest.mark.alone

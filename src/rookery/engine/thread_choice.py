@@ -62,10 +62,9 @@ class ThreadChoice:
 
     def _start_team(self, seconds: float) -> None:
         """`seconds` is how long a step takes on one thread."""
-        from rookery.kernel.thread_team import ThreadTeam, chunks_of_share
+        from rookery.kernel.thread_team import ThreadTeam, division_of
 
-        chunks = chunks_of_share(self._runner.env_arrays.num_envs, seconds, self._threads)
-        self._team = ThreadTeam(self._threads, chunks)
+        self._team = ThreadTeam(self._threads, division_of(self._runner.env_arrays.num_envs, seconds, self._threads))
 
     def close(self) -> None:
         """Stop the threads."""

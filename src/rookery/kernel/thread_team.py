@@ -5,6 +5,9 @@ would wait for the GIL; 16 of them nearly all the time. These threads wait for t
 memory, and sleep only if none comes for a while, so that even a batch of 20 us gains from them. Each thread first steps
 its own share of the envs, which is still in its caches, then chunks of the others' shares. So a thread that is
 descheduled or asleep does not hold up the batch.
+
+Where a thread has only a few costly envs, the batch would often end with threads that wait for one which began a costly
+env last. There, threads take single envs, those first whose last step took longest.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import contextlib
 import os
 import threading
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,39 +35,61 @@ from rookery.atomics import (
     yield_thread,
 )
 from rookery.kernel.batch_loop import STEP
-from rookery.kernel.interrupt import POLL_EVERY, should_stop
+from rookery.kernel.interrupt import POLL_EVERY, clock, should_stop
 from rookery.kernel.native import compiled
 
 CHUNKS = 4  # per thread's share, at least, so that the other threads can take some of them
 CHUNK_SECONDS = 20e-6  # a shorter chunk is not worth dividing further: to take one costs about 0.1 us
+FEW = 8  # envs per thread, at most, that are taken by their cost: with more, the wait for the last one is short
 BUSY_SPINS = 100  # checks for the next batch at full speed, some 2 us
 YIELDING_SPINS = 400  # checks that yield the core first, some 100 us more; then the thread sleeps
+MOST_SPINS = 20 * YIELDING_SPINS
 
 # Words that the threads share, by their offset in bytes. Each is alone in its cache line: a write to one would slow
-# down reads of a neighbour. From NEXT_CHUNK on there is one word per thread: the number of the next chunk of its share.
+# down reads of a neighbour. From NEXT_CHUNK on there is one word per share: the number of its next chunk.
 LINE = 64
-OFFSETS = range(0, 13 * LINE, LINE)
-BATCH, DONE, OUTCOME, ASLEEP, CLOSED, WAKE_READ, WAKE_WRITE, THREADS, SHARE, SIZE, ENTRY, PLAN, NEXT_CHUNK = OFFSETS
+OFFSETS = range(0, 15 * LINE, LINE)
+BATCH, DONE, OUTCOME, ASLEEP, CLOSED, WAKE_READ, WAKE_WRITE, *_ = OFFSETS
+*_, SHARES, SHARE, SPINS, ORDER, SIZE, ENTRY, PLAN, NEXT_CHUNK = OFFSETS
 
 
-def chunks_of_share(envs: int, seconds: float, threads: int) -> int:
-    """Into how many chunks to divide a thread's share of a batch that takes one thread so many seconds. Envs may differ
-    in cost, and the batch ends with its last chunk: chunks of costly envs are single envs."""
-    return max(CHUNKS, min(-(-envs // threads), int(seconds / threads / CHUNK_SECONDS)))
+class Division(NamedTuple):
+    """How a batch is divided."""
+
+    shares: int  # one for each thread, or one for all of them
+    chunks: int  # of each share
+    by_cost: bool = False  # each chunk is one env, and the costliest are first
+    spins: int = YIELDING_SPINS  # how often a thread looks for the next batch before it sleeps
+
+
+def division_of(envs: int, seconds: float, threads: int) -> Division:
+    """How to divide a batch that takes one thread so many seconds. Chunks of costly envs are single envs. A thread that
+    has none left may have to wait as long as an env takes: it is not to sleep until then."""
+    if envs <= FEW * threads and seconds / envs > CHUNK_SECONDS:
+        spins = max(YIELDING_SPINS, min(MOST_SPINS, int(YIELDING_SPINS * seconds / envs / 50e-6)))
+        return Division(1, envs, True, spins)
+    return Division(threads, max(CHUNKS, min(-(-envs // threads), int(seconds / threads / CHUNK_SECONDS))))
 
 
 class ThreadTeam:
-    """`threads` threads, including the caller's, until this object is closed or garbage-collected. Each steps a share
-    of `chunks` chunks of a batch, and then chunks of the others."""
+    """`threads` threads, including the caller's, until this object is closed or garbage-collected. Each steps chunks of
+    its own share of a batch, if it has one, and then chunks of the others."""
 
-    def __init__(self, threads: int, chunks: int = CHUNKS) -> None:
+    def __init__(self, threads: int, division: Division | None = None) -> None:
         threads = min(threads, MOST_THREADS)
-        words = np.zeros((NEXT_CHUNK + threads * LINE) // 8, np.int64)
+        shares, chunks, by_cost, spins = Division(threads, CHUNKS) if division is None else division
+        envs = chunks if by_cost else 0
+        words = np.zeros((NEXT_CHUNK + shares * LINE) // 8 + 2 * envs, np.int64)
+        order = len(words) - 2 * envs  # envs in their order, and then what the last step of each took
+        words[order : order + envs] = range(envs)
         wake_read, wake_write = os.pipe()
-        fixed = ((THREADS, threads), (SHARE, chunks), (WAKE_READ, wake_read), (WAKE_WRITE, wake_write))
-        for word, value in fixed:
+        fixed = {
+            SHARES: shares, SHARE: chunks, SPINS: spins, WAKE_READ: wake_read, WAKE_WRITE: wake_write,
+            ORDER: words.ctypes.data + 8 * order if by_cost else 0,
+        }  # fmt: skip
+        for word, value in fixed.items():
             words[word // 8] = value
-        words[NEXT_CHUNK // 8 :] = chunks  # nothing to do yet
+        words[NEXT_CHUNK // 8 : order] = chunks  # nothing to do yet
         self._address = words.ctypes.data  # the threads and the finalizer keep the array alive
         self._run_batch = compiled("team-run-batch", _run_batch, NUMBER(*[NUMBER] * 4))
         worker_loop = compiled("team-worker-loop", _worker_loop, NUMBER(NUMBER, NUMBER))
@@ -107,13 +132,15 @@ def _stop_threads(words: np.ndarray, threads: list[threading.Thread], wake_read:
 
 def _run_batch(words: int, entry: int, plan: int, size: int) -> int:
     """The caller's part: starts a batch, runs chunks like the other threads, and waits until all chunks are done."""
-    threads = load(words + THREADS)
+    shares, order = load(words + SHARES), load(words + ORDER)
+    if order != 0:
+        _sort_by_cost(order, size)
     store(words + ENTRY, entry)
     store(words + PLAN, plan)
     store(words + SIZE, size)
     store(words + OUTCOME, 0)
     store(words + DONE, 0)
-    for share in range(threads):
+    for share in range(shares):
         store(words + NEXT_CHUNK + share * LINE, 0)
     atomic_add(words + BATCH, 1)
     sleeping = atomic_exchange(words + ASLEEP, 0)
@@ -121,7 +148,7 @@ def _run_batch(words: int, entry: int, plan: int, size: int) -> int:
         wake(load(words + WAKE_WRITE), sleeping)
     _run_chunks(words, 0)
     spins = 0
-    while load(words + DONE) < threads * load(words + SHARE):
+    while load(words + DONE) < shares * load(words + SHARE):
         spins += 1
         _pause(spins)
         if spins % POLL_EVERY == 0:
@@ -131,13 +158,13 @@ def _run_batch(words: int, entry: int, plan: int, size: int) -> int:
 
 def _worker_loop(words: int, slot: int) -> int:
     """Another thread's part: batch after batch, until the team is closed."""
-    seen, spins = 0, 0
+    seen, spins, most_spins = 0, 0, BUSY_SPINS + load(words + SPINS)
     while load(words + CLOSED) == 0:
         now = load(words + BATCH)
         if now != seen:
             _run_chunks(words, slot)
             seen, spins = now, 0
-        elif spins < BUSY_SPINS + YIELDING_SPINS:
+        elif spins < most_spins:
             spins += 1
             _pause(spins)
         else:
@@ -149,16 +176,28 @@ def _worker_loop(words: int, slot: int) -> int:
     return 0
 
 
+def _sort_by_cost(order: int, size: int) -> None:
+    """The costliest envs first. They are nearly in order from the last batch, where insertion takes few moves."""
+    costs = order + 8 * size
+    for k in range(1, size):
+        env = load(order + 8 * k)
+        cost, place = load(costs + 8 * env), k
+        while place > 0 and load(costs + 8 * load(order + 8 * (place - 1))) < cost:
+            store(order + 8 * place, load(order + 8 * (place - 1)))
+            place -= 1
+        store(order + 8 * place, env)
+
+
 def _run_chunks(words: int, slot: int) -> None:
     """Run the own share; then, unless the others finish soon, the remaining chunks of theirs."""
-    threads, chunks = load(words + THREADS), load(words + SHARE)
-    for offset in range(threads):
-        share = (slot + offset) % threads
+    shares, chunks = load(words + SHARES), load(words + SHARE)
+    for offset in range(shares):
+        share = (slot + offset) % shares
         chunk = atomic_add(words + NEXT_CHUNK + share * LINE, 1)
         while chunk < chunks:
-            _run_chunk(words, slot, share * chunks + chunk, threads * chunks)
+            _run_chunk(words, slot, share * chunks + chunk, shares * chunks)
             chunk = atomic_add(words + NEXT_CHUNK + share * LINE, 1)
-        if offset == 0 and _finishes_soon(words, threads * chunks):
+        if offset == 0 and _finishes_soon(words, shares * chunks):
             return
 
 
@@ -172,11 +211,21 @@ def _finishes_soon(words: int, chunks: int) -> bool:
 
 
 def _run_chunk(words: int, slot: int, chunk: int, chunks: int) -> None:
-    size = load(words + SIZE)
-    low, high = chunk * size // chunks, (chunk + 1) * size // chunks
-    if low < high:
-        atomic_or(words + OUTCOME, call_entry(load(words + ENTRY), load(words + PLAN), STEP, low, high, slot))
+    size, order = load(words + SIZE), load(words + ORDER)
+    if order != 0:
+        _run_env(words, slot, order, load(order + 8 * chunk))
+    else:
+        low, high = chunk * size // chunks, (chunk + 1) * size // chunks
+        if low < high:
+            atomic_or(words + OUTCOME, call_entry(load(words + ENTRY), load(words + PLAN), STEP, low, high, slot))
     atomic_add(words + DONE, 1)
+
+
+def _run_env(words: int, slot: int, order: int, env: int) -> None:
+    """Run one env, and note what it takes: the two looks at the clock cost 0.1 us."""
+    began = clock()
+    atomic_or(words + OUTCOME, call_entry(load(words + ENTRY), load(words + PLAN), STEP, env, env + 1, slot))
+    store(order + 8 * (load(words + SIZE) + env), clock() - began)
 
 
 def _pause(spins: int) -> None:
