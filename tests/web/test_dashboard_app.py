@@ -50,6 +50,16 @@ def test_headers_name_what_a_view_will_load(client: TestClient) -> None:
     assert "uPlot" in client.get("/runs/runs/a").headers["link"]
 
 
+def test_the_page_of_a_run_asks_for_its_curves_first(client: TestClient) -> None:
+    """A browser has six connections for some thirty files: what takes longest comes before them, and the modules of the
+    parts that nobody has opened are not among them."""
+    found = re.findall(r"<([^>]+)>; rel=(\w+)", client.get("/runs/runs/a").headers["link"])
+    asked = [address.partition("?")[0] for address, _ in found[:4]]
+    assert asked == ["/api/runs/runs/a/metrics/data", "/api/runs/runs/a/metrics", "/api/runs/runs/a", "/api/session"]
+    modules = {address.rpartition("/")[2] for address, rel in found if rel == "modulepreload"}
+    assert "overview_tab.js" in modules and "log_tab.js" not in modules and "metrics_tab.js" not in modules
+
+
 def test_files_of_the_page(client: TestClient) -> None:
     answer = client.get("/static/js/main.js")
     assert answer.content == (STATIC / "js" / "main.js").read_bytes()

@@ -35,7 +35,7 @@ RUN = "/api/runs/{place}/{name}"
 # What a view will ask for first: the server begins to read while the page loads its modules.
 ASKED = {
     "runs": ["/api/runs"],
-    "run": [f"{RUN}/metrics/data?{CURVES}", f"{RUN}/metrics", RUN],
+    "run": [f"{RUN}/metrics/data?{CURVES}", f"{RUN}/metrics", RUN, "/api/session"],
     "study": ["/api/studies/{place}/{name}/trials?columns=results&format=packed"],
 }
 
@@ -50,13 +50,14 @@ def _shell(view: str) -> Callable[[Request], Awaitable[Response]]:
 
     async def shell(request: Request) -> Response:
         names = {name: quote(text, safe="!*'()~") for name, text in request.path_params.items()}
-        modules = modules_of(view)
-        links = [f"<{module}>; rel=modulepreload" for module in modules]
-        if CHARTS in modules:
-            links.append(f"<{CHART_LIBRARY}>; rel=preload; as=script")
+        modules, links = modules_of(view), []
         if not request.url.query:  # another tab, axis or part of the curves asks for something else
+            # First, as they take longest: a browser has six connections, and asks in this order.
             asked = [address.format(**names) for address in ASKED.get(view, ())]
             links += [f"<{address}>; rel=preload; as=fetch; crossorigin" for address in asked]
+        links += [f"<{module}>; rel=modulepreload" for module in modules]
+        if CHARTS in modules:
+            links.append(f"<{CHART_LIBRARY}>; rel=preload; as=script")
         headers = {"Cache-Control": "no-cache", "Link": ", ".join(links)}
         return FileResponse(STATIC / "index.html", media_type="text/html", headers=headers)
 

@@ -20,7 +20,7 @@ RARE = re.compile(rb'"kind":\s*"(?!progress")')
 WORKER_MEMORY = b'"system/memory_worker_'
 READ_BYTES = 1 << 18  # at once: what is read in several threads stays in the memory of each
 SECONDS = 0.3  # of one call; the next one goes on
-FIRST_SECONDS = 0.05  # of the first: the page of the run waits for it, and its curves are read at the same time
+FIRST_SECONDS = 0.02  # of the first: the page of the run waits for it, and its curves are read at the same time
 MOST_EVENTS = 20_000
 KEPT_RUNS = 64
 

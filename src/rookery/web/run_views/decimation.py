@@ -18,7 +18,7 @@ def decimated(x: np.ndarray, y: np.ndarray, points: int) -> tuple[np.ndarray, np
     if len(x) <= points:
         return x, y
     edges = np.linspace(x[0], x[-1], max(1, points // 2) + 1)
-    starts = np.unique(np.searchsorted(x, edges[:-1]))
+    starts = _distinct(np.searchsorted(x, edges[:-1]))
     starts = starts[starts < len(x)]
     lasts = np.append(starts[1:], len(x)) - 1
     low, high = np.fmin.reduceat(y, starts), np.fmax.reduceat(y, starts)
@@ -38,7 +38,7 @@ def averaged(x: np.ndarray, y: np.ndarray, points: int) -> tuple[np.ndarray, np.
     """
     if len(x) <= points:
         return x, y
-    starts = np.unique(np.searchsorted(x, np.linspace(x[0], x[-1], points + 1)[:-1]))
+    starts = _distinct(np.searchsorted(x, np.linspace(x[0], x[-1], points + 1)[:-1]))
     counts = np.diff(np.append(starts, len(x)))
     return np.add.reduceat(x, starts) / counts, np.add.reduceat(y, starts) / counts
 
@@ -47,7 +47,7 @@ def on_one_axis(curves: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[np
     """Curves with their own points on the points of all; NaN where a curve has none."""
     if not curves:
         return np.empty(0), {}
-    x = np.unique(np.concatenate([own for own, _ in curves.values()]))
+    x = _distinct(np.sort(np.concatenate([own for own, _ in curves.values()])))
     series = {}
     for name, (own, y) in curves.items():
         series[name] = np.full(len(x), np.nan)
@@ -69,3 +69,9 @@ def smoothed(y: np.ndarray, weight: float) -> np.ndarray:
             mean, total = weight * mean + (1 - weight) * value, weight * total + (1 - weight)
         out[at] = mean / total if total else np.nan
     return out
+
+
+def _distinct(values: np.ndarray) -> np.ndarray:
+    """Those that differ from the one before. `np.unique` would import `numpy.ma` at its first use, which the first
+    page of a run would wait for."""
+    return values[np.concatenate([[True], values[1:] != values[:-1]])] if len(values) else values

@@ -5,9 +5,10 @@ import { h, put } from "./dom.js";
 let count = 0;
 
 /**
- * Tabs in `container`: `pages` is [{id, title, show(panel)}]. `show` fills the panel when the tab is opened, and may
- * return a function that ends it (also a promise of one). `selected` is the id of the first one shown, `onSelect(id)`
- * is called after a choice, `label` says what the tabs are of. Returns {select(id), destroy()}.
+ * Tabs in `container`: `pages` is [{id, title, load(), show(panel, loaded)}]. `show` fills the panel when the tab is
+ * opened, and may return a function that ends it (also a promise of one); `load`, if there is one, gets what it needs.
+ * `selected` is the id of the first one shown, `onSelect(id)` is called after a choice, `label` says what the tabs are
+ * of. Returns {select(id), destroy()}.
  */
 export function tabs(container, pages, { selected = null, onSelect = null, label }) {
   const own = `tabs-${++count}`, panel = h("div", { role: "tabpanel", id: `${own}-panel`, tabindex: 0 });
@@ -34,9 +35,15 @@ export function tabs(container, pages, { selected = null, onSelect = null, label
     panel.setAttribute("aria-labelledby", buttons[index].id);
     leave();
     put(panel);
-    const ended = await pages[index].show(panel);
-    if (mine === turn) end = ended ?? null;
-    else ended?.();
+    try {
+      const loaded = await pages[index].load?.();
+      if (mine !== turn) return;
+      const ended = await pages[index].show(panel, loaded);
+      if (mine === turn) end = ended ?? null;
+      else ended?.();
+    } catch (error) {
+      if (mine === turn) put(panel, h("p", { class: "empty", role: "alert" }, error.message));
+    }
   }
 
   function leave() {

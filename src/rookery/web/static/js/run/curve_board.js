@@ -27,6 +27,7 @@ export class CurveBoard {
     panel.board = this;
     panel.element.panel = panel;
     this.panels.add(panel);
+    if (this.early) panel.appear();  // its curves are on their way
     this.seen.observe(panel.element);
   }
 
@@ -97,7 +98,8 @@ export class CurveBoard {
     for (const panel of this.panels) if (panel.visible) this.want(panel, wait);
   }
 
-  want(panel, wait = TOGETHER_MS) {
+  /** Load a panel, together with others. If its curves were asked for before, nothing is gained by waiting. */
+  want(panel, wait = this.early ? 0 : TOGETHER_MS) {
     this.wanted.add(panel);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.load(), wait);
@@ -123,7 +125,7 @@ export class CurveBoard {
       this.exact = answer.exact;
       if (answer.sampled) this.reloadSoon(SAMPLED_MS);  // the server is still reading a very long run
       if (answer.range) { this.extend(answer.range[0]); this.extend(answer.range[1]); }
-      for (const panel of panels) this.fill(panel, answer);
+      await this.fillAll(panels, answer, turn);
     } catch (error) {
       if (turn === this.turn) for (const panel of panels) panel.fail(error);
     }
@@ -151,6 +153,15 @@ export class CurveBoard {
     if (!this.range) return { points: POINTS };
     const [from, to] = this.range, margin = (to - from) / 2;
     return { from: from - margin, to: to + margin, points: 2 * POINTS };
+  }
+
+  /** New charts are drawn one by one, so that the first is seen before the last is made. */
+  async fillAll(panels, answer, turn) {
+    for (const [index, panel] of panels.entries()) {
+      if (index && !panel.chart) await painted();
+      if (turn !== this.turn) return;
+      this.fill(panel, answer);
+    }
   }
 
   fill(panel, answer) {
@@ -189,6 +200,8 @@ export function within(from, to, extent) {
   const start = Math.min(Math.max(from, first), last - span);
   return [start, start + span];
 }
+
+const painted = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
 
 function watched(entry) {
   const panel = entry.target.panel;

@@ -59,6 +59,7 @@ export class CurvePanel {
 
   draw() {
     if (!this.visible || this.drawing) return;
+    if (!this.chart) return this.drawNow();  // nobody waits for the first one longer than needed
     this.drawing = true;
     requestAnimationFrame(() => { this.drawing = false; this.drawNow(); });
   }

@@ -4,28 +4,23 @@ import { addressState } from "../address_state.js";
 import { get } from "../api.js";
 import { h, put } from "../dom.js";
 import { tabs } from "../tabs.js";
-import { configTab } from "../run/config_tab.js";
 import { CurveBoard } from "../run/curve_board.js";
 import { AXES } from "../run/curve_panel.js";
-import { episodesTab } from "../run/episodes_tab.js";
-import { filesTab } from "../run/files_tab.js";
-import { logTab } from "../run/log_tab.js";
-import { machineTab } from "../run/machine_tab.js";
-import { metricsTab } from "../run/metrics_tab.js";
 import { OVERVIEW_METRICS, overviewTab } from "../run/overview_tab.js";
 import { runHeader } from "../run/run_header.js";
 import { RunModel } from "../run/run_model.js";
 import { zoomBar } from "../run/zoom_bar.js";
 
 const LATER_MS = 2000;
+// All but the first are loaded when they are opened: a browser loads six files at a time, and curves wait for them.
 const TABS = [
-  ["overview", "Overview", overviewTab],
-  ["metrics", "Metrics", metricsTab],
-  ["machine", "Time and machine", machineTab],
-  ["episodes", "Episodes", episodesTab],
-  ["config", "Settings", configTab],
-  ["files", "Checkpoints and files", filesTab],
-  ["log", "Log", logTab],
+  ["overview", "Overview", () => overviewTab],
+  ["metrics", "Metrics", async () => (await import("../run/metrics_tab.js")).metricsTab],
+  ["machine", "Time and machine", async () => (await import("../run/machine_tab.js")).machineTab],
+  ["episodes", "Episodes", async () => (await import("../run/episodes_tab.js")).episodesTab],
+  ["config", "Settings", async () => (await import("../run/config_tab.js")).configTab],
+  ["files", "Checkpoints and files", async () => (await import("../run/files_tab.js")).filesTab],
+  ["log", "Log", async () => (await import("../run/log_tab.js")).logTab],
 ];
 
 export async function show(container, { params, signal }) {
@@ -43,7 +38,8 @@ export async function show(container, { params, signal }) {
   header.draw();
   put(container, header.element, place);
   const context = { model, board, known, address, get bar() { return (board.bar = zoomBar(board)); } };
-  const parts = tabs(place, TABS.map(([id, title, fill]) => ({ id, title, show: (panel) => fill(panel, context) })), {
+  const pages = TABS.map(([id, title, load]) => ({ id, title, load, show: (panel, fill) => fill(panel, context) }));
+  const parts = tabs(place, pages, {
     label: "Parts of the run", selected: address.state.tab, onSelect: (tab) => address.change({ tab }),
   });
   place.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest", inline: "center" });  // on a phone
