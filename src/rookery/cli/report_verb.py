@@ -17,8 +17,8 @@ def add_commands(commands: Commands) -> None:
     """Add it to the parser."""
     parser = add_command(
         commands, "report", _report, "write the dashboard's pages of runs to one HTML file, to send to someone",
-        "The file needs neither rookery nor a network: curves, evaluations, where time went, episodes, settings and "
-        "notes are in it. Videos and checkpoints are not.",
+        "The file needs neither rookery nor a network: curves, bands over seeds, evaluations, where time went, "
+        "episodes, settings, notes and backtests are in it. Videos and checkpoints are not.",
         "rookery report first second --html comparison.html",
     )  # fmt: skip
     parser.add_argument("names", metavar="RUN", nargs="+", help="names of runs, their folders, or latest")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 from rookery.web.html_report.report_file import write_report
+
+MARKETS = Path(__file__).parents[2] / "data" / "recorded_markets" / "runs"
 
 
 def test_it_shows_the_runs(page: Any, runs: Path, tmp_path: Path) -> None:
@@ -19,3 +22,27 @@ def test_it_shows_the_runs(page: Any, runs: Path, tmp_path: Path) -> None:
     page.go_back()
     page.get_by_role("link", name="cartpole_seed1").first.wait_for()
     assert page.locator("#views a").all_inner_texts() == ["Runs", "Compare"]
+
+
+def test_it_shows_bands_and_accounts(page: Any, runs: Path, tmp_path: Path) -> None:
+    """Seeds as one band as long as all of them are chosen, and the account of a run that trades."""
+    file, seeds = tmp_path / "report.html", [f"cartpole_seed{number}" for number in (1, 2, 3)]
+    shutil.copytree(MARKETS / "coins", runs / "coins")
+    write_report([runs / name for name in (*seeds, "coins")], file)
+    chosen = "&".join(f"run=runs%2F{name}" for name in seeds)
+    page.goto(f"{file.as_uri()}#/compare?{chosen}")
+    curves = page.locator("table.curves tbody tr")
+    curves.nth(2).wait_for()
+    page.get_by_label("Seeds as one band").check()
+    curves.filter(has_text="3 seeds").wait_for()
+    assert curves.count() == 1
+    page.get_by_text("Choose runs").click()
+    page.get_by_label("Select cartpole_seed3").uncheck()
+    page.get_by_label("Draw cartpole_seed1").wait_for()
+    assert curves.count() == 2
+    page.get_by_role("link", name="Markets").click()
+    page.get_by_role("link", name="coins").click()
+    page.locator(".chart-place[data-points]").first.wait_for()
+    assert "Beats hold after costs" in page.inner_text("main")
+    page.get_by_role("link", name="Run", exact=True).click()
+    page.get_by_role("link", name="Market account").wait_for()

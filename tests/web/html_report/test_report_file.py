@@ -11,7 +11,9 @@ import pytest
 
 from rookery.cli.main import main
 from rookery.web.html_report.inlined_page import inlined_page
+from rookery.web.html_report.report_file import write_report
 
+MARKETS = Path(__file__).parents[2] / "data" / "recorded_markets" / "runs"
 RECORDED = Path(__file__).parents[2] / "data" / "recorded_runs"
 OUTSIDE = re.compile(r"""(?:src|href)=["'](?!#|/|data:)[^"']""")
 
@@ -31,6 +33,47 @@ def test_runs_become_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     curves = run["curves"]["steps"][0]
     assert len(curves["x"]) == len(curves["series"]["episode/return"])
     assert run["details"]["row"]["steps"] == 60416
+
+
+def test_seeds_are_bands(tmp_path: Path) -> None:
+    """Those of the dashboard's comparison, for every metric and axis; a run of another kind is in none."""
+    runs = shutil.copytree(RECORDED, tmp_path / "runs")
+    write_report([runs / name for name in ("cartpole_seed1", "cartpole_seed2", "pendulum_sac")], tmp_path / "out.html")
+    page = (tmp_path / "out.html").read_text()
+    bands = recorded_in(page)["bands"]
+    assert bands.keys() == {"steps", "time", "episodes"}
+    (band,) = bands["steps"]["episode/return"]
+    assert band["ids"] == ["runs/cartpole_seed2", "runs/cartpole_seed1"] and "2 seeds" in band["label"]
+    assert 10 < len(band["x"]) == len(band["y"]) == len(band["low"]) == len(band["high"]) <= 250
+    assert all(low <= mean <= high for low, mean, high in zip(band["low"], band["y"], band["high"], strict=True))
+    assert '<html data-report="bands"' in page
+    write_report([runs / "cartpole_seed1", runs / "pendulum_sac"], tmp_path / "out.html")
+    assert '<html data-report=""' in (tmp_path / "out.html").read_text()
+
+
+def test_accounts_of_markets_are_included(tmp_path: Path) -> None:
+    """What the page of a backtest asks for; one whose report is damaged is left out."""
+    runs = shutil.copytree(MARKETS, tmp_path / "runs")
+    shutil.copytree(runs / "coins", runs / "damaged")
+    (runs / "damaged" / "report" / "report.json").write_text("{")
+    write_report([runs / "coins", runs / "damaged"], tmp_path / "out.html")
+    page = (tmp_path / "out.html").read_text()
+    found = recorded_in(page)["markets"]
+    assert [row["id"] for row in found["list"]] == ["runs/coins"] and found["of"].keys() == {"runs/coins"}
+    account = found["of"]["runs/coins"]["series"]["report"]
+    names = {
+        "equity/agent",
+        "equity/hold",
+        "drawdown/equal_weight",
+        "cost/fees",
+        "cost/funding",
+        "turnover",
+        "weight/0",
+    }
+    assert {f"report:{name}" for name in names} <= account["series"].keys()
+    assert len(account["x"]) == len(account["series"]["report:equity/agent"]) > 100
+    assert found["of"]["runs/coins"]["report"]["agent"]["total_return"] is not None
+    assert 'data-report="markets"' in page
 
 
 def test_a_page_holds_all_that_it_loads() -> None:

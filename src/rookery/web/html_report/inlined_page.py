@@ -24,6 +24,7 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
 )
+PARTS = ("bands", "markets")  # of what is recorded that not every report has
 FIRST = ("js/report/recorded.js", "vendor/uPlot.iife.min.js")  # no modules
 
 
@@ -44,7 +45,8 @@ def inlined_page(recorded: dict[str, Any], title: str) -> str:
         ]
     )
     page = page.replace("<title>rookery</title>", f"<title>{html.escape(title)}</title>")
-    return page.replace("<html ", "<html data-report ").replace("</head>", f"{head}\n</head>")
+    shown = " ".join(part for part in PARTS if recorded.get(part))
+    return page.replace("<html ", f'<html data-report="{shown}" ').replace("</head>", f"{head}\n</head>")
 
 
 def _modules() -> dict[str, str]:

@@ -1,7 +1,7 @@
 // Which view is shown: by the address, so that each can be sent to somebody.
 
 import { h, put } from "./dom.js";
-import { here, isReport, visit } from "./page_address.js";
+import { here, isShown, visit } from "./page_address.js";
 import { onConnection } from "./stream.js";
 
 // A view module exports show(container, {params, query, signal}) and may return a function that ends it.
@@ -20,8 +20,6 @@ const VIEWS = [
   ["/markets/registry/:place/:name", null, "./views/market_registry.js"],
   ["/markets/paper/:place/:name", null, "./views/market_paper.js"],
 ];
-
-const IN_REPORT = ["/", "/compare"];  // what a report of runs can show
 
 const view = document.getElementById("view");
 let end = null, turn = 0, abort = new AbortController();
@@ -79,7 +77,7 @@ function mark() {
 
 function start() {
   const nav = document.getElementById("views");
-  const titled = VIEWS.filter(([path, title]) => title && (!isReport || IN_REPORT.includes(path)));
+  const titled = VIEWS.filter(([path, title]) => title && isShown(path));
   for (const [path, title] of titled) nav.append(h("a", { href: path, "data-link": true }, title));
   document.addEventListener("click", (event) => {
     const anchor = event.target.closest?.("a[data-link]");

@@ -21,7 +21,7 @@ export function compareControls(state, change) {
   });
   const element = h("div", { class: "row compare-controls" },
     h("label", {}, "Metric", metric), axis, h("label", { class: "row needs-server" }, "Smoothing", smoothing, amount),
-    h("label", { class: "needs-server", title: BAND }, seeds, " Seeds as one band"));
+    h("label", { class: "needs-bands", title: BAND }, seeds, " Seeds as one band"));
 
   function smooth() {
     amount.textContent = Number(smoothing.value).toFixed(2);

@@ -8,6 +8,7 @@
     if (words[0] === "session") return { csrf: "", allow_control: false };
     if (words[0] === "sparks") return recorded.sparks;
     if (words[0] === "compare") return compared(query);
+    if (words[0] === "markets") return market(words, query);
     if (words[0] !== "runs") return null;
     if (words.length === 1) return { runs: recorded.rows, cursor: "" };
     const run = recorded.runs[`${words[1]}/${words[2]}`];
@@ -45,12 +46,31 @@
 
   function compared(query) {
     const metric = query.get("metric") ?? "eval/return", axis = query.get("x") ?? "steps";
-    const drawn = (query.get("ids") ?? "").split(",").filter((id) => recorded.runs[id]).map((id) => {
-      const asked = new URLSearchParams({ names: metric, x: axis }), found = curves(recorded.runs[id], asked);
-      const points = found.x.map((x, i) => [x, found.series[metric]?.[i] ?? null]).filter(([, y]) => y !== null);
-      return { id, label: id.split("/")[1], x: points.map(([x]) => x), y: points.map(([, y]) => y) };
-    });
-    return { curves: drawn };
+    const ids = (query.get("ids") ?? "").split(",").map(decodeURIComponent).filter((id) => recorded.runs[id]);
+    const bands = query.get("bands") === "seeds" ? bandsOf(ids, metric, axis) : [];
+    const inBands = new Set(bands.flatMap((band) => band.ids));
+    return { curves: [...bands, ...ids.filter((id) => !inBands.has(id)).map((id) => single(id, metric, axis))] };
+  }
+
+  /** A band is of all its seeds: without one of them, the others are drawn as they are. */
+  function bandsOf(ids, metric, axis) {
+    const chosen = new Set(ids);
+    return (recorded.bands?.[axis]?.[metric] ?? []).filter((band) => band.ids.every((id) => chosen.has(id)));
+  }
+
+  function single(id, metric, axis) {
+    const asked = new URLSearchParams({ names: metric, x: axis }), found = curves(recorded.runs[id], asked);
+    const points = found.x.map((x, i) => [x, found.series[metric]?.[i] ?? null]).filter(([, y]) => y !== null);
+    return { id, label: id.split("/")[1], x: points.map(([x]) => x), y: points.map(([, y]) => y) };
+  }
+
+  /** The list of backtests, or the figures or curves of one. */
+  function market([, place, name, what], query) {
+    if (!place) return { backtests: recorded.markets?.list ?? [], registries: [], papers: [] };
+    const found = recorded.markets?.of?.[`${place}/${name}`];
+    if (what !== "series") return what === "report" ? found?.report ?? null : null;
+    const account = found?.series[query.get("accounts")];
+    return account ? { ...account, ...between(account.x, account.series, query) } : null;
   }
 
   globalThis.fetch = async (address) => {

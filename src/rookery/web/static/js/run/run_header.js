@@ -3,6 +3,7 @@
 import { addressOf } from "../address_state.js";
 import { h, link, put } from "../dom.js";
 import { count, duration, number, percent, short, when } from "../format.js";
+import { isShown } from "../page_address.js";
 import { controls } from "./run_controls.js";
 import { bottleneck, isActive } from "./run_model.js";
 
@@ -34,7 +35,8 @@ function links({ place, name, details }) {
   const play = details.checkpoints?.length ? [link(`/play/${id}`, { class: "needs-server" }, "Watch it play")] : [];
   const has = (path) => details.files?.some((file) => file.path === path);
   const market = has("report/report.json") ? "backtest" : has("paper/log.jsonl") ? "paper" : null;
-  const account = market && link(`/markets/${market}/${id}`, { class: "needs-server" }, "Market account");
+  const look = { class: market === "paper" && "needs-server" };
+  const account = market && isShown("/markets") && link(`/markets/${market}/${id}`, look, "Market account");
   return [...play, account, link(addressOf("/compare", { run: [`${place}/${name}`] }), {}, "Compare")];
 }
 
