@@ -6,6 +6,7 @@ Nodes are those of `ray.cluster_utils.Cluster`: processes of this machine. It ta
 Exits with 1 if a figure misses what it must reach.
 
 - cartpole, slow: PPO on one node through Ray over the same without, on a kernel world and on a Python env of 1 ms
+- learners: two learners over one
 - start: from the start to the first rollout, with Ray and without
 - same: weights over 1, 2 and 3 collectors beside those of one machine
 - death: from a node's death to rollouts again
@@ -28,6 +29,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from cluster_faults import death_rows, full_rows, killed_rows, kills_rows, nodes_rows
+from cluster_learners import learners_rows
 from cluster_speed import same_rows, speed_rows, start_rows
 from engine_rows import Row
 from report import markdown, measured, parser_for, report
@@ -37,6 +39,7 @@ Measure = Callable[[Path, argparse.Namespace], list[Row]]
 ROWS: dict[str, Measure] = {
     "cartpole": lambda folder, options: speed_rows(folder, "cartpole", options.rounds),
     "slow": lambda folder, options: speed_rows(folder, "slow", options.rounds),
+    "learners": lambda folder, options: learners_rows(folder, 1 if options.quick else 3, 10.0),
     "start": lambda folder, options: start_rows(folder, 1 if options.quick else 3),
     "same": lambda folder, options: same_rows(folder),
     "death": lambda folder, options: death_rows(folder, 1 if options.quick else 5),

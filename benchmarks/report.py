@@ -25,14 +25,17 @@ def parser_for(description: str | None, rows: Iterable[str], rounds: int | None 
 
 
 def measured(rows: Mapping[str, Callable[[], list[Row]]], only: Sequence[str] | None) -> list[Row]:
-    """Measure the chosen rows, all if none are; says on standard error how long each took."""
+    """Measure the chosen rows, all if none are; says on standard error what each is, and how long it took."""
     results: list[Row] = []
     console = Console(stderr=True)
     for name in only or rows:
         with console.status(f"{name} ..."):
             started = time.perf_counter()
-            results += rows[name]()
+            found = rows[name]()
             console.print(f"{name}: {time.perf_counter() - started:.0f} s")
+            for row in found:
+                console.print(f"  {row.measure}: {row.figure} ({row.ours}, {row.theirs})", highlight=False)
+            results += found
     return results
 
 

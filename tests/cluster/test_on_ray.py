@@ -13,12 +13,15 @@ from typing import Any
 import psutil
 import pytest
 
+import rookery
 from cluster.test_async_rollouts import STEPS
 from cluster.test_async_rollouts import run as run_asynchronous
 from cluster.test_async_steps import progress
 from cluster.test_async_steps import run as run_off_policy
 from cluster.test_lost_collectors import notes
 from cluster.test_same_numbers import run
+from cluster.test_several_learners import SHORT, run_learners, trained
+from learners.distributed.test_data_parallel_ppo import assert_close
 from rookery.cluster.ray_transport import RayTransport, open_ray
 from training.runs import differences, last_state
 
@@ -36,10 +39,15 @@ def ray_cluster() -> Iterator[RayTransport]:
     assert not psutil.wait_procs(left, timeout=30)[1]
 
 
+def processes_of(kind: str) -> list[psutil.Process]:
+    """Those of "CollectorActor" or "LearnerActor", oldest first."""
+    found = [child for child in psutil.Process().children(recursive=True) if kind in "".join(_line(child))]
+    return sorted(found, key=psutil.Process.create_time)
+
+
 def collectors() -> list[psutil.Process]:
     """The processes of collectors, oldest first."""
-    found = [child for child in psutil.Process().children(recursive=True) if "CollectorActor" in "".join(_line(child))]
-    return sorted(found, key=psutil.Process.create_time)
+    return processes_of("CollectorActor")
 
 
 def _line(process: psutil.Process) -> list[str]:
@@ -115,3 +123,22 @@ def test_ppo_learns_from_collectors_that_do_not_wait(ray_cluster: RayTransport, 
     assert any("has taken over after" in text for text in notes(result.path))
     assert all(0 <= event["cluster/staleness"] <= 4 for event in figures)
     assert figures[-1]["cluster/collectors"] == 2 and figures[-1]["cluster/in_flight"] == 4
+
+
+def test_two_learners_learn_what_one_learns(ray_cluster: RayTransport, tmp_path: Path) -> None:
+    """To float tolerance; the second one is killed in one of the runs, which changes no bit."""
+    alone = run(tmp_path, "alone", **SHORT)
+    whole = run_learners(tmp_path, "whole", 2)
+    assert_close(trained(whole.path), trained(alone.path))
+
+    class Kill(rookery.Callback):
+        rollouts = 0
+
+        def on_rollout(self, run: Any) -> None:
+            self.rollouts += 1
+            if self.rollouts == 3:
+                os.kill(processes_of("LearnerActor")[-1].pid, signal.SIGKILL)
+
+    lost = run_learners(tmp_path, "lost", 2, callbacks=[Kill()])
+    assert any(text.startswith("learner 1 of 2 (on node ") and "was lost" in text for text in notes(lost.path))
+    assert not differences(trained(lost.path), trained(whole.path))

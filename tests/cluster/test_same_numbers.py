@@ -25,7 +25,8 @@ def run(folder: Path, name: str, collectors: int | None = None, **options: Any) 
     base = {"num_envs": 7, "steps": 7 * 16 * 20, "device": "cpu", "ppo": PPO, "world_options": {}, "name": name}
     if collectors is not None:
         base |= {"cluster": {"kind": "ray", "nodes": collectors}}
-    return rookery.train(small("ppo", folder, **{**base, **options}))
+    callbacks = options.pop("callbacks", [])
+    return rookery.train(small("ppo", folder, **{**base, **options}), callbacks=callbacks)
 
 
 def episodes(result: Result) -> list[Any]:

@@ -20,6 +20,7 @@ class ClusterFigures:
         self, collectors: RemoteCollectors, transport: Transport, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._collectors, self._transport, self._clock = collectors, transport, clock
+        self.helpers: Any = None  # `HelperLearners`, where several learn
         self._since, self._bytes = clock(), 0
         self._work: defaultdict[int, float] = defaultdict(float)  # seconds, by collector
 
@@ -44,6 +45,7 @@ class ClusterFigures:
             "cluster/bytes_per_second": travelled / seconds,
             "cluster/busy": sum(busy) / len(busy),
             **{f"cluster/busy_{k}": share for k, share in enumerate(shown)},
+            **({} if self.helpers is None else self.helpers.figures()),
         }
 
     def facts(self) -> dict[str, Any]:

@@ -7,11 +7,10 @@ Ray sends what is small within its messages, but handles every array in it apart
 from __future__ import annotations
 
 import pickle
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-
-from rookery.cluster.collector_actor import CollectorActor
 
 INLINE_BYTES = 64 * 1024  # Ray sends what has less than 100 KiB within its messages
 
@@ -41,12 +40,26 @@ def nbytes(value: Any) -> int:
     return sum(map(nbytes, value)) if isinstance(value, (list, tuple)) else 0
 
 
-class RayCollectorActor:
-    """A `CollectorActor` in a process of Ray, called by the names of its methods."""
+class PackedActor:
+    """An object in a process of Ray, called by the names of its methods. Processes show the names of these classes."""
+
+    kind: tuple[str, str]  # its module and class, which are imported in that process
 
     def __init__(self) -> None:
-        self._actor = CollectorActor()
+        module, name = self.kind
+        self._actor = getattr(import_module(module), name)()
 
     def call(self, method: str, *args: Any) -> Any:
         """What the method returns, packed."""
         return pack(getattr(self._actor, method)(*map(unpack, args)))
+
+
+class RayCollectorActor(PackedActor):
+    kind = "rookery.cluster.collector_actor", "CollectorActor"
+
+
+class RayLearnerActor(PackedActor):
+    kind = "rookery.cluster.learner_actor", "LearnerActor"
+
+
+HELPERS: dict[str, type[PackedActor]] = {"learner": RayLearnerActor}  # see `Transport.start_helper`

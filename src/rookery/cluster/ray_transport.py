@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from rookery.cluster.own_collector import OwnCall, OwnCollector
-from rookery.cluster.packed_calls import RayCollectorActor, nbytes, pack, unpack
+from rookery.cluster.packed_calls import HELPERS, PackedActor, RayCollectorActor, nbytes, pack, unpack
 from rookery.cluster.ray_folder import ray_folder
 from rookery.cluster.transport import CollectorLost
 from rookery.console import waiting
@@ -139,8 +139,8 @@ class RayTransport:
 
     def __init__(self, ray: Any) -> None:
         self._ray = ray
-        self._actor = ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(RayCollectorActor)
-        self._node_of: dict[Any, str] = {}  # by handle
+        self._node_of: dict[Any, str] = {}  # of collectors, by handle
+        self._node_of_helper: dict[Any, str] = {}
         self._own_node = str(ray.get_runtime_context().get_node_id())
 
     def _nodes(self) -> dict[str, dict[str, Any]]:
@@ -157,13 +157,26 @@ class RayTransport:
         return [max(1, int(nodes[place]["Resources"].get("CPU", 1)) // shared[place]) for place in places]
 
     def start(self, index: int) -> Any:
-        nodes = list(self._nodes())
-        taken = Counter(self._node_of.values())
+        nodes, taken = list(self._nodes()), Counter(self._node_of.values())
         node = min(nodes, key=lambda each: (taken[each], nodes.index(each)))
-        strategy = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=True)
-        handle = self._actor.options(scheduling_strategy=strategy).remote()
+        handle = self._start_on(node, RayCollectorActor)
         self._node_of[handle] = node
         return handle
+
+    def start_helper(self, kind: str) -> Any:
+        nodes, taken = list(self._nodes())[::-1], Counter(self._node_of_helper.values())
+        node = min(nodes, key=lambda each: (taken[each], nodes.index(each)))
+        handle = self._start_on(node, HELPERS[kind])
+        self._node_of_helper[handle] = node
+        return handle
+
+    def _start_on(self, node: str, actor: type[PackedActor]) -> Any:
+        strategy = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=True)
+        made = self._ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(actor)
+        return made.options(scheduling_strategy=strategy).remote()
+
+    def address(self) -> str:
+        return str(self._ray.util.get_node_ip_address())
 
     def own(self) -> Any:
         if self._own_node not in self._nodes():
@@ -173,7 +186,7 @@ class RayTransport:
         return collector
 
     def place(self, handle: Any) -> str:
-        node = self._node_of.get(handle, "")
+        node = self._node_of.get(handle) or self._node_of_helper.get(handle, "")
         known = next((each for each in self._ray.nodes() if each["NodeID"] == node), None)
         return "a node" if known is None else f"node {known['NodeName']}, {node[:8]}"
 
@@ -236,6 +249,7 @@ class RayTransport:
 
     def kill(self, handle: Any) -> None:
         self._node_of.pop(handle, None)
+        self._node_of_helper.pop(handle, None)
         with suppress(Exception):
             handle.close() if isinstance(handle, OwnCollector) else self._ray.kill(handle)
 

@@ -8,25 +8,24 @@ weights. The others are not disturbed, and no step of the lost part is counted.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rookery.cluster.env_shares import Share
 from rookery.cluster.node_facts import NodeFacts, check_equal, facts_here
+from rookery.cluster.process_losses import ProcessLosses
 from rookery.cluster.shipped_files import read_files
 from rookery.cluster.transport import CollectorLost, Transport
 from rookery.config import RunConfig
 from rookery.engine.worker_envs import EnvDescription
-from rookery.errors import RestartLimit, RookeryError, WorkerDied
+from rookery.errors import RookeryError, WorkerDied
 from rookery.learners.learner import Tree
 from rookery.training.storage.trust import code_in
 
-RESTART_WINDOW = 60.0  # seconds, in which `max_restarts` of a collector are allowed
 START_SECONDS = 300.0  # for importing torch and making envs, on a busy node
 CLOSE_SECONDS = 5.0  # for closing envs
 Learning = tuple[str, tuple[Any, Any], Any, int]  # arguments of `CollectorActor.use_learner`
@@ -38,8 +37,8 @@ class _Held:
 
     share: Share
     handle: Any
+    losses: ProcessLosses
     times_lost: int = 0
-    lost_at: deque[float] = field(default_factory=deque)
 
 
 class RemoteCollectors:
@@ -57,7 +56,8 @@ class RemoteCollectors:
         self.losses = 0  # of collectors, since this process began
         self.restarted: list[Share] = []  # their envs have begun new episodes since the last rollout
         here = transport.own() if own else transport.start(0)
-        self._held = [_Held(share, transport.start(share.index) if share.index else here) for share in shares]
+        handles = [transport.start(share.index) if share.index else here for share in shares]
+        self._held = [_Held(*each, ProcessLosses(config)) for each in zip(shares, handles, strict=True)]
         self.descriptions = [self._open(held) for held in self._held]
 
     def _open(self, held: _Held) -> EnvDescription:
@@ -235,17 +235,8 @@ class RemoteCollectors:
         call("reset", self._root, held.share.seeds(self._root, held.times_lost))
 
     def _count_loss(self, held: _Held, reason: str) -> None:
-        name, now = self._name(held), time.monotonic()
-        if self._config.on_failure == "raise":
-            raise WorkerDied(f"{name} {reason}")
-        while held.lost_at and now - held.lost_at[0] > RESTART_WINDOW:
-            held.lost_at.popleft()
-        if len(held.lost_at) >= self._config.max_restarts:
-            raise RestartLimit(
-                f"{name} {reason}, after {len(held.lost_at)} restarts within {RESTART_WINDOW:g} s "
-                f"(max_restarts={self._config.max_restarts})"
-            )
-        held.lost_at.append(now)
+        name = self._name(held)
+        held.losses.count(name, reason)
         held.times_lost += 1
         self.losses += 1
         self._note(f"{name} {reason}: the steps that it made for this rollout are lost, and are not counted")
@@ -261,7 +252,9 @@ class RemoteCollectors:
         for handle, share in zip(handles, shares, strict=True):
             old = same.get((share.first, share.num_envs))
             kept = old is not None and old.handle is handle
-            held.append(old if kept and old is not None else _Held(share, handle, generation))
+            held.append(
+                old if kept and old is not None else _Held(share, handle, ProcessLosses(self._config), generation)
+            )
         for each in before:
             if all(each.handle is not handle for handle in handles):
                 self._transport.kill(each.handle)

@@ -37,13 +37,14 @@ class RemoteEnvs(VectorEnv):
         workers = transport.slots(config.cluster.nodes)[: run.num_envs]
         if config.workers is not None and config.cluster.address is None:
             workers = [max(1, config.workers // len(workers)) for _ in workers]
-        self._learner_name, on_policy = config.learner, config.learner == "ppo"
+        self._config, self._learner_name, on_policy = config, config.learner, config.learner == "ppo"
         self.max_staleness = config.cluster.max_staleness or (4 if on_policy else 256)
         self.transport = transport
         self._waits = on_policy and not config.cluster.asynchronous  # whether collectors wait for the learner
         self.collectors = RemoteCollectors(transport, divide_envs(run, workers), config, own=self._waits)
         self.figures = ClusterFigures(self.collectors, transport)
         fixed = config.cluster.nodes is not None
+        self._helpers: Any = None  # `HelperLearners`, where several learn
         self._follower = None if fixed else NodeFollower(self.collectors, transport, run)
         self.description = self.collectors.descriptions[0]
         self.single_observation_space = self.description.observation_space
@@ -63,9 +64,17 @@ class RemoteEnvs(VectorEnv):
             if isinstance(handle, OwnCollector):
                 handle.lend(learner, stopwatch)
         self.collectors.use_learner(self._learner_name, spaces, learner.options, self.threads)
+        if self._config.cluster.learners > 1:
+            self._start_helpers(learner)
         waiting = RemoteRolloutCollector if self._waits else AsyncRolloutCollector
         kind = waiting if learner.on_policy else RemoteStepCollector
         return kind(self, learner, stopwatch, share_done)
+
+    def _start_helpers(self, learner: Any) -> None:
+        from rookery.cluster.helper_learners import HelperLearners  # it imports torch.distributed
+
+        learner.helpers = self._helpers = HelperLearners(self.transport, self.collectors, self._config, learner)
+        self.figures.helpers = self._helpers
 
     def follow_nodes(self) -> list[Share]:
         """Between two rollouts: use nodes that have joined. Returns the shares whose envs have begun new episodes."""
@@ -118,5 +127,7 @@ class RemoteEnvs(VectorEnv):
         return [*(worker for workers in own for worker in workers), *self.usage]
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End all collectors."""
+        """End all collectors, and learners that help."""
+        if self._helpers is not None:
+            self._helpers.close()
         self.collectors.close()

@@ -22,6 +22,13 @@ class Transport(Protocol):
         """Collector 0 in this process, if its node is one for collectors; else started elsewhere. It makes calls when
         their results are asked for."""
 
+    def start_helper(self, kind: str) -> Any:
+        """Start a process beside the collectors, a "learner", on the node with the fewest of such processes, the
+        run's own node last; returns its handle at once."""
+
+    def address(self) -> str:
+        """The address of this machine for the nodes of the cluster."""
+
     def place(self, handle: Any) -> str:
         """The name of its node, for messages."""
 

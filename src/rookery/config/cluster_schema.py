@@ -29,7 +29,15 @@ class ClusterOptions(ConfigTable):
         "also for those that join during the run. The numbers of a ppo run do not depend on it as long as it stays.",
     )
     timeout: float = Field(
-        600.0, gt=0, description="Seconds after which a collector that has not returned its rollout is replaced."
+        600.0,
+        gt=0,
+        description="Seconds after which a collector that has not returned its rollout, or a learner that has not sent "
+        "its gradient, is replaced.",
+    )
+    learners: Count = Field(
+        1,
+        description="For ppo: processes of the cluster that compute the gradients of an update together, the run's own "
+        "among them. The weights are those of one learner, to float tolerance.",
     )
     asynchronous: bool = Field(
         False,

@@ -186,7 +186,7 @@ class Rollout:
     ) -> Iterator[dict[str, Tensor]]:
         """The rollout and `samples` once, shuffled, in `count` parts. The parts of a recurrent policy are complete
         trajectories of some envs, [steps, envs, ...]; all others are rows."""
-        tensors, axis = self._to_shuffle(self._columns(samples))
+        tensors, axis = self.to_shuffle(self.columns(samples))
         total = self.envs if axis else self.length * self.envs
         order = sample_order(total, generator)
         size = -(-total // min(count, total))
@@ -195,7 +195,7 @@ class Rollout:
         for parts in zip(*columns, strict=True):
             yield dict(zip(tensors, parts, strict=True))
 
-    def _columns(self, samples: dict[str, Tensor]) -> dict[str, Tensor]:
+    def columns(self, samples: dict[str, Tensor]) -> dict[str, Tensor]:
         """What a minibatch has, each [steps, envs, ...]; of a recurrent policy also the memory at the start, [1, envs,
         ...]."""
         tensors = {**samples, "actions": self.actions, "starts": self.starts}
@@ -204,7 +204,7 @@ class Rollout:
         tensors |= {f"leaf{k}": leaf for k, leaf in enumerate(self.observations)}
         return tensors if self.features is None else tensors | {"memory": self.first_memory.unsqueeze(0)}
 
-    def _to_shuffle(self, columns: dict[str, Tensor]) -> tuple[dict[str, Tensor], int]:
+    def to_shuffle(self, columns: dict[str, Tensor]) -> tuple[dict[str, Tensor], int]:
         """Columns as they are shuffled, and along which axis: trajectories of a recurrent policy, else rows."""
         if self.features is not None:
             return columns, 1

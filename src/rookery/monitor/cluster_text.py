@@ -24,7 +24,7 @@ def cluster_text(
     if "cluster/collectors" not in values:
         return []
     found = {name.removeprefix("cluster/"): v for name, v in values.items() if name.startswith("cluster/")}
-    texts = [plural(int(found[name]), name[:-1]) for name in ("nodes", "collectors") if name in found]
+    texts = [plural(int(found[name]), name[:-1]) for name in ("nodes", "collectors", "learners") if name in found]
     if found.get("lost"):
         texts.append(f"{count(found['lost'])} lost")
     if "in_flight" in found:

@@ -58,7 +58,7 @@ class Ranks:
         travelling = sent if self.direct else sent.cpu()
         raw = travelling.reshape(-1).view(torch.uint8)  # not every backend knows every type
         parts = [torch.empty_like(raw) for _ in range(self.size)]
-        dist.all_gather(parts, raw)
+        self._all_gather(parts, raw)
         return [part.view(own.dtype).reshape(own.shape).to(own.device) for part in parts]
 
     def join(self, own: Tensor, axis: int) -> Tensor:
@@ -107,8 +107,11 @@ class Ranks:
 
     def _gather_cpu(self, own: Tensor) -> list[Tensor]:
         parts = [torch.empty_like(own) for _ in range(self.size)]
-        dist.all_gather(parts, own)
+        self._all_gather(parts, own)
         return parts
+
+    def _all_gather(self, parts: list[Tensor], own: Tensor) -> None:
+        dist.all_gather(parts, own)
 
 
 def joined_moments(ranks: Ranks) -> Callable[[Moments], Moments]:

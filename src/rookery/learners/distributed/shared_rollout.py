@@ -36,14 +36,14 @@ class SharedRollout(Rollout):
             self.weight = (end - first) / len(rows)
             share = {name: value.index_select(axis, rows[first:end]) for name, value in tensors.items()}
             if self.normalises:
-                share["advantages"] = _normalised(share["advantages"], tensors["advantages"].index_select(axis, rows))
+                share["advantages"] = normalised(share["advantages"], tensors["advantages"].index_select(axis, rows))
             yield share
 
     def _join(self, samples: dict[str, Tensor]) -> tuple[dict[str, Tensor], int]:
         """The rollouts of all processes, and the axis along which they are shuffled."""
         if self._joined is None:
-            tensors = {name: self.ranks.join(value, 1) for name, value in self._columns(samples).items()}
-            self._joined = self._to_shuffle(tensors)
+            tensors = {name: self.ranks.join(value, 1) for name, value in self.columns(samples).items()}
+            self._joined = self.to_shuffle(tensors)
         return self._joined
 
     @contextmanager
@@ -56,7 +56,8 @@ class SharedRollout(Rollout):
             self._joined = None
 
 
-def _normalised(advantages: Tensor, of_all: Tensor) -> Tensor:
+def normalised(advantages: Tensor, of_all: Tensor) -> Tensor:
+    """A share of a minibatch's advantages, shifted and scaled by the moments of them all."""
     if of_all.numel() < 2:
         return advantages
     return (advantages - of_all.mean()) / (of_all.std() + 1e-8)

@@ -20,6 +20,7 @@ ACCELERATORS = {
         "distributed.uncaptured_ppo:UncapturedPPO",
         "fast.fused_ppo:CompiledAdvantages",
     ),
+    "LeadingPPO": ("fast.fused_ppo:FusedPPO", "fast.fused_ppo:CompiledAdvantages"),
     "VTracePPO": ("fast.fused_ppo:FusedPPO",),
     "DQN": ("fast.fused_dqn:FusedDQN",),
     "SAC": ("fast.team_sac:TeamSAC", "device.device_actor_critic:DeviceSAC"),

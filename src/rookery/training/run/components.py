@@ -281,6 +281,10 @@ def make_learner(run: ResolvedRun, ranks: Ranks | None = None) -> Learner:
             from rookery.learners.distributed.vtrace_ppo import VTracePPO
 
             learner = VTracePPO(*spaces, options, run.num_rows, config.seed, config.device)
+        elif config.cluster.learners > 1:
+            from rookery.learners.distributed.leading_ppo import LeadingPPO
+
+            learner = LeadingPPO(*spaces, options, run.num_rows, config.seed, config.device)
         elif ranks is None:
             learner = registry.make_learner(name, *spaces, options, run.num_rows, config.seed, config.device)
         else:
@@ -296,11 +300,16 @@ def with_threads(run: ResolvedRun, learner: Learner) -> ResolvedRun:
     config, options = run.config, learner.options
     if config.device == "cpu" and options.threads is None:
         with enough_memory(config.learner):
-            threads = threads_for(learner, config.learner, max(1, usable_cores() // learner.processes))
+            threads = threads_for(learner, config.learner, max(1, usable_cores() // _learning_here(config, learner)))
         options = options.model_copy(update={"threads": threads})
     if options.threads is not None:
         learner.use_threads(options.threads)
     return run.with_config(**{config.learner: options})
+
+
+def _learning_here(config: RunConfig, learner: Learner) -> int:
+    """How many processes of the run learn on this machine."""
+    return learner.processes if config.cluster.address else max(learner.processes, config.cluster.learners)
 
 
 # --- evaluations and events -------------------------------------------------------------------------------------------

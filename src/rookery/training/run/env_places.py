@@ -37,6 +37,11 @@ def check_cluster(run: ResolvedRun) -> None:
     if config.cluster.kind == "local":
         if config.cluster.asynchronous:
             raise ConfigError('`cluster.asynchronous` is for runs on a cluster: give `cluster.kind` = "ray" too')
+        if config.cluster.learners > 1:
+            raise ConfigError(
+                '`cluster.learners` is for runs on a cluster: give `cluster.kind` = "ray" too, or `devices` = '
+                f"{config.cluster.learners} for as many processes of this machine"
+            )
         return
     start = f'`cluster.kind` = "{config.cluster.kind}"'
     if config.learner not in LEARNERS:
@@ -51,5 +56,20 @@ def check_cluster(run: ResolvedRun) -> None:
         raise ConfigError(f'{start} cannot be combined with {what}: use `cluster.kind` = "local"')
     if config.devices not in (1, [0]):
         raise ConfigError(f"{start} cannot be combined with `devices` = {config.devices}: use `devices` = 1")
+    _check_learners(run)
     if config.backend in ("cuda", "tensor") or config.device not in ("auto", "cpu"):
         raise ConfigError(f'{start} needs `device` = "cpu" and envs that step on CPUs')
+
+
+def _check_learners(run: ResolvedRun) -> None:
+    """Refuse several learners where one does it all."""
+    config, count = run.config, run.config.cluster.learners
+    if count == 1:
+        return
+    start = f"`cluster.learners` = {count}"
+    if config.learner != "ppo":
+        raise ConfigError(f"{start} is for ppo: {config.learner} has one learner, with `cluster.learners` = 1")
+    if config.cluster.asynchronous:
+        raise ConfigError(f"{start} cannot be combined with `cluster.asynchronous`: leave one of them out")
+    if count > run.num_rows:
+        raise ConfigError(f"{start} needs as many envs, which are divided among them: `num_envs` is {run.num_envs}")

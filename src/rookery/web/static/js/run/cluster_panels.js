@@ -16,7 +16,7 @@ export function clusterPanels(known) {
   const made = [
     panel("Who works, share of the time", known, WORK, share),
     panel("Bytes a second", known, ["cluster/bytes_per_second"], { yText: bytes }),
-    panel("Nodes and collectors", known, ["cluster/nodes", "cluster/collectors", "cluster/lost"]),
+    panel("Nodes and collectors", known, ["cluster/nodes", "cluster/collectors", "cluster/learners", "cluster/lost"]),
     panel("In flight, and how old", known, ["cluster/in_flight", "cluster/staleness"]),
     panel("Steps discarded", known, ["cluster/discarded_steps"]),
   ];

@@ -1,0 +1,161 @@
+"""The learners that help the one of this process, as it sees them: see `LeadingPPO`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import torch.distributed as dist
+
+from rookery.cluster.remote_collectors import START_SECONDS, RemoteCollectors, lost_reason
+from rookery.cluster.process_losses import ProcessLosses
+from rookery.cluster.transport import CollectorLost, Transport
+from rookery.config import RunConfig
+from rookery.errors import WorkerDied
+from rookery.learners.distributed.gloo_ranks import GlooRanks, RankLost, open_store
+from rookery.learners.distributed.leading_ppo import LeadingPPO
+from rookery.learners.distributed.shared_update import Columns, envs_of
+from rookery.learners.learner import Tree
+from rookery.training.storage.trust import code_in
+
+NOTICE_SECONDS = 20.0  # in which a learner that is alive says that it has lost another one
+MOST_BROKEN = 3  # times in a row that connections may break though all learners are there
+
+
+class HelperLearners:
+    """Ranks 1 and up of a group in which this process is rank 0."""
+
+    def __init__(
+        self, transport: Transport, collectors: RemoteCollectors, config: RunConfig, learner: LeadingPPO
+    ) -> None:
+        self._transport, self._collectors, self._config, self._learner = transport, collectors, config, learner
+        self._size = config.cluster.learners
+        ranks = range(1, self._size)
+        self._handles: dict[int, Any] = {rank: transport.start_helper("learner") for rank in ranks}
+        self._losses = {rank: ProcessLosses(config) for rank in ranks}
+        self._unready = {rank: self._call(rank, "facts", *collectors.code) for rank in ranks}  # its first call
+        self._calls: dict[int, Any] = {}  # of the present update
+        self._store = open_store(transport.address())
+        self._ranks: GlooRanks | None = None
+        self._groups = self._broken = 0
+        self.losses = 0  # since this process began
+
+    def begin(self, common: Tree, columns: Columns) -> GlooRanks:
+        """See `Helpers`."""
+        self._make_ready()
+        if self._ranks is None:
+            self._join()
+        assert self._ranks is not None
+        shared = self._transport.share(common)
+        self._calls = {rank: self._call(rank, "learn", shared, self._part(columns, rank)) for rank in self._handles}
+        return self._ranks
+
+    def _part(self, columns: Columns, rank: int) -> dict[str, np.ndarray]:
+        envs = envs_of(rank, self._size, self._learner.num_envs)
+        return {name: np.ascontiguousarray(value.numpy()[:, envs]) for name, value in columns.items()}
+
+    def end(self) -> None:
+        """See `Helpers`. One that was lost after it had sent its last gradient is replaced before the next update."""
+        self._replace(self._outcomes(self._config.cluster.timeout))
+        self._broken = 0
+
+    def mend(self, error: RankLost) -> None:
+        """See `Helpers`."""
+        self._leave()  # those that are alive wait for this process, or for the one that is lost
+        lost = self._outcomes(NOTICE_SECONDS)
+        self._broken += not lost
+        if self._broken == MOST_BROKEN:
+            raise WorkerDied(
+                f"the {self._size} learners cannot reach one another ({error}): see that all ports are open between "
+                "the nodes, or train with `cluster.learners` = 1"
+            )
+        self._replace(lost)
+
+    def figures(self) -> dict[str, float]:
+        """For events."""
+        return {"cluster/learners": self._size, "cluster/learners_lost": self.losses}
+
+    # --- processes --------------------------------------------------------------------------------------------------
+
+    def _make_ready(self) -> None:
+        """Wait for learners that have just started, until all that are there can learn."""
+        while self._unready:
+            lost: dict[int, str] = {}
+            for rank, call in self._unready.items():
+                try:
+                    self._prepare(rank, call)
+                except (CollectorLost, TimeoutError) as error:
+                    lost[rank] = lost_reason(error, START_SECONDS)
+            self._unready = {}
+            self._replace(lost)
+
+    def _prepare(self, rank: int, facts: Any) -> None:
+        learner, agent = self._learner, self._learner.agent
+        self._collectors.check(self._transport.result(facts, START_SECONDS))
+        spaces = agent.observation_space, agent.action_space
+        call = self._call(rank, "use_learner", code_in(self._config), spaces, learner.options)
+        self._transport.result(call, START_SECONDS)
+
+    def _join(self) -> None:
+        """A new group of all."""
+        self._groups += 1
+        name, seconds = f"group{self._groups}", self._config.cluster.timeout
+        address = self._transport.address()
+        where = address, self._store.port, name
+        self._calls = {rank: self._call(rank, "join", *where, rank, self._size, seconds) for rank in self._handles}
+        self._ranks = GlooRanks(dist.PrefixStore(name, self._store), 0, self._size, address, seconds)
+        lost = self._outcomes(seconds)
+        if lost:
+            raise RankLost(next(iter(lost.values())))
+
+    def _outcomes(self, seconds: float) -> dict[int, str]:
+        """Wait for the present calls; returns which learners are lost, and why. Errors of their own end the run."""
+        lost: dict[int, str] = {}
+        calls, self._calls = self._calls, {}
+        for rank, call in calls.items():
+            try:
+                self._transport.result(call, seconds)
+            except RankLost:
+                pass  # it has noticed that another one is gone
+            except (CollectorLost, TimeoutError) as error:
+                lost[rank] = lost_reason(error, seconds)
+            except Exception as error:
+                error.add_note(f"in {self._name(rank)}")
+                raise
+        return lost
+
+    def _replace(self, lost: dict[int, str]) -> None:
+        """Start another process for each of these, which is ready by the next `begin`."""
+        for rank, reason in lost.items():
+            name = self._name(rank)
+            self._losses[rank].count(name, reason)
+            self.losses += 1
+            self._transport.kill(self._handles[rank])
+            self._handles[rank] = self._transport.start_helper("learner")
+            self._unready[rank] = self._call(rank, "facts", *self._collectors.code)
+            self._collectors.note(
+                f"{name} {reason}: another one takes its place, with the weights of this process; no number of the run "
+                "depends on it"
+            )
+        if lost:
+            self._leave()
+
+    def _call(self, rank: int, method: str, *args: Any) -> Any:
+        return self._transport.call(self._handles[rank], method, *args)
+
+    def _name(self, rank: int) -> str:
+        return f"learner {rank} of {self._size} (on {self._transport.place(self._handles[rank])})"
+
+    def _leave(self) -> None:
+        if self._ranks is not None:
+            self._ranks.close()
+            self._ranks = None
+
+    def close(self) -> None:
+        """End all of them, those that do not answer too."""
+        self._leave()
+        for handle in self._handles.values():
+            with suppress(Exception):
+                self._transport.kill(handle)
+        self._handles = {}

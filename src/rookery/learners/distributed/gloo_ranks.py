@@ -1,0 +1,70 @@
+"""Ranks on CPUs that may be lost: their group is left when one is gone, and made anew with whoever takes its place."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from rookery.learners.distributed.ranks import Ranks
+
+
+class RankLost(RuntimeError):
+    """Another process of the group is gone, or has not answered in time."""
+
+
+class GlooRanks(Ranks):
+    """A process among `size`, in a group of its own: torch's default one is left to the user."""
+
+    def __init__(self, store: dist.Store, rank: int, size: int, address: str, seconds: float) -> None:
+        """All ranks give an equal `store`. `address` is this process's own, at which it listens for the others;
+        `seconds` is how long it waits for any of them."""
+        self.rank, self.size, self.device, self.direct = rank, size, torch.device("cpu"), False
+        options = dist.ProcessGroupGloo._Options()
+        options._devices = [dist.ProcessGroupGloo.create_device(hostname=address)]
+        options._timeout = timedelta(seconds=seconds)
+        try:
+            self._group: Any = dist.ProcessGroupGloo(store, rank, size, options)
+        except RuntimeError as error:
+            raise RankLost(_first_line(error)) from None
+
+    def _all_gather(self, parts: list[Tensor], own: Tensor) -> None:
+        if self._group is None:
+            raise RankLost("the group was left")
+        try:
+            self._group.allgather([parts], [own]).wait()
+        except RuntimeError as error:
+            raise RankLost(_first_line(error)) from None
+
+    def close(self) -> None:
+        """Leave the group: whoever waits for this process notices at once."""
+        group, self._group = self._group, None
+        if group is not None:
+            with suppress(RuntimeError):
+                group.abort()  # for a thread that waits; connections are closed when nobody has the group any more
+
+
+def open_store(address: str) -> dist.TCPStore:
+    """A new store for the ranks to find one another, which listens at this address of this machine only."""
+    listening = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    listening.bind((address, 0))
+    port = listening.getsockname()[1]
+    return dist.TCPStore(
+        address, port, is_master=True, wait_for_workers=False, master_listen_fd=listening.detach(), use_libuv=True
+    )
+
+
+def own_address(towards: str, port: int) -> str:
+    """The address of this machine that another one sees."""
+    with socket.socket(socket.AF_INET6 if ":" in towards else socket.AF_INET, socket.SOCK_DGRAM) as unsent:
+        unsent.connect((towards, port))  # which sends nothing, and chooses a network
+        return str(unsent.getsockname()[0])
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:200]
