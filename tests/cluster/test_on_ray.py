@@ -18,6 +18,8 @@ from cluster.test_async_rollouts import STEPS
 from cluster.test_async_rollouts import run as run_asynchronous
 from cluster.test_async_steps import progress
 from cluster.test_async_steps import run as run_off_policy
+from cluster.test_evaluation_apart import SHORT as EVALUATED
+from cluster.test_evaluation_apart import evaluations, run_apart
 from cluster.test_lost_collectors import notes
 from cluster.test_same_numbers import run
 from cluster.test_several_learners import SHORT, run_learners, trained
@@ -142,3 +144,21 @@ def test_two_learners_learn_what_one_learns(ray_cluster: RayTransport, tmp_path:
     lost = run_learners(tmp_path, "lost", 2, callbacks=[Kill()])
     assert any(text.startswith("learner 1 of 2 (on node ") and "was lost" in text for text in notes(lost.path))
     assert not differences(trained(lost.path), trained(whole.path))
+
+
+def test_an_evaluator_of_its_own_finds_the_same(ray_cluster: RayTransport, tmp_path: Path) -> None:
+    """Of the same steps, also if it is killed in the middle of the run."""
+    here = run(tmp_path, "here", 2, **EVALUATED)
+
+    class Kill(rookery.Callback):
+        killed = False
+
+        def on_evaluation(self, run: Any, metrics: Any) -> None:
+            if not self.killed:
+                os.kill(processes_of("EvaluatorActor")[-1].pid, signal.SIGKILL)
+            self.killed = True
+
+    callback = Kill()
+    apart = run_apart(tmp_path, "apart", callbacks=[callback])
+    assert callback.killed and evaluations(apart.path) == evaluations(here.path)
+    assert any(text.startswith("the evaluator (on node ") and "was lost" in text for text in notes(apart.path))

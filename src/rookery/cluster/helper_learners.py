@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch.distributed as dist
 
-from rookery.cluster.remote_collectors import START_SECONDS, RemoteCollectors, lost_reason
 from rookery.cluster.process_losses import ProcessLosses
+from rookery.cluster.remote_collectors import START_SECONDS, RemoteCollectors, lost_reason
 from rookery.cluster.transport import CollectorLost, Transport
 from rookery.config import RunConfig
 from rookery.errors import WorkerDied

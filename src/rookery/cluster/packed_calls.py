@@ -62,4 +62,9 @@ class RayLearnerActor(PackedActor):
     kind = "rookery.cluster.learner_actor", "LearnerActor"
 
 
-HELPERS: dict[str, type[PackedActor]] = {"learner": RayLearnerActor}  # see `Transport.start_helper`
+class RayEvaluatorActor(PackedActor):
+    kind = "rookery.cluster.evaluator_actor", "EvaluatorActor"
+
+
+# See `Transport.start_helper`.
+HELPERS: dict[str, type[PackedActor]] = {"learner": RayLearnerActor, "evaluator": RayEvaluatorActor}

@@ -17,6 +17,7 @@ from rookery.cluster.env_shares import Share, divide_envs
 from rookery.cluster.node_follower import NodeFollower
 from rookery.cluster.own_collector import OwnCollector
 from rookery.cluster.remote_collectors import RemoteCollectors
+from rookery.cluster.remote_evaluator import RemoteEvaluator
 from rookery.cluster.remote_step_collector import RemoteStepCollector
 from rookery.cluster.rollout_collector import RemoteRolloutCollector
 from rookery.cluster.transport import Transport
@@ -69,6 +70,10 @@ class RemoteEnvs(VectorEnv):
         waiting = RemoteRolloutCollector if self._waits else AsyncRolloutCollector
         kind = waiting if learner.on_policy else RemoteStepCollector
         return kind(self, learner, stopwatch, share_done)
+
+    def make_evaluator(self, run: ResolvedRun) -> RemoteEvaluator:
+        """The run's evaluator, as a process of its own."""
+        return RemoteEvaluator(run, self.transport, self.collectors)
 
     def _start_helpers(self, learner: Any) -> None:
         from rookery.cluster.helper_learners import HelperLearners  # it imports torch.distributed

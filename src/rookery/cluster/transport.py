@@ -23,8 +23,8 @@ class Transport(Protocol):
         their results are asked for."""
 
     def start_helper(self, kind: str) -> Any:
-        """Start a process beside the collectors, a "learner", on the node with the fewest of such processes, the
-        run's own node last; returns its handle at once."""
+        """Start a process beside the collectors, a "learner" or an "evaluator", on the node with the fewest of such
+        processes, the run's own node last; returns its handle at once."""
 
     def address(self) -> str:
         """The address of this machine for the nodes of the cluster."""

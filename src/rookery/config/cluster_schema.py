@@ -39,6 +39,11 @@ class ClusterOptions(ConfigTable):
         description="For ppo: processes of the cluster that compute the gradients of an update together, the run's own "
         "among them. The weights are those of one learner, to float tolerance.",
     )
+    evaluate_apart: bool = Field(
+        False,
+        description="Evaluate the agent in a process of its own on the cluster, with a copy of its weights, while the "
+        "run continues. Results are recorded when they arrive, for the step of their weights.",
+    )
     asynchronous: bool = Field(
         False,
         description="For ppo: collectors do not wait for the learner, which takes rollouts as they arrive and corrects "

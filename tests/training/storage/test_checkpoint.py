@@ -231,6 +231,37 @@ def test_a_step_can_be_saved_again(tmp_path):
     assert kept.load_best() == kept.load_latest() == (2, {"x": 3})
 
 
+def test_a_score_may_come_later(tmp_path):
+    """The checkpoint that waits for it is not removed; with its score it may be the best."""
+    kept = Checkpoints(tmp_path, keep=1, run="abc")
+    kept.save(1, {"x": 1}, score=1.0)
+    kept.save(2, {"x": 2})
+    kept.held = 2
+    for step in (3, 4):
+        kept.save(step, {"x": step})
+    assert kept.steps() == [1, 2, 4]
+    kept.held = None
+    assert kept.set_score(2, 5.0) == kept.best() and kept.load_best() == (2, {"x": 2})
+    assert kept.set_score(3, 9.0) is None
+    kept.save(5, {"x": 5})
+    assert sorted(os.listdir(tmp_path)) == ["step-000000000002", "step-000000000005"]
+
+
+@pytest.mark.parametrize("failing", ["write_manifest", "sync_folder"])
+def test_a_score_that_cannot_be_written_changes_nothing(failing, tmp_path, monkeypatch):
+    """The checkpoint is whole, with its score of before or the new one; nothing else is left."""
+    kept = Checkpoints(tmp_path)
+    path = kept.save(1, TREE)
+
+    def fails(*_):
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(checkpoint, failing, fails)
+    with pytest.raises(OSError, match="no space"):
+        kept.set_score(1, 5.0)
+    assert same(checkpoint.load(path), TREE) and os.listdir(tmp_path) == [path.name]
+
+
 def test_a_resumed_run_leaves_no_future(tmp_path):
     """Steps later than the one just saved are from before the resume."""
     kept = Checkpoints(tmp_path, keep=3)

@@ -26,6 +26,8 @@ LONGEST = 20_000  # steps of an episode: a policy may never end one by itself
 class TensorEvaluator:
     """Plays the first episodes of a vector env's rows after a reset, with the same seed in each evaluation."""
 
+    apart = False  # see `Evaluator`
+
     def __init__(
         self, open_envs: Callable[[], Any], episodes: int, seed: int, deterministic: bool, *, shared: bool
     ) -> None:

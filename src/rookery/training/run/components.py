@@ -63,7 +63,7 @@ class RunComponents:
 
     envs: Engine | CurriculumVectorEnv
     learner: Learner
-    evaluator: Evaluator
+    evaluator: Any  # an `Evaluator`, or what stands for one that is elsewhere
     checkpoints: Checkpoints
     sinks: Sinks
     stop: StopRequest
@@ -100,7 +100,7 @@ def open_components(
         open_sinks(folder, config) as sinks,
         open_episode_file(folder, config) as episodes,
         open_system_figures(config, learner) as system,
-        closing(make_evaluator(run)) as evaluator,
+        closing(_evaluator_for(run, engine)) as evaluator,
         open_mirror(config.checkpoints.mirror, folder) as mirror,
     ):
         envs = make_curriculum_env(run, engine, learner, folder.path) if config.has_curriculum else engine
@@ -313,6 +313,11 @@ def _learning_here(config: RunConfig, learner: Learner) -> int:
 
 
 # --- evaluations and events -------------------------------------------------------------------------------------------
+
+
+def _evaluator_for(run: ResolvedRun, engine: Any) -> Any:
+    """The evaluator of a run; that of a cluster may be elsewhere."""
+    return engine.make_evaluator(run) if run.config.cluster.evaluate_apart else make_evaluator(run)
 
 
 def make_evaluator(run: ResolvedRun) -> Evaluator:

@@ -35,8 +35,9 @@ def check_cluster(run: ResolvedRun) -> None:
     """Refuse a run that a cluster cannot collect for."""
     config = run.config
     if config.cluster.kind == "local":
-        if config.cluster.asynchronous:
-            raise ConfigError('`cluster.asynchronous` is for runs on a cluster: give `cluster.kind` = "ray" too')
+        for key in ("asynchronous", "evaluate_apart"):
+            if getattr(config.cluster, key):
+                raise ConfigError(f'`cluster.{key}` is for runs on a cluster: give `cluster.kind` = "ray" too')
         if config.cluster.learners > 1:
             raise ConfigError(
                 '`cluster.learners` is for runs on a cluster: give `cluster.kind` = "ray" too, or `devices` = '

@@ -15,6 +15,7 @@ from rookery.learners.learner import Tree
 from rookery.monitor.events import Event
 from rookery.training.curriculum.curriculum import Curriculum
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
+from rookery.training.evaluation.evaluator import Evaluation
 from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
 from rookery.training.run.backend_review import BackendReview
@@ -128,11 +129,13 @@ class Loop:
         """The last figures, evaluation and checkpoint."""
         self._take_episodes()
         self._log()
+        arrived = reason != "interrupted" and self._take_evaluation(wait=True)
         if reason != "interrupted" and self.state.evaluated_at != self.steps:
             self._evaluate()
+            arrived |= self._take_evaluation(wait=True)
         if self.state.evaluated_at == self.steps:  # the time that it took, and what callbacks have logged
             self._event("progress", **self.state.stopwatch.shares(), **self.callbacks.take_metrics())
-        self.save()
+        self.save(again=arrived)  # with the result of an evaluation that was made elsewhere
         self._tell_of_mirror(last=True)
         self.clock.end()
 
@@ -211,6 +214,7 @@ class Loop:
             self._take_episodes()
         if due:
             self._log()  # first: the panel shows an evaluation beside the figures of the same step
+        self._take_evaluation(wait=False)
         is_best = evaluation_due and self._evaluate()
         self._keep_opponents(before.steps, checkpoint_due)
         if is_best or checkpoint_due:
@@ -221,23 +225,62 @@ class Loop:
             self._adapt(self.components.adaptive)
 
     def _evaluate(self) -> bool:
-        """Returns whether this evaluation is the best so far."""
+        """Returns whether this evaluation is the best so far; False of one that is made elsewhere meanwhile."""
+        evaluator, most_steps = self.components.evaluator, self._evaluation_steps()
+        if evaluator.apart:
+            self._begin_evaluation(most_steps)
+            return False
         self._event("doing", text="evaluating")
         started = time.perf_counter()
         self.state.stopwatch.start()
-        most_steps = self._evaluation_steps()
-        evaluation = self.components.evaluator.run(self.learner.agent, lambda: self.stop.asked, most_steps=most_steps)
+        evaluation = evaluator.run(self.learner.agent, lambda: self.stop.asked, most_steps=most_steps)
         self.state.stopwatch.lap("evaluation")
         self.clock.leave_out(time.perf_counter() - started)
-        if self.components.evaluator.shared:
+        if evaluator.shared:
             self.collector.begin(*self.state.begin_again())
-        if evaluation is None:
-            return False
-        is_best = self.state.add_evaluation(evaluation)
+        return evaluation is not None and self._add_evaluation(evaluation, self.steps)
+
+    def _add_evaluation(self, evaluation: Evaluation, step: int) -> bool:
+        """The weights of this step were evaluated; returns whether that is the best so far."""
+        is_best = self.state.add_evaluation(evaluation, step)
         metrics = evaluation.metrics() | {"eval/best": is_best}
-        self._event("evaluation", **metrics)
+        self._event("evaluation", step, **metrics)
         self.callbacks.call("on_evaluation", metrics)
         return is_best
+
+    def _begin_evaluation(self, most_steps: float) -> None:
+        """Have the present weights evaluated elsewhere. Their checkpoint is saved now, and gets its score later."""
+        self._take_evaluation(wait=True)  # one at a time
+        self.save()
+        self.components.checkpoints.held = self.state.evaluated_at = self.steps
+        self.components.evaluator.begin(self.state.agent_tree(), most_steps)
+
+    def _take_evaluation(self, wait: bool) -> bool:
+        """Record an evaluation that was made elsewhere, if it has arrived or when it does; returns whether it has."""
+        evaluator, step = self.components.evaluator, self.state.evaluated_at
+        if not evaluator.apart:
+            return False
+        started = time.perf_counter()
+        self.state.stopwatch.start()
+        evaluation = evaluator.result(wait, lambda: self.stop.asked)
+        self.state.stopwatch.lap("evaluation")
+        self.clock.leave_out(time.perf_counter() - started)
+        if evaluation is None:
+            return False
+        self.components.checkpoints.held = None
+        if self._add_evaluation(evaluation, step):
+            self._score(step, evaluation.mean)
+        return True
+
+    def _score(self, step: int, score: float) -> None:
+        """Mark the checkpoint of an earlier step as the best."""
+        try:
+            path = self.components.checkpoints.set_score(step, score)
+        except OSError as error:
+            self._warn(f"the checkpoint of step {step} is the best, but cannot be marked: {error}; the run continues")
+            return
+        if path is not None and self.components.mirror is not None and step == self.state.saved_at:
+            self.components.mirror.add(path)
 
     def _evaluation_steps(self) -> float:
         """How many steps an evaluation may make for a narrower interval: few beside those of training since the last
@@ -367,5 +410,6 @@ class Loop:
             self._is_inexact = True
             self._warn(f"a resumed run will begin new episodes, so it will not be the same: {why}")
 
-    def _event(self, kind: str, **values: Any) -> None:
-        self.components.sinks.write(Event(kind, self.steps, values, time.time()))
+    def _event(self, kind: str, step: int | None = None, /, **values: Any) -> None:
+        """Report something of the present step, or of an earlier one."""
+        self.components.sinks.write(Event(kind, self.steps if step is None else step, values, time.time()))

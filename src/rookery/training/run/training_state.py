@@ -92,17 +92,17 @@ class TrainingState:
             self.rollout_began_at = self.episodes.count
         return finished
 
-    def add_evaluation(self, evaluation: Evaluation) -> bool:
-        """Keep an evaluation's result; returns whether it is the best so far, by more than noise. The first one is, and
-        one that reaches the goal."""
+    def add_evaluation(self, evaluation: Evaluation, step: int) -> bool:
+        """Keep the result of an evaluation of this step's weights; returns whether it is the best so far, by more than
+        noise. The first one is, and one that reaches the goal."""
         mean, best, goal = evaluation.mean, self.best_evaluation, self.config.evaluation.stop_at
-        self.last_evaluation, self.evaluated_at = mean, self.steps
+        self.last_evaluation, self.evaluated_at = mean, step
         self.last_interval = list(interval_of(evaluation.returns))
         is_best = best is None or is_better(evaluation.returns, self.best_returns, best)
         if best is not None and goal is not None and best < goal <= mean:
             is_best = True
         if is_best:
-            self.best_evaluation, self.best_returns, self.best_at = mean, evaluation.returns, self.steps
+            self.best_evaluation, self.best_returns, self.best_at = mean, evaluation.returns, step
         return is_best
 
     # --- saving -------------------------------------------------------------------------------------------------

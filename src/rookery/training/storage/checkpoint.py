@@ -33,6 +33,7 @@ from rookery.file_locks import open_folder, try_lock
 from rookery.files import own_folder, sync_folder
 from rookery.training.storage.checkpoint_files import (
     MALFORMED,
+    MANIFEST,
     as_json,
     parse_json,
     read_contents,
@@ -81,6 +82,16 @@ def save(folder: Path, tree: Tree, *, score: float | None = None, run: str | Non
             raise
 
 
+def set_score(folder: Path, score: float) -> None:
+    """Give a checkpoint a score that was not known when it was saved: its manifest is replaced at once."""
+    manifest = read_manifest(folder)
+    with _temporary_folder(folder.parent) as (beside, _):
+        write_manifest(beside, manifest["files"], float(score), manifest.get("run"))
+        (beside / MANIFEST).replace(folder / MANIFEST)
+        sync_folder(folder)
+    beside.rmdir()
+
+
 def load(folder: Path, only: Sequence[str] | None = None) -> Tree:
     """The tree saved in `folder`, or some of its top-level parts. The hash of every file is checked before it is used;
     a CheckpointError names the file that is damaged."""
@@ -126,6 +137,7 @@ class Checkpoints:
         if keep < 1:
             raise OptionError(f"keep should be an integer >= 1, got {keep}")
         self.folder, self.keep, self.run, self.own = Path(folder), keep, run, own
+        self.held: int | None = None  # the step of a checkpoint that waits for its score, and is not removed meanwhile
 
     def save(self, step: int, tree: Tree, *, score: float | None = None) -> Path:
         """Save as the newest checkpoint, and only then remove old ones. Those of later steps are removed as well: they
@@ -137,6 +149,14 @@ class Checkpoints:
         save(path, tree, score=score, run=self.run)
         self._prune(step, path)
         return path
+
+    def set_score(self, step: int, score: float) -> Path | None:
+        """Give the checkpoint of this step its score; None if there is none. A disk error raises OSError."""
+        entry = next((entry for entry in reversed(self._entries()) if entry.step == step), None)
+        if entry is None:
+            return None
+        set_score(entry.path, score)
+        return entry.path
 
     def steps(self) -> list[int]:
         """Steps with a checkpoint, in ascending order."""
@@ -198,6 +218,7 @@ class Checkpoints:
         earlier = [entry for entry in self._entries() if entry.step < step]
         kept = [*earlier[max(0, len(earlier) + 1 - self.keep) :], CheckpointEntry(step, 1, new)]
         kept += _ranked([*earlier, kept[-1]])[:1]
+        kept += [entry for entry in earlier if entry.step == self.held]
         wanted = {entry.path for entry in kept}
         for entry in self._entries():
             if entry.path not in wanted and self._is_own(entry.path):
