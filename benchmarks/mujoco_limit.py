@@ -56,14 +56,16 @@ def record(task: str) -> Recording:
 
 
 class LoneThreads:
-    """Threads that know nothing of each other, each with data of its own, and with its own part of a recording."""
+    """Threads that know nothing of each other, each with envs of its own, and with its own parts of a recording. With
+    several envs, a thread steps one after the other, as a world's threads do: their data may not fit its caches."""
 
-    def __init__(self, task: str, count: int) -> None:
-        self._recording, self._count = record(task), count
+    def __init__(self, task: str, count: int, envs: int = 1) -> None:
+        self._recording, self._count, self._envs = record(task), count, envs
         package, model = load().package, self._recording.world.model
-        self._data = [package.MjData(model) for _ in range(count)]
+        self._data = [[package.MjData(model) for _ in range(envs)] for _ in range(count)]
         begins = np.flatnonzero(self._recording.episodes >= 0)
-        self._at = [int(begins[k * len(begins) // count]) for k in range(count)]
+        parts = np.arange(count * envs) * len(begins) // (count * envs)
+        self._at = begins[parts].reshape(count, envs)
         self._replay(0)  # compiles
 
     def measure(self, seconds: float = SLICE) -> float:
@@ -84,12 +86,13 @@ class LoneThreads:
 
     def _replay(self, place: int) -> int:
         (world, controls, episodes, starts), data = self._recording, self._data[place]
-        low = self._at[place]
-        high = min(low + BLOCK, len(controls))
-        addresses = np.array([world.model._address, data._address, data.ctrl.ctypes.data], np.uint64)
-        _replay(addresses, controls, episodes, starts, world.frame_skip, world.state_kind, low, high)
-        self._at[place] = high % len(controls)
-        return high - low
+        rounds = max(1, BLOCK // self._envs)
+        addresses = np.array([[each._address, each.ctrl.ctypes.data] for each in data], np.uint64)
+        model = np.uint64(world.model._address)
+        _replay(
+            model, addresses, controls, episodes, starts, world.frame_skip, world.state_kind, self._at[place], rounds
+        )
+        return rounds * self._envs
 
 
 @intrinsic
@@ -107,14 +110,16 @@ _step, _set_state = load().functions["mj_step"], load().functions["mj_setState"]
 
 @numba.njit(nogil=True)
 def _replay(
-    addresses: Any, controls: Any, episodes: Any, starts: Any, frame_skip: int, kind: int, low: int, high: int
+    model: int, addresses: Any, controls: Any, episodes: Any, starts: Any, at: Any, skip: int, kind: int, rounds: int
 ) -> None:
-    model, data = addresses[0], addresses[1]
-    ctrl = carray(_numbers_at(addresses[2]), controls.shape[1])
-    for k in range(low, high):
-        if episodes[k] >= 0:
-            _set_state(model, data, starts[episodes[k]].ctypes, kind)
-        for j in range(controls.shape[1]):
-            ctrl[j] = controls[k, j]
-        for _ in range(frame_skip):
-            _step(model, data)
+    for _ in range(rounds):
+        for env in range(len(addresses)):
+            data, k = addresses[env, 0], at[env]
+            if episodes[k] >= 0:
+                _set_state(model, data, starts[episodes[k]].ctypes, kind)
+            ctrl = carray(_numbers_at(addresses[env, 1]), controls.shape[1])
+            for j in range(controls.shape[1]):
+                ctrl[j] = controls[k, j]
+            for _ in range(skip):
+                _step(model, data)
+            at[env] = (k + 1) % len(controls)

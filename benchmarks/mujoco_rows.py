@@ -109,15 +109,19 @@ def reset_rows(rounds: int, quick: bool) -> list[Row]:
 
 
 def scaling_rows(rounds: int, quick: bool) -> list[Row]:
-    """64 humanoids on all cores over one thread. Beside it, what lone threads gain: caches, clocks and memory allow no
-    more. For a machine of 16 cores."""
-    cores = len(os.sched_getaffinity(0))
-    one, every = (rookery.make_vec("rookery/Humanoid-v5", 64, backend="kernel", workers=k) for k in (1, cores))
-    lone = {f"lone {k}": LoneThreads("Humanoid", k).measure for k in (1, cores)}
-    found = in_turns({"one": stepper(one, 64), "every": stepper(every, 64), **lone}, rounds)
-    limit = np.median(found[f"lone {cores}"] / found["lone 1"])
+    """64 humanoids on all cores over one thread. Beside it, what lone threads gain: with one humanoid each, which stays
+    in the caches, and with all 64, of which each thread steps its own in turn. For a machine of 16 cores."""
+    cores, envs = len(os.sched_getaffinity(0)), 64
+    one, every = (rookery.make_vec("rookery/Humanoid-v5", envs, backend="kernel", workers=k) for k in (1, cores))
+    sides = {"one": stepper(one, envs), "every": stepper(every, envs)}
+    for k in (1, cores):
+        sides[f"lone {k}"] = LoneThreads("Humanoid", k).measure
+        sides[f"lone {k}, all"] = LoneThreads("Humanoid", k, envs // k).measure
+    found = in_turns(sides, rounds)
     one.close(), every.close()
-    label = f"Humanoid n=64, {cores} threads over one (threads that call mj_step alone: {limit:.1f}x)"
+    apart, limit = (np.median(found[f"lone {cores}{part}"] / found[f"lone 1{part}"]) for part in ("", ", all"))
+    gained = f"threads that call mj_step alone: {apart:.1f}x with one env each, {limit:.1f}x with all {envs}"
+    label = f"Humanoid n={envs}, {cores} threads over one ({gained})"
     return [ratio_row(label, found["every"], found["one"], min(12 / 16 * cores, 0.9 * limit))]
 
 
