@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 NOTEBOOKS = Path(__file__).parents[2] / "docs" / "notebooks"
+IN_ORDER = ("own_env", "kernel_world", "hockey_league", "market", "gpu")  # what one compiles, later ones read from disk
 NEEDS_GPU = {"gpu"}
 CELL_SECONDS = 600
 COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -66,7 +67,8 @@ def main() -> int:
         f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # for cells that call `rookery`
     )
     os.environ["ROOKERY_STATE"] = tempfile.mkdtemp(prefix="rookery-state-")
-    chosen = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if not options.names or path.stem in options.names]
+    found = sorted(NOTEBOOKS.glob("*.ipynb"), key=lambda path: IN_ORDER.index(path.stem))
+    chosen = [path for path in found if not options.names or path.stem in options.names]
     for path in chosen:
         if path.stem not in NEEDS_GPU:
             execute(path, options.write)
