@@ -102,7 +102,10 @@ def test_a_taken_port_is_explained(tmp_path: Path, taken: int, capsys: pytest.Ca
 def test_a_folder_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert main(["dashboard", "--runs-dir", str(tmp_path / "file"), "--port", "0"]) == 2
-    assert "is a file, and should be a folder of runs" in capsys.readouterr().err
+    assert "is a file, and should be a folder of runs\n" in capsys.readouterr().err
+    (tmp_path / "study.db").touch()
+    assert main(["dashboard", "--runs-dir", str(tmp_path / "study.db"), "--port", "0"]) == 2
+    assert f"is shown with its folder, --runs-dir {tmp_path}\n" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -290,6 +290,29 @@ def test_the_list(client: TestClient, folder: Path) -> None:
     assert "study.json" in damaged["error"]
 
 
+def test_a_study_that_is_a_single_file(client: TestClient, folder: Path, tmp_path: Path) -> None:
+    """As Optuna makes it, without rookery: beside folders, and only if it is a database of Optuna."""
+    filled(folder)
+    shutil.move(folder / "demo" / "study.db", folder / "alone.db")
+    shutil.rmtree(folder / "demo")
+    (folder / "text.db").write_text("no database")
+    sqlite3.connect(folder / "other.db").execute("CREATE TABLE studies (a)").connection.close()
+    shutil.copy(folder / "alone.db", tmp_path / "outside.db")
+    (folder / "link.db").symlink_to(tmp_path / "outside.db")
+    (row,) = get(client, "/api/studies")["studies"]
+    assert (row["id"], row["error"], row["trials"]) == ("studies/alone.db", None, 14)
+    found = get(client, "/api/studies/studies/alone.db")
+    assert found["given_as"] == str(folder / "alone.db") and found["best_trial"] is not None
+    assert len(get(client, "/api/studies/studies/alone.db/trials")["number"]) == 14
+    assert (
+        get(client, "/api/studies/studies/alone.db/trials/details?numbers=0")["trials"]["0"]["parts"][0]["run"] is None
+    )
+    for name in ("text.db", "other.db", "link.db", "none.db", "..%2Foutside.db"):
+        get(client, f"/api/studies/studies/{name}", 404)
+    make_study(folder / "alone.db", "another")
+    assert "holds 2 studies (demo, another)" in get(client, "/api/studies")["studies"][0]["error"]
+
+
 def test_a_database_outside_is_not_read(client: TestClient, folder: Path, tmp_path: Path) -> None:
     add_trial(make_study(tmp_path / "elsewhere.db"), 1.0)
     (folder / "demo").mkdir(parents=True)

@@ -83,7 +83,9 @@ def _check_folders(folders: list[str]) -> None:
         if not os.path.exists(folder):
             say(f"there is no folder {folder} yet: its runs are shown as soon as `rookery train` has made it")
         elif not os.path.isdir(folder):
-            raise OptionError(f"--runs-dir {folder} is a file, and should be a folder of runs")
+            study = f"; a study that is a file is shown with its folder, --runs-dir {os.path.dirname(folder) or '.'}"
+            hint = study if folder.endswith(".db") else ""
+            raise OptionError(f"--runs-dir {folder} is a file, and should be a folder of runs{hint}")
 
 
 def _tell(server: DashboardServer, options: argparse.Namespace) -> None:

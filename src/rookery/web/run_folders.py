@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 LONGEST_NAME = 255  # of a file, in bytes
@@ -70,6 +71,21 @@ class RunFolders:
         if not stat.S_ISREG(_mode(path)):
             raise NotShown(f"there is no file {parts[-1]!r} in {name!r}")
         return path
+
+    def top_file(self, place: str, name: str) -> Path:
+        """A regular file directly in a given folder."""
+        path = self.folder(place) / checked_name(name)
+        if not stat.S_ISREG(_mode(path)):
+            raise NotShown(f"there is no file {name!r} in {place!r}")
+        return path
+
+    def top_files(self, ending: str) -> Iterator[tuple[str, str, Path]]:
+        """Every regular file directly in a given folder whose name ends so: the place, its name, its path."""
+        for place, folder in self.places.items():
+            with suppress(OSError):
+                for entry in list(os.scandir(folder)):
+                    if entry.name.endswith(ending) and stat.S_ISREG(_mode(Path(entry.path))):
+                        yield place, entry.name, Path(entry.path)
 
     def children(self, *places: str) -> Iterator[tuple[str, str, Path]]:
         """Every folder directly in a given one: the place, its name, its path. What cannot be read is left out."""

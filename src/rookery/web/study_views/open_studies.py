@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sqlite3
 import stat
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from rookery.errors import RookeryError, StudyError
+from rookery.studies.storage.rdb import connect
 from rookery.studies.storage.storage_place import StoragePlace
 from rookery.studies.storage.study_place import StudyPlace
 from rookery.studies.storage.study_storage import is_journal
@@ -22,20 +25,29 @@ from rookery.web.study_views.study_summary import summary
 from rookery.web.study_views.trial_columns import TrialColumns
 
 MOST_KEPT = 64  # studies with their columns: some 10 MB each at 50,000 trials
+FILE = ".db"  # the ending of a study that is a single file, as Optuna makes it
+TABLES = ("studies", "trials")  # of Optuna
 FRESH_SECONDS = 0.3  # readers within this time share one look at the database
 
 
 class OpenStudy:
     """A study that is looked at."""
 
-    def __init__(self, place: str, name: str, folder: Path, source: TrialSource, is_costly: bool) -> None:
-        self.place, self.name, self.folder = place, name, folder
+    def __init__(self, place: str, name: str, path: Path, source: TrialSource, is_costly: bool = False) -> None:
+        """`path` is that of the study's folder, or of the single file that it is."""
+        self.place, self.name, self.path = place, name, path
+        self.folder = path if path.is_dir() else None
         self.columns = TrialColumns(source)
         self.is_costly = is_costly  # to open: a database elsewhere, or a journal, for which Optuna is imported
         self.is_read = False
         self.cached: dict[str, tuple[Any, Any]] = {}  # by what it is: what it was made from, and it
         self._lock = threading.Lock()
         self._looked, self._with_params = -FRESH_SECONDS, False
+
+    @property
+    def given_as(self) -> str:
+        """How `rookery study` is told which it is."""
+        return shlex.quote(self.name if self.folder is not None else str(self.path))
 
     @property
     def run_place(self) -> str:
@@ -64,14 +76,12 @@ class OpenStudies:
 
     def find(self, place: str, name: str) -> OpenStudy:
         """The study of this id; an error says that there is none, or that it may not be read."""
-        folder = self._folders.find(place, name)
-        if not is_study(folder):
-            raise NotShown(f"there is no study {name!r} in {place!r}")
+        path = self._path(place, name)
         with self._lock:
             known = self._open.get((place, name))
-            mark = _mark(folder)
+            mark = _mark(path)
             if known is None or known[0] != mark:  # new, or its study.json names another storage
-                known = mark, self._make(place, name, folder)
+                known = mark, self._make(place, name, path)
                 self._open[place, name] = known
             self._open.move_to_end((place, name))
             while len(self._open) > MOST_KEPT:
@@ -80,12 +90,25 @@ class OpenStudies:
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for every study, by place and name; `error` says why one cannot be read."""
-        found = sorted((place, name) for place, name, path in self._folders.children() if is_study(path))
+        found = [(place, name) for place, name, path in self._folders.children() if is_study(path)]
+        found += [(place, name) for place, name, path in self._folders.top_files(FILE) if is_study_file(path)]
+        found.sort()
         return [row for row in (self._row(place, name) for place, name in found) if row is not None]
 
     def close(self) -> None:
         for _, study in self._open.values():
             study.columns.source.close()
+
+    def _path(self, place: str, name: str) -> Path:
+        """The folder or the file of a study."""
+        with suppress(NotShown):
+            file = self._folders.top_file(place, name)
+            if name.endswith(FILE) and is_study_file(file):
+                return file
+        folder = self._folders.find(place, name)
+        if not is_study(folder):
+            raise NotShown(f"there is no study {name!r} in {place!r}")
+        return folder
 
     def _row(self, place: str, name: str) -> dict[str, Any] | None:
         row: dict[str, Any] = {"id": f"{place}/{name}", "place": place, "name": name, "error": None, "unread": False}
@@ -101,21 +124,23 @@ class OpenStudies:
             return {**row, "error": str(error)}
         return {**row, **{key: value for key, value in made.items() if key != "verified"}}
 
-    def _make(self, place: str, name: str, folder: Path) -> OpenStudy:
-        where = StudyPlace.find(folder)
+    def _make(self, place: str, name: str, path: Path) -> OpenStudy:
+        from rookery.web.study_views.sql_trials import SqliteFile, SqlTrials
+
+        if path.is_file():
+            return OpenStudy(place, name, path, SqlTrials(SqliteFile(path), None))
+        where = StudyPlace.find(path)
         if isinstance(where.storage, str):
-            from rookery.web.study_views.sql_trials import PostgresDatabase, SqlTrials
+            from rookery.web.study_views.sql_trials import PostgresDatabase
 
             elsewhere = PostgresDatabase(StoragePlace.parse(where.storage))
-            return OpenStudy(place, name, folder, SqlTrials(elsewhere, where.name), is_costly=True)
+            return OpenStudy(place, name, path, SqlTrials(elsewhere, where.name), is_costly=True)
         file = self._inside(where.storage)
         if is_journal(file):
             from rookery.web.study_views.journal_trials import JournalTrials
 
-            return OpenStudy(place, name, folder, JournalTrials(file, where.name), is_costly=True)
-        from rookery.web.study_views.sql_trials import SqliteFile, SqlTrials
-
-        return OpenStudy(place, name, folder, SqlTrials(SqliteFile(file), where.name), is_costly=False)
+            return OpenStudy(place, name, path, JournalTrials(file, where.name), is_costly=True)
+        return OpenStudy(place, name, path, SqlTrials(SqliteFile(file), where.name))
 
     def _inside(self, file: Path) -> Path:
         """The file, if it is in one of the folders that are shown: study.json may name any file."""
@@ -140,9 +165,23 @@ def is_study(folder: Path) -> bool:
     return False
 
 
-def _mark(folder: Path) -> tuple[int, int] | None:
+def is_study_file(path: Path) -> bool:
+    """Whether a file is a database of Optuna: there may be others."""
     try:
-        found = os.lstat(folder / "study.json")
+        with closing(connect(path, read_only=True)) as database:
+            found = database.execute(f"SELECT COUNT(*) FROM sqlite_master WHERE name IN {TABLES}")  # noqa: S608
+            return int(found.fetchone()[0]) == len(TABLES)
+    except (sqlite3.Error, OSError):
+        return False
+
+
+def _mark(path: Path) -> tuple[int, int] | None:
+    """What is another one if a study was replaced: of a file itself, which grows, its inode alone."""
+    try:
+        found = os.lstat(path)
+        if stat.S_ISREG(found.st_mode):
+            return 0, found.st_ino
+        found = os.lstat(path / "study.json")
     except OSError:
         return None
     return found.st_mtime_ns, found.st_ino

@@ -69,7 +69,8 @@ def _answering(answer: Answer) -> Any:
 def _study(study: OpenStudy, request: Request) -> dict[str, Any]:
     """Its figures, and the details of the trial to use."""
     with study.look(with_params=False) as columns:
-        made = {"id": f"{study.place}/{study.name}", "name": study.name, **summary(columns, study.folder, time.time())}
+        about = {"id": f"{study.place}/{study.name}", "name": study.name, "given_as": study.given_as}
+        made = {**about, **summary(columns, study.folder, time.time())}
         best = made["best_trial"] if made["verified_trial"] is None else made["verified_trial"]
         found = {} if best is None else details(columns, [best], study.folder, study.run_place)
         made["best"] = found.get(str(best))

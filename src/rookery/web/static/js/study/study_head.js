@@ -65,7 +65,7 @@ export function showBest(container, study, store) {
     h("p", { class: "small" }, verified ? heldOut(verified, interval) : tuned(study, interval)),
     settingsTable(study.best?.settings ?? paramsOf(store, trial)),
     runs.length ? h("p", { class: "small row" }, "Runs: ", links) : "",
-    command(`rookery study ${study.name} --export-config best.toml`));
+    command(`rookery study ${study.given_as} --export-config best.toml`));
 }
 
 function heldOut({ value, values }, interval) {
