@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,6 +82,20 @@ def steps(page: Any) -> int:
 def playing(page: Any, dashboard: DashboardServer, opponent: str) -> None:
     page.goto(f"{dashboard.url}/play?agent=hockey&opponent={opponent}")
     until(lambda: steps(page) > 3)
+
+
+def test_an_opponent_is_chosen_among_other_runs(page: Any, dashboard: DashboardServer, runs: Path) -> None:
+    """Those of the same game with a checkpoint, whatever their names are."""
+    for name, world in (("rival, 100%", "hockey"), ("elsewhere", "CartPole-v1")):
+        (runs / name / "checkpoints" / "step-000000000064").mkdir(parents=True)
+        (runs / name / "config.json").write_text(json.dumps({"world": world, "learner": "ppo"}))
+    playing(page, dashboard, "human")
+    menu = page.get_by_label("Opponent")
+    assert menu.locator("optgroup option").all_inner_texts() == ["runs/rival, 100%"]
+    menu.select_option("runs/rival, 100%")
+    page.wait_for_url("**opponent=runs%2Frival%2C%20100%25")
+    until(lambda: steps(page) > 3)
+    assert page.get_by_label("Opponent").input_value() == "runs/rival, 100%"
 
 
 LISTEN = """() => {

@@ -29,6 +29,25 @@ def test_runs_with_a_checkpoint_and_shipped_agents_are_listed(folders: RunFolder
     shipped, mine = playable_agents(folders)
     assert (shipped["id"], shipped["kind"], shipped["against"]) == ("hockey", "shipped", True)
     assert (mine["id"], mine["world"], mine["learner"], mine["against"]) == ("runs/mine", "hockey", "ppo", True)
+    assert shipped["game"] == mine["game"] == "hockey"
+
+
+def test_agents_of_other_worlds_play_no_game(folders: RunFolders) -> None:
+    (folders.find("runs", "mine") / "config.json").write_text(json.dumps({"world": "CartPole-v1", "learner": "ppo"}))
+    assert (playable_agents(folders)[1]["game"], playable_agents(folders)[1]["against"]) == (None, False)
+
+
+def test_an_opponent_may_be_another_run(folders: RunFolders) -> None:
+    assert read_request({"agent": "hockey", "opponent": "runs/mine"}, folders).opponent == str(
+        folders.find("runs", "mine")
+    )
+
+
+def test_a_folder_cannot_stand_for_a_file_of_code(folders: RunFolders) -> None:
+    """Players from Python files are known by their names: a folder of such a name would let the file beside it run."""
+    (folders.places["runs"] / "evil.py:Agent").mkdir()
+    with pytest.raises(NotShown, match="there is no opponent 'runs/evil"):
+        read_request({"agent": "hockey", "opponent": "runs/evil.py:Agent"}, folders)
 
 
 def test_a_request_survives_the_way_to_its_process(folders: RunFolders) -> None:
@@ -50,7 +69,8 @@ def test_a_request_survives_the_way_to_its_process(folders: RunFolders) -> None:
         ({"agent": "runs/a/b"}, "is not a name"),
         ({"agent": "elsewhere/mine"}, "there is no folder 'elsewhere'"),
         ({"agent": "hockey", "opponent": "evil.py:Agent"}, "there is no opponent"),
-        ({"agent": "hockey", "opponent": "/tmp/evil.py:Agent"}, "there is no folder ''"),
+        ({"agent": "hockey", "opponent": "/tmp/evil.py:Agent"}, "there is no opponent"),
+        ({"agent": "hockey", "opponent": "/tmp/evil"}, "there is no folder ''"),
         ({"agent": "hockey", "opponent": "registry:x@champion"}, "there is no opponent"),
         ({"agent": "hockey", "envs": "17"}, "envs should be a whole number from 1 to 16"),
         ({"agent": "hockey", "envs": "٣"}, "envs should be a whole number"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -28,6 +30,8 @@ from rookery.web.play.session_channel import HEAD, IMAGE_HEAD, MessageKind, Sess
 from rookery.web.play.session_main import PlayLoop, SessionClock
 from rookery.web.play.session_setup import open_game
 
+SHIPPED = Path(__file__).parents[3] / "src" / "rookery" / "agents" / "hockey"
+
 
 @contextmanager
 def played(**request: Any) -> Iterator[PlaySession]:
@@ -40,6 +44,19 @@ def against() -> Iterator[tuple[PlaySession, KeyboardPlayer]]:
     with open_game(PlayRequest("hockey", "hockey", shipped=True, opponent="human")) as game:
         assert game.keyboard is not None
         yield PlaySession(game), game.keyboard
+
+
+def test_another_run_is_the_opponent(tmp_path: Path) -> None:
+    """It is called by its name, and plays its last checkpoint."""
+    shutil.copytree(SHIPPED, tmp_path / "rival" / "checkpoints" / "step-000000000064")
+    (tmp_path / "rival" / "config.json").write_text('{"world": "hockey", "learner": "ppo"}')
+    with open_game(PlayRequest("hockey", "hockey", shipped=True, opponent=str(tmp_path / "rival"), seed=3)) as game:
+        session = PlaySession(game)
+        assert game.names is not None and game.names[1] == "rival"
+        before = session.frame(False)[0]["hockey"]["x"][1]
+        for _ in range(20):
+            session.step()
+        assert session.frame(False)[0]["hockey"]["x"][1] != before
 
 
 def test_a_seed_is_a_game(against: tuple[PlaySession, KeyboardPlayer]) -> None:

@@ -12,6 +12,7 @@ from rookery.worlds import registry
 
 HUMAN = "human"
 SELF = "self"
+FILE = ".py:"  # in a name, by which players from files are known; a folder can be called so
 MAX_ENVS = 16  # of a grid
 LARGEST_SEED = 2**31 - 1
 
@@ -81,7 +82,7 @@ def _opponent(who: str, folders: RunFolders) -> str | None:
         return None
     if who in (HUMAN, SELF, *SCRIPTS, *registry.agents()):
         return who
-    if "/" not in who:
+    if "/" not in who or FILE in who:
         raise NotShown(
             f"there is no opponent {who[:80]!r}: give human, self, none, weak, strong or PLACE/NAME of a run"
         )

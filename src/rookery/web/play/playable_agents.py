@@ -54,9 +54,11 @@ def _run_row(place: str, name: str, path: Path, changed: float) -> dict[str, Any
 
 
 def _game(spec: WorldSpec | None) -> dict[str, Any]:
-    """Whether the world is a game for two, and whether a person can play it in the page."""
-    two = spec is not None and spec.two_player is not None
-    return {"two_players": two, "against": two and spec is not None and spec.game is not None}
+    """The game for two that the world is, if it is one: its agents play against each other. And whether a person can
+    play it in the page."""
+    if spec is None or spec.two_player is None:
+        return {"game": None, "against": False}
+    return {"game": spec.name, "against": spec.game is not None}
 
 
 def _spec_of(world: str | None) -> WorldSpec | None:

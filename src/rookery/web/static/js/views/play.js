@@ -8,6 +8,8 @@ import { stage } from "../play/stage.js";
 const OPPONENTS = [["", "as in training"], ["strong", "strong script"], ["weak", "weak script"], ["none", "nobody"],
   ["self", "itself"]];
 
+const MOST_OPPONENTS = 200; // in the menu; an address may name any
+
 /**
  * The list of agents, or the session of one: `/play/PLACE/NAME`, or `/play?agent=hockey` for one that is shipped; or a
  * match of a league, which is played again.
@@ -54,19 +56,19 @@ function card(agent) {
 function address(id, opponent = "") {
   const [place, ...name] = id.split("/");
   const path = name.length ? `/play/${part(place)}/${part(name.join("/"))}?` : `/play?agent=${part(id)}&`;
-  return `${path}${opponent ? `opponent=${opponent}` : ""}`.replace(/[?&]$/, "");
+  return `${path}${opponent ? `opponent=${part(opponent)}` : ""}`.replace(/[?&]$/, "");
 }
 
 function session(container, id, agents, query) {
   const agent = agents.find((found) => found.id === id)
-    ?? { name: id, world: null, two_players: false, against: false };
+    ?? { id, name: id, world: null, game: null, against: false };
   document.title = `${agent.name} plays · rookery`;
   const stageBox = h("div"), opponent = query.get("opponent") ?? "";
   const about = { agent: id, opponent, seed: query.get("seed"), envs: query.get("envs"), best: query.get("best"),
     deterministic: query.get("deterministic") };
   put(container, h("div", { class: "row play-head" }, h("h1", {}, agent.name),
     agent.world ? h("span", { class: "tag" }, agent.world) : null,
-    h("span", { class: "grow" }), agent.two_players ? opponents(agent, opponent) : null,
+    h("span", { class: "grow" }), agent.game ? opponents(agent, opponent, agents) : null,
     link("/play", { class: "button" }, "Other agents")), stageBox);
   return stage(stageBox, about);
 }
@@ -82,9 +84,13 @@ function replay(container, query) {
 }
 
 /** Links rather than a state: an address can be sent to somebody. */
-function opponents(agent, chosen) {
+function opponents(agent, chosen, agents) {
   const known = agent.against ? [["human", "you"], ...OPPONENTS] : OPPONENTS;
-  const select = h("select", { onchange: () => location.assign(address(agent.id, select.value)) },
-    known.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
+  const others = agents.filter(({ id, game }) => game === agent.game && id !== agent.id).slice(0, MOST_OPPONENTS);
+  const named = others.map(({ id, name, kind }) => [id, kind === "shipped" ? `${name} (comes with rookery)` : id]);
+  if (chosen && ![...known, ...named].some(([value]) => value === chosen)) named.unshift([chosen, chosen]);
+  const option = ([value, text]) => h("option", { value, selected: value === chosen }, text);
+  const select = h("select", { onchange: () => location.assign(address(agent.id, select.value)) }, known.map(option),
+    named.length ? h("optgroup", { label: "Other agents" }, named.map(option)) : null);
   return h("label", {}, "Opponent", select);
 }
