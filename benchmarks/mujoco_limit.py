@@ -88,10 +88,8 @@ class LoneThreads:
         (world, controls, episodes, starts), data = self._recording, self._data[place]
         rounds = max(1, BLOCK // self._envs)
         addresses = np.array([[each._address, each.ctrl.ctypes.data] for each in data], np.uint64)
-        model = np.uint64(world.model._address)
-        _replay(
-            model, addresses, controls, episodes, starts, world.frame_skip, world.state_kind, self._at[place], rounds
-        )
+        model, calls = np.uint64(world.model._address), (world.frame_skip, world.state_kind, rounds)
+        _replay(model, addresses, controls, episodes, starts, self._at[place], *calls)
         return rounds * self._envs
 
 
