@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -30,59 +30,59 @@ sys.path.insert(0, str(Path(__file__).parent))
 from engine_rows import Row
 from report import markdown, measured, parser_for, report
 
-Measure = Callable[[Path, argparse.Namespace], list[Row]]
+Measure = Callable[[Path, argparse.Namespace], Iterable[Row]]
 
 
-def table(folder: Path, options: argparse.Namespace) -> list[Row]:
+def table(folder: Path, options: argparse.Namespace) -> Iterable[Row]:
     from dashboard_table import table_rows
 
     return table_rows(folder, options.runs, options.lines)
 
 
-def curve(folder: Path, options: argparse.Namespace) -> list[Row]:
+def curve(folder: Path, options: argparse.Namespace) -> Iterable[Row]:
     from dashboard_curves import curve_rows
 
     return curve_rows(folder, options.points)
 
 
-def tensorboard(folder: Path, options: argparse.Namespace) -> list[Row]:
+def tensorboard(folder: Path, options: argparse.Namespace) -> Iterable[Row]:
     from dashboard_tensorboard import tensorboard_rows
 
     return tensorboard_rows(folder, options.rounds, options.patience)
 
 
-def study(folder: Path, options: argparse.Namespace) -> list[Row]:
+def study(folder: Path, options: argparse.Namespace) -> Iterable[Row]:
     from dashboard_study import compared
     from large_study import write_study
 
     return compared(write_study(folder / "studies" / "large", options.trials), options.trials, options.rounds)
 
 
-def cost(folder: Path, options: argparse.Namespace) -> list[Row]:
+def cost(folder: Path, options: argparse.Namespace) -> Iterable[Row]:
     from dashboard_cost import cost_rows
 
     return cost_rows(folder, options.turns)
 
 
-def delay(folder: Path, options: argparse.Namespace) -> list[Row]:
+def delay(folder: Path, options: argparse.Namespace) -> Iterable[Row]:
     from dashboard_delay import delay_rows
 
     return delay_rows(folder)
 
 
-def hockey(folder: Path, options: argparse.Namespace) -> list[Row]:
+def hockey(folder: Path, options: argparse.Namespace) -> Iterable[Row]:
     from dashboard_play import play_rows
 
     return play_rows(seconds=10.0, keys=60)
 
 
-def abuse(name: str, folder: Path, options: argparse.Namespace) -> list[Row]:
+def abuse(name: str, folder: Path, options: argparse.Namespace) -> Iterable[Row]:
     from dashboard_abuse import abuse_rows, parts
 
     return abuse_rows(name, parts(options.streams, options.requests)[name])
 
 
-def checks(folder: Path, options: argparse.Namespace) -> list[Row]:
+def checks(folder: Path, options: argparse.Namespace) -> Iterable[Row]:
     from dashboard_page_checks import page_check_rows
 
     return page_check_rows(folder)
@@ -114,12 +114,12 @@ def main() -> int:
     options = options_of()
     chosen = WITHOUT if options.no_browser else IN_BROWSER | WITHOUT
 
-    def in_folder(measure: Measure) -> list[Row]:
+    def in_folder(measure: Measure) -> Iterator[Row]:
         with tempfile.TemporaryDirectory(prefix="dashboard-", dir=options.folder) as name:
-            return measure(Path(name), options)
+            yield from measure(Path(name), options)
 
     only = [name for name in options.only or chosen if name in chosen]
-    results = measured({name: partial(in_folder, measure) for name, measure in chosen.items()}, only)
+    results = measured({name: partial(in_folder, measure) for name, measure in chosen.items()}, only, options.json)
     missed = report(results, "The dashboard", options.json)
     print(markdown(results))
     return missed

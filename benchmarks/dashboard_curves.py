@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -36,7 +37,7 @@ RECORD_FRAMES = """() => {
 }"""
 
 
-def curve_rows(folder: Path, points: int) -> list[Row]:
+def curve_rows(folder: Path, points: int) -> Iterator[Row]:
     """How long a page takes that has one such run."""
     size = make_run(folder / "long" / "run", 0, *metrics(points, random.Random(0)))
     what = f"a run of {points / 1e6:g} M points ({size / 1e6:.0f} MB)"
@@ -44,23 +45,25 @@ def curve_rows(folder: Path, points: int) -> list[Row]:
         page = new_page(browser)
         seconds_until(page, served.url, "table tbody tr a[href]")
         url = f"{served.url}/runs/long/run"
-        first = seconds_until(page, url, DRAWN)
+        yield _seconds(f"{what}: its page with curves drawn from samples, read for the first time",
+                       seconds_until(page, url, DRAWN))  # fmt: skip
         read = _wait_for_columns(served)
-        whole = median(seconds_until(page, url, DRAWN) for _ in range(5))
-        zoom = _zoom_seconds(page, points)
-        frames = _frames(page)
+        yield _seconds(f"the same with the lowest and highest of all points, {read:.0f} s later",
+                       median(seconds_until(page, url, DRAWN) for _ in range(5)))  # fmt: skip
+        yield _seconds("the same: zoom until the exact points are drawn", _zoom_seconds(page, points))
+        yield _frames_row(_frames(page))
         memory = served.megabytes
+        yield Row("the same: memory of the server", f"{memory:.0f} MB", "", memory, 300.0, " MB", most=True)
+
+
+def _seconds(what: str, seconds: float) -> Row:
+    return Row(what, f"{seconds:.2f} s", "", seconds, 0.5, " s", most=True)
+
+
+def _frames_row(frames: np.ndarray) -> Row:
     slow, longest = float(np.percentile(frames, 95)), float(np.max(frames))
     shown = f"{slow:.0f} ms; median {np.median(frames):.0f} ms, longest {longest:.0f} ms"
-    return [
-        Row(f"{what}: its page with curves drawn from samples, read for the first time",
-            f"{first:.2f} s", "", first, 0.5, " s", most=True),
-        Row(f"the same with the lowest and highest of all points, {read:.0f} s later",
-            f"{whole:.2f} s", "", whole, 0.5, " s", most=True),
-        Row("the same: zoom until the exact points are drawn", f"{zoom:.2f} s", "", zoom, 0.5, " s", most=True),
-        Row("the same: a frame while it is zoomed and moved, 95 %", shown, "", slow, 50.0, " ms", most=True),
-        Row("the same: memory of the server", f"{memory:.0f} MB", "", memory, 300.0, " MB", most=True),
-    ]  # fmt: skip
+    return Row("the same: a frame while it is zoomed and moved, 95 %", shown, "", slow, 50.0, " ms", most=True)
 
 
 def _wait_for_columns(served: Served) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ WATCH = """([selector, name]) => {
 PICTURE = "() => document.querySelector('.chart canvas').toDataURL()"
 
 
-def delay_rows(folder: Path) -> list[Row]:
+def delay_rows(folder: Path) -> Iterator[Row]:
     """The longest of many delays, in both places."""
     make_run(folder / "grown" / "run", 0, *metrics(LINES, random.Random(0)), ended=False)
     with chromium() as browser, dashboard(folder / "grown", folder / "cache") as served:
@@ -45,11 +46,12 @@ def delay_rows(folder: Path) -> list[Row]:
         before = page.evaluate(PICTURE)
         chart = _delays(page, folder / "grown" / "run", LINES, lambda number: str((number + 1) * STEPS))
         assert page.evaluate(PICTURE) != before, "the chart is not drawn anew"
+        yield _row("in the chart of its page", chart)
         page.goto(served.url)
         page.wait_for_selector("table tbody tr a[href]")
         page.evaluate(WATCH, ["table tbody tr:has(a[href])", None])
         table = _delays(page, folder / "grown" / "run", LINES + EVENTS, lambda number: f"{VALUE + number:,.0f}")
-    return [_row("in the chart of its page", chart), _row("in the table of runs", table)]
+        yield _row("in the table of runs", table)
 
 
 def _row(where: str, delays: np.ndarray) -> Row:

@@ -30,7 +30,7 @@ from playwright.sync_api import sync_playwright
 from dashboard_servers import environment
 from engine_rows import Row
 from large_study import write_study
-from report import measured, parser_for, report
+from report import measured, parser_for, report, said
 
 MOST_SECONDS = 2.0
 PATIENCE = 60  # seconds, after which a page is given up
@@ -126,12 +126,13 @@ def compared(database: Path, trials: int, rounds: int) -> list[Row]:
     with sync_playwright() as playwright:
         flags = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=program, args=flags)
-        for _ in range(rounds):
+        for number in range(rounds):
             with our_server(database) as url:
                 ours.append(seconds(browser, url, finished, OUR_DOTS, ALL_OF_OURS))
                 again.append(seconds(browser, url, finished, OUR_DOTS, ALL_OF_OURS))
             with their_server(database) as url:
                 theirs += seconds(browser, url, finished, THEIR_DOTS)
+            said(f"round {number + 1} of {rounds}: {ours[-1][1]:.2f} s, optuna-dashboard {theirs[-1]:.1f} s")
         browser.close()
     return rows_of(trials, [median(each) for each in zip(*ours, strict=True)], median(e[1] for e in again), theirs)
 
@@ -169,7 +170,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         database = write_study(Path(folder) / "studies" / "large", options.trials)
         rows["study"] = lambda: compared(database, options.trials, options.rounds)
-        return report(measured(rows, options.only), "Studies in the browser", options.json)
+        return report(measured(rows, options.only, options.json), "Studies in the browser", options.json)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ import psutil
 from dashboard_runs import TEXTS, make_runs
 from dashboard_servers import METRIC, Served, dashboard, environment
 from engine_rows import Row
+from report import said
 
 RUNS, LINES = 250, 1000
 ASKED_FOR_METRICS = 4  # runs of which the page of a comparison asks for the names of metrics
@@ -54,6 +55,7 @@ def tensorboard_rows(folder: Path, rounds: int, patience: float) -> list[Row]:
     for number in range(rounds):
         ours.append(_ours(folder / "both", folder / f"cache{number}"))
         theirs.append(_theirs(folder / "events", patience))
+        said(f"round {number + 1} of {rounds}: {ours[-1].seconds:.2f} s, TensorBoard {theirs[-1].seconds:.1f} s")
     our_seconds, their_seconds = (median(loaded.seconds for loaded in side) for side in (ours, theirs))
     our_cpu, their_cpu = (median(loaded.cpu_seconds for loaded in side) for side in (ours, theirs))
     our_memory, their_memory = (median(loaded.megabytes for loaded in side) for side in (ours, theirs))

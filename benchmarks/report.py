@@ -24,26 +24,39 @@ def parser_for(description: str | None, rows: Iterable[str], rounds: int | None 
     return parser
 
 
-def measured(rows: Mapping[str, Callable[[], list[Row]]], only: Sequence[str] | None) -> list[Row]:
-    """Measure the chosen rows, all if none are; says on standard error what each is, and how long it took."""
+def measured(
+    rows: Mapping[str, Callable[[], Iterable[Row]]], only: Sequence[str] | None, file: Path | None = None
+) -> list[Row]:
+    """Measure the chosen rows, all if none are. Each is told on standard error, and written to the file, as soon as it
+    is there: a benchmark that is killed has lost nothing. A measure that yields its rows need not wait for the last."""
     results: list[Row] = []
     console = Console(stderr=True)
     for name in only or rows:
         with console.status(f"{name} ..."):
             started = time.perf_counter()
-            found = rows[name]()
-            console.print(f"{name}: {time.perf_counter() - started:.0f} s")
-            for row in found:
+            for row in rows[name]():
                 console.print(f"  {row.measure}: {row.figure} ({row.ours}, {row.theirs})", highlight=False)
-            results += found
+                results.append(row)
+                write(results, file)
+            console.print(f"{name}: {time.perf_counter() - started:.0f} s")
     return results
+
+
+def write(results: Sequence[Row], file: Path | None) -> None:
+    """Write the figures, if there is a file for them."""
+    if file is not None:
+        file.write_text(json.dumps([row.as_dict() for row in results], indent=1))
+
+
+def said(text: str) -> None:
+    """A line about work that takes long, on standard error."""
+    Console(stderr=True).print(f"  {text}", highlight=False)
 
 
 def report(results: Sequence[Row], title: str, file: Path | None) -> int:
     """Print the rows, and write them to a file if one is named; returns 1 if any misses what it must reach."""
     Console(width=140).print(table(results, title))
-    if file:
-        file.write_text(json.dumps([row.as_dict() for row in results], indent=1))
+    write(results, file)
     missed = [row for row in results if not row.passed]
     print(f"{len(results) - len(missed)} of {len(results)} reached")
     return 1 if missed else 0
