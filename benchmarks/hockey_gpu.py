@@ -30,8 +30,8 @@ from rookery.config import build_config
 from rookery.engine.cuda import CudaEngine
 from rookery.engine.settings import Settings, autoreset
 from rookery.training.run.loop import Loop
+from rookery.training.run.open_run import open_new_run
 from rookery.training.run.stop_request import StopRequest
-from rookery.training.run.train import open_new_run
 
 NEVER = 10**12
 SWING = {"first_swing": 6.283185307179586}

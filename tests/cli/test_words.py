@@ -177,7 +177,7 @@ def test_an_opponent_that_is_not_there_leaves_no_run(
     flag: str, who: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     """It is looked for before the game is compiled."""
-    monkeypatch.setattr("rookery.training.run.train.open_envs", lambda *_: pytest.fail("too late"))
+    monkeypatch.setattr("rookery.training.run.open_run.open_envs", lambda *_: pytest.fail("too late"))
     assert main(["train", "hockey", flag, who, "--runs-dir", str(tmp_path / "runs")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()

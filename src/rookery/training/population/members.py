@@ -17,10 +17,10 @@ from rookery.training.resolve.resolved_run import ResolvedRun, resolve_run
 from rookery.training.run.callbacks import Callback
 from rookery.training.run.components import make_learner
 from rookery.training.run.loop import Loop
+from rookery.training.run.open_run import OpenRun, open_new_run, open_recorded_run
 from rookery.training.run.result import Result
 from rookery.training.run.run_end import finish_run, write_failure
 from rookery.training.run.stop_request import StopRequest
-from rookery.training.run.train import OpenRun, open_new_run, open_recorded_run
 from rookery.training.storage.run_dir import RunDir
 
 COMPILED = ("kernel", "cuda")  # backends of kernel worlds
