@@ -127,9 +127,9 @@ def test_the_panel_says_what_the_first_steps_wait_for(tmp_path: Path, monkeypatc
     told: list[tuple[str, str]] = []
     tell = Loop._event
 
-    def listen(loop: Loop, kind: str, **values: object) -> None:
+    def listen(loop: Loop, kind: str, *step: int, **values: object) -> None:
         told.append((kind, str(values.get("text"))))
-        tell(loop, kind, **values)
+        tell(loop, kind, *step, **values)
 
     monkeypatch.setattr(Loop, "_event", listen)
     assert main(["train", "CartPole-v1", *SHORT, "--runs-dir", str(tmp_path)]) == 0
