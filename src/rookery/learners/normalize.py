@@ -94,10 +94,13 @@ class ReturnScale(nn.Module):
     def update(self, rewards: Tensor, ended: Tensor) -> None:
         """Add rewards [steps, envs] to the statistics; `ended` marks the ends of episodes."""
         returns = torch.empty_like(rewards)
-        for step in range(len(rewards)):
-            self.running.mul_(self.gamma).add_(rewards[step])
-            returns[step] = self.running
-            self.running.masked_fill_(ended[step], 0.0)
+        if self.running.device.type == "cpu":
+            _discount(self.running.numpy(), rewards.numpy(), ended.numpy(), returns.numpy(), self.gamma)
+        else:
+            for step in range(len(rewards)):
+                self.running.mul_(self.gamma).add_(rewards[step])
+                returns[step] = self.running
+                self.running.masked_fill_(ended[step], 0.0)
         self.statistics.update(returns.reshape(-1, 1))
 
     @torch.no_grad()
@@ -118,3 +121,12 @@ class ReturnScale(nn.Module):
         """Add or remove envs at the end."""
         kept = self.running[:num_envs]
         self.running = torch.cat([kept, kept.new_zeros(num_envs - len(kept))])
+
+
+def _discount(running: np.ndarray, rewards: np.ndarray, ended: np.ndarray, returns: np.ndarray, gamma: float) -> None:
+    """Returns until each step. For a few envs, NumPy takes a tenth of torch's time for so small operations."""
+    for step in range(len(rewards)):
+        running *= gamma
+        running += rewards[step]
+        returns[step] = running
+        running[ended[step]] = 0.0
