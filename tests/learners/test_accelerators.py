@@ -45,7 +45,10 @@ def agree(one: Learner, other: Learner) -> None:
         (spaces.Discrete(3), (3,), {"clip_values": 0.2}),
         (spaces.MultiDiscrete([2, 3]), (), {"normalise_observations": True}),
         (spaces.MultiDiscrete([2, 3]), (2, 3), {"activation": "relu"}),
+        (spaces.Discrete(3), (), {"normalise_observations": True}),
         (CONTINUOUS, (), {"normalise_rewards": True}),
+        (CONTINUOUS, (), {"normalise_observations": True, "log_std": 0.5}),
+        (spaces.Box(-0.5, 1, (2, 2)), (), {}),
         (CONTINUOUS, (), {"recurrent": 5}),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from gymnasium import spaces
 
 from rookery.learners.agent import Agent
 from rookery.learners.frozen_policy import freeze
-from rookery.learners.registry import make_policy, option_classes
+from rookery.learners.registry import make_learner, make_policy, option_classes
 
 VECTOR = spaces.Box(-np.inf, np.inf, (7,), np.float32)
 IMAGE = spaces.Box(0, 255, (16, 16, 3), np.uint8)
@@ -109,6 +110,21 @@ def test_sampled_actions_and_memories_do_not_depend_on_the_batch(case: str) -> N
             some, kept = answers(rows)
             assert some.tobytes() == actions[rows].tobytes(), size
             assert kept.tobytes() == remembered[rows].tobytes(), size
+
+
+@pytest.mark.parametrize("case", ["ppo, box", "ppo, normalised", "ppo, discrete"])
+def test_what_is_explored_does_not_depend_on_the_batch(case: str) -> None:
+    """A learner that acts for some envs at a time does what one does that acts for all of them, bit by bit."""
+    name, seen, done, options = CASES[case]
+    learners = [make_learner(name, seen, done, option_classes()[name](**options), MANY, 5) for _ in range(2)]
+    assert all(learner.accelerator.acts_by_row for learner in learners)
+    batch = observations_of(seen, MANY)
+    together = learners[0].explore(batch, slice(0, MANY))
+    places = [0, 1, 3, 20, MANY]
+    parts = [learners[1].explore(batch[a:b], slice(a, b)) for a, b in pairwise(places)]
+    assert np.concatenate(parts).tobytes() == together.tobytes()
+    whole, joined = (learner.rollout.outputs[0].numpy().tobytes() for learner in learners)
+    assert whole == joined
 
 
 def test_masks_hold_in_every_form() -> None:

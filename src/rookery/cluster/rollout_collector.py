@@ -40,7 +40,7 @@ class RemoteRolloutCollector(Collector):
     def begin(self, observations: Any, infos: dict[str, Any]) -> None:
         """The envs have begun already, where they are."""
         self.learner.progress = self._share_done(self.steps)
-        if len(self.envs.shares) > 1 and not self.learner.accelerator.can_roll(self.envs.num_envs):
+        if len(self.envs.shares) > 1 and not self.learner.accelerator.acts_by_row:
             self.envs.on_note(INEXACT)
 
     def collect(self, rounds: int, stop: Callable[[], bool]) -> None:

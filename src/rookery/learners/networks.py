@@ -108,7 +108,8 @@ class Encoder(nn.Module):
         width = sum(leaves[k].width for k in self.vectors)
         self.norm = RunningNorm(width) if normalise and width else None
         self.is_trained = bool(images) and not flat  # whether it has parameters
-        self.is_identity = len(leaves) == 1 and leaves[0].shape == (width,) and self.norm is None
+        self.is_vector = len(leaves) == 1 and leaves[0].shape == (width,)  # as it is, or normalised
+        self.is_identity = self.is_vector and self.norm is None
         self.width = width + sum(leaf.width for _, leaf in self.choices) + sum(net.features for net in images.values())
 
     def forward(self, leaves: Sequence[Tensor]) -> Tensor:

@@ -17,6 +17,7 @@ class Accelerator:
     """
 
     stores_values = False  # whether the rollout's `values` are filled while acting
+    acts_by_row = False  # whether `explore` computes each row alone: it is the same in a batch of another size
 
     def __init__(self, learner: Any) -> None:
         """`learner` is complete when its accelerator is made: networks, optimizer and storage exist."""

@@ -16,6 +16,7 @@ from rookery.learners.fast.gae import compute_gae
 from rookery.learners.fast.ppo_plan import PPOPlan
 from rookery.learners.fast.slice_team import SliceTeam
 from rookery.learners.heads import CategoricalHead, GaussianHead, Head, MultiCategoricalHead
+from rookery.learners.normalize import CLIP
 from rookery.learners.observations import are_tensors
 
 HEADS = (CategoricalHead, MultiCategoricalHead, GaussianHead)
@@ -50,7 +51,12 @@ class FusedPPO(CompiledAdvantages):
         self._team: SliceTeam | None = None
         self._threads = 1
         self._lender: FusedPPO | None = None
-        self._acts = learner.policy.encoder.is_identity and isinstance(self.head, CategoricalHead)
+        self._norm: tuple[np.ndarray, np.ndarray] | None = None  # shift and scale of observations, in this rollout
+        self._deviation = np.empty(0, np.float32)  # of Gaussian actions, in this rollout
+        self._bounds: tuple[np.ndarray, ...] = ()  # of Gaussian actions, as the env takes them
+        if isinstance(self.head, GaussianHead):
+            self._bounds = self.head.low.numpy(), self.head.high.numpy()
+        self.acts_by_row = learner.policy.encoder.is_vector and isinstance(self.head, (CategoricalHead, GaussianHead))
 
     @classmethod
     def supports(cls, learner: Any) -> bool:
@@ -64,23 +70,50 @@ class FusedPPO(CompiledAdvantages):
     # --- collecting ---------------------------------------------------------------------------------------------
 
     def explore(self, observations: Any, rows: slice, mask: np.ndarray | None) -> np.ndarray | None:
-        if not self._acts or mask is not None or are_tensors(observations):
+        if not self.acts_by_row or mask is not None or are_tensors(observations):
             return None
-        rollout, features = self.learner.rollout, np.ascontiguousarray(observations, np.float32)
-        t, outputs = rollout.steps_made(rows), self.acting_plan().outputs(features)
-        actions = (outputs + rollout.noise_array[t, rows]).argmax(1)
-        rollout.store_arrays(t, rows, features, outputs, actions)
-        return actions + self.head.start  # type: ignore[operator]
+        rollout, vectors = self.learner.rollout, np.ascontiguousarray(observations, np.float32)
+        t, plan = rollout.steps_made(rows), self.acting_plan()
+        outputs = plan.outputs(self._features(vectors))
+        actions, env_actions = self._sample(outputs, rollout.noise_array[t, rows])
+        rollout.store_arrays(t, rows, vectors, outputs, actions)
+        return env_actions
+
+    def _features(self, vectors: np.ndarray) -> np.ndarray:
+        """As `RunningNorm` computes them. For 8 rows torch takes 40 us for it, NumPy 5."""
+        if self._norm is None:
+            return vectors
+        shift, scale = self._norm
+        features = vectors - shift
+        features *= scale
+        np.maximum(features, -CLIP, out=features)
+        return np.minimum(features, CLIP, out=features)
+
+    def _sample(self, outputs: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Random actions, as the head has them and as the env takes them."""
+        head = self.head
+        if isinstance(head, CategoricalHead):
+            actions = (outputs + noise).argmax(1)
+            return actions, actions + head.start
+        low, high = self._bounds
+        actions = (outputs + self._deviation * noise).reshape(-1, *head.shape)
+        return actions, np.minimum(np.maximum(actions, low), high)
 
     def can_roll(self, num_envs: int) -> bool:
-        return self._acts
+        return self.acts_by_row and self.learner.policy.encoder.is_identity and isinstance(self.head, CategoricalHead)
 
     def acting_plan(self) -> PPOPlan:
         plan = self.plan
         if self._packed is not plan:
-            plan.pack()
-            self._packed = plan
+            self._pack(plan)
         return plan
+
+    def _pack(self, plan: PPOPlan) -> None:
+        plan.pack()
+        self._packed, norm = plan, self.learner.policy.encoder.norm
+        self._norm = None if norm is None else (norm.shift.numpy(), norm.scale.numpy())
+        if isinstance(self.head, GaussianHead):
+            self._deviation = self.head.log_std.detach().exp().numpy()
 
     # --- updating -----------------------------------------------------------------------------------------------
 
@@ -121,8 +154,7 @@ class FusedPPO(CompiledAdvantages):
         plan = self.plan
         rollout, options = learner.rollout, learner.options
         features = learner.policy.encoder(rollout.flat_leaves())
-        plan.pack()
-        self._packed = plan
+        self._pack(plan)
         samples = learner.evaluate_rollout(plan.values(features).reshape(rollout.length, -1))
         plan.set_samples(features, samples, rollout.actions.flatten(0, 1), rollout.masks)
         plan.set_numbers(clip, options.normalise_advantages)
