@@ -17,7 +17,10 @@ PPO = {"normalise_rewards": True, "learning_rate_schedule": "linear"}
 WORLDS = {
     "kernel": {"world": "rookery/CartPole-v1"},
     "serial": {"world": "CartPole-v1", "backend": "serial", "twin": False},
-}
+    "continuous": {
+        "world": "rookery/Pendulum-v1", "episode_length": 40, "ppo": {**PPO, "normalise_observations": True},
+    },
+}  # fmt: skip
 
 
 def run(folder: Path, name: str, collectors: int | None = None, **options: Any) -> Result:

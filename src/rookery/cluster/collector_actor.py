@@ -24,6 +24,7 @@ from rookery.engine.worker_envs import EnvDescription
 from rookery.learners import registry
 from rookery.learners.cpu_threads import keep_memory, small_products
 from rookery.learners.learner import Tree
+from rookery.learners.normalize import RunningNorm
 from rookery.learners.rollout_parts import RolloutPart, take_part
 from rookery.training.run.collector import Collector
 from rookery.training.run.components import make_engine
@@ -185,3 +186,6 @@ def _take_weights(policy: torch.nn.Module, weights: Tree) -> None:
     """In place. They are those of an equal policy, so nothing is checked: torch's own way takes a millisecond."""
     for name, held in policy.state_dict().items():
         np.copyto(held.numpy(), weights[name])
+    for module in policy.modules():
+        if isinstance(module, RunningNorm):
+            module.refresh()

@@ -59,7 +59,7 @@ class RunningNorm(nn.Module):
         self.mean += delta * (count / total)
         self.variance.copy_(squares / total)
         self.count.copy_(total)
-        self._refresh()
+        self.refresh()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> RunningNorm:
         """Move to a device; one without double precision, as Apple's GPUs are, gets single precision."""
@@ -70,13 +70,14 @@ class RunningNorm(nn.Module):
                 setattr(self, name, getattr(self, name).float())
             return super()._apply(fn, recurse)
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
+        """Derive what `forward` computes with, after statistics were changed in place."""
         self.shift.copy_(self.mean)
         self.scale.copy_((self.variance + self.floor).rsqrt())
 
     def _load_from_state_dict(self, *args: object, **kwargs: object) -> None:
         super()._load_from_state_dict(*args, **kwargs)  # type: ignore[arg-type]
-        self._refresh()
+        self.refresh()
 
 
 class ReturnScale(nn.Module):
