@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 from conformance.compare import same
-from rookery.engine import engine as engine_module
+from rookery.engine import segment_stepping
 from rookery.engine.env_factory import resolve
 from rookery.engine.probe import probe
 from rookery.errors import BadValue, SpaceError
@@ -17,7 +17,7 @@ from rookery.errors import BadValue, SpaceError
 @pytest.fixture(autouse=True)
 def nothing_said(monkeypatch, caplog):
     """No test hears what another one was told."""
-    monkeypatch.setattr(engine_module, "_SAID", set())
+    monkeypatch.setattr(segment_stepping, "_SAID", set())
     caplog.set_level("INFO", "rookery")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rookery.engine.engine import EPISODE
+from rookery.engine.segment_stepping import EPISODE
 from rookery.monitor import episode_file
 from rookery.monitor.episode_file import ALL_UP_TO, EpisodeFile, sampled
 

@@ -10,7 +10,7 @@ import numpy as np
 from rookery.cluster.env_shares import Share
 from rookery.cluster.packed_calls import nbytes
 from rookery.cluster.step_streams import AHEAD, Order, StepStreams
-from rookery.engine.engine import EPISODE
+from rookery.engine.segment_stepping import EPISODE
 from rookery.learners.learner import Learner, module_state
 from rookery.training.run.collector import Collector
 from rookery.training.run.timing import Stopwatch

@@ -10,7 +10,7 @@ import torch
 
 from rookery.cluster.own_collector import OwnCollector
 from rookery.cluster.packed_calls import nbytes
-from rookery.engine.engine import EPISODE
+from rookery.engine.segment_stepping import EPISODE
 from rookery.learners.learner import Learner, module_state
 from rookery.learners.onpolicy import OnPolicy
 from rookery.learners.rollout_parts import join_parts

@@ -8,71 +8,43 @@ from __future__ import annotations
 
 import os
 import weakref
-from abc import abstractmethod
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium.vector.utils import batch_differing_spaces, batch_space
 
-from rookery.console import say
 from rookery.engine import seeding
-from rookery.engine.async_calls import AsyncCalls, Deferred, Finish
-from rookery.engine.batch import ALL, STEPS, WORKER_WORDS, Batch, BatchSpec, check_count, check_memory
+from rookery.engine.async_calls import Deferred, Finish
+from rookery.engine.batch import ALL, STEPS, WORKER_WORDS, BatchSpec, check_count, check_memory
 from rookery.engine.env_factory import EnvFactory
 from rookery.engine.env_state.snapshot import load_columns, load_options, save_columns, save_options
-from rookery.engine.failure import Failed, Failure
 from rookery.engine.groups import Group
-from rookery.engine.infos import SlotTable, add_final_observations, merge_report, positions_of
 from rookery.engine.layout import is_custom, leaves
-from rookery.engine.restarts import Restarts
+from rookery.engine.segment_stepping import SegmentStepping
 from rookery.engine.segments import Segment, complete_segments, divide, group_ranges, redivide, rows_by_worker, rows_of
 from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int, without_mask
-from rookery.engine.step_report import NOTHING, REPORT, StepReport
 from rookery.engine.worker_envs import EnvDescription
-from rookery.errors import (
-    CallPending,
-    CustomSpaceError,
-    NoCallPending,
-    OptionError,
-    RestartLimit,
-    StateError,
-    UsageError,
-)
+from rookery.errors import CallPending, CustomSpaceError, NoCallPending, OptionError, StateError, UsageError
 
-EPISODE = np.dtype([("env", "i8"), ("return", "f8"), ("length", "i8"), ("seconds", "f8")])
-EPISODES_KEPT = 10_000  # steps with finished episodes that are kept until `finished_episodes` is called
-_SAID: set[tuple[str, str]] = set()  # names of worlds, and what was said about them on the terminal
 INHERITED = UsageError("the engine belongs to another process")
 
 
-class Engine(AsyncCalls):
+class Engine(SegmentStepping):
     """The same on all backends: Gymnasium's interface, and methods beyond it.
 
     With `copy=False` the observations returned by `reset`, `step` and `recv` are views that the next `step` or `send`
     of the same envs overwrites; rewards, terminated and truncated are always copies.
     """
 
-    backend = ""
     forkable = True  # whether a forked child can use its copy of the engine: workers and threads stay with the parent
-    batch: Batch
-    on_note: Callable[[str], None] | None = None  # receives what the engine has to say about its envs while they run
 
     def __init__(self, source: EnvFactory, settings: Settings) -> None:
-        self.source, self.settings = source, settings
-        self.num_envs, self._copy = settings.num_envs, settings.copy
+        super().__init__(source, settings)
         check_count(self.num_envs)
-        self._restarts = Restarts(settings)
-        self._slot_table = SlotTable()
         self._reset_options: dict[int, dict[str, Any]] = {}  # see reset_with
-        self._in_flight: dict[int, Segment] = {}  # sent and not yet returned to the caller
-        self._resent: set[int] = set()  # segments sent again, as their worker died while they were in flight
-        self._broken: BaseException | None = None
         self._last_ids: np.ndarray | None = None
-        self._noted: set[str] = set()
         self._pending = None
-        self._episodes: deque[tuple[np.ndarray, ...]] = deque(maxlen=EPISODES_KEPT)
         if not self.forkable:
             _unforkable.add(self)
         self._set_segments(divide(self.num_envs, settings.workers, settings.groups, settings.per_env))
@@ -241,15 +213,6 @@ class Engine(AsyncCalls):
         self._reset_options.update(options)
         self._notify_workers("reset_with", (dict(options),))
 
-    def finished_episodes(self) -> np.ndarray:
-        """Episodes that ended since the last call, as records of env, return, length and seconds, oldest first."""
-        episodes = np.zeros(sum(len(ids) for ids, *_ in self._episodes), EPISODE)
-        for name, parts in zip(EPISODE.names or (), zip(*self._episodes, strict=True), strict=False):
-            episodes[name] = np.concatenate(parts)
-        episodes = episodes[episodes["length"] > 0]  # an episode lost with its worker has no known length
-        self._episodes.clear()
-        return episodes
-
     @property
     def restarts(self) -> int:
         """How many times an env or a worker was restarted so far."""
@@ -339,56 +302,6 @@ class Engine(AsyncCalls):
                 f"the state was saved by another kind of backend than {self.backend!r}: it has no {contents!r}"
             )
 
-    # --- what a backend provides --------------------------------------------------------------------------------
-
-    @property
-    @abstractmethod
-    def workers(self) -> int:
-        """How many workers there are now."""
-
-    @abstractmethod
-    def _build_first_env(self, rows: list[int]) -> EnvDescription:
-        """Build the first env of the first worker and describe it."""
-
-    @abstractmethod
-    def _start_workers(self, spec: BatchSpec, description: EnvDescription) -> None:
-        """Set `self.batch` and build all the other envs."""
-
-    @abstractmethod
-    def _start_step(self, segments: Sequence[Segment]) -> None:
-        """Start stepping these segments."""
-
-    @abstractmethod
-    def _wait(self, segments: Sequence[Segment], need: int, timeout: float | None = None) -> None:
-        """Block until at least `need` envs in these segments have been stepped; CallTimeout after `timeout` seconds."""
-
-    @abstractmethod
-    def _read_report(self, segment: Segment) -> StepReport:
-        """The report of a finished segment that has one."""
-
-    @abstractmethod
-    def _call_workers(self, calls: dict[int, tuple[str, tuple]], raw: bool = False) -> dict[int, Any]:
-        """Call a method of `WorkerEnvs`, given with its arguments, in each worker named, in parallel. Raises what the
-        first env to fail raised or, if `raw`, the Failed that carries it."""
-
-    @abstractmethod
-    def _notify_workers(self, method: str, args: tuple) -> None:
-        """Call a method of `WorkerEnvs` in every worker before its next step, without waiting."""
-
-    def _check_workers(self) -> None:
-        """Find out now which workers have died, while they can be replaced."""
-
-    @abstractmethod
-    def _resize_workers(self, spec: BatchSpec) -> None:
-        """Move to a batch of `self.num_envs` and the new `self.segments`."""
-
-    @abstractmethod
-    def _usage(self) -> list[dict[str, Any]]:
-        """Per worker: pid, CPU seconds used so far, bytes of memory."""
-
-    def _release(self) -> None:
-        """Return to the system what an engine that has failed no longer needs."""
-
     # --- asynchronous calls -------------------------------------------------------------------------------------
 
     def _begin_step(self, actions: Any) -> Finish:
@@ -415,159 +328,13 @@ class Engine(AsyncCalls):
         """Start calls in the workers, if that is possible, to pass their results to `then`."""
         return Deferred(name, lambda: then(self._call_workers(calls)))
 
-    # --- sending and receiving ----------------------------------------------------------------------------------
-
-    def is_in_flight(self, segment: Segment) -> bool:
-        """Whether a segment was sent and not yet received."""
-        return segment.index in self._in_flight
-
-    def send_segments(self, segments: Sequence[Segment], actions: Any, rows: slice | np.ndarray, count: int) -> None:
-        """Start stepping segments, which hold `count` envs: `rows` of the batch."""
-        batch = self.batch
-        flags = batch.actions.put(rows, actions, count)
-        if batch.exact is not None:
-            for segment in segments:
-                batch.exact[segment.index] = flags
-        self._start_step(segments)
-        for segment in segments:  # only now: what failed to start is not in flight
-            self._in_flight[segment.index] = segment
-
-    def receive_segments(self, segments: Sequence[Segment], rows: slice | np.ndarray, count: int) -> tuple:
-        """Wait for segments that were sent; returns what Gymnasium's `step` returns, for these rows."""
-        infos: dict[str, Any] = {}
-        batch, status = self.batch, NOTHING
-        try:
-            self._wait(segments, count)
-            for segment in segments:
-                status |= batch.status[segment.index]
-            if status & REPORT or self._resent:  # something besides arrays, or a worker was lost
-                reports = self._collect_reports(segments, count)
-                self._merge_reports(segments, reports, infos, positions_of(rows, self.num_envs))
-            if status:
-                self._slot_table.read(infos, batch.info_values, batch.info_masks, rows)
-        except Exception:
-            self._forget_in_flight(segments)
-            raise  # after Ctrl-C they stay in flight: the workers are still stepping, and recv() returns their results
-        self._forget_in_flight(segments)
-        if rows is not ALL or batch.any_end():
-            self._record_episodes(infos, rows, count)
-        rewards, terminated, truncated = batch.rewards, batch.terminated, batch.truncated
-        if rows is not ALL:
-            rewards, terminated, truncated = rewards[rows], terminated[rows], truncated[rows]
-        observations = batch.observations.take(rows, self._copy)
-        return observations, rewards.copy(), terminated.copy(), truncated.copy(), infos
-
-    def _forget_in_flight(self, segments: Sequence[Segment]) -> None:
-        self._pending = None
-        for segment in segments:
-            self._in_flight.pop(segment.index, None)
-
-    def _collect_reports(self, segments: Sequence[Segment], count: int) -> list[StepReport]:
-        """The reports of finished segments; waits again for segments whose worker is lost meanwhile."""
-        reports: dict[int, StepReport] = {}
-        statuses = self.batch.status
-        while True:
-            for index in self._resent:  # their worker was lost: what it had reported is void
-                reports.pop(index, None)
-            self._resent.clear()
-            for segment in segments:
-                if statuses[segment.index] == REPORT and segment.index not in reports:
-                    reports[segment.index] = self._read_report(segment)
-            if not self._resent:
-                return list(reports.values())
-            self._wait(segments, count)
-
-    def _merge_reports(
-        self, segments: Sequence[Segment], reports: list[StepReport], infos: dict, position: dict[int, int] | None
-    ) -> None:
-        """Merge reports. Recovering from a failure may find a worker dead, and send its segments again."""
-        while True:
-            for report in reports:
-                self._merge_report(report, infos, position)
-            if not self._resent:
-                return
-            again = [segment for segment in segments if segment.index in self._resent]
-            self._resent.clear()
-            count = sum(len(segment.rows) for segment in again)
-            self._wait(again, count)
-            reports = self._collect_reports(again, count)
-
-    def _merge_report(self, report: StepReport, infos: dict[str, Any], position: dict[int, int] | None) -> None:
-        if merge_report(report, infos, self._slot_table, self.batch, position):
-            self._share_slots()
-        for about, text in report.notes:
-            self._note(about, text)
-        for failure in report.failures:
-            self._recover(failure, infos, position)
-
-    def _note(self, about: str, text: str) -> None:
-        """Say something about the envs once: to `on_note` or, once for all engines of this world, on the terminal."""
-        if about in self._noted:
-            return
-        self._noted.add(about)
-        if self.on_note is not None:
-            self.on_note(f"{self.source.name}: {text}")
-        elif (self.source.name, about) not in _SAID:
-            say(f"{self.source.name}: {text}")
-        _SAID.add((self.source.name, about))
-
-    def _share_slots(self) -> None:
-        self._notify_workers("set_slots", (list(self._slot_table.slots.values()),))
-
-    def _record_episodes(self, infos: dict[str, Any], rows: slice | np.ndarray, count: int) -> None:
-        """Record finished episodes and, in SAME_STEP mode, add their last observations to the infos."""
-        batch = self.batch
-        ended = (batch.terminated[rows] | batch.truncated[rows]).nonzero()[0]
-        if not len(ended):
-            return
-        ids = ended if rows is ALL else np.arange(self.num_envs)[rows][ended]
-        self._episodes.append((ids, batch.returns[ids], batch.lengths[ids], batch.seconds[ids]))
-        if batch.finals is not None:
-            add_final_observations(infos, batch.finals, ended, ids, count)
-
     def _call_rows(self, rows: Sequence[int], call: Callable[[list[int]], tuple[str, tuple]]) -> tuple[Any, ...]:
         """One answer per row; `call` gives the method and arguments for the rows of one worker."""
         self._require_idle("call")
         split = rows_by_worker(rows, self._segment_of_row)
         return _in_order(self._call_workers({worker: call(part) for worker, part in split.items()}), rows)
 
-    # --- failures -----------------------------------------------------------------------------------------------
-
-    def _recover(self, failure: Failure, infos: dict[str, Any], position: dict[int, int] | None) -> None:
-        """Restart a failed env if that is allowed, else raise what it raised."""
-        while True:
-            if not self._restarts.allowed_after(failure.error):
-                raise failure.exception()
-            self._count_restart("env", failure.row, failure.trace)
-            announce = failure.phase == "step"
-            worker = self._segment_of_row[failure.row].worker
-            restart = ("restart", (failure.row, self._restarts.next_seed(failure.row), announce))
-            try:
-                (reports,) = self._call_workers({worker: restart}, raw=True).values()
-            except Failed as again:  # while being built
-                failure = Failure(failure.row, failure.phase, again.failure.error)
-                continue
-            again_failed = [f for report in reports for f in report.failures]
-            for report in reports:
-                report.failures = []
-                self._merge_report(report, infos, position)
-            if not again_failed:
-                return
-            failure = Failure(failure.row, failure.phase, again_failed[0].error)
-
-    def _count_restart(self, kind: str, number: int, cause: str) -> None:
-        """Count a restart; one too many ends the engine."""
-        try:
-            self._restarts.count(kind, number, cause)
-        except RestartLimit as limit:
-            self._fail(limit)
-            raise
-
-    def _fail(self, error: BaseException) -> None:
-        """End the engine after this error. The caller may keep the engine for long, so it releases what it holds."""
-        self._broken, self._pending = error, None
-        self._in_flight.clear()
-        self._release()
+    # --- whether it can be used ---------------------------------------------------------------------------------
 
     def require_usable(self, what: str) -> None:
         """Raise UsageError if the engine is closed, has failed, belongs to another process, or is being reset."""

@@ -15,12 +15,13 @@ from gymnasium.vector import AutoresetMode
 from rookery.engine import seeding
 from rookery.engine.async_calls import AsyncCalls, Finish, check_time
 from rookery.engine.batch import ALL, STEPS, Batch, BatchSpec, private_batch
-from rookery.engine.engine import EPISODE, Engine
+from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory, EnvFromWorld, kernel_of
 from rookery.engine.failure import Failure
 from rookery.engine.infos import positions_of
 from rookery.engine.kernel_envs import KernelEnvs, env_numbers, per_env_parameters
 from rookery.engine.machine import process_usage
+from rookery.engine.segment_stepping import EPISODE
 from rookery.engine.segments import Segment
 from rookery.engine.settings import Settings, masked_rows, positive_int, without_mask
 from rookery.engine.step_report import StepReport

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.engine.engine import EPISODE
+from rookery.engine.segment_stepping import EPISODE
 from rookery.monitor import episode_file
 from rookery.monitor.episode_file import EpisodeFile
 from rookery.training.run import episode_records

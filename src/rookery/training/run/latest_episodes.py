@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rookery.engine.engine import EPISODE
+from rookery.engine.segment_stepping import EPISODE
 from rookery.training.run.recent_episodes import WINDOW
 
 MOST_LISTED = 1024  # episodes at a look; others are counted

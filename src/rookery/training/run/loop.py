@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from rookery.config import RunConfig
-from rookery.engine.engine import EPISODE, Engine
+from rookery.engine.engine import Engine
+from rookery.engine.segment_stepping import EPISODE
 from rookery.errors import RunError
 from rookery.learners.learner import Tree
 from rookery.monitor.events import Event

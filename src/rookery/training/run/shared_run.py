@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from rookery.config import RunConfig
-from rookery.engine.engine import EPISODE
+from rookery.engine.segment_stepping import EPISODE
 from rookery.errors import ConfigError, OptionError, UsageError
 from rookery.learners.learner import Learner, Tree
 from rookery.training.resolve.resolved_run import ResolvedRun
