@@ -8,18 +8,20 @@ what is measured here with one collector: its steps, the learner's update, a cal
 rollout on its way back through the object store. The prediction for 2, 4 and 8 collectors is compared with runs.
 
 The env waits for a millisecond and does not compute, so that a few cores can have eight collectors. With `--busy` it
-computes for a millisecond, and each collector has eight envs in two worker processes: for a machine with two cores for
-each of them. On one machine arrays are not copied over a network: for more nodes than that, a link of 10 Gbit/s is
-assumed.
+computes for a millisecond, and each collector has eight envs in two worker processes. The run then has two cores for
+each collector, where the machine has so many, and its learner and Ray have no others. On one machine arrays are not
+copied over a network: for more nodes than that, a link of 10 Gbit/s is assumed.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -163,6 +165,18 @@ def sizes(load: Load) -> tuple[int, float, float]:
     return load.steps, weights, load.steps * (observation + 6 * 4)
 
 
+@contextmanager
+def cores_for(load: Load, collectors: int) -> Iterator[None]:
+    """Let programs that are started have no more cores than so many collectors have workers."""
+    every = os.sched_getaffinity(0)
+    if load.workers is not None:
+        os.sched_setaffinity(0, sorted(every)[: load.workers * collectors])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, every)
+
+
 def compare(load: Load, collectors: Sequence[int], seconds: float) -> tuple[Parts, dict[int, float]]:
     """The model, and the rates that runs have."""
     call, link = measure_link()
@@ -170,7 +184,7 @@ def compare(load: Load, collectors: Sequence[int], seconds: float) -> tuple[Part
     parts: Parts | None = None
     with tempfile.TemporaryDirectory(prefix="scaling-") as folder:
         for k in collectors:
-            with running(config(load, k), Path(folder), f"run{k}") as run:
+            with cores_for(load, k), running(config(load, k), Path(folder), f"run{k}") as run:
                 rates[k] = measured_rate(run, seconds)
                 print(f"{k} collectors: {rates[k]:,.0f} steps/s", file=sys.stderr)
                 if k == 1:
