@@ -9,6 +9,8 @@ from rookery.web.run_views.metric_chunk import Metric, MetricChunk
 
 def between(chunk: MetricChunk, low: float | None, high: float | None) -> MetricChunk:
     """The columns with the values between two steps, and the next ones beyond them. No resume may have cut the run."""
+    if low is None and high is None:
+        return chunk
     first = 0 if low is None else int(chunk.steps.searchsorted(low))
     last = len(chunk) if high is None else int(chunk.steps.searchsorted(high, "right"))
     metrics = {name: _part(metric, first, last) for name, metric in chunk.metrics.items()}

@@ -97,5 +97,7 @@ def _points(reader: MetricReader, runs: Sequence[ComparedRun], metric: str, axis
                 found = reader.curves(run.path / "metrics.jsonl", [metric], axis)
                 x, y = found.curves.curve(metric)
                 finite = np.isfinite(y) & np.isfinite(x)
-                if finite.any():
-                    yield FoundPoints(run, x[finite], y[finite], found.exact)
+                if not finite.all():
+                    x, y = x[finite], y[finite]
+                if len(x):
+                    yield FoundPoints(run, x, y, found.exact)

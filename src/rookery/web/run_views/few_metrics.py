@@ -58,20 +58,21 @@ def scanned(lines: bytes, names: Collection[str]) -> MetricChunk:
 
 
 def chunk_of_read(read: ReadColumns) -> MetricChunk:
-    """The events that were read of a file."""
-    ends = 8 * np.cumsum([read.rows, read.rows, *read.counts])
-    row_ends = ends[-1] + 4 * np.cumsum([0, *read.counts])
+    """The events that were read of a file. The columns lie one after the other."""
+    place = 0
 
-    def column(kind: Any, count: int, place: int) -> np.ndarray:
-        return np.frombuffer(read.columns, kind, count, int(place))
+    def column(kind: Any, size: int, count: int) -> np.ndarray:
+        nonlocal place
+        found = np.frombuffer(read.columns, kind, count, place)
+        place += size * count
+        return found
 
-    metrics = {
-        name: Metric(column(np.uint32, count, rows), column(np.float64, count, values))
-        for name, count, rows, values in zip(read.names, read.counts, row_ends[:-1], ends[1:-1], strict=True)
-        if count
-    }
-    steps, times = column(np.float64, read.rows, 0), column(np.float64, read.rows, ends[0])
-    return MetricChunk(steps, times, column(np.uint8, read.rows, row_ends[-1]), metrics=metrics)
+    steps, times = column(np.float64, 8, read.rows), column(np.float64, 8, read.rows)
+    values = [column(np.float64, 8, count) for count in read.counts]
+    rows = [column(np.uint32, 4, count) for count in read.counts]
+    kinds = column(np.uint8, 1, read.rows)
+    metrics = {name: Metric(at, own) for name, at, own in zip(read.names, rows, values, strict=True) if len(at)}
+    return MetricChunk(steps, times, kinds, metrics=metrics)
 
 
 def counted_names(lines: bytes) -> dict[str, int]:

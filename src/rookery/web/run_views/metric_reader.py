@@ -196,6 +196,8 @@ def _holds(kept: _Kept, names: frozenset[str] | None) -> bool:
 
 def _named(chunk: MetricChunk, names: Sequence[str]) -> MetricChunk:
     """The columns of these metrics alone."""
+    if [*chunk.metrics] == [*names]:
+        return chunk
     return replace(chunk, metrics={name: chunk.metrics[name] for name in names if name in chunk.metrics})
 
 
