@@ -40,6 +40,8 @@ def test_it_shows_bands_and_accounts(page: Any, runs: Path, tmp_path: Path) -> N
     page.get_by_label("Select cartpole_seed3").uncheck()
     page.get_by_label("Draw cartpole_seed1").wait_for()
     assert curves.count() == 2
+    settings = page.get_by_role("region", name="Settings that differ").locator("tbody tr")
+    assert settings.filter(has_text="seed").locator("td").all_inner_texts() == ["1", "2"]
     page.get_by_role("link", name="Markets").click()
     page.get_by_role("link", name="coins").click()
     page.locator(".chart-place[data-points]").first.wait_for()

@@ -51,9 +51,16 @@ async def _record(app: Starlette, ids: Sequence[tuple[str, str]]) -> dict[str, A
             "rows": rows,
             "runs": runs,
             "sparks": await ask(app, "/api/sparks", ids=listed(sorted(chosen))),
+            "diffs": {run: await _difference(app, ids[0], run) for run in runs},
             "bands": await record_bands(app, rows, runs),
             "markets": await record_markets(app, rows),
         }
+
+
+async def _difference(app: ASGIApp, first: tuple[str, str], run: str) -> dict[str, Any]:
+    """In what the settings of a run differ from those of the first one; what others differ in follows from that."""
+    place, name = (quote(part, safe="") for part in first)
+    return dict(await ask(app, f"/api/runs/{place}/{name}/diff", **{"with": run}))
 
 
 async def _record_run(app: ASGIApp, place: str, name: str) -> dict[str, Any]:

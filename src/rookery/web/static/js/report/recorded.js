@@ -14,6 +14,7 @@
     const run = recorded.runs[`${words[1]}/${words[2]}`];
     if (!run) return null;
     if (words.length === 3) return run.details;
+    if (words[3] === "diff") return difference(`${words[1]}/${words[2]}`, query.get("with"));
     if (words[3] === "metrics") return words.length === 4 ? run.metrics : curves(run, query);
     return ["episodes", "changed"].includes(words[3]) ? run[words[3]] : null;
   }
@@ -30,6 +31,17 @@
       for (const name of own) series[name] = part.x === x ? part.series[name] : placed(x, part.x, part.series[name]);
     }
     return { ...between(x, series, query), exact: true, range };
+  }
+
+  /** The settings in which two runs differ, each as [of the one, of the other], by what each has unlike the first. */
+  function difference(one, other) {
+    const mine = recorded.diffs[one], theirs = recorded.diffs[other], found = {};
+    if (!mine || !theirs) return null;
+    for (const key of new Set([...Object.keys(mine), ...Object.keys(theirs)])) {
+      const [first] = mine[key] ?? theirs[key], [a, b] = [mine, theirs].map((own) => (own[key] ?? [first, first])[1]);
+      if (JSON.stringify(a) !== JSON.stringify(b)) found[key] = [a, b];
+    }
+    return found;
   }
 
   function placed(x, own, values) {
