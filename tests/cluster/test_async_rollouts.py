@@ -25,7 +25,8 @@ def run(folder: Path, collectors: int = 3, **options: Any) -> Result:
     """A short run on 7 envs, which no number of collectors but 1 and 7 divides."""
     cluster = {"kind": "ray", "nodes": collectors, "asynchronous": True, **options.pop("cluster", {})}
     base = {"num_envs": ENVS, "steps": STEPS, "device": "cpu", "world": "rookery/CartPole-v1", "name": "async"}
-    return rookery.train(small("ppo", folder, **{**base, "cluster": cluster, **options}))
+    callbacks = options.pop("callbacks", [])
+    return rookery.train(small("ppo", folder, **{**base, "cluster": cluster, **options}), callbacks=callbacks)
 
 
 class Unfair(InProcess):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,22 +40,26 @@ def ray_cluster() -> Iterator[RayTransport]:
     assert not psutil.wait_procs(left, timeout=30)[1]
 
 
-def processes_of(kind: str) -> list[psutil.Process]:
-    """Those of "CollectorActor" or "LearnerActor", oldest first."""
-    found = [child for child in psutil.Process().children(recursive=True) if kind in "".join(_line(child))]
-    return sorted(found, key=psutil.Process.create_time)
+class KillOne(rookery.Callback):
+    """Kills a process of a run by SIGKILL, a moment after its third rollout: the last one that `start`, a method of the
+    transport, has started. Processes of earlier runs may still be ending."""
 
+    def __init__(self, transport: RayTransport, monkeypatch: pytest.MonkeyPatch, start: str = "start") -> None:
+        self._transport, self._rollouts, self.killed = transport, 0, 0
+        self._handles = handles = list[Any]()
+        whole = getattr(RayTransport, start)
 
-def collectors() -> list[psutil.Process]:
-    """The processes of collectors, oldest first."""
-    return processes_of("CollectorActor")
+        def started(own: RayTransport, what: Any) -> Any:
+            handles.append(whole(own, what))
+            return handles[-1]
 
+        monkeypatch.setattr(RayTransport, start, started)
 
-def _line(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
+    def on_rollout(self, run: Any) -> None:
+        self._rollouts += 1
+        if self._rollouts == 3:
+            self.killed = self._transport.result(self._transport.call(self._handles[-1], "pid"), 120)
+            threading.Timer(0.05, os.kill, (self.killed, signal.SIGKILL)).start()
 
 
 def test_it_listens_on_this_machine_only(ray_cluster: RayTransport) -> None:
@@ -75,23 +78,13 @@ def test_weights_are_those_of_one_machine(ray_cluster: RayTransport, tmp_path: P
         assert (shared.total_steps, shared.episodes) == (alone.total_steps, alone.episodes)
 
 
-def test_a_killed_collector_is_replaced(ray_cluster: RayTransport, tmp_path: Path) -> None:
+def test_a_killed_collector_is_replaced(
+    ray_cluster: RayTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By SIGKILL, in the middle of a run: it goes on, and all its steps are counted once."""
-    killed: list[int] = []
-
-    def kill() -> None:
-        while not killed:
-            time.sleep(0.2)
-            if any((tmp_path / "killed").glob("checkpoints/*/*")):
-                killed.append(collectors()[-1].pid)
-                os.kill(killed[0], signal.SIGKILL)
-
-    thread = threading.Thread(target=kill, daemon=True)
-    thread.start()
-    options: dict[str, Any] = {**KERNEL, "steps": 7 * 16 * 400, "checkpoints": {"every": 7 * 16 * 5, "keep": 1}}
-    result = run(tmp_path, "killed", 2, **options)
-    thread.join(60)
-    assert killed and result.total_steps == 7 * 16 * 400
+    kill = KillOne(ray_cluster, monkeypatch)
+    result = run(tmp_path, "killed", 2, **KERNEL, steps=7 * 16 * 400, callbacks=[kill])
+    assert kill.killed and result.total_steps == 7 * 16 * 400
     said = notes(result.path)
     assert any("was lost (" in text and "not counted" in text for text in said), said
     assert any("has taken over after" in text for text in said), said
@@ -105,60 +98,39 @@ def test_learners_with_a_replay_buffer_learn(ray_cluster: RayTransport, tmp_path
     assert figures[-1]["cluster/collectors"] == 2 and figures[-1]["cluster/bytes_per_second"] > 0
 
 
-def test_ppo_learns_from_collectors_that_do_not_wait(ray_cluster: RayTransport, tmp_path: Path) -> None:
+def test_ppo_learns_from_collectors_that_do_not_wait(
+    ray_cluster: RayTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of which one is killed meanwhile: all steps are counted once, and no rollout is older than it may be."""
-    killed: list[int] = []
-
-    def kill() -> None:
-        while not killed:
-            time.sleep(0.2)
-            if any((tmp_path / "async").glob("checkpoints/*/*")):
-                killed.append(collectors()[-1].pid)
-                os.kill(killed[0], signal.SIGKILL)
-
-    thread = threading.Thread(target=kill, daemon=True)
-    thread.start()
-    result = run_asynchronous(tmp_path, 2, steps=40 * STEPS, checkpoints={"every": 4 * STEPS, "keep": 1})
-    thread.join(60)
+    kill = KillOne(ray_cluster, monkeypatch)
+    result = run_asynchronous(tmp_path, 2, steps=40 * STEPS, callbacks=[kill])
     figures = progress(result.path)
-    assert killed and result.total_steps == 40 * STEPS
+    assert kill.killed and result.total_steps == 40 * STEPS
     assert any("has taken over after" in text for text in notes(result.path))
     assert all(0 <= event["cluster/staleness"] <= 4 for event in figures)
     assert figures[-1]["cluster/collectors"] == 2 and figures[-1]["cluster/in_flight"] == 4
 
 
-def test_two_learners_learn_what_one_learns(ray_cluster: RayTransport, tmp_path: Path) -> None:
+def test_two_learners_learn_what_one_learns(
+    ray_cluster: RayTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To float tolerance; the second one is killed in one of the runs, which changes no bit."""
     alone = run(tmp_path, "alone", **SHORT)
     whole = run_learners(tmp_path, "whole", 2)
     assert_close(trained(whole.path), trained(alone.path))
-
-    class Kill(rookery.Callback):
-        rollouts = 0
-
-        def on_rollout(self, run: Any) -> None:
-            self.rollouts += 1
-            if self.rollouts == 3:
-                os.kill(processes_of("LearnerActor")[-1].pid, signal.SIGKILL)
-
-    lost = run_learners(tmp_path, "lost", 2, callbacks=[Kill()])
+    kill = KillOne(ray_cluster, monkeypatch, "start_helper")
+    lost = run_learners(tmp_path, "lost", 2, callbacks=[kill])
+    assert kill.killed
     assert any(text.startswith("learner 1 of 2 (on node ") and "was lost" in text for text in notes(lost.path))
     assert not differences(trained(lost.path), trained(whole.path))
 
 
-def test_an_evaluator_of_its_own_finds_the_same(ray_cluster: RayTransport, tmp_path: Path) -> None:
+def test_an_evaluator_of_its_own_finds_the_same(
+    ray_cluster: RayTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of the same steps, also if it is killed in the middle of the run."""
     here = run(tmp_path, "here", 2, **EVALUATED)
-
-    class Kill(rookery.Callback):
-        killed = False
-
-        def on_evaluation(self, run: Any, metrics: Any) -> None:
-            if not self.killed:
-                os.kill(processes_of("EvaluatorActor")[-1].pid, signal.SIGKILL)
-            self.killed = True
-
-    callback = Kill()
-    apart = run_apart(tmp_path, "apart", callbacks=[callback])
-    assert callback.killed and evaluations(apart.path) == evaluations(here.path)
+    kill = KillOne(ray_cluster, monkeypatch, "start_helper")
+    apart = run_apart(tmp_path, "apart", callbacks=[kill])
+    assert kill.killed and evaluations(apart.path) == evaluations(here.path)
     assert any(text.startswith("the evaluator (on node ") and "was lost" in text for text in notes(apart.path))
