@@ -105,9 +105,6 @@ class HelperLearners:
         where = address, self._store.port, name
         self._calls = {rank: self._call(rank, "join", *where, rank, self._size, seconds) for rank in self._handles}
         self._ranks = GlooRanks(dist.PrefixStore(name, self._store), 0, self._size, address, seconds)
-        lost = self._outcomes(seconds)
-        if lost:
-            raise RankLost(next(iter(lost.values())))
 
     def _outcomes(self, seconds: float) -> dict[int, str]:
         """Wait for the present calls; returns which learners are lost, and why. Errors of their own end the run."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import psutil
 import pytest
 import torch
 import torch.distributed as dist
 
 from learners.distributed.thread_ranks import in_threads
+from rookery.learners.distributed import gloo_ranks
 from rookery.learners.distributed.gloo_ranks import GlooRanks, RankLost, open_store, own_address
 
 HERE = "127.0.0.1"
@@ -45,6 +48,25 @@ def test_one_that_hangs_is_given_up() -> None:
     one, _other = make_ranks(2, seconds=0.5)
     with pytest.raises(RankLost):
         one.sum_(torch.ones(2))
+
+
+def test_one_that_is_slow_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than for one that does not come."""
+    monkeypatch.setattr(gloo_ranks, "CONNECT_SECONDS", 0.5)
+    pair = make_ranks(2)
+
+    def late(ranks: GlooRanks) -> torch.Tensor:
+        time.sleep(1.5 * ranks.rank)
+        return ranks.sum_(torch.ones(1))
+
+    assert [float(total) for total in in_threads(late, pair)] == [2.0, 2.0]
+
+
+def test_one_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long before the time that an exchange may take."""
+    monkeypatch.setattr(gloo_ranks, "CONNECT_SECONDS", 0.5)
+    with pytest.raises(RankLost):
+        GlooRanks(open_store(HERE), 0, 2, HERE, 3600.0)
 
 
 def test_they_listen_at_their_own_address_only() -> None:

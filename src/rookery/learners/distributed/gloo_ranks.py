@@ -13,6 +13,8 @@ from torch import Tensor
 
 from rookery.learners.distributed.ranks import Ranks
 
+CONNECT_SECONDS = 60.0  # for ranks that are there to find one another
+
 
 class RankLost(RuntimeError):
     """Another process of the group is gone, or has not answered in time."""
@@ -27,9 +29,10 @@ class GlooRanks(Ranks):
         self.rank, self.size, self.device, self.direct = rank, size, torch.device("cpu"), False
         options = dist.ProcessGroupGloo._Options()
         options._devices = [dist.ProcessGroupGloo.create_device(hostname=address)]
-        options._timeout = timedelta(seconds=seconds)
+        options._timeout = timedelta(seconds=min(seconds, CONNECT_SECONDS))
         try:
             self._group: Any = dist.ProcessGroupGloo(store, rank, size, options)
+            self._group._set_default_timeout(timedelta(seconds=seconds))
         except RuntimeError as error:
             raise RankLost(_first_line(error)) from None
 
