@@ -13,7 +13,7 @@ import pytest
 
 import rookery
 from cluster.in_process import InProcess, use
-from cluster.test_lost_collectors import notes
+from cluster.test_lost_collectors import interrupt, notes
 from cluster.test_same_numbers import WORLDS, run
 from rookery.cluster.evaluator_actor import EvaluatorActor
 from rookery.cluster.node_facts import NodeFacts, facts_here
@@ -147,6 +147,17 @@ def test_a_node_that_differs_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     use(InProcess(), monkeypatch)
     with pytest.raises(RunError, match="node far has rookery None"):
         run_apart(tmp_path, "differs")
+
+
+def test_an_interrupted_run_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For an evaluation that was begun; it can be resumed, and is evaluated at its later steps."""
+    with held_back(monkeypatch):
+        use(InProcess(), monkeypatch)
+        first = run_apart(tmp_path, "first", evaluation={"every": 7 * 16 * 2, "episodes": 2}, callbacks=[interrupt()])
+        assert first.reason == "interrupted" and first.evaluation is None
+    use(InProcess(), monkeypatch)
+    again = rookery.resume(first.path)
+    assert again.reason == "finished" and evaluations(again.path)[-1]["step"] == 7 * 16 * UPDATES
 
 
 def test_a_goal_ends_the_run_when_its_evaluation_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

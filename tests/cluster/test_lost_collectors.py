@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -172,6 +173,34 @@ def test_a_resumed_run_continues(collectors: int, exact: bool, tmp_path: Path, m
     assert again.total_steps == whole.total_steps
     assert exact == (not differences(last_state(whole.path)["policy"], last_state(again.path)["policy"]))
     assert exact == (not any("divided over other collectors" in text for text in notes(again.path)))
+
+
+def interrupt() -> rookery.Callback:
+    """Ctrl-C in the third rollout of a run, and not again when it is resumed."""
+
+    class Interrupt(rookery.Callback):
+        rollouts = 0
+
+        def on_rollout(self, run: Any) -> None:
+            self.rollouts += 1
+            if self.rollouts == 3:
+                signal.raise_signal(signal.SIGINT)
+
+    return Interrupt()
+
+
+def test_ctrl_c_saves_and_ends_all_collectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the present rollout; the resumed run equals one that was not interrupted."""
+    settings = {**KERNEL, "ppo": {"normalise_rewards": True}}
+    use(InProcess(), monkeypatch)
+    whole = run(tmp_path, "whole", 2, **settings)
+    cluster = use(InProcess(), monkeypatch)
+    first = run(tmp_path, "first", 2, callbacks=[interrupt()], **settings)
+    assert (first.reason, first.exit_code, first.total_steps) == ("interrupted", 130, 3 * 7 * 16)
+    assert not cluster._actors
+    use(InProcess(), monkeypatch)
+    again = rookery.resume(first.path)
+    assert not differences(last_state(whole.path), last_state(again.path))
 
 
 @pytest.mark.parametrize(
