@@ -22,12 +22,13 @@ def add_command(
 ) -> argparse.ArgumentParser:
     """Add a command with its help. `run` gets the parsed options and returns the exit status. `add_arguments` is called
     when the command is used or described: for options that take long to list."""
+    options: dict[str, Any] = {} if add_arguments is None else {"add_arguments": add_arguments}  # argparse has no such
     parser = commands.add_parser(
         name,
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}. {more}",
         epilog=f"example: {example}",
-        add_arguments=add_arguments,
+        **options,
     )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object, for programs")
     parser.set_defaults(run=run)
