@@ -46,6 +46,13 @@ class RayRunners(RayTransport):
     def start(self, index: int = 0) -> Any:
         return self._runner.remote()
 
+    def call(self, handle: Any, method: str, *args: Any) -> Any:
+        """As it is, not packed: what runners get and return has no arrays, and archives are bytes."""
+        return getattr(handle, method).remote(*args)
+
+    def result(self, call: Any, seconds: float | None) -> Any:
+        return self._returned(call, seconds)
+
     def wait(self, calls: Sequence[Any], seconds: float) -> list[Any]:
         done, _ = self._ray.wait(list(calls), num_returns=1, timeout=seconds, fetch_local=False)
         if done:

@@ -232,11 +232,13 @@ class RayTransport:
         return handle.call.remote(method, *(arg.packed if isinstance(arg, _Shared) else pack(arg) for arg in args))
 
     def result(self, call: Any, seconds: float | None) -> Any:
-        if isinstance(call, OwnCall):
-            return call.result()
+        return call.result() if isinstance(call, OwnCall) else unpack(self._returned(call, seconds))
+
+    def _returned(self, call: Any, seconds: float | None) -> Any:
+        """What a process has returned, or the error in words of `Transport`."""
         errors = self._ray.exceptions
         try:
-            return unpack(self._ray.get(call, timeout=seconds))
+            return self._ray.get(call, timeout=seconds)
         except errors.GetTimeoutError:
             raise TimeoutError from None
         except errors.RayTaskError as error:
