@@ -20,15 +20,16 @@ COLLECTORS = 2
 
 
 def death_rows(folder: Path, times: int) -> list[Row]:
-    """The longest pause between two rollouts after a node was killed."""
-    with two_nodes() as cluster, running({**CARTPOLE, **on_ray(COLLECTORS, cluster.address)}, folder, "death") as run:
+    """The longest pause between two rollouts after a node was killed; the next one is not before another has envs."""
+    with two_nodes() as cluster, running({**CARTPOLE, **on_ray(None, cluster.address)}, folder, "death") as run:
         run.wait_rollouts(20)
         pauses = []
-        for _ in range(times):
+        for k in range(times):
             killed = time.monotonic()
             _kill_node(cluster)
             pauses.append(_pause_after(run, killed))
             cluster.add_node(num_cpus=1)
+            run.wait_joined(k + 1)
             run.wait_rollouts(50)
         notes = run.losses()
         run.interrupt()

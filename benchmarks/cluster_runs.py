@@ -120,6 +120,12 @@ class Run:
         while len(self.losses()) < count and time.monotonic() < deadline:
             time.sleep(0.1)
 
+    def wait_joined(self, count: int, seconds: float = 120.0) -> None:
+        """Until so many nodes that have joined have got envs."""
+        deadline = time.monotonic() + seconds
+        while sum("a node has joined" in text for text in self.notes()) < count and time.monotonic() < deadline:
+            time.sleep(0.1)
+
     def summary(self) -> dict[str, Any]:
         """How it ended."""
         summary: dict[str, Any] = json.loads((self.path / "summary.json").read_text())
