@@ -80,7 +80,7 @@ class FusedPPO(CompiledAdvantages):
         return env_actions
 
     def _features(self, vectors: np.ndarray) -> np.ndarray:
-        """As `RunningNorm` computes them. For 8 rows torch takes 40 us for it, NumPy 5."""
+        """As `RunningNorm` computes them. For 8 rows of 17 torch takes 27 us for it, NumPy 7."""
         if self._norm is None:
             return vectors
         shift, scale = self._norm
