@@ -11,11 +11,10 @@ import pytest
 import rookery
 from cluster.in_process import InProcess, use
 from cluster.test_async_steps import progress
-from cluster.test_lost_collectors import notes
 from rookery.cluster.transport import CollectorLost
 from rookery.errors import ConfigError
 from rookery.training.run.result import Result
-from training.runs import last_state, small
+from training.runs import last_state, notes, small
 
 ENVS, LENGTH, UPDATES = 7, 16, 12
 STEPS = ENVS * LENGTH * UPDATES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +18,7 @@ from rookery.cluster.collector_actor import CollectorActor
 from rookery.cluster.node_facts import NodeFacts
 from rookery.cluster.transport import CollectorLost
 from rookery.errors import BadValue, ConfigError, RestartLimit, RunError, WorkerDied
-from training.runs import differences, last_state
+from training.runs import differences, last_state, notes
 
 KERNEL = {"world": "rookery/CartPole-v1"}
 BROKEN = """
@@ -44,12 +43,6 @@ class Broken(gym.Env):
 def once(error: Exception, at: int = 3) -> Callable[[int, str, int], Exception | None]:
     """Collector 1 fails once, in its rollout `at`."""
     return lambda index, method, times: error if (index, method, times) == (1, "collect", at) else None
-
-
-def notes(path: Path) -> list[str]:
-    """What the run has said."""
-    events = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    return [event["text"] for event in events if event["kind"] == "note"]
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,10 @@ import pytest
 import rookery
 from cluster.in_process import InProcess, use
 from cluster.test_async_steps import run as run_off_policy
-from cluster.test_lost_collectors import notes
 from rookery.cluster import node_follower
 from rookery.cluster.collector_actor import CollectorActor
 from rookery.training.run.result import Result
-from training.runs import small
+from training.runs import notes, small
 
 BATCH = 7 * 16
 

@@ -19,12 +19,11 @@ from cluster.test_async_steps import progress
 from cluster.test_async_steps import run as run_off_policy
 from cluster.test_evaluation_apart import SHORT as EVALUATED
 from cluster.test_evaluation_apart import evaluations, run_apart
-from cluster.test_lost_collectors import notes
 from cluster.test_same_numbers import run
 from cluster.test_several_learners import SHORT, run_learners, trained
 from learners.distributed.test_data_parallel_ppo import assert_close
 from rookery.cluster.ray_transport import RayTransport, open_ray
-from training.runs import differences, last_state
+from training.runs import differences, last_state, notes
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.filterwarnings("ignore")]
 KERNEL = {"world": "rookery/CartPole-v1"}

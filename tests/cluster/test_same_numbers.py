@@ -10,16 +10,20 @@ import pytest
 
 import rookery
 from cluster.in_process import InProcess, use
+from rookery.cluster.rollout_collector import INEXACT
 from rookery.training.run.result import Result
-from training.runs import differences, last_state, small
+from training.runs import differences, last_state, notes, small
 
 PPO = {"normalise_rewards": True, "learning_rate_schedule": "linear"}
+MASKED = Path(__file__).parent / "masked_worlds.py"
 WORLDS = {
     "kernel": {"world": "rookery/CartPole-v1"},
     "serial": {"world": "CartPole-v1", "backend": "serial", "twin": False},
     "continuous": {
         "world": "rookery/Pendulum-v1", "episode_length": 40, "ppo": {**PPO, "normalise_observations": True},
     },
+    "masked": {"world": f"{MASKED}:Masked", "backend": "serial"},
+    "masked choices": {"world": f"{MASKED}:MaskedChoices", "backend": "serial"},
 }  # fmt: skip
 
 
@@ -52,3 +56,14 @@ def test_weights_do_not_depend_on_the_number_of_collectors(
         assert (shared.total_steps, shared.episodes) == (alone.total_steps, alone.episodes)
         assert shared.mean_reward == alone.mean_reward
         assert episodes(shared) == episodes(alone)
+        assert INEXACT not in notes(shared.path)
+
+
+@pytest.mark.parametrize(("options", "said"), [({"recurrent": 8}, True), ({}, False)])
+def test_a_run_whose_numbers_depend_on_it_says_so(
+    options: dict[str, Any], said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Recurrent nets act by torch, perceptrons row by row."""
+    use(InProcess(), monkeypatch)
+    result = run(tmp_path, "noted", 2, **{**WORLDS["masked"], "steps": 7 * 16, "ppo": options})
+    assert (INEXACT in notes(result.path)) == said

@@ -12,7 +12,6 @@ import pytest
 import rookery
 from cluster.in_process import Helper, InProcess, use
 from cluster.test_async_steps import progress
-from cluster.test_lost_collectors import notes
 from cluster.test_same_numbers import WORLDS, run
 from learners.distributed.test_data_parallel_ppo import assert_close
 from rookery.cluster.learner_actor import LearnerActor
@@ -20,7 +19,7 @@ from rookery.cluster.node_facts import NodeFacts, facts_here
 from rookery.cluster.transport import CollectorLost
 from rookery.errors import ConfigError, RestartLimit, RunError, WorkerDied
 from rookery.learners.distributed.shared_update import SharedUpdate
-from training.runs import differences, last_state
+from training.runs import differences, last_state, notes
 
 KERNEL = WORLDS["kernel"]
 UPDATES = 6

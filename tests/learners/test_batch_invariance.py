@@ -10,8 +10,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from rookery.errors import SpaceError
 from rookery.learners.agent import Agent
 from rookery.learners.frozen_policy import freeze
+from rookery.learners.observations import choices_in
 from rookery.learners.registry import make_learner, make_policy, option_classes
 
 VECTOR = spaces.Box(-np.inf, np.inf, (7,), np.float32)
@@ -112,19 +114,53 @@ def test_sampled_actions_and_memories_do_not_depend_on_the_batch(case: str) -> N
             assert kept.tobytes() == remembered[rows].tobytes(), size
 
 
-@pytest.mark.parametrize("case", ["ppo, box", "ppo, normalised", "ppo, discrete"])
-def test_what_is_explored_does_not_depend_on_the_batch(case: str) -> None:
+EXPLORED = ["ppo, box", "ppo, normalised", "ppo, discrete", "ppo, several choices"]
+
+
+@pytest.mark.parametrize(
+    ("case", "masked"), [(case, False) for case in EXPLORED] + [(case, True) for case in EXPLORED[2:]]
+)
+def test_what_is_explored_does_not_depend_on_the_batch(case: str, masked: bool) -> None:
     """A learner that acts for some envs at a time does what one does that acts for all of them, bit by bit."""
     name, seen, done, options = CASES[case]
     learners = [make_learner(name, seen, done, option_classes()[name](**options), MANY, 5) for _ in range(2)]
     assert all(learner.accelerator.acts_by_row for learner in learners)
-    batch = observations_of(seen, MANY)
-    together = learners[0].explore(batch, slice(0, MANY))
+    batch, mask = observations_of(seen, MANY), masks_for(done, MANY) if masked else None
+    together = learners[0].explore(batch, slice(0, MANY), mask)
     places = [0, 1, 3, 20, MANY]
-    parts = [learners[1].explore(batch[a:b], slice(a, b)) for a, b in pairwise(places)]
+    parts = [
+        learners[1].explore(batch[a:b], slice(a, b), None if mask is None else mask[a:b]) for a, b in pairwise(places)
+    ]
     assert np.concatenate(parts).tobytes() == together.tobytes()
     whole, joined = (learner.rollout.outputs[0].numpy().tobytes() for learner in learners)
     assert whole == joined
+
+
+def masks_for(space: spaces.Space, rows: int) -> np.ndarray:
+    """Some actions of each choice are allowed, others in each row."""
+    allowed = np.random.default_rng(3).random((rows, choices_in(space) or 0)) < 0.5
+    allowed[:, [0, -1]] = True
+    return allowed
+
+
+@pytest.mark.parametrize("case", ["ppo, discrete", "ppo, several choices"])
+def test_what_is_explored_with_masks_is_what_torch_explores(case: str) -> None:
+    """Compiled or not, to float tolerance; and a wrong mask is refused by both."""
+    name, seen, done, options = CASES[case]
+    learners = [
+        make_learner(name, seen, done, option_classes()[name](**options, accelerate=fast), MANY, 5)
+        for fast in (True, False)
+    ]
+    batch, mask = observations_of(seen, MANY), masks_for(done, MANY)
+    actions = [learner.explore(batch, slice(0, MANY), mask) for learner in learners]
+    assert learners[0].accelerator.explore(batch, slice(0, MANY), mask) is not None
+    np.testing.assert_array_equal(*actions)
+    fast, plain = (learner.rollout for learner in learners)
+    torch.testing.assert_close(fast.outputs[0], plain.outputs[0])
+    assert torch.equal(fast.masks[0], plain.masks[0]) and not fast.masks[0].all()
+    for learner in learners:
+        with pytest.raises(SpaceError, match="`action_mask` should have"):
+            learner.explore(batch, slice(0, MANY), mask[:, 1:])
 
 
 def test_masks_hold_in_every_form() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,12 @@ def last_state(run: Path) -> dict[str, Any]:
     """What decides how a run goes on, from its last checkpoint."""
     _, tree = Checkpoints(run / "checkpoints").load_latest()
     return {"policy": tree["agent"]["policy"], "learner": tree["learner"]}
+
+
+def notes(path: Path) -> list[str]:
+    """What the run has said."""
+    events = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return [event["text"] for event in events if event["kind"] == "note"]
 
 
 def differences(one: Any, other: Any, path: str = "") -> list[str]:

@@ -110,12 +110,19 @@ def grey_levels(space: spaces.Box) -> tuple[int, ...]:
 
 def split(leaves: Sequence[Leaf], observation: Any, device: torch.device) -> list[torch.Tensor]:
     """A batch of observations, arrays or tensors, as one tensor a leaf; shares memory where it can."""
-    return [_tensor(_at(observation, leaf.path), leaf.dtype, device) for leaf in leaves]
+    return [_tensor(part_of(observation, leaf), leaf.dtype, device) for leaf in leaves]
+
+
+def part_of(observation: Any, leaf: Leaf) -> Any:
+    """The array or tensor of this leaf, of one observation or a batch."""
+    for key in leaf.path:
+        observation = observation[key]
+    return observation
 
 
 def stack(leaves: Sequence[Leaf], rows: Sequence[Any], device: torch.device) -> list[torch.Tensor]:
     """Single observations, such as `final_obs`, as a batch of leaves."""
-    return [_tensor(np.stack([np.asarray(_at(row, leaf.path)) for row in rows]), leaf.dtype, device) for leaf in leaves]
+    return [_tensor(np.stack([np.asarray(part_of(row, leaf)) for row in rows]), leaf.dtype, device) for leaf in leaves]
 
 
 def are_tensors(observations: Any) -> bool:
@@ -141,12 +148,6 @@ def choices_in(space: spaces.Space) -> int | None:
     if isinstance(space, spaces.Discrete):
         return int(space.n)
     return int(space.nvec.sum()) if isinstance(space, spaces.MultiDiscrete) else None
-
-
-def _at(observation: Any, path: tuple[str | int, ...]) -> Any:
-    for key in path:
-        observation = observation[key]
-    return observation
 
 
 def _tensor(values: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:

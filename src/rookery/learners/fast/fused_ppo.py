@@ -15,9 +15,9 @@ from rookery.learners.fast.activations import KINDS
 from rookery.learners.fast.gae import compute_gae
 from rookery.learners.fast.ppo_plan import PPOPlan
 from rookery.learners.fast.slice_team import SliceTeam
-from rookery.learners.heads import CategoricalHead, GaussianHead, Head, MultiCategoricalHead
+from rookery.learners.heads import FORBIDDEN, CategoricalHead, GaussianHead, Head, MultiCategoricalHead
 from rookery.learners.normalize import CLIP
-from rookery.learners.observations import are_tensors
+from rookery.learners.observations import are_tensors, part_of
 
 HEADS = (CategoricalHead, MultiCategoricalHead, GaussianHead)
 Minibatch = dict[str, Tensor]
@@ -56,7 +56,7 @@ class FusedPPO(CompiledAdvantages):
         self._bounds: tuple[np.ndarray, ...] = ()  # of Gaussian actions, as the env takes them
         if isinstance(self.head, GaussianHead):
             self._bounds = self.head.low.numpy(), self.head.high.numpy()
-        self.acts_by_row = learner.policy.encoder.is_vector and isinstance(self.head, (CategoricalHead, GaussianHead))
+        self.acts_by_row = learner.policy.encoder.is_vector
 
     @classmethod
     def supports(cls, learner: Any) -> bool:
@@ -70,14 +70,22 @@ class FusedPPO(CompiledAdvantages):
     # --- collecting ---------------------------------------------------------------------------------------------
 
     def explore(self, observations: Any, rows: slice, mask: np.ndarray | None) -> np.ndarray | None:
-        if not self.acts_by_row or mask is not None or are_tensors(observations):
-            return None
-        rollout, vectors = self.learner.rollout, np.ascontiguousarray(observations, np.float32)
+        rollout, leaves, acts = self.learner.rollout, self.learner.leaves, self.acts_by_row
+        if not acts or are_tensors(observations) or (mask is not None and isinstance(self.head, GaussianHead)):
+            return None  # masks of continuous actions are refused there
+        vectors = np.ascontiguousarray(part_of(observations, leaves[0]), np.float32)
         t, plan = rollout.steps_made(rows), self.acting_plan()
         outputs = plan.outputs(self._features(vectors))
+        if mask is not None:
+            outputs = self._masked(outputs, t, rows, mask)
         actions, env_actions = self._sample(outputs, rollout.noise_array[t, rows])
         rollout.store_arrays(t, rows, vectors, outputs, actions)
         return env_actions
+
+    def _masked(self, outputs: np.ndarray, t: int, rows: slice, mask: np.ndarray) -> np.ndarray:
+        self.learner.agent.check_mask(mask, len(outputs))
+        allowed = self.learner.rollout.store_mask(t, rows, mask).numpy()
+        return np.where(allowed.reshape(outputs.shape), outputs, np.float32(FORBIDDEN))
 
     def _features(self, vectors: np.ndarray) -> np.ndarray:
         """As `RunningNorm` computes them. For 8 rows of 17 torch takes 27 us for it, NumPy 7."""
@@ -95,6 +103,10 @@ class FusedPPO(CompiledAdvantages):
         if isinstance(head, CategoricalHead):
             actions = (outputs + noise).argmax(1)
             return actions, actions + head.start
+        if isinstance(head, MultiCategoricalHead):
+            choices = [part.argmax(1) for part in np.split(outputs + noise, np.cumsum(head.sizes)[:-1], 1)]
+            actions = np.stack(choices, 1).reshape(-1, *head.shape)
+            return actions, actions + head.starts.numpy()
         low, high = self._bounds
         actions = (outputs + self._deviation * noise).reshape(-1, *head.shape)
         return actions, np.minimum(np.maximum(actions, low), high)
