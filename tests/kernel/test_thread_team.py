@@ -14,16 +14,13 @@ import pytest
 import rookery
 from kernel.samples import Walker
 from rookery.engine.thread_choice import TRIAL_ROUNDS, ThreadChoice
-from rookery.kernel.thread_team import YIELDING_SPINS, Division, ThreadTeam, _sort_by_cost, division_of
+from rookery.kernel.thread_team import YIELDING_SPINS, Division, _sort_by_cost, division_of
 
 
 def shared(num_envs, threads, by_cost=False, **options):
     """An engine whose rounds are shared out from the first one on."""
     envs = rookery.make_vec(Walker, num_envs, backend="kernel", workers=threads, **options)
-    envs._thread_choice.use_threads()
-    if by_cost:
-        envs._thread_choice.close()
-        envs._thread_choice._team = ThreadTeam(threads, Division(1, num_envs, True))
+    envs._thread_choice.use_threads(1.0 if by_cost else 0.0)
     return envs
 
 
@@ -35,11 +32,13 @@ def threads_at_work():
 @pytest.mark.parametrize("threads", [2, 3, 8])
 def test_no_env_is_left_out_or_stepped_twice(threads, by_cost):
     """More threads than cores, sizes that do not divide, pauses in which they fall asleep: as one thread has it."""
-    alone, team = rookery.make_vec(Walker, 29, backend="kernel", workers=1), shared(29, threads, by_cost)
+    envs = 13 if by_cost else 29
+    alone, team = rookery.make_vec(Walker, envs, backend="kernel", workers=1), shared(envs, threads, by_cost)
+    assert (team._thread_choice._team.last_steps.shape[1] > 0) is by_cost
     alone.reset(seed=3), team.reset(seed=3)
     rng = np.random.default_rng(0)
     for k in range(1500):
-        actions = rng.integers(0, 3, 29)
+        actions = rng.integers(0, 3, envs)
         for mine, theirs in zip(team.step(actions)[:4], alone.step(actions)[:4], strict=True):
             assert np.array_equal(mine, theirs)
         if k % 300 == 0:
@@ -47,6 +46,31 @@ def test_no_env_is_left_out_or_stepped_twice(threads, by_cost):
     mine, theirs = (np.sort(envs.finished_episodes()[["env", "return", "length"]]) for envs in (team, alone))
     assert np.array_equal(mine, theirs)
     team.close(), alone.close()
+
+
+def test_a_team_takes_the_new_plan_of_its_envs():
+    """Parameters of each env's own are in another array than those of all."""
+    alone, team = rookery.make_vec(Walker, 6, backend="kernel", workers=1), shared(6, 2, by_cost=True)
+    for envs in (alone, team):
+        envs.reset(seed=3)
+        envs.step(np.ones(6, int))
+        envs.set_parameters(time_limit=np.arange(2, 8))
+    for _ in range(10):
+        for mine, theirs in zip(team.step(np.ones(6, int))[:4], alone.step(np.ones(6, int))[:4], strict=True):
+            assert np.array_equal(mine, theirs)
+    team.close(), alone.close()
+
+
+def test_a_team_notes_the_last_step_of_each_env():
+    """How long it took, when it began, and on which thread."""
+    envs = shared(6, 2, by_cost=True)
+    envs.reset(seed=1)
+    before = time.monotonic_ns()
+    envs.step(np.ones(6, int))
+    took, began, threads = envs._thread_choice._team.last_steps
+    assert (took > 0).all() and (began > before).all() and (began + took < time.monotonic_ns()).all()
+    assert set(threads.tolist()) <= {0, 1}
+    envs.close()
 
 
 def test_fewer_envs_than_threads():
@@ -137,9 +161,6 @@ class Rounds:
             pass
         return 0
 
-    def check(self, low, high):
-        return 0
-
 
 @pytest.mark.alone
 @pytest.mark.parametrize(("faster", "kept"), [(0.1, True), (5.0, False)])
@@ -149,9 +170,8 @@ def test_several_threads_are_kept_if_they_are_faster(monkeypatch, faster, kept):
     sharing = ThreadChoice(rounds, 4)
 
     class Others:
-        def run(self, entry, plan, size):
-            time.sleep(faster * rounds.seconds)
-            return 0
+        def prepare(self, entry, plan, size):
+            return lambda: time.sleep(faster * rounds.seconds) or 0
 
         def close(self):
             """Nobody to send home."""
@@ -168,9 +188,8 @@ def test_long_rounds_that_were_not_shared_are_tried_again(monkeypatch):
     rounds, delay = Rounds(2e-4), [1e-3]
 
     class Others:
-        def run(self, entry, plan, size):
-            time.sleep(delay[0])
-            return 0
+        def prepare(self, entry, plan, size):
+            return lambda: time.sleep(delay[0]) or 0
 
         def close(self):
             """Nobody to send home."""

@@ -104,6 +104,8 @@ class KernelEngine(Engine):
         self._thread_choice = ThreadChoice(self._runner, threads)
         self._silent = not self.world.info and self.world.action_mask is None
         self._info_keys = [(name, f"_{name}") for name in self.world.info]
+        self._info_mask, self._info_dtype = self.arena.info_mask, self.arena.infos.dtype
+        self._info_bytes, self._final_info_bytes = map(_as_bytes, (self.arena.infos, self.arena.final_infos))
         everywhere = np.ones(self.num_envs, np.bool_)
         everywhere.flags.writeable = False
         views = {name: self.arena.infos[name] for name in self.world.info}
@@ -290,12 +292,12 @@ class KernelEngine(Engine):
     # --- infos, faults, episodes --------------------------------------------------------------------------------
 
     def _read_infos(self, infos: dict[str, Any], rows: slice | np.ndarray) -> None:
-        info_mask = self.arena.info_mask
+        info_mask = self._info_mask
         if rows is ALL and not self._copy and b"\0" not in info_mask.tobytes():
             infos.update(self._info_views)  # as observations, until the next step: 1 us instead of 12 for 15 columns
         else:
             every_row = info_mask if self.agents == 1 else np.repeat(info_mask, self.agents)
-            self._add_columns(infos, self.arena.infos, rows, every_row[rows])
+            self._add_columns(infos, self._info_bytes, rows, every_row[rows])
         if self.world.action_mask is not None:
             infos["action_mask"] = self.arena.masks[rows].copy()
             infos["_action_mask"] = np.ones(len(infos["action_mask"]), np.bool_)
@@ -306,10 +308,10 @@ class KernelEngine(Engine):
         count = np.count_nonzero(mask)
         if not count:
             return
-        raw, mask = bytearray(records.data if rows is ALL else _as_bytes(records)[rows].data), mask.copy()
-        copied = np.ndarray(len(mask), records.dtype, raw)
+        raw, mask = records.copy() if rows is ALL else records[rows].copy(), mask.copy()
         if count < len(mask):
-            _as_bytes(copied)[~mask] = 0
+            raw[~mask] = 0
+        copied = np.ndarray(len(mask), self._info_dtype, raw)
         for name, key in self._info_keys:
             infos[name], infos[key] = copied[name], mask
 
@@ -321,7 +323,7 @@ class KernelEngine(Engine):
         ids = np.arange(self.num_envs)[rows]
         infos["final_obs"] = np.full(len(ids), None, dtype=object)
         infos["final_info"] = infos.get("final_info", {})
-        self._add_columns(infos["final_info"], self.arena.final_infos, rows, ended)
+        self._add_columns(infos["final_info"], self._final_info_bytes, rows, ended)
         if self.world.action_mask is not None:
             masks = np.where(ended[:, None], self.arena.final_masks[rows], np.int8(0))
             infos["final_info"]["action_mask"], infos["final_info"]["_action_mask"] = masks, ended.copy()

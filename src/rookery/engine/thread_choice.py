@@ -26,7 +26,10 @@ class ThreadChoice:
     def __init__(self, runner: Runner, threads: int) -> None:
         self._runner, self._threads = runner, threads
         self.single = threads == 1  # decided: one thread
+        self._settled = False  # decided: several threads, also if they sleep
         self._team: Any = None
+        self._prepared_for: Any = None  # the addresses for which `_run_team` is prepared
+        self._run_team: Any = None
         self._trials: tuple[list[float], list[float]] = [], []  # seconds of steps on one thread, and on the team
         self._single_seconds = self._last_end = 0.0
         self._steps_until_retry, self._retry_after = 0, FIRST_RETRY
@@ -35,6 +38,8 @@ class ThreadChoice:
         """Step all envs once; does nothing if any action is invalid."""
         runner = self._runner
         runner.start_batch_step()
+        if self._settled:
+            return self._step_with_team()
         start = perf_counter()
         with_team = self._team is not None and self._use_team(start - self._last_end)
         outcome = self._step_with_team() if with_team else runner.step(0, runner.env_arrays.num_envs)
@@ -46,22 +51,24 @@ class ThreadChoice:
         return outcome
 
     def _step_with_team(self) -> int:
-        runner, size = self._runner, self._runner.env_arrays.num_envs
-        return runner.check(0, size) or self._team.run(*runner.addresses, size)
+        addresses = self._runner.addresses
+        if addresses is not self._prepared_for:  # a new plan
+            self._prepared_for, size = addresses, self._runner.env_arrays.num_envs
+            self._run_team = self._team.prepare(*addresses, size)
+        return self._run_team()
 
     def _use_team(self, pause: float) -> bool:
         if not self._single_seconds:  # still measuring, in turns
             done = len(self._trials[0]) + len(self._trials[1]) - FIRST_STEPS
             return done // TURN % 2 == 0
-        return self._single_seconds > LONG or pause < PAUSE
+        return pause < PAUSE  # those that sleep are not worth waking for short steps
 
-    def use_threads(self) -> None:
-        """Decide for several threads, without measuring."""
-        self._start_team(0.0)
-        self._single_seconds = 2 * LONG
+    def use_threads(self, seconds: float = 0.0) -> None:
+        """Decide for several threads, without measuring; `seconds` is how long a step takes on one thread."""
+        self._start_team(seconds)
+        self._single_seconds, self._settled = max(seconds, 2 * LONG), True
 
     def _start_team(self, seconds: float) -> None:
-        """`seconds` is how long a step takes on one thread."""
         from rookery.kernel.thread_team import ThreadTeam, division_of
 
         self._team = ThreadTeam(self._threads, division_of(self._runner.env_arrays.num_envs, seconds, self._threads))
@@ -70,7 +77,8 @@ class ThreadChoice:
         """Stop the threads."""
         if self._team is not None:
             self._team.close()
-            self._team = None
+            self._team = self._prepared_for = None
+            self._settled = False
 
     def _record_trial(self, seconds: float, with_team: bool) -> None:
         """Measure a few steps on one thread; if they are long enough, more of them, in turns with steps of the team."""
@@ -86,7 +94,7 @@ class ThreadChoice:
 
     def _decide(self, single: bool) -> None:
         self._single_seconds = min(self._trials[0])
-        self.single = single and self._single_seconds < LONG
+        self.single, self._settled = single and self._single_seconds < LONG, not single and self._single_seconds > LONG
         if single:
             self.close()
             self._steps_until_retry, self._retry_after = self._retry_after, min(2 * self._retry_after, LAST_RETRY)

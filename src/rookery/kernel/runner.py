@@ -74,7 +74,7 @@ class Runner:
             self._step_all = partial(self._call, *self._where, STEP, 0, envs, 0)
         else:
             self.addresses = ctypes.cast(self._call, ctypes.c_void_p).value or 0, self._plan.ctypes.data
-            self._step_all = _prepared(*self.addresses, STEP, 0, envs, 0)
+            self._step_all = prepared(*self.addresses, STEP, 0, envs, 0)
 
     @property
     def steps(self) -> int:
@@ -147,10 +147,10 @@ class Runner:
         return WorldError(f"{self.env_arrays.world.name} {what}; make_vec(..., bounds=True) names the line")
 
 
-def _prepared(function: int, plan: int, *numbers: int) -> Any:
-    """A call of a C function with arguments converted in advance: 0.5 us instead of 0.9."""
+def prepared(function: int, *numbers: int) -> Any:
+    """A call of the C function at an address, with 64-bit arguments converted in advance: 0.5 us instead of 0.9."""
     call = ctypes.CFUNCTYPE(ctypes.c_int64)(function)
-    return partial(call, ctypes.c_void_p(plan), *map(ctypes.c_int64, numbers))
+    return partial(call, *map(ctypes.c_int64, numbers))
 
 
 def _plain(env_arrays: EnvArrays) -> Any:

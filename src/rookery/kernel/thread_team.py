@@ -13,9 +13,11 @@ env last. There, threads take single envs, those first whose last step took long
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,9 +36,10 @@ from rookery.atomics import (
     wake,
     yield_thread,
 )
-from rookery.kernel.batch_loop import STEP
+from rookery.kernel.batch_loop import CHECK_ACTIONS, STEP
 from rookery.kernel.interrupt import POLL_EVERY, clock, should_stop
 from rookery.kernel.native import compiled
+from rookery.kernel.runner import prepared
 
 CHUNKS = 4  # per thread's share, at least, so that the other threads can take some of them
 CHUNK_SECONDS = 20e-6  # a shorter chunk is not worth dividing further: to take one costs about 0.1 us
@@ -79,9 +82,10 @@ class ThreadTeam:
         threads = min(threads, MOST_THREADS)
         shares, chunks, by_cost, spins = Division(threads, CHUNKS) if division is None else division
         envs = chunks if by_cost else 0
-        words = np.zeros((NEXT_CHUNK + shares * LINE) // 8 + 2 * envs, np.int64)
-        order = len(words) - 2 * envs  # envs in their order, and then what the last step of each took
+        words = np.zeros((NEXT_CHUNK + shares * LINE) // 8 + 4 * envs, np.int64)
+        order = len(words) - 4 * envs  # envs in their order; then, of each env, the three rows of `last_steps`
         words[order : order + envs] = range(envs)
+        self.last_steps = words[order + envs :].reshape(3, envs)  # nanoseconds, when it began, and on which thread
         wake_read, wake_write = os.pipe()
         fixed = {
             SHARES: shares, SHARE: chunks, SPINS: spins, WAKE_READ: wake_read, WAKE_WRITE: wake_write,
@@ -103,9 +107,10 @@ class ThreadTeam:
             thread.start()
         self._finalizer = weakref.finalize(self, _stop_threads, words, others, wake_read, wake_write)
 
-    def run(self, entry: int, plan: int, size: int) -> int:
-        """Step envs [0, size) of the plan at an address; returns the bitwise or of their outcomes."""
-        return self._run_batch(self._address, entry, plan, size)
+    def prepare(self, entry: int, plan: int, size: int) -> Callable[[], int]:
+        """A function that steps envs [0, size) of the plan at an address, and returns the bitwise or of their outcomes.
+        It does nothing if any action is invalid."""
+        return prepared(ctypes.cast(self._run_batch, ctypes.c_void_p).value or 0, self._address, entry, plan, size)
 
     def close(self) -> None:
         """Stop the threads and join them."""
@@ -132,6 +137,9 @@ def _stop_threads(words: np.ndarray, threads: list[threading.Thread], wake_read:
 
 def _run_batch(words: int, entry: int, plan: int, size: int) -> int:
     """The caller's part: starts a batch, runs chunks like the other threads, and waits until all chunks are done."""
+    invalid = call_entry(entry, plan, CHECK_ACTIONS, 0, size, 0)
+    if invalid != 0:
+        return invalid
     shares, order = load(words + SHARES), load(words + ORDER)
     if order != 0:
         _sort_by_cost(order, size)
@@ -223,9 +231,14 @@ def _run_chunk(words: int, slot: int, chunk: int, chunks: int) -> None:
 
 def _run_env(words: int, slot: int, order: int, env: int) -> None:
     """Run one env, and note what it takes: the two looks at the clock cost 0.1 us."""
-    began = clock()
-    atomic_or(words + OUTCOME, call_entry(load(words + ENTRY), load(words + PLAN), STEP, env, env + 1, slot))
-    store(order + 8 * (load(words + SIZE) + env), clock() - began)
+    size, began = load(words + SIZE), clock()
+    outcome = call_entry(load(words + ENTRY), load(words + PLAN), STEP, env, env + 1, slot)
+    if outcome != 0:
+        atomic_or(words + OUTCOME, outcome)
+    noted = order + 8 * (size + env)
+    store(noted, clock() - began)
+    store(noted + 8 * size, began)
+    store(noted + 16 * size, slot)
 
 
 def _pause(spins: int) -> None:
