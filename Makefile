@@ -256,7 +256,7 @@ bench-cluster-search: $(READY)  ## 40 trials of a search over two nodes of a Ray
 	$(BIN)/python benchmarks/cluster_search.py
 
 bench-cluster-scaling: $(READY)  ## a model of PPO on a cluster, beside runs with 1, 2, 4 and 8 collectors (five minutes)
-	$(BIN)/python benchmarks/scaling_model.py
+	$(BIN)/python benchmarks/scaling_model.py --plot docs/cluster-scaling.png
 
 clean:  ## remove the virtual environment and caches
 	rm -rf $(VENV) $(DOCS_VENV) build dist site .pytest_cache .ruff_cache .mypy_cache .import_linter_cache

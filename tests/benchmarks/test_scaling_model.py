@@ -11,14 +11,16 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from scaling_model import REMEDIES, Parts, draw, far_away, parts_of, rows, saturation_text  # noqa: E402
+import scaling_model  # noqa: E402
+from scaling_model import REMEDIES, Comparison, Parts, draw, far_away, parts_of, rows, saturation_text  # noqa: E402
+from scaling_runs import BUSY, Measured  # noqa: E402
 
 PARTS = Parts(steps=256, collect=0.3, update=0.01, call=0.001, weights=4e4, rollout=1e4, link=1e9)
 
 
 def test_the_parts_add_up() -> None:
     """A run with one collector has the rate that they were taken from."""
-    made = parts_of(800.0, {"time/waiting": 0.9}, call=0.001, link=1e9, steps=256, weights=4e4, rollout=1e4)
+    made = parts_of(800.0, {"time/learner": 0.1}, call=0.001, link=1e9, steps=256, weights=4e4, rollout=1e4)
     assert made.rate(1) == pytest.approx(800.0)
     assert made.update == pytest.approx(0.1 * 256 / 800)
 
@@ -40,14 +42,38 @@ def test_each_remedy_helps() -> None:
 
 def test_a_model_that_is_off_is_told() -> None:
     """By more than 15 %."""
-    _, good, _, bad = rows(PARTS, {1: 1.0, 2: 1.1 * PARTS.rate(2), 4: 2.0 * PARTS.rate(4)})
+    (_, good), (_, bad) = rows(PARTS, 2, 1.1 * PARTS.rate(2)), rows(PARTS, 4, 2.0 * PARTS.rate(4))
     assert good.passed and not bad.passed
 
 
 def test_collectors_that_gain_too_little_are_told() -> None:
     """Less than nine tenths of what as many alone would make."""
-    good, _, bad, _ = rows(PARTS, {1: 100.0, 2: 181.0, 4: 359.0})
+    one = PARTS.rate(1)
+    (good, _), (bad, _) = rows(PARTS, 2, 1.81 * one), rows(PARTS, 4, 3.59 * one)
     assert good.passed and not bad.passed
+
+
+def test_rows_are_there_as_soon_as_they_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One collector comes first, whatever was asked for, and says what the model is made of."""
+    asked: list[int] = []
+
+    def measured(load: object, collectors: int, seconds: float, folder: Path) -> Measured:
+        asked.append(collectors)
+        return Measured(collectors, 1900.0 * collectors, {"time/learner": 0.02, "time/waiting": 0.9})
+
+    monkeypatch.setattr(scaling_model, "measure", measured)
+    monkeypatch.setattr(scaling_model, "measure_link", lambda: (0.001, 1e9))
+    found = Comparison(BUSY, [4, 2], 1.0)
+    made = found.rows()
+    assert next(made).value == pytest.approx(1.0) and asked == [1, 2]
+    assert len(list(made)) == 3 and asked == [1, 2, 4]
+    assert found.parts.update == pytest.approx(0.02 * BUSY.steps / 1900)
+
+
+def test_a_run_says_what_became_of_its_time() -> None:
+    """In milliseconds of a rollout."""
+    text = Measured(2, 2000.0, {"time/learner": 0.1, "cluster/busy": 0.8}).text(500)
+    assert text == "2 collectors: 2,000 steps/s; ms of a rollout's 500.0: learner 50.0, busy 400.0"
 
 
 def test_the_table_and_the_picture(tmp_path: Path) -> None:
