@@ -106,18 +106,26 @@ def _numbers_at(context: Any, address: Any) -> Any:
 _step, _set_state = load().functions["mj_step"], load().functions["mj_setState"]
 
 
+@numba.njit
+def step_env(
+    env: int, model: int, addresses: Any, controls: Any, episodes: Any, starts: Any, at: Any, skip: int, kind: int
+) -> None:
+    """The next recorded step of an env."""
+    data, k = addresses[env, 0], at[env]
+    if episodes[k] >= 0:
+        _set_state(model, data, starts[episodes[k]].ctypes, kind)
+    ctrl = carray(_numbers_at(addresses[env, 1]), controls.shape[1])
+    for j in range(controls.shape[1]):
+        ctrl[j] = controls[k, j]
+    for _ in range(skip):
+        _step(model, data)
+    at[env] = (k + 1) % len(controls)
+
+
 @numba.njit(nogil=True)
 def _replay(
     model: int, addresses: Any, controls: Any, episodes: Any, starts: Any, at: Any, skip: int, kind: int, rounds: int
 ) -> None:
     for _ in range(rounds):
         for env in range(len(addresses)):
-            data, k = addresses[env, 0], at[env]
-            if episodes[k] >= 0:
-                _set_state(model, data, starts[episodes[k]].ctypes, kind)
-            ctrl = carray(_numbers_at(addresses[env, 1]), controls.shape[1])
-            for j in range(controls.shape[1]):
-                ctrl[j] = controls[k, j]
-            for _ in range(skip):
-                _step(model, data)
-            at[env] = (k + 1) % len(controls)
+            step_env(env, model, addresses, controls, episodes, starts, at, skip, kind)

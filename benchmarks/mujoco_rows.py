@@ -14,9 +14,10 @@ import psutil
 from gymnasium.vector import AsyncVectorEnv
 
 import rookery
-from engine_rows import Row, ratio_row
+from engine_rows import Row
 from measure import in_turns, rate, stepper
 from mujoco_limit import LoneThreads
+from mujoco_scaling import scaling_rows
 
 TASKS = ("HalfCheetah", "Hopper", "Ant", "Humanoid")
 FLAT = 2.0  # MB: what memory may grow by
@@ -106,23 +107,6 @@ def reset_rows(rounds: int, quick: bool) -> list[Row]:
     grown = (process.memory_info().rss - before) / 2**20
     envs.close()
     return [Row(f"Hopper, {batches * 256:,} resets: growth of memory", "", "", grown, FLAT, " MB", most=True)]
-
-
-def scaling_rows(rounds: int, quick: bool) -> list[Row]:
-    """64 humanoids on all cores over one thread. Beside it, what lone threads gain: with one humanoid each, which stays
-    in the caches, and with all 64, of which each thread steps its own in turn. For a machine of 16 cores."""
-    cores, envs = len(os.sched_getaffinity(0)), 64
-    one, every = (rookery.make_vec("rookery/Humanoid-v5", envs, backend="kernel", workers=k) for k in (1, cores))
-    sides = {"one": stepper(one, envs), "every": stepper(every, envs)}
-    for k in (1, cores):
-        sides[f"lone {k}"] = LoneThreads("Humanoid", k).measure
-        sides[f"lone {k}, all"] = LoneThreads("Humanoid", k, envs // k).measure
-    found = in_turns(sides, rounds)
-    one.close(), every.close()
-    apart, limit = (np.median(found[f"lone {cores}{part}"] / found[f"lone 1{part}"]) for part in ("", ", all"))
-    gained = f"threads that call mj_step alone: {apart:.1f}x with one env each, {limit:.1f}x with all {envs}"
-    label = f"Humanoid n={envs}, {cores} threads over one ({gained})"
-    return [ratio_row(label, found["every"], found["one"], min(12 / 16 * cores, 0.9 * limit))]
 
 
 ROWS = {"speed": speed_rows, "async": async_rows, "resets": reset_rows, "scaling": scaling_rows}

@@ -1,0 +1,213 @@
+"""Threads that step costly envs in rounds, moment by moment: rookery's, and threads that only call `mj_step`."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from mujoco_limit import record, step_env
+from rookery.atomics import atomic_add, cpu_pause, load, store
+from rookery.kernel.interrupt import clock, prepare
+from rookery.kernel.thread_team import _sort_by_cost
+from rookery.worlds.mujoco.mujoco_library import load as load_library
+
+MOST_ROUNDS = 4096
+ROUND, ARRIVED, NEXT, STOP = range(0, 4 * 64, 64)  # words that threads share, by their offset in bytes
+prepare()  # the clock of compiled code
+_sort = numba.njit(_sort_by_cost)
+
+
+class Rounds(NamedTuple):
+    """What happened in some rounds, in nanoseconds: when each began and was over, and for each thread (columns) when it
+    began its first env, when its last one was done, and how long it was at work; and what each env's step took."""
+
+    starts: np.ndarray
+    ends: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    busy: np.ndarray
+    costs: np.ndarray
+
+    @property
+    def steps_per_second(self) -> float:
+        return (len(self.starts) - 1) * self.costs.shape[1] / ((self.starts[-1] - self.starts[0]) * 1e-9)
+
+
+class MeetingThreads:
+    """Threads that replay recorded steps of envs, and meet after each round. Without `taking`, each has its own envs;
+    with it, each takes the next one, those first whose last step took longest. They spin, in compiled code."""
+
+    def __init__(self, task: str, threads: int, envs: int, taking: bool) -> None:
+        recording = record(task)
+        self._threads, self._taking, model = threads, taking, recording.world.model
+        self._data = [load_library().package.MjData(model) for _ in range(envs)]
+        begins = np.flatnonzero(recording.episodes >= 0)
+        addresses = np.array([[each._address, each.ctrl.ctypes.data] for each in self._data], np.uint64)
+        self._replayed = (
+            np.uint64(model._address), addresses, recording.controls, recording.episodes, recording.starts,
+            begins[np.arange(envs) * len(begins) // envs].copy(), recording.world.frame_skip,
+            recording.world.state_kind,
+        )  # fmt: skip
+        self._order = np.array([*range(envs), *[0] * envs])  # envs, and then what the last step of each took
+        self.measure(0.0)  # compiles
+
+    def measure(self, seconds: float) -> Rounds:
+        """Rounds for some seconds."""
+        words, envs = np.zeros(4 * 8, np.int64), len(self._data)
+        times = np.zeros((4, MOST_ROUNDS, self._threads), np.int64)  # released, first, last, busy
+        costs = np.zeros((MOST_ROUNDS, envs), np.int64)
+        deadline = time.monotonic_ns() + int(seconds * 1e9)
+        shared = words.ctypes.data, deadline, self._order, self._order.ctypes.data, self._taking, times, costs
+        made = [0] * self._threads
+
+        def work(slot: int) -> None:
+            made[slot] = _rounds(slot, self._threads, *shared, *self._replayed)
+
+        threads = [threading.Thread(target=work, args=(slot,)) for slot in range(self._threads)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        released, first, last, busy = times[:, : made[0]]
+        starts = released.max(1)  # only the thread that came last writes it
+        return Rounds(starts, last.max(1), first, last, busy, costs[: made[0]])
+
+
+@numba.njit(nogil=True)
+def _rounds(
+    slot: int, threads: int, words: int, deadline: int, order: Any, address: int, taking: bool, times: Any, costs: Any,
+    model: int, addresses: Any, controls: Any, episodes: Any, starts: Any, at: Any, skip: int, kind: int
+) -> int:  # fmt: skip
+    envs = len(addresses)
+    for this in range(times.shape[1]):
+        if atomic_add(words + ARRIVED, 1) == threads * (this + 1) - 1:
+            if taking:
+                _sort(address, envs)
+            store(words + NEXT, 0)
+            if clock() > deadline:
+                store(words + STOP, 1)
+            times[0, this, slot] = clock()
+            store(words + ROUND, this + 1)
+        while load(words + ROUND) <= this:
+            cpu_pause()
+        if load(words + STOP) != 0:
+            return this
+        k = atomic_add(words + NEXT, 1) if taking else slot * envs // threads
+        end = envs if taking else (slot + 1) * envs // threads
+        times[1, this, slot] = clock()
+        while k < end:
+            env, began = order[k] if taking else k, clock()
+            step_env(env, model, addresses, controls, episodes, starts, at, skip, kind)
+            costs[this, env] = order[envs + env] = clock() - began
+            times[3, this, slot] += costs[this, env]
+            k = atomic_add(words + NEXT, 1) if taking else k + 1
+        times[2, this, slot] = clock()
+    return times.shape[1]
+
+
+class RookeryRounds:
+    """A vector env of a costly kernel world, whose threads take envs by their cost."""
+
+    def __init__(self, envs: Any, pinned: bool = False) -> None:
+        self._envs, self._choice, self._pinned = envs, envs._thread_choice, pinned
+        if self._choice._team is None:
+            self._choice.use_threads(1.0)
+        space = envs.single_action_space
+        space.seed(0)
+        self._actions = [np.array([space.sample() for _ in range(envs.num_envs)]) for _ in range(64)]
+        envs.reset(seed=0)
+        envs.step(self._actions[0])  # prepares the call of the team
+
+    def measure(self, seconds: float) -> Rounds:
+        """Rounds for some seconds."""
+        noted: list[tuple[int, int, np.ndarray]] = []
+        choice, run, last_steps = self._choice, self._choice._run_team, self._choice._team.last_steps
+
+        def noting() -> int:
+            start = time.monotonic_ns()
+            outcome: int = run()
+            noted.append((start, time.monotonic_ns(), last_steps.copy()))
+            return outcome
+
+        choice._run_team = noting
+        with pinned_threads() if self._pinned else _as_they_are():
+            until, k = time.perf_counter() + seconds, 0
+            while time.perf_counter() < until:
+                self._envs.step(self._actions[k % 64])
+                k += 1
+        choice._run_team = run
+        return _read(noted[3:], choice._threads)
+
+
+def _read(noted: list[tuple[int, int, np.ndarray]], threads: int) -> Rounds:
+    """Per thread, from what the team notes of each env. A thread without an env began when the round was over."""
+    starts, ends = (np.array(column) for column in list(zip(*noted, strict=True))[:2])
+    costs, began, slots = (np.array([steps[k] for _, _, steps in noted]) for k in range(3))
+    first, last, busy = np.repeat(ends[None, :, None], 3, 0) + np.zeros((1, 1, threads), np.int64)
+    busy[:] = 0
+    for slot in range(threads):
+        own = slots == slot
+        some = own.any(1)
+        first[some, slot] = np.where(own, began, np.iinfo(np.int64).max).min(1)[some]
+        last[some, slot] = np.where(own, began + costs, 0).max(1)[some]
+        busy[:, slot] = np.where(own, costs, 0).sum(1)
+    return Rounds(starts, ends, first, last, busy, costs)
+
+
+@contextmanager
+def pinned_threads() -> Iterator[None]:
+    """Each of rookery's threads, and this one, on a core of its own."""
+    cores = sorted(os.sched_getaffinity(0))
+    threads = [0, *(each.native_id for each in threading.enumerate() if each.name.startswith("rookery-kernel"))]
+    for thread, core in zip(threads, cores, strict=False):
+        os.sched_setaffinity(thread, {core})
+    try:
+        yield
+    finally:
+        for thread in threads:
+            os.sched_setaffinity(thread, set(cores))
+
+
+@contextmanager
+def _as_they_are() -> Iterator[None]:
+    yield
+
+
+class Scheduling(NamedTuple):
+    """What the system did with this process while something ran."""
+
+    waits: int  # a thread gave up its core: it slept, or let others run
+    preemptions: int  # a thread was taken from its core
+    migrations: float  # a thread came to another core; NaN: the system does not say
+    stolen: float  # seconds in which the machine that this one runs on gave it no core
+
+    def __sub__(self, other: Any) -> Scheduling:
+        return Scheduling(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+def watched(measure: Callable[[], Any]) -> tuple[Any, Scheduling]:
+    """What a measurement returns, and what the system did meanwhile with threads that lived before and after it."""
+    before = _scheduling()
+    result = measure()
+    return result, _scheduling() - before
+
+
+def _scheduling() -> Scheduling:
+    tells = Path("/proc/self/sched").exists()
+    found = {"voluntary_ctxt_switches": 0, "nonvoluntary_ctxt_switches": 0, "se.nr_migrations": 0 if tells else np.nan}
+    for task in Path("/proc/self/task").iterdir():
+        for file in ("status", "sched"):
+            if (task / file).exists():
+                for name, _, number in (line.partition(":") for line in (task / file).read_text().splitlines()):
+                    if name.strip() in found:
+                        found[name.strip()] += int(number)
+    stolen = int(Path("/proc/stat").read_text().split()[8]) / os.sysconf("SC_CLK_TCK")
+    return Scheduling(*found.values(), stolen)

@@ -1,0 +1,139 @@
+"""What many threads gain with costly envs, and where the rest of their time goes.
+
+A thread is either inside an env's step, or it waits: for its first env of a round, between two envs, for the last
+thread of the round, or until the next round begins. So the gain over one thread is, exactly,
+
+    threads x (what a step takes on one thread / what it takes on many) x (the share of the time inside steps)
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import rookery
+from engine_rows import Row, ratio_row
+from measure import in_turns, stepper
+from mujoco_limit import LoneThreads
+from mujoco_rounds import MeetingThreads, RookeryRounds, Rounds, Scheduling, watched
+
+TASK, ENVS = "Humanoid", 64
+SECONDS = 0.5  # of a turn of one side
+NOTES = (
+    "Shares are of the time of all threads; in brackets, microseconds of a mean round. `over one` is the number of "
+    "threads x (step on one thread / step) x `inside steps`. `best order`: the most that `inside steps` could be with "
+    "a meeting after each round, if the cost of each step were known before it. Waits, preemptions and migrations are "
+    "per thread and second; `stolen` is the share of a second in which the machine below gave this one no core."
+)
+
+
+class Shares(NamedTuple):
+    """Of the time of all threads, in some rounds."""
+
+    inside: float  # steps of envs
+    before: float  # from the start of a round until a thread's first env
+    gaps: float  # between its envs
+    after: float  # from the end of its last env until the last thread is done
+    between: float  # from the end of a round until the next begins
+    best: float  # the most that `inside` could be if the costs of all envs were known before a round
+
+
+def shares(rounds: Rounds) -> Shares:
+    """Where the time went. The last round is left out: nobody knows when the next would have begun."""
+    starts, ends, first, last, busy, costs = (part[:-1] for part in rounds)
+    threads = busy.shape[1]
+    whole = float((rounds.starts[1:] - starts).sum()) * threads
+    before, after = (first - starts[:, None]).sum(), (ends[:, None] - last).sum()
+    between = threads * (rounds.starts[1:] - ends).sum()
+    gaps = (last - first - busy).sum()
+    best = costs.sum() / threads / sum(longest(costs_of_round, threads) for costs_of_round in costs)
+    return Shares(busy.sum() / whole, before / whole, gaps / whole, after / whole, between / whole, best)
+
+
+def longest(costs: Any, threads: int) -> float:
+    """How long a round takes if threads take envs with these costs, the costliest first."""
+    free = [0.0] * threads
+    for cost in sorted(costs, reverse=True):
+        heapq.heapreplace(free, free[0] + cost)
+    return max(free)
+
+
+def scaling_rows(rounds: int, quick: bool) -> list[Row]:
+    """64 humanoids on all cores over one thread, beside threads that only call `mj_step`: alone, with one humanoid each
+    or with all 64; and with a meeting after each round, each with its own envs or by their cost. For 16 cores."""
+    cores, envs, task = len(os.sched_getaffinity(0)), 8 if quick else ENVS, f"rookery/{TASK}-v5"
+    one, many, uncopied = (
+        rookery.make_vec(task, envs, backend="kernel", workers=workers, copy=copy)
+        for workers, copy in ((1, True), (cores, True), (cores, False))
+    )
+    watchable = {
+        "own envs, and a meeting after each round": MeetingThreads(TASK, cores, envs, taking=False),
+        "envs by cost, and a meeting after each round": MeetingThreads(TASK, cores, envs, taking=True),
+        "rookery": RookeryRounds(many),
+        "rookery, each thread on a core of its own": RookeryRounds(many, pinned=True),
+        "rookery, copy=False": RookeryRounds(uncopied),
+    }
+    lone = {
+        f"lone {k}, {n}": LoneThreads(TASK, k, n) for k, n in ((1, 1), (1, envs), (cores, 1), (cores, envs // cores))
+    }
+    seen: dict[str, list[tuple[Rounds, Scheduling]]] = {name: [] for name in watchable}
+
+    def watch(name: str) -> float:
+        seen[name].append(watched(partial(watchable[name].measure, SECONDS)))
+        return seen[name][-1][0].steps_per_second
+
+    sides = {name: partial(side.measure, SECONDS) for name, side in lone.items()}
+    sides |= {"one": stepper(one, envs, SECONDS), **{name: partial(watch, name) for name in watchable}}
+    found = in_turns(sides, rounds)
+    for vector_env in (one, many, uncopied):
+        vector_env.close()
+    apart = np.median(found[f"lone {cores}, 1"] / found["lone 1, 1"])
+    limit = np.median(found[f"lone {cores}, {envs // cores}"] / found[f"lone 1, {envs}"])
+    gained = f"threads that call mj_step alone: {apart:.1f}x with one env each, {limit:.1f}x with all {envs}"
+    _explain(found, seen, cores, envs, gained)
+    label = f"{TASK} n={envs}, {cores} threads over one ({gained})"
+    return [ratio_row(label, found["rookery"], found["one"], min(12 / 16 * cores, 0.9 * limit))]
+
+
+def _explain(found: dict[str, np.ndarray], seen: dict[str, Any], cores: int, envs: int, gained: str) -> None:
+    table = Table(title=f"{envs} humanoids on {cores} threads. Without meetings: {gained}")
+    columns = (
+        "threads", "over one", "step, us (one thread)", "round, us: median, mean, 99 %", "inside steps",
+        "before the first env", "between envs", "waiting for the last", "between rounds", "best order: inside",
+        "waits, preemptions, migrations /s", "stolen",
+    )  # fmt: skip
+    for column in columns:
+        table.add_column(column)
+    for name, turns in seen.items():
+        base = found["one"] if name.startswith("rookery") else found[f"lone 1, {envs}"]
+        parts = np.mean([shares(rounds) for rounds, _ in turns], 0)
+        took = np.mean([rounds.costs.mean() for rounds, _ in turns]) / 1e3
+        times = np.concatenate([np.diff(rounds.starts) for rounds, _ in turns]) / 1e3
+        events = np.sum([events for _, events in turns], 0) / len(turns) / SECONDS / [cores, cores, cores, 1]
+        spread = ", ".join(f"{each:,.0f}" for each in (np.median(times), times.mean(), np.percentile(times, 99)))
+        cells = [f"{np.median(found[name] / base):.2f}x", f"{took:.0f} ({1e6 / np.median(base):.0f})", spread]
+        cells += [f"{share:.1%} ({share * times.mean():,.0f} us)" for share in parts[:5]]
+        cells += [f"{parts[5]:.1%}", ", ".join(f"{number:,.0f}" for number in events[:3]), f"{events[3]:.1%}"]
+        table.add_row(name, *cells)
+    console = Console(width=200)
+    console.print(table)
+    console.print(f"{_machine()}. {NOTES}")
+
+
+def _machine() -> str:
+    """The processor, and what limits this process."""
+    text = Path("/proc/cpuinfo").read_text()
+    model = next((line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")), "CPU")
+    quota = Path("/sys/fs/cgroup/cpu.max")
+    limit = quota.read_text().strip() if quota.exists() else "none"
+    siblings = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
+    shared = siblings.read_text().strip() if siblings.exists() else "?"
+    load = os.getloadavg()[0]
+    return f"{model}; CPU 0's hardware threads: {shared}; limit of the control group: {limit}; load {load:.1f}"
