@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -143,8 +143,11 @@ class Run:
         return sorted(found, key=psutil.Process.create_time)
 
     def close(self) -> None:
-        """Kill it, if it has not ended."""
-        self.process.kill()
+        """Kill it, if it has not ended, and wait for its processes, which notice that by themselves."""
+        with suppress(psutil.Error):
+            family = psutil.Process(self.process.pid).children(recursive=True)
+            self.process.kill()
+            psutil.wait_procs(family, timeout=10)
         self.process.wait()
         self._reader.join()
         self._log.close()

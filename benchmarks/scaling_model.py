@@ -5,7 +5,8 @@
 A rollout with k collectors takes `collect + k * update + (k - 1) * travel` seconds: collectors step their own envs at
 the same time, while the learner sends weights to each but its own, takes a rollout from each and learns from all of it.
 All of these are measured here, with one collector: its steps, the learner's update, a call, the weights on their way
-out and a rollout on its way back through the object store. The prediction for more collectors is compared with runs.
+out and a rollout on its way back through the object store. The prediction for more collectors is compared with runs:
+there the update is that of as many rows on the cores of as many collectors, measured without a run.
 
 The env waits for a millisecond and does not compute, so that a few cores can have eight collectors. With `--busy` it
 computes for a millisecond, and each collector has eight envs in two worker processes. The run then has two cores for
@@ -30,7 +31,7 @@ import numpy as np
 
 from engine_rows import Row
 from report import measured, parser_for, report, said
-from scaling_runs import BUSY, WAITING, Load, measure, measure_link, sizes
+from scaling_runs import BUSY, WAITING, Load, measure, measure_link, sizes, update_seconds
 
 LINEAR = 0.9  # of k times the steps of one collector
 LINK = 1.25e9  # bytes a second: 10 Gbit/s
@@ -93,13 +94,13 @@ def parts_of(
     return Parts(steps, seconds - update, update, call, weights, rollout, link)
 
 
-def rows(parts: Parts, collectors: int, rate: float) -> list[Row]:
-    """What more collectors than one gain, and how far the model is off."""
+def rows(parts: Parts, one: float, collectors: int, rate: float) -> list[Row]:
+    """What more collectors than `one` gain, by steps per second, and how far the model is off."""
     shown, modelled = f"{rate:,.0f}", parts.rate(collectors)
-    linear = rate / collectors / parts.rate(1)
+    linear = rate / collectors / one
     name = f"{collectors} collectors: steps/s"
     return [
-        Row(f"{name}, over {collectors} times those of one", shown, f"{parts.rate(1):,.0f}", linear, LINEAR, ""),
+        Row(f"{name}, over {collectors} times those of one", shown, f"{one:,.0f}", linear, LINEAR, ""),
         Row(f"{name} of the run, of the model, off by", shown, f"{modelled:,.0f}", abs(modelled - rate) / rate,
             WITHIN, "", most=True),
     ]  # fmt: skip
@@ -125,8 +126,9 @@ class Comparison:
                 self.rates[k] = run.rate
                 if k == 1:
                     self.parts = parts_of(run.rate, run.shares, *link, *sizes(self._load))
-                else:
-                    yield from rows(self.parts, k, run.rate)
+                else:  # here the learner has the cores of all collectors
+                    update = update_seconds(self._load, k) / k
+                    yield from rows(replace(self.parts, update=update), self.rates[1], k, run.rate)
 
 
 def far_away(parts: Parts) -> Parts:

@@ -76,6 +76,33 @@ def time_shares(run: Run) -> dict[str, float]:
     return {key: value for key, value in progress[-1].items() if key.startswith("time/") or key == "cluster/busy"}
 
 
+def update_seconds(load: Load, collectors: int, rounds: int = 5) -> float:
+    """The learner's update for the rollout of so many collectors, on the cores that the run has: the best of some."""
+    from engine_worlds import Busy
+    from rookery.engine.machine import usable_cores
+    from rookery.learners.cpu_threads import threads_for
+    from rookery.learners.learner import StepBatch
+    from rookery.learners.registry import make_learner, option_classes
+
+    rows, space = load.num_envs * collectors, Busy.observation_space
+    options = option_classes()["ppo"](rollout_length=LENGTH)
+    seconds: list[float] = []
+    with cores_for(load, collectors):
+        learner = make_learner("ppo", space, Busy.action_space, options, rows, 0)
+        learner.use_threads(threads_for(learner, "ppo", usable_cores()))
+        space.seed(0)
+        observations, never = np.stack([space.sample() for _ in range(rows)]), np.zeros(rows, bool)
+        step = StepBatch(observations, np.ones(rows, np.float32), never, never, None, None)
+        for _ in range(rounds + 1):
+            while not learner.ready():
+                learner.explore(observations, slice(0, rows))
+                learner.record(slice(0, rows), step)
+            began = time.perf_counter()
+            learner.update()
+            seconds.append(time.perf_counter() - began)
+    return min(seconds[1:])  # the first one compiles
+
+
 def sizes(load: Load) -> tuple[int, float, float]:
     """A collector's steps, and bytes of the weights and of its rollout: two perceptrons, and six arrays of a step."""
     from engine_worlds import Busy

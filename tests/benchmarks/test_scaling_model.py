@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import scaling_model  # noqa: E402
 from scaling_model import REMEDIES, Comparison, Parts, draw, far_away, parts_of, rows, saturation_text  # noqa: E402
-from scaling_runs import BUSY, Measured  # noqa: E402
+from scaling_runs import BUSY, Measured, update_seconds  # noqa: E402
 
 PARTS = Parts(steps=256, collect=0.3, update=0.01, call=0.001, weights=4e4, rollout=1e4, link=1e9)
 
@@ -42,14 +42,13 @@ def test_each_remedy_helps() -> None:
 
 def test_a_model_that_is_off_is_told() -> None:
     """By more than 15 %."""
-    (_, good), (_, bad) = rows(PARTS, 2, 1.1 * PARTS.rate(2)), rows(PARTS, 4, 2.0 * PARTS.rate(4))
+    (_, good), (_, bad) = rows(PARTS, 1.0, 2, 1.1 * PARTS.rate(2)), rows(PARTS, 1.0, 4, 2.0 * PARTS.rate(4))
     assert good.passed and not bad.passed
 
 
 def test_collectors_that_gain_too_little_are_told() -> None:
     """Less than nine tenths of what as many alone would make."""
-    one = PARTS.rate(1)
-    (good, _), (bad, _) = rows(PARTS, 2, 1.81 * one), rows(PARTS, 4, 3.59 * one)
+    (good, _), (bad, _) = rows(PARTS, 100.0, 2, 181.0), rows(PARTS, 100.0, 4, 359.0)
     assert good.passed and not bad.passed
 
 
@@ -63,11 +62,21 @@ def test_rows_are_there_as_soon_as_they_are_measured(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(scaling_model, "measure", measured)
     monkeypatch.setattr(scaling_model, "measure_link", lambda: (0.001, 1e9))
+    monkeypatch.setattr(scaling_model, "update_seconds", lambda load, collectors: 0.004)
     found = Comparison(BUSY, [4, 2], 1.0)
     made = found.rows()
     assert next(made).value == pytest.approx(1.0) and asked == [1, 2]
-    assert len(list(made)) == 3 and asked == [1, 2, 4]
+    two, *four = made
+    assert float(two.theirs.replace(",", "")) == pytest.approx(
+        1024 / (0.98 * BUSY.steps / 1900 + 0.004 + 0.001), rel=0.01
+    )
+    assert len(four) == 2 and asked == [1, 2, 4]
     assert found.parts.update == pytest.approx(0.02 * BUSY.steps / 1900)
+
+
+def test_an_update_is_timed_without_a_run() -> None:
+    """On the cores of so many collectors."""
+    assert update_seconds(BUSY, 1, rounds=1) > 0.0
 
 
 def test_a_run_says_what_became_of_its_time() -> None:
