@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 from mujoco_limit import record, step_env
-from rookery.atomics import atomic_add, cpu_pause, load, store
+from rookery.atomics import atomic_add, cpu_pause, load, store, yield_thread
 from rookery.kernel.interrupt import clock, prepare
 from rookery.kernel.thread_team import _sort_by_cost
 from rookery.worlds.mujoco.mujoco_library import load as load_library
@@ -43,11 +43,13 @@ class Rounds(NamedTuple):
 
 class MeetingThreads:
     """Threads that replay recorded steps of envs, and meet after each round. Without `taking`, each has its own envs;
-    with it, each takes the next one, those first whose last step took longest. They spin, in compiled code."""
+    with it, each takes the next one, those first whose last step took longest. They spin, in compiled code;
+    with `yielding`, by a system call that lets others run."""
 
-    def __init__(self, task: str, threads: int, envs: int, taking: bool) -> None:
+    def __init__(self, task: str, threads: int, envs: int, taking: bool, yielding: bool = False) -> None:
         recording = record(task)
-        self._threads, self._taking, model = threads, taking, recording.world.model
+        self._threads, self._taking, self._yielding = threads, taking, yielding
+        model = recording.world.model
         self._data = [load_library().package.MjData(model) for _ in range(envs)]
         begins = np.flatnonzero(recording.episodes >= 0)
         addresses = np.array([[each._address, each.ctrl.ctypes.data] for each in self._data], np.uint64)
@@ -65,7 +67,8 @@ class MeetingThreads:
         times = np.zeros((4, MOST_ROUNDS, self._threads), np.int64)  # released, first, last, busy
         costs = np.zeros((MOST_ROUNDS, envs), np.int64)
         deadline = time.monotonic_ns() + int(seconds * 1e9)
-        shared = words.ctypes.data, deadline, self._order, self._order.ctypes.data, self._taking, times, costs
+        ways = self._taking, self._yielding
+        shared = words.ctypes.data, deadline, self._order, self._order.ctypes.data, *ways, times, costs
         made = [0] * self._threads
 
         def work(slot: int) -> None:
@@ -83,8 +86,9 @@ class MeetingThreads:
 
 @numba.njit(nogil=True)
 def _rounds(
-    slot: int, threads: int, words: int, deadline: int, order: Any, address: int, taking: bool, times: Any, costs: Any,
-    model: int, addresses: Any, controls: Any, episodes: Any, starts: Any, at: Any, skip: int, kind: int
+    slot: int, threads: int, words: int, deadline: int, order: Any, address: int, taking: bool, yielding: bool,
+    times: Any, costs: Any, model: int, addresses: Any, controls: Any, episodes: Any, starts: Any, at: Any, skip: int,
+    kind: int
 ) -> int:  # fmt: skip
     envs = len(addresses)
     for this in range(times.shape[1]):
@@ -97,7 +101,10 @@ def _rounds(
             times[0, this, slot] = clock()
             store(words + ROUND, this + 1)
         while load(words + ROUND) <= this:
-            cpu_pause()
+            if yielding:
+                yield_thread()
+            else:
+                cpu_pause()
         if load(words + STOP) != 0:
             return this
         k = atomic_add(words + NEXT, 1) if taking else slot * envs // threads

@@ -76,6 +76,7 @@ def scaling_rows(rounds: int, quick: bool) -> list[Row]:
     watchable = {
         "own envs, and a meeting after each round": MeetingThreads(TASK, cores, envs, taking=False),
         "envs by cost, and a meeting after each round": MeetingThreads(TASK, cores, envs, taking=True),
+        "the same, with sched_yield while they wait": MeetingThreads(TASK, cores, envs, taking=True, yielding=True),
         "rookery": RookeryRounds(many),
         "rookery, each thread on a core of its own": RookeryRounds(many, pinned=True),
         "rookery, copy=False": RookeryRounds(uncopied),

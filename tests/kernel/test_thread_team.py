@@ -14,7 +14,7 @@ import pytest
 import rookery
 from kernel.samples import Walker
 from rookery.engine.thread_choice import TRIAL_ROUNDS, ThreadChoice
-from rookery.kernel.thread_team import YIELDING_SPINS, Division, _sort_by_cost, division_of
+from rookery.kernel.thread_team import PATIENCE, Division, _sort_by_cost, division_of
 
 
 def shared(num_envs, threads, by_cost=False, **options):
@@ -216,9 +216,9 @@ def test_chunks_are_small_where_envs_are_costly(envs, seconds, chunks):
 
 def test_few_costly_envs_are_taken_one_by_one():
     """Nobody sleeps while an env may still take 200 us, and nobody stays awake for longer than 2 ms."""
-    assert division_of(32, 32 * 1e-4, 4) == Division(1, 32, True, 2 * YIELDING_SPINS)
-    assert division_of(32, 32 * 3e-5, 4) == Division(1, 32, True, YIELDING_SPINS)
-    assert division_of(2, 1.0, 4) == Division(1, 2, True, 20 * YIELDING_SPINS)
+    assert division_of(32, 32 * 1e-4, 4) == Division(1, 32, True, 2 * PATIENCE)
+    assert division_of(32, 32 * 3e-5, 4) == Division(1, 32, True, PATIENCE)
+    assert division_of(2, 1.0, 4) == Division(1, 2, True, 20 * PATIENCE)
 
 
 def test_the_costliest_envs_are_first():

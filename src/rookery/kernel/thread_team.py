@@ -44,16 +44,17 @@ from rookery.kernel.runner import prepared
 CHUNKS = 4  # per thread's share, at least, so that the other threads can take some of them
 CHUNK_SECONDS = 20e-6  # a shorter chunk is not worth dividing further: to take one costs about 0.1 us
 FEW = 8  # envs per thread, at most, that are taken by their cost: with more, the wait for the last one is short
-BUSY_SPINS = 100  # checks for the next batch at full speed, some 2 us
-YIELDING_SPINS = 400  # checks that yield the core first, some 100 us more; then the thread sleeps
-MOST_SPINS = 20 * YIELDING_SPINS
+BUSY_SPINS = 100  # looks with a pause of the CPU after each, some 2 us
+YIELD_EVERY = 256  # looks, some 5 us. A system call after each look would slow down all threads on a virtual machine
+PATIENCE = 100_000  # nanoseconds of looks for the next batch; then the thread sleeps
+MOST_PATIENCE = 20 * PATIENCE
 
 # Words that the threads share, by their offset in bytes. Each is alone in its cache line: a write to one would slow
 # down reads of a neighbour. From NEXT_CHUNK on there is one word per share: the number of its next chunk.
 LINE = 64
 OFFSETS = range(0, 15 * LINE, LINE)
 BATCH, DONE, OUTCOME, ASLEEP, CLOSED, WAKE_READ, WAKE_WRITE, *_ = OFFSETS
-*_, SHARES, SHARE, SPINS, ORDER, SIZE, ENTRY, PLAN, NEXT_CHUNK = OFFSETS
+*_, SHARES, SHARE, LOOK_FOR, ORDER, SIZE, ENTRY, PLAN, NEXT_CHUNK = OFFSETS
 
 
 class Division(NamedTuple):
@@ -62,15 +63,15 @@ class Division(NamedTuple):
     shares: int  # one for each thread, or one for all of them
     chunks: int  # of each share
     by_cost: bool = False  # each chunk is one env, and the costliest are first
-    spins: int = YIELDING_SPINS  # how often a thread looks for the next batch before it sleeps
+    patience: int = PATIENCE  # for how many nanoseconds a thread looks for the next batch before it sleeps
 
 
 def division_of(envs: int, seconds: float, threads: int) -> Division:
     """How to divide a batch that takes one thread so many seconds. Chunks of costly envs are single envs. A thread that
     has none left may have to wait as long as an env takes: it is not to sleep until then."""
     if envs <= FEW * threads and seconds / envs > CHUNK_SECONDS:
-        spins = max(YIELDING_SPINS, min(MOST_SPINS, int(YIELDING_SPINS * seconds / envs / 50e-6)))
-        return Division(1, envs, True, spins)
+        patience = max(PATIENCE, min(MOST_PATIENCE, int(2e9 * seconds / envs)))
+        return Division(1, envs, True, patience)
     return Division(threads, max(CHUNKS, min(-(-envs // threads), int(seconds / threads / CHUNK_SECONDS))))
 
 
@@ -80,7 +81,7 @@ class ThreadTeam:
 
     def __init__(self, threads: int, division: Division | None = None) -> None:
         threads = min(threads, MOST_THREADS)
-        shares, chunks, by_cost, spins = Division(threads, CHUNKS) if division is None else division
+        shares, chunks, by_cost, patience = Division(threads, CHUNKS) if division is None else division
         envs = chunks if by_cost else 0
         words = np.zeros((NEXT_CHUNK + shares * LINE) // 8 + 4 * envs, np.int64)
         order = len(words) - 4 * envs  # envs in their order; then, of each env, the three rows of `last_steps`
@@ -88,7 +89,7 @@ class ThreadTeam:
         self.last_steps = words[order + envs :].reshape(3, envs)  # nanoseconds, when it began, and on which thread
         wake_read, wake_write = os.pipe()
         fixed = {
-            SHARES: shares, SHARE: chunks, SPINS: spins, WAKE_READ: wake_read, WAKE_WRITE: wake_write,
+            SHARES: shares, SHARE: chunks, LOOK_FOR: patience, WAKE_READ: wake_read, WAKE_WRITE: wake_write,
             ORDER: words.ctypes.data + 8 * order if by_cost else 0,
         }  # fmt: skip
         for word, value in fixed.items():
@@ -166,13 +167,13 @@ def _run_batch(words: int, entry: int, plan: int, size: int) -> int:
 
 def _worker_loop(words: int, slot: int) -> int:
     """Another thread's part: batch after batch, until the team is closed."""
-    seen, spins, most_spins = 0, 0, BUSY_SPINS + load(words + SPINS)
+    seen, spins, idle_since = 0, 0, clock()
     while load(words + CLOSED) == 0:
         now = load(words + BATCH)
         if now != seen:
             _run_chunks(words, slot)
-            seen, spins = now, 0
-        elif spins < most_spins:
+            seen, spins, idle_since = now, 0, clock()
+        elif spins % YIELD_EVERY != 0 or clock() - idle_since < load(words + LOOK_FOR):
             spins += 1
             _pause(spins)
         else:
@@ -180,7 +181,7 @@ def _worker_loop(words: int, slot: int) -> int:
             atomic_add(words + ASLEEP, 1)
             if load(words + BATCH) == seen and load(words + CLOSED) == 0:
                 wait_for_wake(load(words + WAKE_READ))
-            spins = 0
+            spins, idle_since = 0, clock()
     return 0
 
 
@@ -242,8 +243,8 @@ def _run_env(words: int, slot: int, order: int, env: int) -> None:
 
 
 def _pause(spins: int) -> None:
-    """A short pause; after BUSY_SPINS of them, other threads may use this core."""
-    if spins < BUSY_SPINS:
-        cpu_pause()
-    else:
+    """A short pause; after some of them, other threads may use this core."""
+    if spins % YIELD_EVERY == 0:
         yield_thread()
+    else:
+        cpu_pause()
