@@ -45,7 +45,7 @@ CHUNKS = 4  # per thread's share, at least, so that the other threads can take s
 CHUNK_SECONDS = 20e-6  # a shorter chunk is not worth dividing further: to take one costs about 0.1 us
 FEW = 8  # envs per thread, at most, that are taken by their cost: with more, the wait for the last one is short
 BUSY_SPINS = 100  # looks with a pause of the CPU after each, some 2 us
-YIELD_EVERY = 256  # looks, some 5 us. A system call after each look would slow down all threads on a virtual machine
+YIELD_EVERY = 256  # looks, some 5 us: many threads that each make a system call after every look may slow all down
 PATIENCE = 100_000  # nanoseconds of looks for the next batch; then the thread sleeps
 MOST_PATIENCE = 20 * PATIENCE
 
