@@ -63,7 +63,7 @@ class InProcess:
         self._owned = OwnCollector() if self._has_own else None
         return self.start(0) if self._owned is None else self._owned
 
-    def start_helper(self, kind: str) -> Helper:
+    def start_helper(self, kind: str, on_gpu: bool = False) -> Helper:
         self.helpers.append(Helper(len(self.helpers), kind))
         return self.helpers[-1]
 

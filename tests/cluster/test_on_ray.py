@@ -48,8 +48,8 @@ class KillOne(rookery.Callback):
         self._handles = handles = list[Any]()
         whole = getattr(RayTransport, start)
 
-        def started(own: RayTransport, what: Any) -> Any:
-            handles.append(whole(own, what))
+        def started(own: RayTransport, *what: Any, **how: Any) -> Any:
+            handles.append(whole(own, *what, **how))
             return handles[-1]
 
         monkeypatch.setattr(RayTransport, start, started)

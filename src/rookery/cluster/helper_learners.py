@@ -6,15 +6,18 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import torch
 import torch.distributed as dist
 
+from rookery.cluster.learner_gpus import free_gpu, gpu_name
 from rookery.cluster.process_losses import ProcessLosses
 from rookery.cluster.remote_collectors import START_SECONDS, RemoteCollectors, lost_reason
 from rookery.cluster.transport import CollectorLost, Transport
 from rookery.config import RunConfig
 from rookery.errors import WorkerDied
-from rookery.learners.distributed.gloo_ranks import GlooRanks, RankLost, open_store
-from rookery.learners.distributed.leading_ppo import LeadingPPO
+from rookery.learners.distributed.gloo_ranks import LosableRanks, RankLost, open_store
+from rookery.learners.distributed.leading_ppo import LeadingPPO, helping_ppo
+from rookery.learners.distributed.nccl_ranks import open_ranks
 from rookery.learners.distributed.shared_update import Columns, envs_of
 from rookery.learners.learner import Tree
 from rookery.training.storage.trust import code_in
@@ -30,18 +33,19 @@ class HelperLearners:
         self, transport: Transport, collectors: RemoteCollectors, config: RunConfig, learner: LeadingPPO
     ) -> None:
         self._transport, self._collectors, self._config, self._learner = transport, collectors, config, learner
-        self._size = config.cluster.learners
+        self._size, self._kind = config.cluster.learners, config.cluster.learner_device
         ranks = range(1, self._size)
-        self._handles: dict[int, Any] = {rank: transport.start_helper("learner") for rank in ranks}
+        self._handles: dict[int, Any] = {rank: self._start() for rank in ranks}
         self._losses = {rank: ProcessLosses(config) for rank in ranks}
         self._unready = {rank: self._call(rank, "facts", *collectors.code) for rank in ranks}  # its first call
         self._calls: dict[int, Any] = {}  # of the present update
         self._store = open_store(transport.address())
-        self._ranks: GlooRanks | None = None
+        self._ranks: LosableRanks | None = None
+        self._gpus: dict[int, str] = {}  # by rank, of those in other processes
         self._groups = self._broken = 0
         self.losses = 0  # since this process began
 
-    def begin(self, common: Tree, columns: Columns) -> GlooRanks:
+    def begin(self, common: Tree, columns: Columns) -> LosableRanks:
         """See `Helpers`."""
         self._make_ready()
         if self._ranks is None:
@@ -94,8 +98,8 @@ class HelperLearners:
         learner, agent = self._learner, self._learner.agent
         self._collectors.check(self._transport.result(facts, START_SECONDS))
         spaces = agent.observation_space, agent.action_space
-        call = self._call(rank, "use_learner", code_in(self._config), spaces, learner.options)
-        self._transport.result(call, START_SECONDS)
+        call = self._call(rank, "use_learner", code_in(self._config), spaces, learner.options, self._kind)
+        self._gpus[rank] = self._transport.result(call, START_SECONDS)
 
     def _join(self) -> None:
         """A new group of all."""
@@ -104,7 +108,23 @@ class HelperLearners:
         address = self._transport.address()
         where = address, self._store.port, name
         self._calls = {rank: self._call(rank, "join", *where, rank, self._size, seconds) for rank in self._handles}
-        self._ranks = GlooRanks(dist.PrefixStore(name, self._store), 0, self._size, address, seconds)
+        store = dist.PrefixStore(name, self._store)
+        self._ranks = open_ranks(store, 0, self._size, self._own_device(), address, seconds)
+
+    def _own_device(self) -> torch.device:
+        """Where this process computes its part of an update. Its GPU is one that Ray has given to none of the others:
+        Ray does not know that this process uses one."""
+        learner, taken = self._learner, self._gpus.values()
+        if self._kind == "cpu":
+            return learner.device
+        if learner.twin is None or gpu_name(learner.twin.device) in taken:
+            agent = learner.agent
+            spaces = agent.observation_space, agent.action_space
+            learner.twin = helping_ppo(spaces, learner.options, free_gpu(taken))
+        return learner.twin.device
+
+    def _start(self) -> Any:
+        return self._transport.start_helper("learner", on_gpu=self._kind == "cuda")
 
     def _outcomes(self, seconds: float) -> dict[int, str]:
         """Wait for the present calls; returns which learners are lost, and why. Errors of their own end the run."""
@@ -129,7 +149,7 @@ class HelperLearners:
             self._losses[rank].count(name, reason)
             self.losses += 1
             self._transport.kill(self._handles[rank])
-            self._handles[rank] = self._transport.start_helper("learner")
+            self._handles[rank] = self._start()
             self._unready[rank] = self._call(rank, "facts", *self._collectors.code)
             self._collectors.note(
                 f"{name} {reason}: another one takes its place, with the weights of this process; no number of the run "

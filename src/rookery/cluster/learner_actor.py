@@ -10,13 +10,16 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
+import torch
 import torch.distributed as dist
 
+from rookery.cluster.learner_gpus import free_gpu, gpu_name
 from rookery.cluster.node_facts import NodeFacts, facts_here
 from rookery.cluster.shipped_files import Contents, use_files
 from rookery.learners.cpu_threads import keep_memory, small_products
-from rookery.learners.distributed.gloo_ranks import GlooRanks, own_address
-from rookery.learners.distributed.leading_ppo import help_update
+from rookery.learners.distributed.gloo_ranks import LosableRanks, own_address
+from rookery.learners.distributed.leading_ppo import help_update, helping_ppo
+from rookery.learners.distributed.nccl_ranks import open_ranks
 from rookery.learners.learner import Tree
 from rookery.learners.ppo import PPO
 from rookery.user_code import permit
@@ -29,26 +32,29 @@ class LearnerActor:
 
     def __init__(self) -> None:
         self._open = ExitStack()
-        self._ranks: GlooRanks | None = None
+        self._ranks: LosableRanks | None = None
 
     def facts(self, files: list[str], contents: Contents) -> NodeFacts:
         """See `CollectorActor.facts`."""
         use_files(files, contents)
         return facts_here(files)
 
-    def use_learner(self, code: list[str], spaces: tuple[Any, Any], options: Any) -> None:
-        """Make nets like those of the run's learner; `code` is what they may import. Its own rollout stays empty."""
+    def use_learner(self, code: list[str], spaces: tuple[Any, Any], options: Any, kind: str) -> str:
+        """Make nets like those of the run's learner, on a device of this kind; `code` is what they may import. Its own
+        rollout stays empty. Returns the name of its GPU."""
         permit(code)
         keep_memory()
-        self.learner = PPO(*spaces, options, 1)
+        device = torch.device("cpu") if kind == "cpu" else free_gpu(())
+        self.learner = helping_ppo(spaces, options, device)
         self.learner.use_threads(options.threads or 1)
         self._open.enter_context(small_products(self.learner))
+        return gpu_name(device)
 
     def join(self, address: str, port: int, name: str, rank: int, size: int, seconds: float) -> None:
         """Become a rank of the group with this name, whose store is at this address."""
         self._leave()
         store = dist.PrefixStore(name, dist.TCPStore(address, port, is_master=False))
-        self._ranks = GlooRanks(store, rank, size, own_address(address, port), seconds)
+        self._ranks = open_ranks(store, rank, size, self.learner.device, own_address(address, port), seconds)
 
     def learn(self, common: Tree, columns: dict[str, np.ndarray]) -> None:
         """An update; RankLost if another rank is gone."""

@@ -141,6 +141,7 @@ class RayTransport:
         self._ray = ray
         self._node_of: dict[Any, str] = {}  # of collectors, by handle
         self._node_of_helper: dict[Any, str] = {}
+        self._with_gpu: set[Any] = set()  # of these
         self._own_node = str(ray.get_runtime_context().get_node_id())
 
     def _nodes(self) -> dict[str, dict[str, Any]]:
@@ -163,18 +164,34 @@ class RayTransport:
         self._node_of[handle] = node
         return handle
 
-    def start_helper(self, kind: str) -> Any:
-        nodes, taken = list(self._nodes())[::-1], Counter(self._node_of_helper.values())
+    def start_helper(self, kind: str, on_gpu: bool = False) -> Any:
+        taken = Counter(self._node_of_helper.values())
+        nodes = (self._nodes_with_gpus() if on_gpu else list(self._nodes()))[::-1]
         node = min(nodes, key=lambda each: (taken[each], nodes.index(each)))
-        handle = self._start_on(node, HELPERS[kind])
+        handle = self._start_on(node, HELPERS[kind], num_gpus=int(on_gpu))
         self._node_of_helper[handle] = node
+        if on_gpu:
+            self._with_gpu.add(handle)
         return handle
 
-    def _start_on(self, node: str, actor: type[PackedActor]) -> Any:
+    def _nodes_with_gpus(self) -> list[str]:
+        """Nodes with a GPU for one more helper. Of those of the run's own node, one is the run's."""
+        taken = Counter(self._node_of_helper[handle] for handle in self._with_gpu) + Counter([self._own_node])
+        gpus = {name: int(node["Resources"].get("GPU", 0)) for name, node in self._nodes().items()}
+        free = [name for name, count in gpus.items() if count > taken[name]]
+        if not free:
+            raise RunError(
+                f"{1 + len(self._with_gpu)} learners have a GPU each, and there is none for one more, as NCCL refuses "
+                f"two learners on one GPU (the cluster has {sum(gpus.values())}): use fewer `cluster.learners`, or add "
+                "nodes with GPUs"
+            )
+        return free
+
+    def _start_on(self, node: str, actor: type[PackedActor], num_gpus: int = 0) -> Any:
         """There and nowhere else: with `soft`, Ray sometimes prefers the run's own node, though the other one is free.
         On a node that dies meanwhile, the process is lost as any other."""
         strategy = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
-        made = self._ray.remote(num_cpus=0, max_restarts=0, max_task_retries=0)(actor)
+        made = self._ray.remote(num_cpus=0, num_gpus=num_gpus, max_restarts=0, max_task_retries=0)(actor)
         return made.options(scheduling_strategy=strategy).remote()
 
     def address(self) -> str:
@@ -254,6 +271,7 @@ class RayTransport:
     def kill(self, handle: Any) -> None:
         self._node_of.pop(handle, None)
         self._node_of_helper.pop(handle, None)
+        self._with_gpu.discard(handle)
         with suppress(Exception):
             handle.close() if isinstance(handle, OwnCollector) else self._ray.kill(handle)
 

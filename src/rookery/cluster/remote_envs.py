@@ -21,6 +21,7 @@ from rookery.cluster.remote_evaluator import RemoteEvaluator
 from rookery.cluster.remote_step_collector import RemoteStepCollector
 from rookery.cluster.rollout_collector import RemoteRolloutCollector
 from rookery.cluster.transport import Transport
+from rookery.config.cluster_schema import leads
 from rookery.engine import seeding
 from rookery.errors import StateError
 from rookery.learners.learner import Learner, Tree
@@ -65,7 +66,7 @@ class RemoteEnvs(VectorEnv):
             if isinstance(handle, OwnCollector):
                 handle.lend(learner, stopwatch)
         self.collectors.use_learner(self._learner_name, spaces, learner.options, self.threads)
-        if self._config.cluster.learners > 1:
+        if leads(self._config.cluster):
             self._start_helpers(learner)
         waiting = RemoteRolloutCollector if self._waits else AsyncRolloutCollector
         kind = waiting if learner.on_policy else RemoteStepCollector

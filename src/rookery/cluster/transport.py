@@ -22,9 +22,10 @@ class Transport(Protocol):
         """Collector 0 in this process, if its node is one for collectors; else started elsewhere. It makes calls when
         their results are asked for."""
 
-    def start_helper(self, kind: str) -> Any:
+    def start_helper(self, kind: str, on_gpu: bool = False) -> Any:
         """Start a process beside the collectors, a "learner" or an "evaluator", on the node with the fewest of such
-        processes, the run's own node last; returns its handle at once."""
+        processes, the run's own node last; returns its handle at once. With `on_gpu`, it gets a GPU of its own, and the
+        run's own process keeps one; RunError if there are too few."""
 
     def address(self) -> str:
         """The address of this machine for the nodes of the cluster."""

@@ -39,6 +39,11 @@ class ClusterOptions(ConfigTable):
         description="For ppo: processes of the cluster that compute the gradients of an update together, the run's own "
         "among them. The weights are those of one learner, to float tolerance.",
     )
+    learner_device: Literal["cpu", "cuda"] = Field(
+        "cpu",
+        description="For ppo: where gradients are computed. cuda: every learner has a GPU of its own, and NCCL sums "
+        "gradients between them. The policy acts on CPUs in any case.",
+    )
     evaluate_apart: bool = Field(
         False,
         description="Evaluate the agent in a process of its own on the cluster, with a copy of its weights, while the "
@@ -56,3 +61,8 @@ class ClusterOptions(ConfigTable):
         "collector and learning from the steps that it made with them. Older steps are discarded. If omitted, 256, and "
         "4 for ppo.",
     )
+
+
+def leads(options: ClusterOptions) -> bool:
+    """Whether the run's learner shares its updates with others, or has a GPU make them."""
+    return options.learners > 1 or options.learner_device == "cuda"

@@ -1,8 +1,9 @@
-"""Ranks on CPUs that may be lost: their group is left when one is gone, and made anew with whoever takes its place."""
+"""Ranks that may be lost, on CPUs: their group is left when one is gone, and made anew with whoever takes its place."""
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -20,19 +21,13 @@ class RankLost(RuntimeError):
     """Another process of the group is gone, or has not answered in time."""
 
 
-class GlooRanks(Ranks):
-    """A process among `size`, in a group of its own: torch's default one is left to the user."""
+class LosableRanks(Ranks):
+    """A process among several, in a group of its own: torch's default one is left to the user."""
 
-    def __init__(self, store: dist.Store, rank: int, size: int, address: str, seconds: float) -> None:
-        """All ranks give an equal `store`. `address` is this process's own, at which it listens for the others;
-        `seconds` is how long it waits for any of them."""
-        self.rank, self.size, self.device, self.direct = rank, size, torch.device("cpu"), False
-        options = dist.ProcessGroupGloo._Options()
-        options._devices = [dist.ProcessGroupGloo.create_device(hostname=address)]
-        options._timeout = timedelta(seconds=min(seconds, CONNECT_SECONDS))
+    def _open(self, make_group: Callable[[], Any]) -> None:
+        self._group: Any = None
         try:
-            self._group: Any = dist.ProcessGroupGloo(store, rank, size, options)
-            self._group._set_default_timeout(timedelta(seconds=seconds))
+            self._group = make_group()
         except RuntimeError as error:
             raise RankLost(_first_line(error)) from None
 
@@ -50,6 +45,20 @@ class GlooRanks(Ranks):
         if group is not None:
             with suppress(RuntimeError):
                 group.abort()  # for a thread that waits; connections are closed when nobody has the group any more
+
+
+class GlooRanks(LosableRanks):
+    """A process among `size` on CPUs."""
+
+    def __init__(self, store: dist.Store, rank: int, size: int, address: str, seconds: float) -> None:
+        """All ranks give an equal `store`. `address` is this process's own, at which it listens for the others;
+        `seconds` is how long it waits for any of them."""
+        self.rank, self.size, self.device, self.direct = rank, size, torch.device("cpu"), False
+        options = dist.ProcessGroupGloo._Options()
+        options._devices = [dist.ProcessGroupGloo.create_device(hostname=address)]
+        options._timeout = timedelta(seconds=min(seconds, CONNECT_SECONDS))
+        self._open(lambda: dist.ProcessGroupGloo(store, rank, size, options))
+        self._group._set_default_timeout(timedelta(seconds=seconds))
 
 
 def open_store(address: str) -> dist.TCPStore:

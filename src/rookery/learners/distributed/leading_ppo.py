@@ -16,6 +16,7 @@ from rookery.learners.distributed.ranks import Ranks
 from rookery.learners.distributed.shared_update import Columns, OwnRows, SharedUpdate, envs_of
 from rookery.learners.learner import Tree, generator_state, load_generator, load_module, module_state
 from rookery.learners.ppo import PPO
+from rookery.learners.registry import PPOOptions
 
 
 class Helpers(Protocol):
@@ -32,9 +33,11 @@ class Helpers(Protocol):
 
 
 class LeadingPPO(PPO):
-    """Until it gets `helpers` it is ordinary PPO."""
+    """Until it gets `helpers` it is ordinary PPO. With a `twin`, a learner like it on a GPU, it acts and keeps its
+    rollouts on the CPU, and the twin makes its part of the updates."""
 
     helpers: Helpers | None = None
+    twin: PPO | None = None
 
     def learn(self) -> Tensor:
         if self.helpers is None:
@@ -49,12 +52,29 @@ class LeadingPPO(PPO):
         while True:
             try:
                 ranks = helpers.begin(common, columns)
-                metrics = self._shared_update(ranks, columns).learn()
+                metrics = self._update_with(ranks, common, columns)
                 helpers.end()
                 return metrics
             except RankLost as error:
                 helpers.mend(error)
                 begin_update(self, common)
+
+    def _update_with(self, ranks: Ranks, common: Tree, columns: Columns) -> Tensor:
+        if self.twin is None:
+            return self._shared_update(ranks, columns).learn()
+        envs = envs_of(ranks.rank, ranks.size, self.num_envs)
+        metrics = help_update(
+            self.twin, ranks, common, {name: value[:, envs].numpy() for name, value in columns.items()}
+        )
+        self._take(self.twin)
+        return metrics
+
+    def _take(self, twin: PPO) -> None:
+        """What an update has changed."""
+        load_module(self.policy, module_state(twin.policy))
+        self.adam.load(twin.adam.state())
+        load_generator(self.generator, generator_state(twin.generator))
+        self.accelerator.invalidate()
 
     def _shared_update(self, ranks: Ranks, columns: Columns) -> SharedUpdate:
         envs = envs_of(ranks.rank, ranks.size, self.num_envs)
@@ -83,10 +103,18 @@ def begin_update(learner: PPO, common: Tree) -> None:
     learner.accelerator.invalidate()
 
 
-def help_update(learner: PPO, ranks: Ranks, common: Tree, columns: dict[str, Any]) -> None:
-    """An update, in a process that helps; `columns` are arrays of the envs of its rank."""
+def helping_ppo(spaces: tuple[Any, Any], options: PPOOptions, device: torch.device) -> PPO:
+    """A learner that makes updates of another one's rollouts. It draws the shuffles of a CPU wherever it is."""
+    learner = LeadingPPO(*spaces, options, 1, 0, device)
+    learner.generator = torch.Generator()
+    return learner
+
+
+def help_update(learner: PPO, ranks: Ranks, common: Tree, columns: dict[str, Any]) -> Tensor:
+    """An update, in a process that helps, or on the GPU of the one that leads; `columns` are arrays of the envs of its
+    rank. Returns METRICS."""
     begin_update(learner, common)
-    own = {name: torch.from_numpy(value) for name, value in columns.items()}
-    advantages = torch.from_numpy(common["advantages"])
+    own = {name: torch.from_numpy(value).to(learner.device) for name, value in columns.items()}
+    advantages = torch.from_numpy(common["advantages"]).to(learner.device)
     rows = OwnRows(own, envs_of(ranks.rank, ranks.size, advantages.shape[1]), advantages)
-    SharedUpdate(learner, ranks, rows, common["numbers"]["minibatches"]).learn()
+    return SharedUpdate(learner, ranks, rows, common["numbers"]["minibatches"]).learn()

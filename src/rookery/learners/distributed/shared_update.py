@@ -43,7 +43,7 @@ def envs_of(rank: int, size: int, envs: int) -> slice:
 
 class SharedUpdate:
     """One update, in one of the processes. The learner's weights, optimizer, generator, options and schedules must be
-    equal in all of them."""
+    equal in all of them; its generator is on the CPU, wherever it learns."""
 
     def __init__(self, learner: PPO, ranks: Ranks, rows: OwnRows, minibatches: int) -> None:
         self.learner, self.ranks, self.count = learner, ranks, minibatches
@@ -63,7 +63,7 @@ class SharedUpdate:
 
     def learn(self) -> Tensor:
         """All epochs; returns METRICS."""
-        learner, epochs = self.learner, EarlyStop(self.learner.options.target_kl, self.learner.device)
+        learner, epochs = self.learner, EarlyStop(self.learner.options.target_kl, torch.device("cpu"))
         with self._installed():
             for _ in range(learner.options.epochs):
                 for share in self._minibatches():
@@ -85,15 +85,16 @@ class SharedUpdate:
 
     def _minibatches(self) -> Iterator[Columns]:
         """This process's share of each."""
-        total, axis = len(self._places), self._axis
+        total, axis, device = len(self._places), self._axis, self.learner.device
         order = sample_order(total, self.learner.generator)
         for numbers in order.split(-(-total // min(self.count, total))):
             places = self._places[numbers]
             own = places[places >= 0]
             self._weight = len(own) / len(numbers)
-            share = {name: value.index_select(axis, own) for name, value in self._tensors.items()}
+            rows = own.to(device)
+            share = {name: value.index_select(axis, rows) for name, value in self._tensors.items()}
             if self._normalises:
-                of_all = self._advantages.index_select(axis, numbers)
+                of_all = self._advantages.index_select(axis, numbers.to(device))
                 share["advantages"] = normalised(share["advantages"], of_all)
             yield share
 
@@ -102,4 +103,4 @@ class SharedUpdate:
         adam = self.learner.adam
         adam.gradient.zero_()
         adam.step(self.learner.options.max_grad_norm)
-        return torch.zeros(len(METRICS))
+        return torch.zeros(len(METRICS), device=self.learner.device)

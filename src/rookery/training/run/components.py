@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from rookery.config import RunConfig
+from rookery.config.cluster_schema import leads
 from rookery.console import meanwhile, say, waiting
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import kernel_of
@@ -281,7 +282,7 @@ def make_learner(run: ResolvedRun, ranks: Ranks | None = None) -> Learner:
             from rookery.learners.distributed.vtrace_ppo import VTracePPO
 
             learner = VTracePPO(*spaces, options, run.num_rows, config.seed, config.device)
-        elif config.cluster.learners > 1:
+        elif leads(config.cluster):
             from rookery.learners.distributed.leading_ppo import LeadingPPO
 
             learner = LeadingPPO(*spaces, options, run.num_rows, config.seed, config.device)

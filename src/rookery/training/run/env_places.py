@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from rookery.config import RunConfig
+from rookery.config.cluster_schema import leads
 from rookery.errors import ConfigError
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.run.components import open_engine
@@ -38,6 +39,8 @@ def check_cluster(run: ResolvedRun) -> None:
         for key in ("asynchronous", "evaluate_apart"):
             if getattr(config.cluster, key):
                 raise ConfigError(f'`cluster.{key}` is for runs on a cluster: give `cluster.kind` = "ray" too')
+        if config.cluster.learner_device != "cpu":
+            raise ConfigError('`cluster.learner_device` is for runs on a cluster: give `device` = "cuda" instead')
         if config.cluster.learners > 1:
             raise ConfigError(
                 '`cluster.learners` is for runs on a cluster: give `cluster.kind` = "ray" too, or `devices` = '
@@ -59,17 +62,20 @@ def check_cluster(run: ResolvedRun) -> None:
         raise ConfigError(f"{start} cannot be combined with `devices` = {config.devices}: use `devices` = 1")
     _check_learners(run)
     if config.backend in ("cuda", "tensor") or config.device not in ("auto", "cpu"):
-        raise ConfigError(f'{start} needs `device` = "cpu" and envs that step on CPUs')
+        raise ConfigError(
+            f'{start} needs `device` = "cpu" and envs that step on CPUs; GPUs can compute the gradients of ppo: '
+            '`cluster.learner_device` = "cuda"'
+        )
 
 
 def _check_learners(run: ResolvedRun) -> None:
     """Refuse several learners where one does it all."""
     config, count = run.config, run.config.cluster.learners
-    if count == 1:
+    if not leads(config.cluster):
         return
-    start = f"`cluster.learners` = {count}"
+    start = f"`cluster.learners` = {count}" if count > 1 else '`cluster.learner_device` = "cuda"'
     if config.learner != "ppo":
-        raise ConfigError(f"{start} is for ppo: {config.learner} has one learner, with `cluster.learners` = 1")
+        raise ConfigError(f"{start} is for ppo: {config.learner} has one learner, on the CPU")
     if config.cluster.asynchronous:
         raise ConfigError(f"{start} cannot be combined with `cluster.asynchronous`: leave one of them out")
     if count > run.num_rows:
