@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,18 +62,21 @@ class MeetingThreads:
         self._order = np.array([*range(envs), *[0] * envs])  # envs, and then what the last step of each took
         self.measure(0.0)  # compiles
 
-    def measure(self, seconds: float) -> Rounds:
-        """Rounds for some seconds."""
+    def measure(self, seconds: float) -> tuple[Rounds, np.ndarray]:
+        """Rounds for some seconds, and what the system did with the threads."""
         words, envs = np.zeros(4 * 8, np.int64), len(self._data)
         times = np.zeros((4, MOST_ROUNDS, self._threads), np.int64)  # released, first, last, busy
         costs = np.zeros((MOST_ROUNDS, envs), np.int64)
         deadline = time.monotonic_ns() + int(seconds * 1e9)
         ways = self._taking, self._yielding
         shared = words.ctypes.data, deadline, self._order, self._order.ctypes.data, *ways, times, costs
-        made = [0] * self._threads
+        made, events = [0] * self._threads, []
 
         def work(slot: int) -> None:
+            own = [threading.get_native_id()]
+            before = scheduling(own)
             made[slot] = _rounds(slot, self._threads, *shared, *self._replayed)
+            events.append(scheduling(own) - before)
 
         threads = [threading.Thread(target=work, args=(slot,)) for slot in range(self._threads)]
         for thread in threads:
@@ -81,7 +85,7 @@ class MeetingThreads:
             thread.join()
         released, first, last, busy = times[:, : made[0]]
         starts = released.max(1)  # only the thread that came last writes it
-        return Rounds(starts, last.max(1), first, last, busy, costs[: made[0]])
+        return Rounds(starts, last.max(1), first, last, busy, costs[: made[0]]), np.sum(events, 0)
 
 
 @numba.njit(nogil=True)
@@ -133,8 +137,8 @@ class RookeryRounds:
         envs.reset(seed=0)
         envs.step(self._actions[0])  # prepares the call of the team
 
-    def measure(self, seconds: float) -> Rounds:
-        """Rounds for some seconds."""
+    def measure(self, seconds: float) -> tuple[Rounds, np.ndarray]:
+        """Rounds for some seconds, and what the system did with the threads."""
         noted: list[tuple[int, int, np.ndarray]] = []
         choice, run, last_steps = self._choice, self._choice._run_team, self._choice._team.last_steps
 
@@ -145,13 +149,15 @@ class RookeryRounds:
             return outcome
 
         choice._run_team = noting
+        threads = team_threads()
+        before = scheduling(threads)
         with pinned_threads() if self._pinned else _as_they_are():
             until, k = time.perf_counter() + seconds, 0
             while time.perf_counter() < until:
                 self._envs.step(self._actions[k % 64])
                 k += 1
         choice._run_team = run
-        return _read(noted[3:], choice._threads)
+        return _read(noted[3:], choice._threads), scheduling(threads) - before
 
 
 def _read(noted: list[tuple[int, int, np.ndarray]], threads: int) -> Rounds:
@@ -172,8 +178,7 @@ def _read(noted: list[tuple[int, int, np.ndarray]], threads: int) -> Rounds:
 @contextmanager
 def pinned_threads() -> Iterator[None]:
     """Each of rookery's threads, and this one, on a core of its own."""
-    cores = sorted(os.sched_getaffinity(0))
-    threads = [0, *(each.native_id for each in threading.enumerate() if each.name.startswith("rookery-kernel"))]
+    cores, threads = sorted(os.sched_getaffinity(0)), team_threads()
     for thread, core in zip(threads, cores, strict=False):
         os.sched_setaffinity(thread, {core})
     try:
@@ -188,33 +193,24 @@ def _as_they_are() -> Iterator[None]:
     yield
 
 
-class Scheduling(NamedTuple):
-    """What the system did with this process while something ran."""
-
-    waits: int  # a thread gave up its core: it slept, or let others run
-    preemptions: int  # a thread was taken from its core
-    migrations: float  # a thread came to another core; NaN: the system does not say
-    stolen: float  # seconds in which the machine that this one runs on gave it no core
-
-    def __sub__(self, other: Any) -> Scheduling:
-        return Scheduling(*(mine - theirs for mine, theirs in zip(self, other, strict=True)))
+def team_threads() -> list[int]:
+    """This thread and rookery's others, by their numbers in the system."""
+    others = (each.native_id for each in threading.enumerate() if each.name.startswith("rookery-kernel"))
+    return [threading.get_native_id(), *(number for number in others if number is not None)]
 
 
-def watched(measure: Callable[[], Any]) -> tuple[Any, Scheduling]:
-    """What a measurement returns, and what the system did meanwhile with threads that lived before and after it."""
-    before = _scheduling()
-    result = measure()
-    return result, _scheduling() - before
-
-
-def _scheduling() -> Scheduling:
-    tells = Path("/proc/self/sched").exists()
-    found = {"voluntary_ctxt_switches": 0, "nonvoluntary_ctxt_switches": 0, "se.nr_migrations": 0 if tells else np.nan}
-    for task in Path("/proc/self/task").iterdir():
-        for file in ("status", "sched"):
-            if (task / file).exists():
-                for name, _, number in (line.partition(":") for line in (task / file).read_text().splitlines()):
-                    if name.strip() in found:
-                        found[name.strip()] += int(number)
-    stolen = int(Path("/proc/stat").read_text().split()[8]) / os.sysconf("SC_CLK_TCK")
-    return Scheduling(*found.values(), stolen)
+def scheduling(threads: list[int]) -> np.ndarray:
+    """How often threads gave up their cores, were taken from them, and came to others; NaN if the system does not say.
+    Last, the seconds in which the machine that this one runs on gave it no core, per thread."""
+    names = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches", "se.nr_migrations")
+    found = dict.fromkeys(names, np.nan)
+    for thread, file in itertools.product(threads, ("status", "sched")):
+        with suppress(OSError):
+            lines = Path(f"/proc/self/task/{thread}/{file}").read_text().splitlines()
+            for name, number in ((name.strip(), number) for name, _, number in (line.partition(":") for line in lines)):
+                if name in found:
+                    found[name] = np.nansum([found[name], int(number)])
+    stolen = np.nan
+    with suppress(OSError, IndexError):
+        stolen = int(Path("/proc/stat").read_text().split()[8]) / os.sysconf("SC_CLK_TCK") / os.cpu_count()
+    return np.array([*found.values(), stolen * len(threads)])

@@ -22,7 +22,7 @@ import rookery
 from engine_rows import Row, ratio_row
 from measure import in_turns, stepper
 from mujoco_limit import LoneThreads
-from mujoco_rounds import MeetingThreads, RookeryRounds, Rounds, Scheduling, watched
+from mujoco_rounds import MeetingThreads, RookeryRounds, Rounds
 
 TASK, ENVS = "Humanoid", 64
 SECONDS = 0.5  # of a turn of one side
@@ -30,7 +30,7 @@ NOTES = (
     "Shares are of the time of all threads; in brackets, microseconds of a mean round. `over one` is the number of "
     "threads x (step on one thread / step) x `inside steps`. `best order`: the most that `inside steps` could be with "
     "a meeting after each round, if the cost of each step were known before it. Waits, preemptions and migrations are "
-    "per thread and second; `stolen` is the share of a second in which the machine below gave this one no core."
+    "per thread and second; `stolen` is the share of the time in which the machine below gave a core to others."
 )
 
 
@@ -84,10 +84,10 @@ def scaling_rows(rounds: int, quick: bool) -> list[Row]:
     lone = {
         f"lone {k}, {n}": LoneThreads(TASK, k, n) for k, n in ((1, 1), (1, envs), (cores, 1), (cores, envs // cores))
     }
-    seen: dict[str, list[tuple[Rounds, Scheduling]]] = {name: [] for name in watchable}
+    seen: dict[str, list[tuple[Rounds, np.ndarray]]] = {name: [] for name in watchable}
 
     def watch(name: str) -> float:
-        seen[name].append(watched(partial(watchable[name].measure, SECONDS)))
+        seen[name].append(watchable[name].measure(SECONDS))
         return seen[name][-1][0].steps_per_second
 
     sides = {name: partial(side.measure, SECONDS) for name, side in lone.items()}
@@ -117,7 +117,7 @@ def _explain(found: dict[str, np.ndarray], seen: dict[str, Any], cores: int, env
         parts = np.mean([shares(rounds) for rounds, _ in turns], 0)
         took = np.mean([rounds.costs.mean() for rounds, _ in turns]) / 1e3
         times = np.concatenate([np.diff(rounds.starts) for rounds, _ in turns]) / 1e3
-        events = np.sum([events for _, events in turns], 0) / len(turns) / SECONDS / [cores, cores, cores, 1]
+        events = np.mean([events for _, events in turns], 0) / SECONDS / cores
         spread = ", ".join(f"{each:,.0f}" for each in (np.median(times), times.mean(), np.percentile(times, 99)))
         cells = [f"{np.median(found[name] / base):.2f}x", f"{took:.0f} ({1e6 / np.median(base):.0f})", spread]
         cells += [f"{share:.1%} ({share * times.mean():,.0f} us)" for share in parts[:5]]
