@@ -150,7 +150,9 @@ class Run:
             psutil.wait_procs(family, timeout=10)
         self.process.wait()
         self._reader.join()
-        self._log.close()
+        for file in (self.process.stdout, self._log):
+            if file is not None:
+                file.close()
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
