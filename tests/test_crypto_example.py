@@ -43,8 +43,8 @@ def test_there_are_five_commands_and_all_are_understood(folder: Path) -> None:
 
 
 def test_other_commands_in_the_text_are_understood() -> None:
-    for command in re.findall(r"`(rookery (?!COMMAND)[^`]+)`", README):
-        build_parser().parse_args(shlex.split(command)[1:])
+    commands = [shlex.split(found)[1:] for found in re.findall(r"`(rookery (?!COMMAND)[^`]+)`", README)]
+    assert commands and all(build_parser().parse_args(words) for words in commands)
 
 
 def test_links_lead_somewhere() -> None:

@@ -199,9 +199,10 @@ array_headers = {
 def test_any_bytes_are_read_or_refused(body: bytes, headers: dict[str, str]) -> None:
     for reader in READERS:
         try:
-            read_request(reader, body, headers)
+            request = read_request(reader, body, headers)
         except (OptionError, SpaceError):
             continue
+        assert request.rows > 0
 
 
 READERS = [RequestReader(make_agent()), RequestReader(make_agent(DICT)), RequestReader(make_agent(spaces.Discrete(3)))]

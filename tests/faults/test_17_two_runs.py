@@ -77,6 +77,7 @@ time.sleep(100)
             process.kill()
             process.wait()
             os.kill(child, 0)  # it is there
-            run.lock().release()
+            with run.lock(), pytest.raises(RunBusy, match=f"in use by process {os.getpid()}"):
+                run.lock()
         finally:
             os.kill(child, 9)

@@ -71,8 +71,12 @@ def test_a_context_is_opened_early_in_a_thread(driver, device, opened):
 
 
 def test_without_a_driver_nothing_happens(monkeypatch):
+    tried = []
+
     def missing() -> Any:
+        tried.append(True)
         raise OSError("libcuda.so.1: cannot open shared object file")
 
     monkeypatch.setattr(gpu_driver, "load_driver", missing)
     gpu_driver._retain_context(0)
+    assert tried == [True]

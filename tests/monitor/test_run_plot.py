@@ -56,8 +56,9 @@ def test_no_global_state_is_touched(tmp_path: Path) -> None:
     """The picture needs no pyplot, which would pick a backend for the whole program."""
     code = "import sys; from rookery.monitor.run_plot import draw; draw(*sys.argv[1:])"
     code += "; assert 'matplotlib.pyplot' not in sys.modules"
-    paths = [str(told(tmp_path, few(2))), str(tmp_path / "out.png")]
-    subprocess.run([sys.executable, "-c", code, *paths], check=True)
+    out = tmp_path / "out.png"
+    subprocess.run([sys.executable, "-c", code, str(told(tmp_path, few(2))), str(out)], check=True)
+    assert out.read_bytes().startswith(b"\x89PNG")
 
 
 def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

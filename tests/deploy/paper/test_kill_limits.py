@@ -87,4 +87,14 @@ def test_live_accounts_are_refused(data: str, environment: dict[str, str], monke
 def test_paper_and_files_are_not(data: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("APCA_API_BASE_URL", "https://paper-api.alpaca.markets")
     monkeypatch.setenv("APCA_API_KEY_ID", "PKPAPERKEY12345678")
-    refuse_live(data)
+    assert not is_refused(data)
+    monkeypatch.setenv("APCA_API_KEY_ID", "AKLIVEKEY123456789")
+    assert is_refused("alpaca")  # by the key alone
+
+
+def is_refused(data: str) -> bool:
+    try:
+        refuse_live(data)
+    except LiveAccount:
+        return True
+    return False

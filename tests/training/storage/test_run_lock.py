@@ -88,5 +88,6 @@ def test_a_reader_that_looks_is_waited_for(tmp_path):
         fcntl.flock(file, fcntl.LOCK_SH)
         timer = threading.Timer(0.03, fcntl.flock, (file, fcntl.LOCK_UN))
         timer.start()
-        Lock(path).release()
-        timer.join()
+        with Lock(path):
+            timer.join()
+            assert f'"pid": {os.getpid()}' in path.read_text()

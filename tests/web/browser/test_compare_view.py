@@ -93,3 +93,4 @@ def test_a_metric_that_no_run_has(page: Any, dashboard: DashboardServer) -> None
     )
     page.goto(dashboard.url + TWO + "&metric=eval/return")
     page.get_by_text("No run chosen has the metric eval/return.").wait_for()
+    assert page.locator(".chart canvas").count() == 0

@@ -69,6 +69,7 @@ def test_a_run_leads_to_its_account(server: DashboardServer, page: Any) -> None:
     page.get_by_text("Beats hold after costs").wait_for()
     page.get_by_role("link", name="Run", exact=True).click()
     page.wait_for_url("**/runs/runs/coins")
+    assert page.get_by_role("heading", level=1).inner_text() == "coins"
 
 
 def test_champion_and_challenger(server: DashboardServer, page: Any) -> None:
@@ -136,3 +137,4 @@ BAD = ("serious", "critical")
 def test_nothing_of_a_market_yet(dashboard: DashboardServer, page: Any) -> None:
     page.goto(f"{dashboard.url}/markets")
     page.get_by_text("Nothing of a market yet").wait_for()
+    assert page.locator("main table").count() == 0

@@ -162,6 +162,7 @@ def test_a_refusal_is_told_as_text(page: Any, dashboard: DashboardServer) -> Non
     page.get_by_text("<b>no</b> agent").wait_for()
     page.get_by_role("button", name="Start again").click()
     page.get_by_text("<b>no</b> agent").wait_for()
+    assert page.locator("b", has_text="no").count() == 0
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

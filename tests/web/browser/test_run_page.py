@@ -202,7 +202,9 @@ def test_settings_are_compared_with_another_run(opened: Any) -> None:
     page = opened(f"{RUN}?tab=config", "text=Other than the default")
     page.get_by_label("Run", exact=True).fill("runs/pendulum_sac")
     page.get_by_role("button", name="Show differences").click()
-    page.get_by_role("region", name="Differences").get_by_text("Pendulum-v1").first.wait_for()
+    differences = page.get_by_role("region", name="Differences")
+    differences.get_by_text("Pendulum-v1").first.wait_for()
+    assert "CartPole-v1" in differences.inner_text()
 
 
 def test_nothing_can_be_changed_by_default(opened: Any) -> None:
@@ -219,6 +221,7 @@ def test_tags_are_saved_where_changes_are_allowed(new_page: Any, runs: Path) -> 
         page.get_by_text("Tags are saved.").wait_for()
         page.reload()
         page.locator(".run-head .tag", has_text="<i>paper</i>").wait_for()
+        assert page.locator(".run-head .tag").all_inner_texts() == ["baseline", "<i>paper</i>"]
         page.close()
 
 
@@ -237,6 +240,7 @@ def test_a_run_that_goes_away_is_no_error(opened: Any, grown: GrowingRun, tmp_pa
     page = opened("/runs/runs/grown")
     grown.dir.path.rename(tmp_path / "elsewhere")
     page.get_by_text("moved or deleted").wait_for()
+    assert last_x(page) == 1000  # its curves stay
     page.problems[:] = [problem for problem in page.problems if "404" not in problem]
 
 
@@ -250,6 +254,7 @@ def test_a_run_that_goes_away_before_its_stream_opens(
 
     page.route("**/api/runs/runs/grown/stream*", move_first)
     opened("/runs/runs/grown").get_by_text("moved or deleted").wait_for()
+    assert not grown.dir.path.exists()
     page.problems[:] = [problem for problem in page.problems if "404" not in problem]
 
 
