@@ -30,7 +30,7 @@ class Sleeper(gym.Env):
         super().reset(seed=seed)
         return np.zeros(1, np.float32), {}
     def step(self, action):
-        time.sleep(0.05)
+        time.sleep(0.01)
         return np.zeros(1, np.float32), 0.0, False, False, {}
 """
 

@@ -103,6 +103,7 @@ def test_a_drive_that_stops_to_answer_holds_up_only_its_own_runs(
             with httpx2.stream("GET", far_away, timeout=20) as answer, stream(near) as found:
                 stuck = answer.iter_lines()
                 assert any(text.startswith(":") for text in stuck)
+                until(found, "ready")
                 run.progress(10)
                 assert steps(until(found, "event", step=10)) == [10]
                 far.progress(20)
