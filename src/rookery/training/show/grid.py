@@ -136,7 +136,8 @@ def show_in_window(frames: Iterable[np.ndarray], fps: float, title: str) -> None
             window.blit(pygame.surfarray.make_surface(frame.swapaxes(0, 1)), (0, 0))
             pygame.display.flip()
             clock.tick(fps)
-            if any(event.type == pygame.QUIT for event in pygame.event.get()):
+            others = pygame.event.get(exclude=(pygame.KEYDOWN, pygame.KEYUP))  # keys are for who makes the frames
+            if any(event.type == pygame.QUIT for event in others):
                 return
     finally:
         pygame.display.quit()

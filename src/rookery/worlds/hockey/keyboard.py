@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rookery.extras import load_pygame
+from rookery.held_keys import HeldKeys
 
 GENERAL_KEYS = "R restart, Esc quit"
 
@@ -49,32 +49,20 @@ def assign_keys(one_is_human: bool, two_is_human: bool) -> tuple[tuple[KeyBindin
     return (both if one_is_human else ()), (both if two_is_human else ())
 
 
-class Keyboard:
-    """The pressed keys, including those pressed and released between two calls of `look`."""
+class Keyboard(HeldKeys):
+    """The pressed keys as a player's actions."""
 
-    def __init__(self) -> None:
-        self._pygame = load_pygame()
-        self._held: set[int] = set()
-        self._down: set[int] = set()
-        self.restarted = self.left = False
+    restarted = left = False
 
     def look(self) -> None:
-        pygame = self._pygame
-        tapped = set()
-        for event in pygame.event.get((pygame.KEYDOWN, pygame.KEYUP)):
-            if event.type == pygame.KEYDOWN:
-                tapped.add(event.key)
-                self._held.add(event.key)
-            else:
-                self._held.discard(event.key)
-        self._down = self._held | tapped
-        self.restarted, self.left = pygame.K_r in tapped, pygame.K_ESCAPE in tapped
+        super().look()
+        self.restarted, self.left = self.was_pressed("r"), self.was_pressed("ESCAPE")
 
     def action(self, hands: Iterable[KeyBindings]) -> list[float]:
         """Force x, force y, torque and shoot, from one or two sets of keys."""
 
         def pressed(way: str) -> float:
-            return float(any(getattr(self._pygame, f"K_{getattr(hand, way)}") in self._down for hand in hands))
+            return float(any(self.is_down(getattr(hand, way)) for hand in hands))
 
         sideways, upwards = pressed("right") - pressed("left"), pressed("up") - pressed("down")
         return [sideways, upwards, pressed("anticlockwise") - pressed("clockwise"), pressed("shoot")]
