@@ -37,11 +37,13 @@ def test_each_learner_has_a_gpu_of_its_own(two_gpus: None) -> None:
         free_gpu(["b", "a"])
 
 
-def test_a_machine_without_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what to do."""
+def test_a_machine_without_one_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what to do, before anything is started."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    cluster = use(InProcess(), monkeypatch)
     with pytest.raises(RunError, match=r"torch finds no GPU here: .* `cluster.learner_device` = \"cpu\""):
-        free_gpu(())
+        run_learners(tmp_path, "none", 2, cluster={"learner_device": "cuda"})
+    assert not cluster.helpers
 
 
 @pytest.mark.parametrize(("device", "kind"), [("cuda:1", "NcclRanks"), ("cpu", "GlooRanks")])

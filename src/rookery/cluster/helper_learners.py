@@ -34,6 +34,8 @@ class HelperLearners:
     ) -> None:
         self._transport, self._collectors, self._config, self._learner = transport, collectors, config, learner
         self._size, self._kind = config.cluster.learners, config.cluster.learner_device
+        if self._kind == "cuda":
+            free_gpu(())  # refuses a machine without one
         ranks = range(1, self._size)
         self._handles: dict[int, Any] = {rank: self._start() for rank in ranks}
         self._losses = {rank: ProcessLosses(config) for rank in ranks}
