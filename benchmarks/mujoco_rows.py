@@ -15,9 +15,10 @@ from gymnasium.vector import AsyncVectorEnv
 
 import rookery
 from engine_rows import Row
-from measure import in_turns, rate, stepper
+from measure import SLICE, in_turns, rate, stepper
 from mujoco_limit import LoneThreads
-from mujoco_scaling import scaling_rows
+from mujoco_rounds import RookeryRounds
+from mujoco_scaling import order_rows, scaling_rows
 
 TASKS = ("HalfCheetah", "Hopper", "Ant", "Humanoid")
 FLAT = 2.0  # MB: what memory may grow by
@@ -109,4 +110,25 @@ def reset_rows(rounds: int, quick: bool) -> list[Row]:
     return [Row(f"Hopper, {batches * 256:,} resets: growth of memory", "", "", grown, FLAT, " MB", most=True)]
 
 
-ROWS = {"speed": speed_rows, "async": async_rows, "resets": reset_rows, "scaling": scaling_rows}
+def between_rows(rounds: int, quick: bool) -> list[Row]:
+    """What Python takes between two batches of 8 envs, in which all threads wait: infos, copies, checks. The median of
+    all batches, which other programs disturb little."""
+    rows = []
+    for name in TASKS[: 1 if quick else None]:
+        envs = rookery.make_vec(f"rookery/{name}-v5", 8, backend="kernel", workers=len(os.sched_getaffinity(0)))
+        side = RookeryRounds(envs)
+        turns = [side.measure(SLICE)[0] for _ in range(rounds)]
+        envs.close()
+        between = np.median(np.concatenate([turn.starts[1:] - turn.ends[:-1] for turn in turns])) / 1e3
+        whole = np.median(np.concatenate([np.diff(turn.starts) for turn in turns])) / 1e3
+        label = f"{name} n=8, time between two batches, of a step"
+        rows.append(
+            Row(label, f"{between:,.0f} us", f"{whole:,.0f} us", float(100 * between / whole), 10, " %", most=True)
+        )
+    return rows
+
+
+ROWS = {
+    "speed": speed_rows, "between": between_rows, "order": order_rows, "async": async_rows, "resets": reset_rows,
+    "scaling": scaling_rows,
+}  # fmt: skip

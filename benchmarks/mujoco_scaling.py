@@ -25,6 +25,7 @@ from mujoco_limit import LoneThreads
 from mujoco_rounds import MeetingThreads, RookeryRounds, Rounds
 
 TASK, ENVS = "Humanoid", 64
+CASES = (("HalfCheetah", 8, 2), ("Ant", 8, 2), ("Humanoid", 64, 16))  # tasks, envs and threads of `order_rows`
 SECONDS = 0.5  # of a turn of one side
 NOTES = (
     "Shares are of the time of all threads; in brackets, microseconds of a mean round. `over one` is the number of "
@@ -53,16 +54,42 @@ def shares(rounds: Rounds) -> Shares:
     before, after = (first - starts[:, None]).sum(), (ends[:, None] - last).sum()
     between = threads * (rounds.starts[1:] - ends).sum()
     gaps = (last - first - busy).sum()
-    best = costs.sum() / threads / sum(longest(costs_of_round, threads) for costs_of_round in costs)
+    best = _at_work(costs, costs, threads)
     return Shares(busy.sum() / whole, before / whole, gaps / whole, after / whole, between / whole, best)
 
 
-def longest(costs: Any, threads: int) -> float:
-    """How long a round takes if threads take envs with these costs, the costliest first."""
+def longest(costs: np.ndarray, threads: int, expected: np.ndarray | None = None) -> float:
+    """How long a round takes if threads take envs with these costs, those first that are expected to be costliest."""
     free = [0.0] * threads
-    for cost in sorted(costs, reverse=True):
-        heapq.heapreplace(free, free[0] + cost)
+    for env in np.argsort(-(costs if expected is None else expected), kind="stable"):
+        heapq.heapreplace(free, free[0] + costs[env])
     return max(free)
+
+
+def _at_work(costs: np.ndarray, expected: np.ndarray, threads: int) -> float:
+    """The share of the time in which threads are at work, over rounds (rows)."""
+    whole = sum(longest(now, threads, before) for now, before in zip(costs, expected, strict=True))
+    return float(costs.sum() / threads / whole)
+
+
+def order_rows(rounds: int, quick: bool) -> list[Row]:
+    """What the end of each round costs, by the costs of recorded steps: the share of the time in which threads would be
+    at work that take envs by the cost of their last step, as rookery's do; beside it, if all costs were known."""
+    rows = []
+    for task, envs, threads in CASES[: 1 if quick else None]:
+        repeats = [MeetingThreads(task, 1, envs, taking=False).measure(SECONDS * rounds)[0].costs for _ in range(3)]
+        count = min(len(costs) for costs in repeats)
+        costs = np.min([costs[:count] for costs in repeats], 0)[1:]  # other programs only make a step longer
+        before = np.vstack([costs[:1], costs[:-1]])
+        by_last, known = (
+            float(
+                costs.sum() / threads / sum(longest(now, threads, then) for now, then in zip(costs, use, strict=True))
+            )
+            for use in (before, costs)
+        )
+        label = f"{task} n={envs}, {threads} threads by the cost of the last step, at work (known costs: {known:.1%})"
+        rows.append(Row(label, "", "", 100 * by_last, 90, " %"))
+    return rows
 
 
 def scaling_rows(rounds: int, quick: bool) -> list[Row]:

@@ -26,6 +26,8 @@ def test_the_shares_add_up() -> None:
 
 
 def test_the_costliest_envs_are_taken_first() -> None:
-    """The cheap ones fill what is left."""
-    assert longest([1, 1, 1, 3], 2) == 3
-    assert longest([5.0], 4) == 5.0
+    """The cheap ones fill what is left; if another was expected to be costly, it is late."""
+    costs = np.array([1, 1, 1, 3])
+    assert longest(costs, 2) == 3
+    assert longest(costs, 2, np.array([4, 3, 2, 1])) == 4
+    assert longest(np.array([5.0]), 4) == 5.0
