@@ -22,7 +22,7 @@ import argparse
 import signal
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from cluster_speed import same_rows, speed_rows, start_rows
 from engine_rows import Row
 from report import markdown, measured, parser_for, report
 
-Measure = Callable[[Path, argparse.Namespace], list[Row]]
+Measure = Callable[[Path, argparse.Namespace], Iterable[Row]]
 
 ROWS: dict[str, Measure] = {
     "cartpole": lambda folder, options: speed_rows(folder, "cartpole", options.rounds),
@@ -57,11 +57,13 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer kills, for a shorter time")
     options = parser.parse_args()
 
-    def in_folder(measure: Measure) -> list[Row]:
+    def in_folder(measure: Measure) -> Iterator[Row]:
         with tempfile.TemporaryDirectory(prefix="cluster-") as name:
-            return measure(Path(name), options)
+            yield from measure(Path(name), options)
 
-    results = measured({name: partial(in_folder, measure) for name, measure in ROWS.items()}, options.only)
+    results = measured(
+        {name: partial(in_folder, measure) for name, measure in ROWS.items()}, options.only, options.json
+    )
     missed = report(results, "Many machines", options.json)
     print(markdown(results))
     return missed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,8 @@ NETS = {"64 x 64": ([64, 64], 0.0), "512 x 512": ([512, 512], 1.3)}  # and what 
 ENVS, LENGTH, MINIBATCHES = 64, 128, 4
 
 
-def learners_rows(folder: Path, turns: int, seconds: float) -> list[Row]:
+def learners_rows(folder: Path, turns: int, seconds: float) -> Iterator[Row]:
     """With small nets, whose gradients take less time than their way, and with large ones. One cluster at a time."""
-    rows = []
     for title, (hidden, least) in NETS.items():
         rates: dict[int, list[float]] = {1: [], 2: []}
         for turn in range(turns):
@@ -24,8 +24,7 @@ def learners_rows(folder: Path, turns: int, seconds: float) -> list[Row]:
                 name = f"{hidden[0]}-{learners}-{turn}"
                 found.append(_rate(folder, name, learners, hidden, seconds))
         what = f"PPO, nets of {title}, minibatches of {ENVS * LENGTH // MINIBATCHES} rows: two learners over one"
-        rows.append(ratio_row(what, np.array(rates[2]), np.array(rates[1]), least))
-    return rows
+        yield ratio_row(what, np.array(rates[2]), np.array(rates[1]), least)
 
 
 def _rate(folder: Path, name: str, learners: int, hidden: list[int], seconds: float) -> float:

@@ -108,7 +108,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="of a slice")
     options = parser.parse_args()
     measures = {world: partial(rows, world, options.rllib_python, options.rounds, options.seconds) for world in WORLDS}
-    results = measured(measures, options.only)
+    results = measured(measures, options.only, options.json)
     missed = report(results, "PPO beside RLlib", options.json)
     print(markdown(results))
     return missed
