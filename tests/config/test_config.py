@@ -59,6 +59,14 @@ def test_what_the_user_gave_is_validated_once(monkeypatch):
     assert "groups" in refusal(with_recipe, build_config("a", groups=2), {"num_envs": 1})
 
 
+def test_minibatches_that_the_user_gave_are_not_replaced_by_a_recipe():
+    """`batch_size` replaces `minibatches`, but only where both were given by the same."""
+    recipe = {"ppo": {"batch_size": 64}}
+    assert with_recipe(build_config("a"), recipe).ppo.batch_size == 64
+    assert with_recipe(build_config("a", ppo={"minibatches": 8}), recipe).ppo.batch_size is None
+    assert with_recipe(build_config("a", ppo={"minibatches": 8, "batch_size": 32}), recipe).ppo.batch_size == 32
+
+
 @pytest.mark.parametrize("keywords", [{"steps": "x"}, {"learning_rate": 1e-3, "ppo": 5}, {"learning_rate": "x"}])
 def test_an_invalid_part_is_named_the_same_way(keywords):
     """Whether a configuration or only its keys are asked for."""

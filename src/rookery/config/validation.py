@@ -56,9 +56,13 @@ def with_recipe(config: RunConfig, recipe: Mapping[str, Any]) -> RunConfig:
 
 
 def _joined(above: Any, below: Any) -> Any:
-    """A model with the values of another for the fields that were not given, or given as "auto", in the first."""
+    """A model with the values of another for the fields that were not given, or given as "auto", in the first; without
+    those that would replace a field that was given."""
     changes = {}
+    replaces = getattr(above, "replaces", {})
     for name in below.model_fields_set:
+        if name in replaces and name not in above.model_fields_set and replaces[name] in above.model_fields_set:
+            continue
         value, given = getattr(below, name), getattr(above, name)
         if name not in above.model_fields_set or given == "auto":
             changes[name] = value

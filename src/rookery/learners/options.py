@@ -25,6 +25,7 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
     adjustable: ClassVar[frozenset[str]] = ALWAYS_ADJUSTABLE  # what may change during a run
+    replaces: ClassVar[dict[str, str]] = {}  # an option -> the one that it replaces if it is given
 
     learning_rate: float = Field(3e-4, gt=0, description="Step size of the optimizer.")
     learning_rate_schedule: ScheduleText = Field(

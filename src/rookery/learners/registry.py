@@ -97,6 +97,7 @@ class PPOOptions(Options):
         "minibatches", "batch_size", "epochs", "gae_lambda", "clip", "clip_schedule", "clip_values", "entropy",
         "value_weight", "target_kl", "normalise_advantages",
     }  # fmt: skip
+    replaces = {"batch_size": "minibatches"}
 
     rollout_length: int = Field(128, ge=1, description="Steps of each env between two updates.")
     minibatches: int = Field(4, ge=1, description="Minibatches per epoch.")
