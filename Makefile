@@ -58,9 +58,9 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 	$(if $(TRAIN_EPISODE_LENGTH),--episode-length $(TRAIN_EPISODE_LENGTH)) $(TRAIN_ARGS)
 
 .PHONY: dist test-dist docs docs-serve test-docs
-.PHONY: help setup train train-20k train-parallel train-pure-rl test test-all test-web $(PARTS) test-portable test-sanitize check
+.PHONY: help setup train train-20k train-parallel train-pure-rl test test-all test-web $(PARTS) test-portable test-mujoco-gpu test-sanitize check
 .NOTPARALLEL:
-.PHONY: bench bench-portable bench-cost bench-kernels bench-mujoco bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
+.PHONY: bench bench-portable bench-cost bench-kernels bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -120,6 +120,10 @@ test: $(READY)  ## checks and tests
 	@$(MAKE) --no-print-directory check > $(VENV)/check.log 2>&1 & checks=$$!; \
 	$(MAKE) --no-print-directory --keep-going $(PARTS); tests=$$?; \
 	wait $$checks; checked=$$?; cat $(VENV)/check.log; exit $$((checked || tests))
+
+test-mujoco-gpu: $(READY)  ## mujoco-warp itself, on the CPU: it compiles for minutes
+	$(BIN)/python -m pip install --quiet -c constraints.txt mujoco-warp
+	$(PYTEST) -m slow tests/worlds/test_mujoco_warp.py
 
 test-all:  ## also the slow, much repeated ones
 	@$(MAKE) --no-print-directory test PARTS='$(filter-out test-portable-main,$(PARTS)) test-portable test-sanitize' WHICH=
@@ -184,6 +188,10 @@ bench-kernels: $(READY)  ## the kernel worlds' table of figures, against EnvPool
 bench-mujoco: $(READY)  ## the MuJoCo worlds' table, against EnvPool, Gymnasium and Stable-Baselines3 (five minutes)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/mujoco_table.py
+
+bench-mujoco-gpu: $(READY)  ## MuJoCo worlds on an NVIDIA GPU, beside all cores of the CPU (six minutes)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[mujoco-gpu]'
+	$(BIN)/python benchmarks/mujoco_gpu.py
 
 bench-learners: $(READY)  ## the learners' speed, against Stable-Baselines3, on this machine
 	$(BIN)/python benchmarks/learners.py

@@ -292,11 +292,6 @@ def test_a_library_that_steps_in_another_way_is_refused():
     )
 
 
-def test_a_gpu_is_refused_in_one_line():
-    with pytest.raises(OptionError, match="Arm calls functions of a C library, which a GPU cannot: use backend='k"):
-        rookery.make_vec(Arm, 4, backend="cuda")
-
-
 def test_memory_is_freed():
     """MuJoCo's memory belongs to the batch, and goes with it."""
     world, process = Arm(xml_file=ARM.replace("<worldbody>", '<size memory="20M"/><worldbody>')), psutil.Process()

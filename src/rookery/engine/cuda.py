@@ -15,6 +15,7 @@ from gymnasium.vector.utils import batch_space
 
 from rookery.engine import seeding
 from rookery.engine.async_calls import AsyncCalls
+from rookery.engine.device_copies import CopiedEnvs, copied_columns
 from rookery.engine.env_factory import EnvFactory, EnvFromWorld, kernel_of
 from rookery.engine.kernel import MODES
 from rookery.engine.kernel_envs import encode_many, env_numbers, is_per_env, per_env_parameters
@@ -22,14 +23,13 @@ from rookery.engine.machine import process_usage
 from rookery.engine.settings import Settings, masked_rows, plain_int, positive_int, without_mask
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
 from rookery.kernel.cuda_runtime import DeviceArrays, KernelLauncher, find_device
-from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.env_loop import OVER, RUNNING
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.runner import seed_key, value_fault_to_exception
+from rookery.kernel.simulation import Simulation
 from rookery.kernel.staged_params import StagedParameters
 from rookery.kernel.tables import check_same, shrinks
 
-WRITTEN_BACK = ("states", "params", "observations", "infos")  # by `call`: what a method of an env may change
 NOT_IN_PARTS = "backend='cuda' steps all envs at once, and has no groups: use step(actions)"
 STAGED = ("next_params", "staged")
 SAVED = ("states", "params", *STAGED, "infos", "observations", "rewards", "terminated", "truncated", "masks")
@@ -40,8 +40,8 @@ class CudaEngine(AsyncCalls):
 
     - `step(actions)` reads the caller's tensor without a copy and runs on the caller's stream. It returns views that
       the next step overwrites (`copy=True` returns copies).
-    - It can be captured in a CUDA graph. While capturing, no error can be raised: call `check()` now and then. Outside
-      a graph every step is checked, which waits for the GPU (`bad_values="allow"` omits the check).
+    - It can be captured in a CUDA graph, if `can_be_captured`. While capturing, no error can be raised: call `check()`
+      now and then. Outside a graph every step is checked, which waits for the GPU (not with `bad_values="allow"`).
     - In SAME_STEP mode `infos["final_obs"]` holds the last observation of each row whose episode ended in this step,
       and is undefined in the others. `last_returns` and `last_lengths` are those of each row's last finished episode.
     - `reset_with` keeps parameters on the device, where episodes take them up when they begin, also in a CUDA graph.
@@ -50,7 +50,6 @@ class CudaEngine(AsyncCalls):
 
     backend = "cuda"
     returns_tensors = True
-    can_be_captured = True  # results lie at addresses that stay, and a step never waits for the GPU
     on_note: Callable[[str], None] | None = None  # never called: this backend accepts nothing that it should mention
 
     def __init__(self, source: EnvFactory, settings: Settings, device: str | None = None) -> None:
@@ -64,10 +63,6 @@ class CudaEngine(AsyncCalls):
         if "restart" in (settings.bad_values, settings.on_failure):
             raise OptionError(
                 "backend='cuda' cannot restart envs: use bad_values='raise' or 'allow', on_failure='raise'"
-            )
-        if kernel.world.calls_c:
-            raise OptionError(
-                f"{kernel.world.name} calls functions of a C library, which a GPU cannot: use backend='kernel'"
             )
         self.world, self.settings, self.source = kernel.world, settings, source
         self.agents, self.device = kernel.world.num_agents, find_device(device or settings.device)
@@ -88,12 +83,22 @@ class CudaEngine(AsyncCalls):
         self.num_worlds, self.num_envs = num_worlds, num_worlds * self.agents
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
-        self.arena = DeviceArrays(self.world, num_worlds, self.device)
+        self.arena = DeviceArrays(self.world.on_device(num_worlds, self.device), num_worlds, self.device)
         self._launcher = KernelLauncher(self.arena)
         self.staging = StagedParameters(self.arena, self._launcher.refresh)
         self._actions = self.arena.tensors["actions"]
         self._action_dtype = self.arena.tensors["actions"].dtype
         self._action_shape = (self.num_envs, *(self.single_action_space.shape or ()))
+
+    @property
+    def can_be_captured(self) -> bool:
+        """Results lie at addresses that stay, and a step never waits for the GPU. But a simulation's step is a CUDA
+        graph already."""
+        return self._simulation is None
+
+    @property
+    def _simulation(self) -> Simulation | None:
+        return self.arena.world.simulation
 
     # --- Gymnasium's interface ----------------------------------------------------------------------------------
 
@@ -141,7 +146,7 @@ class CudaEngine(AsyncCalls):
         if not self._launcher.any_fault.item():
             return
         self._launcher.any_fault.zero_()
-        host = self._on_host(("faults", "rewards", "observations", "states"))
+        host = copied_columns(self.arena, ("faults", "rewards", "observations", "states"))
         host.arrays["actions"][...] = self._actions.cpu().numpy()
         self.arena.tensors["faults"].zero_()
         for env in np.flatnonzero(host.faults).tolist():
@@ -161,20 +166,16 @@ class CudaEngine(AsyncCalls):
 
     def call_some(self, rows: Sequence[int], name: str, /, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """`call` for some envs only."""
-        host = self._on_host(WRITTEN_BACK)
-        before = {column: host.arrays[column].tobytes() for column in WRITTEN_BACK}
-        results = []
+        copies, results = CopiedEnvs(self.arena), []
         for row in rows:
             if not 0 <= row < self.num_envs:
                 raise OptionError(f"there is no env {row}: there are {self.num_envs}")
-            env = KernelEnv.from_arrays(host.view(row // self.agents), self.render_mode, plain=True)
+            env = KernelEnv.from_arrays(copies.arrays.view(row // self.agents), self.render_mode, plain=True)
             if row // self.agents in self._seeds:
                 env.note_seed(self._seeds[row // self.agents])
             found = env.get_wrapper_attr(name)
             results.append(found(*args, **kwargs) if callable(found) else found)
-        for column in WRITTEN_BACK:
-            if host.arrays[column].tobytes() != before[column]:
-                self.arena.put(column, host.arrays[column])
+        copies.write_back()
         return tuple(results)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
@@ -226,7 +227,8 @@ class CudaEngine(AsyncCalls):
 
     def device_state(self) -> list[torch.Tensor]:
         """All tensors that a step changes."""
-        return [*self.arena.tensors.values(), *self._launcher.notes]
+        simulated = [] if self._simulation is None else self._simulation.arrays.values()
+        return [*self.arena.tensors.values(), *self._launcher.notes, *simulated]
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
@@ -257,7 +259,7 @@ class CudaEngine(AsyncCalls):
             states = self.arena.host("states")
             states["stage"][states["stage"] == RUNNING] = OVER
             self.arena.put("states", states)
-        self.arena.use_tables_of(self.world)
+        self.arena.use_tables_of(self.arena.world.with_tables(**tables))
         self._launcher.refresh()
         self.source = replace(self.source, makers=(EnvFromWorld(self.world),))
 
@@ -292,6 +294,10 @@ class CudaEngine(AsyncCalls):
             rows = kept if len(before) in (1, old.num_envs) else kept * self.agents
             mine[:rows] = before[:rows]
             self.arena.put(name, mine)
+        if self._simulation is not None and old.world.simulation is not None:
+            states = self._simulation.read_states()
+            states[:kept] = old.world.simulation.read_states()[:kept]
+            self._simulation.write_states(states)
 
     def finished_episodes(self) -> np.ndarray:
         """Not on this backend: see the message."""
@@ -329,8 +335,11 @@ class CudaEngine(AsyncCalls):
             "root_seed": self._root_seed,
             "world": self.world.name,
             "tables": self.world.table_facts,
-            "arrays": {name: self.arena.saved(name) for name in SAVED},
+            "arrays": {name: self.arena.saved(name) for name in SAVED} | self._simulated_states(),
         }
+
+    def _simulated_states(self) -> dict[str, np.ndarray]:
+        return {} if self._simulation is None else {"simulation": self._simulation.read_states()}
 
     def load_state_dict(self, state: dict[str, Any]) -> torch.Tensor:
         """Continue from a `state_dict()`; returns the observations held then."""
@@ -345,6 +354,8 @@ class CudaEngine(AsyncCalls):
         for name in SAVED:
             if name in state["arrays"] or name not in STAGED:  # which earlier versions did not save
                 self.arena.load(name, state["arrays"][name])
+        if self._simulation is not None:
+            self._simulation.write_states(state["arrays"]["simulation"])
         self._root_seed = state["root_seed"]
         return self._observations()
 
@@ -419,15 +430,6 @@ class CudaEngine(AsyncCalls):
         if (rows.any(axis=1) != rows.all(axis=1)).any():
             raise OptionError("options['reset_mask'] should select all rows of a world, or none of them")
         return rows[:, 0].copy()
-
-    def _on_host(self, columns: Sequence[str]) -> EnvArrays:
-        """A copy of these columns on the CPU."""
-        host = EnvArrays(self.world, self.num_worlds)
-        if len(self.arena.tensors["params"]) > 1:
-            host.spread_params()
-        for name in columns:
-            host.arrays[name][...] = self.arena.host(name).reshape(host.arrays[name].shape)
-        return host
 
 
 def _copied(infos: dict[str, Any]) -> dict[str, Any]:

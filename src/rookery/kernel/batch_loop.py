@@ -16,7 +16,8 @@ EPISODES_KEPT = 10_000  # finished episodes that a slot (one per thread) keeps u
 
 def build_loop(world: KernelWorld) -> Function:
     """`run(columns, tables, stats, command, low, high, slot, header)`: runs a command on envs [low, high)."""
-    step_env, _, _, reset_env = build(world)
+    functions = build(world)
+    step_env, reset_env = functions.step_env, functions.reset_env
     agents = world.num_agents
     fits = build_action_check(world)
 

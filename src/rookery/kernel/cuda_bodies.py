@@ -2,6 +2,8 @@
 
 A world with `easy` is stepped by two kernels. The first steps the envs whose step is easy, and lists the others, the
 hard ones, by kind. The second steps the listed envs.
+
+A world with a `simulation` (see simulation.py) has a kernel before it, and one for envs that begin an episode.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ import numpy as np
 
 from rookery.kernel.code_cache import fingerprint
 from rookery.kernel.env_arrays import EnvArrays
-from rookery.kernel.env_loop import BAD_ACTION, COLUMNS, FAULT, HARD, build
+from rookery.kernel.env_loop import BAD_ACTION, COLUMNS, FAULT, HARD, RUNNING, build
 from rookery.kernel.translate import Function
-from rookery.kernel.world import KernelWorld
+from rookery.kernel.world import KernelWorld, adapt
 from rookery.kernel.world_calls import build_action_check
 
 HARD_BLOCK = 32  # hard steps are few: small blocks spread them over the whole GPU
@@ -36,18 +38,23 @@ class Bodies(NamedTuple):
     step_if_easy: Function  # steps env i if the step is easy, else lists it as hard
     step_hard: Function  # steps env i, which was listed as hard
     reset: Function  # resets env i if it is in `reset_mask`
+    control: Function  # of a simulated world: what env i does before the simulation
+    settle_begun: Function  # observes again after the simulation has settled env i, if a step began its episode
+    settle_reset: Function  # the same, if env i is in `reset_mask`
 
 
 def build_bodies(world: KernelWorld, reserve: Function) -> Bodies:
     """The bodies of the kernels. `reserve(notes, kind)` returns the next free index in the list of hard envs."""
-    step_env, step_env_if_easy, step_running_env, reset_env = build(world, windows_later=True, takes_staged=True)
-    fits = build_action_check(world)
+    functions = build(world, windows_later=True, takes_staged=True)
+    step_env, step_env_if_easy, step_running_env, reset_env, settle_env = functions
+    fits, number, before_simulation = build_action_check(world), build_number(world), build_control(world)
 
     def refuse(columns: Any, i: int, notes: Any) -> None:
         columns.faults[i] = BAD_ACTION
         notes.any_fault[0] = 1
 
     def step(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, notes: Any) -> None:
+        number(columns, i, notes)
         if not fits(columns, i):
             refuse(columns, i, notes)
         elif step_env(columns, tables, i, 0, per_env, mode, strict) == FAULT:
@@ -69,10 +76,58 @@ def build_bodies(world: KernelWorld, reserve: Function) -> Bodies:
             notes.any_fault[0] = 1
 
     def reset_masked(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, notes: Any) -> None:
+        number(columns, i, notes)
         if columns.reset_mask[i] and reset_env(columns, tables, i, 0, per_env, strict) == FAULT:
             notes.any_fault[0] = 1
 
-    return Bodies(step, step_if_easy, step_hard, reset_masked)
+    def control(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, notes: Any) -> None:
+        number(columns, i, notes)
+        if columns.states[i].stage == RUNNING and fits(columns, i):
+            before_simulation(columns, tables, i, per_env)
+
+    def settle(columns: Any, tables: Any, i: int, per_env: int, strict: int, notes: Any) -> None:
+        number(columns, i, notes)
+        if settle_env(columns, tables, i, 0, per_env, strict) == FAULT:
+            notes.any_fault[0] = 1
+
+    def settle_begun(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, notes: Any) -> None:
+        if columns.states[i].stage == RUNNING and columns.states[i].steps == 0:
+            settle(columns, tables, i, per_env, strict, notes)
+
+    def settle_reset(columns: Any, tables: Any, i: int, per_env: int, mode: int, strict: int, notes: Any) -> None:
+        if columns.reset_mask[i] and columns.states[i].stage == RUNNING:
+            settle(columns, tables, i, per_env, strict, notes)
+
+    return Bodies(step, step_if_easy, step_hard, reset_masked, control, settle_begun, settle_reset)
+
+
+def build_number(world: KernelWorld) -> Function:
+    """Writes the number of the env into the scratch record: a simulated world finds its arrays by it."""
+
+    def number(columns: Any, i: int, notes: Any) -> None:
+        columns.scratch[0].simulated_env = notes.env + i
+
+    def no_number(columns: Any, i: int, notes: Any) -> None:
+        """The other worlds do not know their number."""
+
+    return no_number if world.simulation is None else number
+
+
+def build_control(world: KernelWorld) -> Function:
+    """Calls what a simulated world does before the simulation."""
+
+    def nothing(columns: Any, tables: Any, i: int, per_env: int) -> None:
+        """The other worlds have no simulation."""
+
+    if world.before_simulation is None:
+        return nothing
+    before_simulation = adapt(world.before_simulation, "before_simulation")
+
+    def control(columns: Any, tables: Any, i: int, per_env: int) -> None:
+        params = columns.params[i * per_env]
+        before_simulation(columns.states[i], columns.actions[i], params, tables, columns.scratch[0])
+
+    return control
 
 
 def column_forms(world: KernelWorld) -> dict[str, tuple[tuple[int, ...], np.dtype]]:

@@ -101,8 +101,10 @@ def load_compiler() -> Any:
 
 
 def table_forms(world: KernelWorld) -> list[tuple[str, str, int]]:
-    """The name, type and number of dimensions of each table."""
-    return [(name, table.dtype.str, table.ndim) for name, table in EnvArrays(world, 1).tables.items()]
+    """The name, type and number of dimensions of each table, and of each array of a simulation."""
+    simulated = world.simulation.arrays if world.simulation is not None else {}
+    arrays: dict[str, Any] = {**EnvArrays(world, 1).tables, **simulated}
+    return [(name, getattr(table.dtype, "str", str(table.dtype)), table.ndim) for name, table in arrays.items()]
 
 
 def array_words(tensor: torch.Tensor) -> tuple[int, ...]:

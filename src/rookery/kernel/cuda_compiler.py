@@ -52,7 +52,8 @@ FEW = 64  # columns with at most so many numbers per env are copied to local mem
 
 def dispatchers(world: KernelWorld) -> Bodies:
     """The bodies as functions that numba-cuda can compile to kernels."""
-    native.entry_point(world)  # for the CPU first: its errors name the line, and it refuses writes to tables
+    # For the CPU first: its errors name the line, and it refuses writes to tables.
+    native.entry_point(world.on_cpu)
     bodies, jit = build_bodies(world, _reserve), partial(_jit, inlined=own_codes(world))
     return Bodies(
         **{name: cuda.jit(_kernel(world, translate(body, jit), name)) for name, body in bodies._asdict().items()}
@@ -142,10 +143,10 @@ def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
         lines.append(f"    {part}_there = carray(pointer({at[part]} + i * {each[part]}), ({size[part]},), {part}_type)")
         copies.append((f"{part}_here[k]", f"{part}_there[k]", size[part]))
     lines += [f"    for k in range({many}):\n        {mine} = {its}" for mine, its, many in copies]
-    if local_infos:  # a step writes all infos of its env, and a reset those of some envs
+    if local_infos:  # a step writes all infos of its env; a reset, those of some envs
         lines.append(f"    infos_here = carray(infos_at, ({info_words},), word)")
         lines.append(f"    infos_there = carray(pointer({at['infos']} + i * {each['infos']}), ({info_words},), word)")
-        first = "infos_there[k]" if name == "reset" else "0"
+        first = "0" if name.startswith("step") else "infos_there[k]"
         lines.append(f"    for k in range({info_words}):\n        infos_here[k] = {first}")
         copies.append(("infos_here[k]", "infos_there[k]", info_words))
     lines.append(

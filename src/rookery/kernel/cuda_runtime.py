@@ -26,7 +26,7 @@ from rookery.kernel.cuda_bodies import (
 )
 from rookery.kernel.cuda_code import array_words, kernels
 from rookery.kernel.device_tables import device_table
-from rookery.kernel.env_arrays import NO_TABLES, EnvArrays, read_only
+from rookery.kernel.env_arrays import NO_TABLES, EnvArrays, read_only, tables_type
 from rookery.kernel.env_loop import COLUMNS, NEXT_STEP, SAME_STEP, Columns
 from rookery.kernel.plain_values import PlainRows
 from rookery.kernel.world import KernelWorld
@@ -50,7 +50,6 @@ class DeviceArrays:
         for name in COLUMNS:
             array = host.arrays[name].astype(np.float32) if name in FLOAT32 else host.arrays[name]
             self.tensors[name] = torch.from_numpy(self._encoded(name, array)).to(device)
-        self.tables_type = host.tables_type
         self.use_tables_of(world)
         for flat, name in FLAT.items():
             self.tensors[flat] = self.tensors[name].reshape(len(self.tensors[name]), -1)
@@ -60,10 +59,13 @@ class DeviceArrays:
         self.world = world
         tables = {name: read_only(table) for name, table in world.tables.items()} or NO_TABLES
         self._tables = {name: device_table(table, self.device) for name, table in tables.items()}
+        self.tables_type = tables_type(tuple(self.tables))
 
     @property
     def tables(self) -> dict[str, torch.Tensor]:
-        return {name: table.tensor for name, table in self._tables.items()}
+        """The tables, and the arrays of the world's simulation, if there is one."""
+        simulated = self.world.simulation.arrays if self.world.simulation is not None else {}
+        return {**{name: table.tensor for name, table in self._tables.items()}, **simulated}
 
     @property
     def per_env(self) -> int:
@@ -156,18 +158,29 @@ class KernelLauncher:
 
     def step(self, actions: torch.Tensor, mode: int, strict: bool) -> None:
         """Step all envs with these actions, on the caller's stream, without waiting."""
+        simulation = self.env_arrays.world.simulation
+        if simulation is not None:
+            self._launch(self._run.control, actions, mode, strict)
+            simulation.advance()
         if self._easy:
             self._count.zero_()
             self._launch(self._run.step_if_easy, actions, mode, strict)
             self._launch(self._run.step_hard, actions, mode, strict, hard=True)
         else:
             self._launch(self._run.step, actions, mode, strict)
+        if simulation is not None:
+            simulation.settle()
+            self._launch(self._run.settle_begun, actions, mode, strict)
         self._copy_windows(mode)
 
     def reset(self, reset_mask: torch.Tensor, strict: bool) -> None:
         """Start a new episode in the envs of the mask."""
+        actions, simulation = self.env_arrays.tensors["actions"], self.env_arrays.world.simulation
         self.env_arrays.tensors["reset_mask"].copy_(reset_mask)
-        self._launch(self._run.reset, self.env_arrays.tensors["actions"], 0, strict)
+        self._launch(self._run.reset, actions, 0, strict)
+        if simulation is not None:
+            simulation.settle()
+            self._launch(self._run.settle_reset, actions, 0, strict)
         self._copy_windows(NEXT_STEP)
 
     def _copy_windows(self, mode: int) -> None:

@@ -68,7 +68,7 @@ class EnvArrays:
         """Take the tables of a world, which is this one, maybe with other arrays."""
         self.world = world
         self.tables = {name: read_only(table) for name, table in world.tables.items()} or NO_TABLES
-        self.tables_type = _tables_type(tuple(self.tables))
+        self.tables_type = tables_type(tuple(self.tables))
 
     def replace_tables(self, world: KernelWorld) -> None:
         """Take the tables of a world with other arrays. If one became shorter, running episodes cannot continue."""
@@ -178,5 +178,6 @@ def read_only(array: Any) -> np.ndarray:
 
 
 @lru_cache
-def _tables_type(names: tuple[str, ...]) -> Any:
+def tables_type(names: tuple[str, ...]) -> Any:
+    """The type of the object whose attributes are the tables."""
     return namedtuple("Tables", names)  # type: ignore[misc]

@@ -22,6 +22,7 @@ from rookery.kernel.world_calls import (
     build_easy_step,
     build_masks,
     build_reset,
+    build_settling,
     build_step,
     mask_size,
 )
@@ -78,6 +79,7 @@ class EnvFunctions(NamedTuple):
     step_env_if_easy: Function  # returns HARD or more if the step is not an easy one
     step_running_env: Function  # for an env that is known to be running
     reset_env: Function  # starts an episode; has no argument `mode`
+    settle_env: Function  # observes an episode's first state again, after a simulation has settled it; has no `mode`
 
 
 def functions_of(world: KernelWorld) -> set[Any]:
@@ -101,7 +103,7 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
     choices, kinds, informs = mask_size(world), world.hard_kinds, bool(world.info)
     world_reset, observe = build_reset(world), adapt(world.observe, "observe")
     clear, write_masks = build_clear(world.state_dtype), build_masks(world)
-    world_step, world_easy_step = build_step(world), build_easy_step(world)
+    world_step, world_easy_step, world_settle = build_step(world), build_easy_step(world), build_settling(world)
 
     def take_staged(columns: Any, i: int, per_env: int) -> None:
         if columns.staged[i] != 0:
@@ -167,6 +169,12 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
         set_ends(columns, i, False, False)
         for row in range(i * agents, i * agents + agents):
             columns.rewards[row] = 0.0
+        return check_values(columns, i, strict, NOTHING)
+
+    def settle_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
+        state, params = columns.states[i], columns.params[i * per_env]
+        world_settle(columns, tables, i, slot, state, params)
+        observe_agents(columns, tables, i, slot, state, params)
         return check_values(columns, i, strict, NOTHING)
 
     def finish_episode(columns: Any, tables: Any, i: int, slot: int, per_env: int, state: Any, mode: int) -> None:
@@ -235,4 +243,4 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
             return check_values(columns, i, strict, ENDED) if mode == SAME_STEP else ENDED
         return outcome
 
-    return EnvFunctions(step_env, step_env_if_easy, step_running_env, reset_env)
+    return EnvFunctions(step_env, step_env_if_easy, step_running_env, reset_env, settle_env)

@@ -20,6 +20,7 @@ from gymnasium import Space, spaces
 
 from rookery.errors import OptionError, WorldError
 from rookery.kernel.parameters import checked, declared
+from rookery.kernel.simulation import Simulation
 from rookery.kernel.table_window import TableWindow, check_window
 from rookery.kernel.tables import Table, declarations, describe, fill, replaced
 from rookery.kernel.turns import has_masks, mask_of_turns
@@ -40,8 +41,12 @@ ARGUMENTS = {
     "action_mask": ("state", "out", "agent", "params", "tables"),
     "turn": ("state", "params", "tables"),
     "window_start": ("state", "params", "tables"),
+    # Of a world with a `simulation`: what is done before it, and for an episode's first state.
+    "before_simulation": ("state", "action", "params", "tables", "scratch"),
+    "after_settling": ("state", "params", "tables", "scratch", "info"),
 }
-OPTIONAL = ("action_mask", "easy", "turn", "window_start")  # functions that a world need not have
+SIMULATED = ("before_simulation", "after_settling")
+OPTIONAL = ("action_mask", "easy", "turn", "window_start", *SIMULATED)  # functions that a world need not have
 SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
@@ -85,6 +90,7 @@ class KernelWorld:
     clips_actions = False  # True: the world clips actions outside a Box; False: such actions are refused
     problems: tuple[str, ...] = ()  # what `mark_problem(state, k)` reports, in words, by its number k
     calls_c = False  # True: it calls functions of a C library, which a GPU cannot
+    simulation: Simulation | None = None  # what steps all envs on a GPU, between the world's own functions
     metadata: dict[str, Any] = {"render_modes": [], "render_fps": 50}
 
     reset: Callable[..., Any]
@@ -95,6 +101,8 @@ class KernelWorld:
     turn: Callable[..., Any] | None = None
     table_window: TableWindow | None = None  # the part of the observation that is a stretch of a table
     window_start: Callable[..., Any] | None = None  # where it begins in the table
+    before_simulation: Callable[..., Any] | None = None
+    after_settling: Callable[..., Any] | None = None
 
     def __init__(self, **parameters: Any) -> None:
         """Takes values of parameters, and the arrays of tables that are only declared."""
@@ -175,6 +183,17 @@ class KernelWorld:
     def fill_scratch(self, scratch: np.ndarray) -> Any:
         """Write into new scratch records, one per thread, what their fields should hold from the start. The object that
         is returned lives as long as the records."""
+
+    @property
+    def on_cpu(self) -> KernelWorld:
+        """The world of which this one is the version for a GPU: itself, if they are the same."""
+        return self
+
+    def on_device(self, num_envs: int, device: Any) -> KernelWorld:
+        """The world whose functions the GPU runs, for so many envs: this one, unless it calls a C library."""
+        if self.calls_c:
+            raise OptionError(f"{self.name} calls functions of a C library, which a GPU cannot: use backend='kernel'")
+        return self
 
     def link(self) -> None:
         """Called before the world is compiled and before its compiled code is loaded: load the C libraries it calls."""

@@ -35,6 +35,22 @@ def build_reset(world: KernelWorld) -> Function:
     return reset_single if agents == 1 else reset_multi
 
 
+def build_settling(world: KernelWorld) -> Function:
+    """Calls what a simulated world does with an episode's first state."""
+    if world.after_settling is None:
+        return no_settling
+    after_settling = adapt(world.after_settling, "after_settling")
+
+    def settle(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
+        after_settling(state, params, tables, columns.scratch[slot], columns.infos[i])
+
+    return settle
+
+
+def no_settling(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
+    """For a world without a simulation."""
+
+
 def build_step(world: KernelWorld) -> Function:
     """Calls the world's step and stores its rewards; returns `terminated` and the world's own `truncated`."""
     agents, step = world.num_agents, with_truncated(world, "step")

@@ -1,11 +1,13 @@
 """What differs from a world's recipe where the whole run is on a GPU: more envs, and more steps, which cost little.
 
 They count only where the user gave neither `num_envs` nor the length of the run: these settings belong together.
-`benchmarks/gpu_start.py` prints how long CartPole's takes, `benchmarks/hockey_gpu.py` hockey's.
+`benchmarks/gpu_start.py` prints how long CartPole's takes, `benchmarks/hockey_gpu.py` hockey's, and
+`benchmarks/mujoco_gpu.py` those of robots.
 """
 
 from __future__ import annotations
 
+from rookery.worlds.mujoco.mujoco_spec import NAMES as MUJOCO_NAMES
 from rookery.worlds.world_spec import Recipe, Recipes
 
 CARTPOLE = {
@@ -36,7 +38,20 @@ HOCKEY = {
         },
     },
 }
+ROBOT = {
+    "ppo": {
+        "num_envs": 4096,
+        "steps": 20_000_000,
+        "ppo": {"rollout_length": 32, "batch_size": 4096, "epochs": 4, "learning_rate": 1e-3},
+    },
+}
 CATCH = {"ppo": {"num_envs": 1024, "steps": 2_000_000, "ppo": {"rollout_length": 32}}}
-RECIPES: Recipes = {"CartPole-v1": CARTPOLE, "Acrobot-v1": ACROBOT, "hockey": HOCKEY, "catch": CATCH}
+RECIPES: Recipes = {
+    "CartPole-v1": CARTPOLE,
+    "Acrobot-v1": ACROBOT,
+    "hockey": HOCKEY,
+    "catch": CATCH,
+    **{f"{name}-v5": ROBOT for name in MUJOCO_NAMES},
+}
 # A kernel world without a recipe.
 USUAL: Recipe = {"num_envs": 1024, "steps": 20_000_000, "ppo": {"rollout_length": 32}}

@@ -95,3 +95,16 @@ def test_runs_side_by_side_act_on_the_cpu(device):
     assert compiled_for_cpu(config) == {"backend": "kernel"}
     assert why_not_batchable([config, config]) == ""
     assert batchable_groups([config, config]) == [[0, 1]]
+
+
+def test_a_robot_is_simulated_on_the_cpu_unless_the_gpu_is_asked_for():
+    """mujoco-warp gives other numbers than MuJoCo: nobody gets it unasked."""
+    pytest.importorskip("mujoco")
+    config = chosen("HalfCheetah-v5")
+    assert (config.backend, config.num_envs) == ("kernel", 8)
+    assert chosen("HalfCheetah-v5", device="cuda").backend == "kernel"
+    robot = gpu_recipes.ROBOT["ppo"]
+    config = chosen("HalfCheetah-v5", backend="cuda", device="cuda")
+    assert (config.num_envs, config.steps) == (robot["num_envs"], robot["steps"])
+    assert config.ppo.batch_size == robot["ppo"]["batch_size"]
+    assert config.ppo.gamma == 0.98  # what the GPU's recipe does not say is the world's

@@ -40,14 +40,16 @@ class CapturedCall:
         generators: Sequence[torch.Generator] = (),
         pool: Any = None,
         name: str = "",
+        plain: bool = False,
     ) -> None:
         """`state` returns the tensors that the function changes and reads again: warming up leaves them as they were.
         Tensors that it only writes need not be among them. `generators` are those that it draws from, `pool` is the
-        memory of another graph (`graph.pool()`), and `name` is for messages."""
+        memory of another graph (`graph.pool()`), and `name` is for messages. With `plain`, no graph is made: the
+        function does what cannot be a part of one."""
         self._function, self._state, self._generators = function, state, tuple(generators)
         self._device, self._pool, self._name = device, pool, name or getattr(function, "__name__", "work")
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._plain = device.type != "cuda"
+        self._plain = plain or device.type != "cuda"
 
     def __call__(self) -> None:
         """The first call warms up and captures. Every number of a run comes from replays."""

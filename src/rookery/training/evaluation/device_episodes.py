@@ -49,7 +49,9 @@ class DeviceEpisodes:
         self._agent: Agent | None = None
         self._addresses: list[int] = []
         self._frozen: FrozenPolicy | None = None
-        self._chunk = CapturedCall(self._make_steps, self._device, state=self._state, name="an evaluation")
+        self._chunk = CapturedCall(
+            self._make_steps, self._device, state=self._state, name="an evaluation", plain=not engine.can_be_captured
+        )
 
     def play(
         self,

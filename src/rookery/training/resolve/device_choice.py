@@ -16,15 +16,17 @@ def with_envs_on_device(config: RunConfig, world: World) -> RunConfig:
     """A learner on an NVIDIA GPU has its kernel world there too, unless the config names another backend."""
     if config.backend != "auto" or not config.device.startswith("cuda") or not world.kernel:
         return config
-    reason = why_not_on_device(config)
+    reason = why_not_on_device(config, world)
     if reason:
         say(f"the envs are stepped on the CPU: {reason}")
         return config
     return config.model_copy(update={"backend": "cuda"})
 
 
-def why_not_on_device(config: RunConfig) -> str:
+def why_not_on_device(config: RunConfig, world: World) -> str:
     """What keeps the envs of this run on the CPU; "" if nothing does."""
+    if world.kernel_world is not None and world.kernel_world.calls_c:
+        return f"{world.name} calls a C library; --set backend=cuda takes a GPU's version of it, if there is one"
     if config.learner not in LEARNERS:
         return f"{config.learner} takes no tensors from envs"
     in_python = [opponent.who for opponent in all_opponents(config) if ".py:" in opponent.who]

@@ -29,7 +29,7 @@ def with_gpu(config: RunConfig, world: World, may_take: bool) -> RunConfig:
 def pays(config: RunConfig, world: World) -> bool:
     """Whether a run of a kernel world is faster on a GPU, by what is known before it starts: an off-policy learner's
     many updates are, and so are PPO's with many envs."""
-    if why_not_on_device(config):
+    if why_not_on_device(config, world):
         return False
     if not specs()[config.learner].on_policy:
         return True

@@ -44,14 +44,16 @@ class DeviceCollector(Collector):
             state=self._rollout_state,
             generators=[*generators, *getattr(envs, "generators", ())],  # of opponents
             name="a rollout",
+            plain=not getattr(envs, "can_be_captured", False),
         )
         self._update = CapturedCall(
-            self._make_update, device, state=learner.device_state, generators=generators, name="an update"
+            self._make_update,
+            device,
+            state=learner.device_state,
+            generators=generators,
+            name="an update",
+            plain=learner.processes > 1,  # it waits for other processes
         )
-        if not getattr(envs, "can_be_captured", False):
-            self._rollout = _Plain(self._make_rollout)  # type: ignore[assignment]
-        if learner.processes > 1:
-            self._update = _Plain(self._make_update)  # type: ignore[assignment]  # it waits for other processes
         self._latest_metrics = torch.zeros(len(METRICS), device=device)
         self._episodes = LatestEpisodes(envs)
         self._times = DeviceTimes(device, self.stopwatch)
@@ -168,16 +170,3 @@ class DeviceCollector(Collector):
         """Capture again at the next rollout: an option of the learner, or an address, has changed."""
         for call in (self._rollout, self._update):
             call.release()
-
-
-class _Plain:
-    """Work that cannot be captured, as the envs' own code runs in every step."""
-
-    def __init__(self, function: Callable[[], None]) -> None:
-        self._function = function
-
-    def __call__(self) -> None:
-        self._function()
-
-    def release(self) -> None:
-        """Nothing is captured."""

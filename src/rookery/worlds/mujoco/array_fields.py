@@ -73,7 +73,7 @@ def build_views(
         scope[f"dtype_{field.name}"] = field.dtype
         values.append(f"view(scratch.{prefix}_{field.name}, {field.shape}, dtype_{field.name})")
     values += [repr(number) for number in numbers.values()]
-    scope["Kind"] = _kind(title, (*(field.name for field in fields), *numbers) or ("nothing",))
+    scope["Kind"] = record_kind(title, (*(field.name for field in fields), *numbers) or ("nothing",))
     made = ", ".join(values) or "0"
     exec(f"def views(scratch):\n    return Kind({made})", scope)  # noqa: S102 - names of fields, and numbers
     views: Function = scope["views"]
@@ -81,5 +81,6 @@ def build_views(
 
 
 @lru_cache
-def _kind(title: str, names: tuple[str, ...]) -> Any:
+def record_kind(title: str, names: tuple[str, ...]) -> Any:
+    """A type whose objects have these attributes."""
     return namedtuple(title, names)  # type: ignore[misc]

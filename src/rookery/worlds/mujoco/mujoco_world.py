@@ -57,7 +57,10 @@ class MujocoWorld(KernelWorld):
     settings: ClassVar[Mapping[str, Any]] = {}  # numbers that are fixed when the world is made: name -> default
     camera: ClassVar[Mapping[str, Any]] = {}  # Gymnasium's default_camera_config
     clips_actions = True  # MuJoCo clips controls to their range
+    gpu_contacts: int | None = None  # for how many contacts a GPU has memory, per env; None: as a trial shows
+    gpu_constraints: int | None = None  # the same for constraints
     calls_c = True
+    cpu_version: Any = None  # of the version for a GPU
     _renderer: Any = None
 
     after_reset: Callable[..., Any] | None = None
@@ -166,7 +169,19 @@ class MujocoWorld(KernelWorld):
 
     # --- memory, compiled code, pickles ---------------------------------------------------------------------------
 
+    @property
+    def on_cpu(self) -> KernelWorld:
+        return self if self.cpu_version is None else self.cpu_version
+
+    def on_device(self, num_envs: int, device: Any) -> KernelWorld:
+        """With mujoco-warp in place of MuJoCo's C library."""
+        from rookery.worlds.mujoco.gpu_functions import gpu_version
+
+        return gpu_version(self, num_envs, device)
+
     def fill_scratch(self, scratch: np.ndarray) -> Any:
+        if self.simulation is not None:
+            return None  # on a GPU, there is nothing to fill
         return SimulationSlots(load().package, self.model, scratch, self.state_size, self.configure is not None)
 
     def problem(self, number: int) -> str:

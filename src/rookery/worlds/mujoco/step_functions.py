@@ -57,7 +57,7 @@ def build_functions(world: Any) -> tuple[Function, Function, Function]:
     numbers = {"dt": float(world.dt), "timestep": float(world.model.opt.timestep)}
     own_model = build_views("model", "mj_model", world.model_fields, {}, writable=True)
     model = build_views("model", "mj_model", world.model_fields, numbers, writable=False)
-    ids, settings = _constants("ids", world.id_numbers), _constants("settings", world.fixed)
+    ids, settings = constants("ids", world.id_numbers), constants("settings", world.fixed)
     call_reset, call_after, call_control = calls["reset"], calls["after_reset"], calls["control"]
     call_reward, call_observe, call_configure = calls["reward"], calls["observe"], calls["configure"]
     load_state, save_state, clear_warnings, mark_problems = _build_memory(world)
@@ -101,7 +101,7 @@ def build_functions(world: Any) -> tuple[Function, Function, Function]:
     return (reset_with_info if informs else reset_without_info), step, observe
 
 
-def _constants(title: str, numbers: Mapping[str, Any]) -> Any:
+def constants(title: str, numbers: Mapping[str, Any]) -> Any:
     """Numbers as attributes of one constant."""
     kind: Any = namedtuple(title, tuple(numbers) or ("nothing",))  # type: ignore[misc]
     return kind(*(numbers.values() or (0,)))
