@@ -13,8 +13,23 @@ import pytest
 
 import rookery
 from kernel.samples import Walker
+from rookery.atomics import NUMBER
 from rookery.engine.thread_choice import TRIAL_ROUNDS, ThreadChoice
-from rookery.kernel.thread_team import PATIENCE, Division, _sort_by_cost, division_of
+from rookery.kernel.native import compiled
+from rookery.kernel.thread_team import (
+    BATCH,
+    CLOSED,
+    DONE,
+    LONGEST_WAIT,
+    NEXT_CHUNK,
+    PATIENCE,
+    SHARE,
+    SHARES,
+    Division,
+    _sort_by_cost,
+    _wait_for_others,
+    division_of,
+)
 
 
 def shared(num_envs, threads, by_cost=False, **options):
@@ -215,7 +230,7 @@ def test_chunks_are_small_where_envs_are_costly(envs, seconds, chunks):
 
 
 def test_few_costly_envs_are_taken_one_by_one():
-    """Nobody sleeps while an env may still take 200 us, and nobody stays awake for longer than 2 ms."""
+    """After a batch, threads stay awake for as long as two envs take, but not for longer than 2 ms."""
     assert division_of(32, 32 * 1e-4, 4) == Division(1, 32, True, 2 * PATIENCE)
     assert division_of(32, 32 * 3e-5, 4) == Division(1, 32, True, PATIENCE)
     assert division_of(2, 1.0, 4) == Division(1, 2, True, 20 * PATIENCE)
@@ -228,6 +243,20 @@ def test_the_costliest_envs_are_first():
         words = np.array([*order, *costs])
         sort(words.ctypes.data, len(order))
         assert words.tolist() == [*sorted(order, key=lambda env: -costs[env]), *costs]
+
+
+def test_threads_stay_awake_until_a_batch_is_over():
+    """Or until it has taken long, the next one has begun, or the team is closed."""
+    wait = compiled("test-wait", _wait_for_others, NUMBER(NUMBER, NUMBER))
+    words = np.zeros(NEXT_CHUNK // 8 + 1, np.int64)
+    words[[SHARES // 8, SHARE // 8, BATCH // 8]] = 1, 3, 7
+    address, start = words.ctypes.data, time.monotonic_ns()
+    assert wait(address, 7) == 0 and time.monotonic_ns() - start >= LONGEST_WAIT
+    assert wait(address, 6) == 1
+    words[DONE // 8] = 3
+    assert wait(address, 7) == 1
+    words[[DONE // 8, CLOSED // 8]] = 0, 1
+    assert wait(address, 7) == 1
 
 
 @pytest.mark.alone
