@@ -94,78 +94,19 @@ def functions_of(world: KernelWorld) -> set[Any]:
 def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = False) -> EnvFunctions:
     """The operations on an env of this world. With `windows_later`, another kernel copies the windows of tables. With
     `takes_staged`, an episode begins with the parameters that are staged for it."""
-    agents = world.num_agents
-    in_space = build_check(world.observation_space, world.table_window)
-    keep_final = build_copy(world.observation_space, world.table_window if windows_later else None)
     window_start = adapt(world.window_start, "window_start") if world.window_start is not None else None
     write_window, keep_window = build_window(world, window_start, windows_later)
-    draws, marks = mark_empty_range in functions_of(world), bool(world.problems)
-    choices, kinds, informs = mask_size(world), world.hard_kinds, bool(world.info)
-    world_reset, observe = build_reset(world), adapt(world.observe, "observe")
-    clear, write_masks = build_clear(world.state_dtype), build_masks(world)
+    observe_agents = _build_observe(world, write_window)
+    begin_episode = _build_begin(world, observe_agents, takes_staged)
+    keep_final = build_copy(world.observation_space, world.table_window if windows_later else None)
+    finish_episode = _build_finish_episode(world, begin_episode, keep_window, keep_final)
+    set_ends, check_values = _build_set_ends(world), _build_check_values(world)
+    finish_step = _build_finish_step(world, observe_agents, set_ends, check_values, finish_episode)
     world_step, world_easy_step, world_settle = build_step(world), build_easy_step(world), build_settling(world)
-
-    def take_staged(columns: Any, i: int, per_env: int) -> None:
-        if columns.staged[i] != 0:
-            columns.staged[i] = 0
-            columns.params[i * per_env] = columns.next_params[i * per_env]
-
-    def leave_params(columns: Any, i: int, per_env: int) -> None:
-        """On a CPU, the engine sets parameters between two steps."""
-
-    choose_params = take_staged if takes_staged else leave_params
-
-    def start_episode(columns: Any, tables: Any, i: int, slot: int, per_env: int, state: Any) -> None:
-        choose_params(columns, i, per_env)
-        params = columns.params[i * per_env]
-        clear(state)
-        for agent in range(agents):
-            state.returns[agent] = 0.0
-        state.episode += 1
-        state.draws = 0
-        state.steps = 0
-        state.stage = RUNNING
-        world_reset(columns, tables, i, slot, state, params)
-
-    def observe_agents(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
-        write_window(columns, tables, i, state, params)
-        for agent in range(agents):
-            out, scratch = columns.observations[i * agents + agent], columns.scratch[slot]
-            observe(state, out, agent, params, tables, scratch)
-        write_masks(columns, i, state, params, tables)
-
-    def set_ends(columns: Any, i: int, terminated: bool, truncated: bool) -> None:
-        for row in range(i * agents, i * agents + agents):
-            columns.terminated[row] = terminated
-            columns.truncated[row] = truncated
-
-    def find_fault(columns: Any, i: int) -> int:
-        for row in range(i * agents, i * agents + agents):
-            reward = columns.rewards[row]
-            if reward - reward != 0.0:  # true for NaN and infinity
-                return BAD_REWARD
-            if not in_space(columns, row):
-                return BAD_OBSERVATION
-        return NO_FAULT
-
-    def check_values(columns: Any, i: int, strict: int, otherwise: int) -> int:
-        fault = find_fault(columns, i) if strict else NO_FAULT
-        if draws and columns.states[i].stage == EMPTY_RANGE:
-            fault = BAD_RANGE
-        if marks and columns.states[i].stage >= FIRST_PROBLEM:
-            if strict:
-                fault = PROBLEM
-            else:
-                columns.states[i].stage = RUNNING
-        if fault != NO_FAULT:
-            columns.faults[i] = fault
-            return FAULT
-        return otherwise
+    agents, kinds = world.num_agents, world.hard_kinds
 
     def reset_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
-        state = columns.states[i]
-        start_episode(columns, tables, i, slot, per_env, state)
-        observe_agents(columns, tables, i, slot, state, columns.params[i * per_env])
+        begin_episode(columns, tables, i, slot, per_env, columns.states[i])
         set_ends(columns, i, False, False)
         for row in range(i * agents, i * agents + agents):
             columns.rewards[row] = 0.0
@@ -176,24 +117,6 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
         world_settle(columns, tables, i, slot, state, params)
         observe_agents(columns, tables, i, slot, state, params)
         return check_values(columns, i, strict, NOTHING)
-
-    def finish_episode(columns: Any, tables: Any, i: int, slot: int, per_env: int, state: Any, mode: int) -> None:
-        for agent in range(agents):
-            columns.last_returns[i * agents + agent] = state.returns[agent]
-            columns.last_lengths[i * agents + agent] = state.steps
-        if mode == NEXT_STEP:
-            state.stage = RESET_NEXT
-        elif mode == DISABLED:
-            state.stage = OVER
-        else:
-            keep_window(columns, i)
-            for row in range(i * agents, i * agents + agents):
-                columns.final_infos[row] = columns.infos[row]
-                keep_final(columns, row)
-                for k in range(choices):
-                    columns.final_masks[row, k] = columns.masks[row, k]
-            start_episode(columns, tables, i, slot, per_env, state)
-            observe_agents(columns, tables, i, slot, state, columns.params[i * per_env])
 
     def step_idle_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, strict: int) -> int:
         """The step of an env that is not running."""
@@ -224,10 +147,135 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
             return HARD + min(max(kind, 1), kinds) - 1
         return finish_step(columns, tables, i, slot, per_env, mode, strict, (terminated, truncated))
 
+    return EnvFunctions(step_env, step_env_if_easy, step_running_env, reset_env, settle_env)
+
+
+def _build_observe(world: KernelWorld, write_window: Function) -> Function:
+    """Writes observations and action masks of all agents."""
+    agents, observe, write_masks = world.num_agents, adapt(world.observe, "observe"), build_masks(world)
+
+    def observe_agents(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> None:
+        write_window(columns, tables, i, state, params)
+        for agent in range(agents):
+            out, scratch = columns.observations[i * agents + agent], columns.scratch[slot]
+            observe(state, out, agent, params, tables, scratch)
+        write_masks(columns, i, state, params, tables)
+
+    return observe_agents
+
+
+def _build_begin(world: KernelWorld, observe_agents: Function, takes_staged: bool) -> Function:
+    """Begins an episode, up to its first observation."""
+    agents, clear, world_reset = world.num_agents, build_clear(world.state_dtype), build_reset(world)
+
+    def take_staged(columns: Any, i: int, per_env: int) -> None:
+        if columns.staged[i] != 0:
+            columns.staged[i] = 0
+            columns.params[i * per_env] = columns.next_params[i * per_env]
+
+    def leave_params(columns: Any, i: int, per_env: int) -> None:
+        """On a CPU, the engine sets parameters between two steps."""
+
+    choose_params = take_staged if takes_staged else leave_params
+
+    def begin_episode(columns: Any, tables: Any, i: int, slot: int, per_env: int, state: Any) -> None:
+        choose_params(columns, i, per_env)
+        params = columns.params[i * per_env]
+        clear(state)
+        for agent in range(agents):
+            state.returns[agent] = 0.0
+        state.episode += 1
+        state.draws = 0
+        state.steps = 0
+        state.stage = RUNNING
+        world_reset(columns, tables, i, slot, state, params)
+        observe_agents(columns, tables, i, slot, state, params)
+
+    return begin_episode
+
+
+def _build_set_ends(world: KernelWorld) -> Function:
+    agents = world.num_agents
+
+    def set_ends(columns: Any, i: int, terminated: bool, truncated: bool) -> None:
+        for row in range(i * agents, i * agents + agents):
+            columns.terminated[row] = terminated
+            columns.truncated[row] = truncated
+
+    return set_ends
+
+
+def _build_check_values(world: KernelWorld) -> Function:
+    """Looks for faults in what a step or reset wrote. Returns FAULT, or else the outcome that it is given."""
+    agents, in_space = world.num_agents, build_check(world.observation_space, world.table_window)
+    draws, marks = mark_empty_range in functions_of(world), bool(world.problems)
+
+    def find_fault(columns: Any, i: int) -> int:
+        for row in range(i * agents, i * agents + agents):
+            reward = columns.rewards[row]
+            if reward - reward != 0.0:  # true for NaN and infinity
+                return BAD_REWARD
+            if not in_space(columns, row):
+                return BAD_OBSERVATION
+        return NO_FAULT
+
+    def check_values(columns: Any, i: int, strict: int, otherwise: int) -> int:
+        fault = find_fault(columns, i) if strict else NO_FAULT
+        if draws and columns.states[i].stage == EMPTY_RANGE:
+            fault = BAD_RANGE
+        if marks and columns.states[i].stage >= FIRST_PROBLEM:
+            if strict:
+                fault = PROBLEM
+            else:
+                columns.states[i].stage = RUNNING
+        if fault != NO_FAULT:
+            columns.faults[i] = fault
+            return FAULT
+        return otherwise
+
+    return check_values
+
+
+def _build_finish_episode(
+    world: KernelWorld, begin_episode: Function, keep_window: Function, keep_final: Function
+) -> Function:
+    """Stores the episode's return and length. In the mode SAME_STEP, it keeps what was observed last, and the next
+    episode begins."""
+    agents, choices = world.num_agents, mask_size(world)
+
+    def finish_episode(columns: Any, tables: Any, i: int, slot: int, per_env: int, state: Any, mode: int) -> None:
+        for agent in range(agents):
+            columns.last_returns[i * agents + agent] = state.returns[agent]
+            columns.last_lengths[i * agents + agent] = state.steps
+        if mode == NEXT_STEP:
+            state.stage = RESET_NEXT
+        elif mode == DISABLED:
+            state.stage = OVER
+        else:
+            keep_window(columns, i)
+            for row in range(i * agents, i * agents + agents):
+                columns.final_infos[row] = columns.infos[row]
+                keep_final(columns, row)
+                for k in range(choices):
+                    columns.final_masks[row, k] = columns.masks[row, k]
+            begin_episode(columns, tables, i, slot, per_env, state)
+
+    return finish_episode
+
+
+def _build_finish_step(
+    world: KernelWorld,
+    observe_agents: Function,
+    set_ends: Function,
+    check_values: Function,
+    finish_episode: Function,
+) -> Function:
+    """Everything after the world's own step: time limit, observations, checks and the end of an episode."""
+    informs = bool(world.info)
+
     def finish_step(
         columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int, ends: tuple[Any, Any]
     ) -> int:
-        """Everything after the world's own step."""
         terminated, truncated_by_world = ends
         state, params = columns.states[i], columns.params[i * per_env]
         state.steps += 1
@@ -243,4 +291,4 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
             return check_values(columns, i, strict, ENDED) if mode == SAME_STEP else ENDED
         return outcome
 
-    return EnvFunctions(step_env, step_env_if_easy, step_running_env, reset_env, settle_env)
+    return finish_step
