@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -111,42 +112,26 @@ def make_vec(
         >>> envs.close()
     """
     num_envs, workers = plain_int(_one_of_two_names(num_envs, n_envs)), plain_int(workers)
-    batch_size, groups = plain_int(batch_size), plain_int(groups)
-    mode = autoreset(autoreset_mode)
-    one_of("backend", backend, ("auto", *BACKENDS))
-    for name, value in (("num_envs", num_envs), ("workers", workers)):
-        if value is not None:
-            positive_int(name, value)
-    if step_timeout is not None and backend in ("serial", "thread", "cuda"):
-        raise OptionError(
-            f"step_timeout needs backend='process' or 'kernel': a hung step in {backend!r} cannot be stopped"
-        )
-    if device is not None and backend != "cuda":
-        raise OptionError(f"device={device!r} is an option of backend='cuda'; other backends step envs on the CPU")
+    _check_backend(backend, num_envs, workers, step_timeout, device)
     if is_vector_env(world):
         world, num_envs = world_of(world), num_envs or int(world.unwrapped.num_envs)
     source = with_wrappers(resolve(world, num_envs, env_kwargs), wrappers, backend)
     if bounds:
         backend = _with_bounds(source, backend)
     num_envs = num_envs if source.endless else len(source.makers)
-
-    copies = backend != "cuda" if copy is None else copy
-
-    def settings(envs: int, processes: int) -> Settings:
-        return Settings(
-            num_envs=envs, workers=processes, batch_size=batch_size, groups=groups, start_method=start_method,
-            autoreset_mode=mode, copy=copies, step_timeout=step_timeout, on_failure=on_failure,
-            max_restarts=max_restarts, restart_window=restart_window, bad_values=bad_values,
-            isolate_random=isolate_random, close_timeout=close_timeout, pin=pin, bounds=bounds,
-            observation_mode=observation_mode, shared_memory=shared_memory, device=device,
-        )  # fmt: skip
-
-    settings(num_envs or 10**9, workers or 1)  # refuse bad options before anything starts
+    settings = Settings(  # which refuses bad options before anything starts
+        num_envs=num_envs or 10**9, workers=workers or 1, batch_size=plain_int(batch_size), groups=plain_int(groups),
+        start_method=start_method, autoreset_mode=autoreset(autoreset_mode),
+        copy=backend != "cuda" if copy is None else copy, step_timeout=step_timeout, on_failure=on_failure,
+        max_restarts=max_restarts, restart_window=restart_window, bad_values=bad_values, isolate_random=isolate_random,
+        close_timeout=close_timeout, pin=pin, bounds=bounds, observation_mode=observation_mode,
+        shared_memory=shared_memory, device=device,
+    )  # fmt: skip
     if step_timeout is not None and backend == "auto" and kernel_of(source) is None:
         backend = "process"
-    at_least = max(batch_size or 1, groups)
+    at_least = max(settings.batch_size or 1, settings.groups)
     choice = _choose(source, num_envs, workers, backend, start_method, at_least, step_timeout)
-    return _build(source, choice, settings(choice.num_envs, choice.workers))
+    return _build(source, choice, replace(settings, num_envs=choice.num_envs, workers=choice.workers))
 
 
 def plan(
@@ -206,6 +191,22 @@ def _choose(
     choice = choose(cost, num_envs, workers, backend, at_least=at_least, **limits)
     say(choice.reason)
     return choice
+
+
+def _check_backend(
+    backend: str, num_envs: int | None, workers: int | None, step_timeout: float | None, device: str | None
+) -> None:
+    """Refuse counts that are none, and options of other backends."""
+    one_of("backend", backend, ("auto", *BACKENDS))
+    for name, value in (("num_envs", num_envs), ("workers", workers)):
+        if value is not None:
+            positive_int(name, value)
+    if step_timeout is not None and backend in ("serial", "thread", "cuda"):
+        raise OptionError(
+            f"step_timeout needs backend='process' or 'kernel': a hung step in {backend!r} cannot be stopped"
+        )
+    if device is not None and backend != "cuda":
+        raise OptionError(f"device={device!r} is an option of backend='cuda'; other backends step envs on the CPU")
 
 
 def _with_bounds(source: EnvFactory, backend: str) -> str:
