@@ -36,36 +36,34 @@ OPTIONS = (
     WorldOption("lookback", "N", "the number of bars in an observation"),
 )
 REPORT = "rookery.training.backtest.backtest:backtest"
-CRYPTO = WorldSpec(
-    name="crypto",
-    source="rookery/Crypto-v0",
-    kernels={"rookery/Crypto-v0": "rookery.worlds.market.crypto:crypto"},
-    is_kernel=True,
-    extra="kernel,data",
-    recipes="rookery.worlds.market.recipes:RECIPES",
-    search_space="rookery.worlds.market.search_space:CRYPTO",
-    options=OPTIONS,
-    option_names=OTHER_NAMES,
-    training_options=training_options,
-    evaluation_options=evaluation_options,
-    episode_length_option="episode_length",
-    report=REPORT,
-    examples=("rookery train crypto --data-dir data/5m --timeframe 5m --n-envs 12",),
+
+
+def market_spec(name: str, source: str, **own: Any) -> WorldSpec:
+    """What all markets have, with a market's `own` fields."""
+    return WorldSpec(
+        name=name,
+        source=source,
+        kernels={source: f"rookery.worlds.market.{name}:{name}"},
+        is_kernel=True,
+        extra="kernel,data",
+        recipes="rookery.worlds.market.recipes:RECIPES",
+        search_space=f"rookery.worlds.market.search_space:{name.upper()}",
+        options=OPTIONS,
+        option_names=OTHER_NAMES,
+        training_options=training_options,
+        evaluation_options=evaluation_options,
+        episode_length_option="episode_length",
+        report=REPORT,
+        **own,
+    )
+
+
+CRYPTO = market_spec(
+    "crypto", "rookery/Crypto-v0", examples=("rookery train crypto --data-dir data/5m --timeframe 5m --n-envs 12",)
 )
-FOREX = WorldSpec(
-    name="forex",
-    source="rookery/Forex-v0",
-    kernels={"rookery/Forex-v0": "rookery.worlds.market.forex:forex"},
-    is_kernel=True,
-    extra="kernel,data",
-    recipes="rookery.worlds.market.recipes:RECIPES",
-    search_space="rookery.worlds.market.search_space:FOREX",
-    options=OPTIONS,
-    option_names=OTHER_NAMES,
-    training_options=training_options,
-    evaluation_options=evaluation_options,
-    episode_length_option="episode_length",
-    report=REPORT,
+FOREX = market_spec(
+    "forex",
+    "rookery/Forex-v0",
     discrete_options={"action_type": "discrete"},
     continuous_options={"action_type": "continuous"},
     has_trading_config=True,
