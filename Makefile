@@ -17,11 +17,12 @@ NOTEBOOKS_READY := $(DOCS_VENV)/.ready-for-notebooks
 # sources of torch again, which takes longer than most tests.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Tests run in parts, each whatever became of the one before: most of them two at a time; one by one those that another
-# test would disturb; once more, without compiled loops, those that step engines in this process and in workers; and
-# those of worker processes over what every system offers.
+# Tests run in parts, each whatever became of the one before: most of them three at a time, on two cores too, as those of
+# processes spend a third of their time waiting; one by one those that another test would disturb; once more, without
+# compiled loops, those that step engines in this process and in workers; and those of worker processes over what every
+# system offers.
 PYTEST := $(BIN)/python -m pytest -q
-TOGETHER := -n 2 --dist worksteal
+TOGETHER := -n 3 --dist worksteal
 PARTS := test-together test-alone test-plain test-portable-main
 # What fails beside another test is run again with the machine to itself, and both results are printed: what waits for
 # processes and browsers can be disturbed by neighbours. Whatever fails twice has failed, and so have more than five.

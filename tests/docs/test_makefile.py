@@ -48,12 +48,12 @@ def test_a_few_that_fail_together_run_again_alone(tmp_path, failed, repeated):
     """Of the first part only; what fails again has failed."""
     status, parts = run(tmp_path, "test", "*not?alone*", failed)
     assert status != 0 and sum("--last-failed" in part for part in parts) == repeated
-    assert not any("-n 2" in part for part in parts if "--last-failed" in part)
+    assert not any("-n 3" in part for part in parts if "--last-failed" in part)
 
 
 def test_what_passes_alone_is_no_failure(tmp_path):
     """The first part fails, and what it repeats does not."""
-    assert run(tmp_path, "test-together", "*-n?2*", 1)[0] == 0
+    assert run(tmp_path, "test-together", "*-n?3*", 1)[0] == 0
 
 
 def test_the_last_parts_are_without_compiled_loops_and_over_portable_workers(tmp_path):
