@@ -98,6 +98,16 @@ def test_a_released_call_captures_again(gpu):
     assert len(gpu["graphs"]) == 2 and total.item() == 2.0
 
 
+def test_work_that_cannot_be_captured_never_is(gpu):
+    """Not after a release either: it launches graphs of its own, which cannot be captured."""
+    total = torch.zeros(1)
+    call = CapturedCall(lambda: total.add_(1.0), torch.device("cuda"), state=lambda: [total], plain=True)
+    call()
+    call.release()
+    call()
+    assert gpu["graphs"] == [] and total.item() == 2.0
+
+
 def test_one_inside_another_makes_no_graph_of_its_own(gpu):
     total = torch.zeros(1)
     inner = CapturedCall(lambda: total.add_(1.0), torch.device("cuda"), state=lambda: [total])

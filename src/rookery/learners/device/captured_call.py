@@ -49,7 +49,8 @@ class CapturedCall:
         self._function, self._state, self._generators = function, state, tuple(generators)
         self._device, self._pool, self._name = device, pool, name or getattr(function, "__name__", "work")
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._plain = plain or device.type != "cuda"
+        self._never = plain or device.type != "cuda"
+        self._plain = self._never
 
     def __call__(self) -> None:
         """The first call warms up and captures. Every number of a run comes from replays."""
@@ -67,7 +68,7 @@ class CapturedCall:
         """Capture again at the next call: an address or an option has changed."""
         if self._graph is not None:
             self._graph.reset()
-        self._graph, self._plain = None, self._device.type != "cuda"
+        self._graph, self._plain = None, self._never
 
     @property
     def captured(self) -> bool:

@@ -148,7 +148,7 @@ class FusedUpdate:
     def _values(self, features: Tensor, norm: Norm, values: Tensor) -> None:
         from rookery.learners.device.target_kernels import evaluate
 
-        launch = evaluate_launch(self.net, values.numel(), self.device)
+        launch = evaluate_launch(self.net, values.numel(), self.device, features.element_size())
         evaluate[(launch.programs,)](
             features, values, self.learner.adam.flat, *norm[:2], values.numel(),
             NET=self.net, NORMALISE=norm[2], BLOCK=launch.block, num_warps=launch.warps,

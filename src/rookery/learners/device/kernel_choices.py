@@ -10,7 +10,7 @@ import torch
 from rookery.learners.device.kernel_shapes import NetShape
 from rookery.learners.device.triton_support import interpreting, tiles
 
-PROGRAMS = 132  # multiprocessors of an H200
+BESIDE_TILES = 32 << 10  # bytes on the chip that are not tiles of observations: 28 KB with perceptrons of 64 x 64
 
 
 class Launch(NamedTuple):
@@ -26,6 +26,13 @@ def programs_of(device: torch.device) -> int:
     if device.type != "cuda":
         return 2
     return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+def chip_memory(device: torch.device) -> int:
+    """Bytes on the chip that a program may have."""
+    if device.type != "cuda" or torch.version.hip is not None:
+        return 64 << 10
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
 def gradient_launch(net: NetShape, rows: int, device: torch.device) -> Launch:
@@ -52,9 +59,12 @@ def forward_launch(net: NetShape, rows: int) -> Launch:
     return Launch(16 if rows <= 4096 else 32, 2)
 
 
-def evaluate_launch(net: NetShape, rows: int, device: torch.device) -> Launch:
-    """For values of a whole rollout."""
+def evaluate_launch(net: NetShape, rows: int, device: torch.device, number_bytes: int) -> Launch:
+    """For values of a whole rollout, whose numbers take so many bytes each. While a tile is computed, the next one is
+    read: both lie on the chip."""
     block, warps = (16, 1) if interpreting() else (128, 4) if max(net.p_hidden) <= 64 else (64, 8)
+    while block > 16 and 2 * block * net.p_inputs * number_bytes > chip_memory(device) - BESIDE_TILES:
+        block //= 2
     return Launch(block, warps, min(4 * programs_of(device), tiles(rows, block)))
 
 
