@@ -16,7 +16,7 @@ from rookery.kernel.problems import FIRST_PROBLEM
 from rookery.kernel.random import EMPTY_RANGE, mark_empty_range
 from rookery.kernel.table_window import build_window
 from rookery.kernel.translate import Function, reachable
-from rookery.kernel.world import ARGUMENTS, KernelWorld, adapt
+from rookery.kernel.world import ROLES, KernelWorld, adapt
 from rookery.kernel.world_calls import (
     build_clear,
     build_easy_step,
@@ -85,7 +85,7 @@ class EnvFunctions(NamedTuple):
 def functions_of(world: KernelWorld) -> set[Any]:
     """A world's functions, and all functions that they call."""
     found: set[Any] = set()
-    for function in (getattr(world, role, None) for role in ARGUMENTS):
+    for function in (getattr(world, role, None) for role in ROLES):
         if isinstance(function, FunctionType):
             reachable(function, found)
     return found

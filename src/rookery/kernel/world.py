@@ -41,12 +41,14 @@ ARGUMENTS = {
     "action_mask": ("state", "out", "agent", "params", "tables"),
     "turn": ("state", "params", "tables"),
     "window_start": ("state", "params", "tables"),
-    # Of a world with a `simulation`: what is done before it, and for an episode's first state.
+}
+# The same for functions that no author writes, of a world with a `simulation`: before it, and for a first state.
+SIMULATED = {
     "before_simulation": ("state", "action", "params", "tables", "scratch"),
     "after_settling": ("state", "params", "tables", "scratch", "info"),
 }
-SIMULATED = ("before_simulation", "after_settling")
-OPTIONAL = ("action_mask", "easy", "turn", "window_start", *SIMULATED)  # functions that a world need not have
+ROLES = {**ARGUMENTS, **SIMULATED}
+OPTIONAL = ("action_mask", "easy", "turn", "window_start")  # functions that a world need not have
 SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 
@@ -231,7 +233,7 @@ def check_names(world: str, given: Mapping[str, Any], known: Mapping[str, Any]) 
 
 def own_codes(world: KernelWorld) -> set[Any]:
     """The code objects of a world's own functions, without those of their helpers."""
-    functions = (getattr(world, role, None) for role in ARGUMENTS)
+    functions = (getattr(world, role, None) for role in ROLES)
     return {function.__code__ for function in functions if isinstance(function, FunctionType)}
 
 
@@ -241,7 +243,7 @@ def adapt(function: Callable[..., Any], role: str) -> Callable[..., Any]:
     >>> adapt(lambda out, state: (state, out), "observe")("the state", "the array", 0, None, None, None)
     ('the state', 'the array')
     """
-    return passing(function, ARGUMENTS[role])
+    return passing(function, ROLES[role])
 
 
 def passing(function: Callable[..., Any], arguments: Sequence[str]) -> Callable[..., Any]:
