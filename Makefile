@@ -24,6 +24,10 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -q
 TOGETHER := -n 3 --dist worksteal
 PARTS := test-together test-alone test-plain test-portable-main
+# What benchmarks compare with. gym-trading-env wants an old ccxt, which our market extra does not take; the benchmark of
+# its env needs neither.
+INSTALL_PEERS := $(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]' && \
+	$(BIN)/python -m pip install --quiet -c constraints.txt --no-deps gym-trading-env
 # What fails beside another test is run again with the machine to itself, and both results are printed: what waits for
 # processes and browsers can be disturbed by neighbours. Whatever fails twice has failed, and so have more than five.
 FAILED := .pytest_cache/v/cache/lastfailed
@@ -183,11 +187,11 @@ bench-cost: $(READY)  ## what the working tree costs in speed against another co
 	$(BIN)/python benchmarks/cost.py --against $(AGAINST)
 
 bench-kernels: $(READY)  ## the kernel worlds' table of figures, against EnvPool, on this machine
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(INSTALL_PEERS)
 	$(BIN)/python benchmarks/kernels.py
 
 bench-mujoco: $(READY)  ## the MuJoCo worlds' table, against EnvPool, Gymnasium and Stable-Baselines3 (five minutes)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(INSTALL_PEERS)
 	$(BIN)/python benchmarks/mujoco_table.py
 
 bench-mujoco-gpu: $(READY)  ## MuJoCo worlds on an NVIDIA GPU, beside all cores of the CPU (six minutes)
@@ -201,7 +205,7 @@ bench-cpu: $(READY)  ## PPO on one core and on all of them
 	$(BIN)/python benchmarks/cpu_scaling.py
 
 bench-learning: $(READY)  ## what the learners reach, over three seeds (two hours)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(INSTALL_PEERS)
 	$(BIN)/python benchmarks/learning.py
 
 bench-gpu: $(READY)  ## everything on an NVIDIA GPU, beside its peers (eight minutes; PEERS=DIR and PEER_PATH=DIR: PureJaxRL)
@@ -220,7 +224,7 @@ bench-monitor: $(READY)  ## what episode rows and system figures cost in steps/s
 	$(BIN)/python benchmarks/monitor_cost.py
 
 bench-transfer: $(READY)  ## the hockey agent in the original's game on Box2D
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(INSTALL_PEERS)
 	$(BIN)/python benchmarks/transfer.py
 
 bench-gameboy: $(READY)  ## emulators in parallel, and what is learned on them (a quarter of an hour)
@@ -236,7 +240,7 @@ bench-search: $(READY)  ## forty small trials with two workers and with one (a f
 	$(BIN)/python benchmarks/search.py
 
 bench-search-quality: $(READY)  ## what a search finds, against rl_zoo3's tuner and random settings (two hours)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(INSTALL_PEERS)
 	$(BIN)/python benchmarks/search_quality.py --jobs 2
 
 bench-population: $(READY)  ## sixteen PPO trials side by side, over one by one (two minutes)
@@ -249,7 +253,7 @@ bench-serve: $(READY)  ## an agent behind HTTP: 64 clients while its champion ch
 	$(BIN)/python benchmarks/serve.py
 
 bench-markets: $(READY)  ## the market worlds: speed against their peers, memory, guards, and what is learned (an hour)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'
+	$(INSTALL_PEERS)
 	$(BIN)/python benchmarks/markets.py
 
 bench-paper: $(READY)  ## paper trading: parity of 10,000 bars with the backtest, and 100 kills (five minutes)
