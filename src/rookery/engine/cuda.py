@@ -259,7 +259,7 @@ class CudaEngine(AsyncCalls):
             states = self.arena.host("states")
             states["stage"][states["stage"] == RUNNING] = OVER
             self.arena.put("states", states)
-        self.arena.use_tables_of(self.arena.world.with_tables(**tables))
+        self.arena.use_tables_of(self.arena.world.with_tables(**{name: self.world.tables[name] for name in tables}))
         self._launcher.refresh()
         self.source = replace(self.source, makers=(EnvFromWorld(self.world),))
 
