@@ -107,19 +107,25 @@ _step, _set_state = load().functions["mj_step"], load().functions["mj_setState"]
 
 
 @numba.njit
-def step_env(
+def begin_step(
     env: int, model: int, addresses: Any, controls: Any, episodes: Any, starts: Any, at: Any, skip: int, kind: int
 ) -> None:
-    """The next recorded step of an env."""
+    """The next recorded step of an env, without its last `mj_step`."""
     data, k = addresses[env, 0], at[env]
     if episodes[k] >= 0:
         _set_state(model, data, starts[episodes[k]].ctypes, kind)
     ctrl = carray(_numbers_at(addresses[env, 1]), controls.shape[1])
     for j in range(controls.shape[1]):
         ctrl[j] = controls[k, j]
-    for _ in range(skip):
+    for _ in range(skip - 1):
         _step(model, data)
     at[env] = (k + 1) % len(controls)
+
+
+@numba.njit
+def finish_step(env: int, model: int, addresses: Any) -> None:
+    """The last `mj_step` of a step that has begun."""
+    _step(model, addresses[env, 0])
 
 
 @numba.njit(nogil=True)
@@ -128,4 +134,5 @@ def _replay(
 ) -> None:
     for _ in range(rounds):
         for env in range(len(addresses)):
-            step_env(env, model, addresses, controls, episodes, starts, at, skip, kind)
+            begin_step(env, model, addresses, controls, episodes, starts, at, skip, kind)
+            finish_step(env, model, addresses)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from mujoco_limit import record, step_env
+from mujoco_limit import begin_step, finish_step, record
 from rookery.atomics import atomic_add, cpu_pause, load, store, yield_thread
 from rookery.kernel.interrupt import clock, prepare
 from rookery.kernel.thread_team import _sort_by_cost
@@ -28,7 +28,8 @@ _sort = numba.njit(_sort_by_cost)
 
 class Rounds(NamedTuple):
     """What happened in some rounds, in nanoseconds: when each began and was over, and for each thread (columns) when it
-    began its first env, when its last one was done, and how long it was at work; and what each env's step took."""
+    began its first env, when its last one was done, and how long it was at work. And what each env's step took: one
+    row, or two, if its last part is apart from what comes before it."""
 
     starts: np.ndarray
     ends: np.ndarray
@@ -39,7 +40,7 @@ class Rounds(NamedTuple):
 
     @property
     def steps_per_second(self) -> float:
-        return (len(self.starts) - 1) * self.costs.shape[1] / ((self.starts[-1] - self.starts[0]) * 1e-9)
+        return (len(self.starts) - 1) * self.costs.shape[2] / ((self.starts[-1] - self.starts[0]) * 1e-9)
 
 
 class MeetingThreads:
@@ -62,11 +63,12 @@ class MeetingThreads:
         self._order = np.array([*range(envs), *[0] * envs])  # envs, and then what the last step of each took
         self.measure(0.0)  # compiles
 
-    def measure(self, seconds: float) -> tuple[Rounds, np.ndarray]:
-        """Rounds for some seconds, and what the system did with the threads."""
+    def measure(self, seconds: float, in_parts: bool = False) -> tuple[Rounds, np.ndarray]:
+        """Rounds for some seconds, and what the system did with the threads. With `in_parts`, the costs of the last
+        `mj_step` are apart."""
         words, envs = np.zeros(4 * 8, np.int64), len(self._data)
         times = np.zeros((4, MOST_ROUNDS, self._threads), np.int64)  # released, first, last, busy
-        costs = np.zeros((MOST_ROUNDS, envs), np.int64)
+        costs = np.zeros((MOST_ROUNDS, 2, envs), np.int64)
         deadline = time.monotonic_ns() + int(seconds * 1e9)
         ways = self._taking, self._yielding
         shared = words.ctypes.data, deadline, self._order, self._order.ctypes.data, *ways, times, costs
@@ -85,7 +87,8 @@ class MeetingThreads:
             thread.join()
         released, first, last, busy = times[:, : made[0]]
         starts = released.max(1)  # only the thread that came last writes it
-        return Rounds(starts, last.max(1), first, last, busy, costs[: made[0]]), np.sum(events, 0)
+        costs = costs[: made[0]] if in_parts else costs[: made[0]].sum(1, keepdims=True)
+        return Rounds(starts, last.max(1), first, last, busy, costs), np.sum(events, 0)
 
 
 @numba.njit(nogil=True)
@@ -98,7 +101,7 @@ def _rounds(
     for this in range(times.shape[1]):
         if atomic_add(words + ARRIVED, 1) == threads * (this + 1) - 1:
             if taking:
-                _sort(address, envs)
+                _sort(address, address + 8 * envs, envs)
             store(words + NEXT, 0)
             if clock() > deadline:
                 store(words + STOP, 1)
@@ -116,9 +119,12 @@ def _rounds(
         times[1, this, slot] = clock()
         while k < end:
             env, began = order[k] if taking else k, clock()
-            step_env(env, model, addresses, controls, episodes, starts, at, skip, kind)
-            costs[this, env] = order[envs + env] = clock() - began
-            times[3, this, slot] += costs[this, env]
+            begin_step(env, model, addresses, controls, episodes, starts, at, skip, kind)
+            costs[this, 0, env] = clock() - began
+            finish_step(env, model, addresses)
+            order[envs + env] = clock() - began
+            costs[this, 1, env] = order[envs + env] - costs[this, 0, env]
+            times[3, this, slot] += order[envs + env]
             k = atomic_add(words + NEXT, 1) if taking else k + 1
         times[2, this, slot] = clock()
     return times.shape[1]
@@ -161,17 +167,18 @@ class RookeryRounds:
 
 
 def _read(noted: list[tuple[int, int, np.ndarray]], threads: int) -> Rounds:
-    """Per thread, from what the team notes of each env. A thread without an env began when the round was over."""
+    """Per thread, from what the team notes of each env, or of both parts of each env's step. A thread without an env
+    began when the round was over."""
     starts, ends = (np.array(column) for column in list(zip(*noted, strict=True))[:2])
     costs, began, slots = (np.array([steps[k] for _, _, steps in noted]) for k in range(3))
     first, last, busy = np.repeat(ends[None, :, None], 3, 0) + np.zeros((1, 1, threads), np.int64)
     busy[:] = 0
     for slot in range(threads):
         own = slots == slot
-        some = own.any(1)
-        first[some, slot] = np.where(own, began, np.iinfo(np.int64).max).min(1)[some]
-        last[some, slot] = np.where(own, began + costs, 0).max(1)[some]
-        busy[:, slot] = np.where(own, costs, 0).sum(1)
+        some = own.any((1, 2))
+        first[some, slot] = np.where(own, began, np.iinfo(np.int64).max).min((1, 2))[some]
+        last[some, slot] = np.where(own, began + costs, 0).max((1, 2))[some]
+        busy[:, slot] = np.where(own, costs, 0).sum((1, 2))
     return Rounds(starts, ends, first, last, busy, costs)
 
 

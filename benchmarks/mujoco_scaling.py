@@ -30,8 +30,9 @@ SECONDS = 0.5  # of a turn of one side
 NOTES = (
     "Shares are of the time of all threads; in brackets, microseconds of a mean round. `over one` is the number of "
     "threads x (step on one thread / step) x `inside steps`. `best order`: the most that `inside steps` could be with "
-    "a meeting after each round, if the cost of each step were known before it. Waits, preemptions and migrations are "
-    "per thread and second; `stolen` is the share of the time in which the machine below gave a core to others."
+    "a meeting after each round, if the cost of each step, or of its two parts, were known before it. Waits, "
+    "preemptions and migrations are per thread and second; `stolen` is the share of the time in which the machine "
+    "below gave a core to others."
 )
 
 
@@ -58,37 +59,40 @@ def shares(rounds: Rounds) -> Shares:
     return Shares(busy.sum() / whole, before / whole, gaps / whole, after / whole, between / whole, best)
 
 
-def longest(costs: np.ndarray, threads: int, expected: np.ndarray | None = None) -> float:
-    """How long a round takes if threads take envs with these costs, those first that are expected to be costliest."""
-    free = [0.0] * threads
-    for env in np.argsort(-(costs if expected is None else expected), kind="stable"):
-        heapq.heapreplace(free, free[0] + costs[env])
+def round_time(costs: np.ndarray, expected: np.ndarray, threads: int) -> float:
+    """How long a round takes if threads take envs with these costs, those first that are expected to be costliest. With
+    two rows, those of the first and of the last parts of steps, they then take the last parts, in the order in which
+    the first ones were done."""
+    free, begun = [0.0] * threads, []
+    for env in np.argsort(-expected[0], kind="stable"):
+        begun.append((free[0] + costs[0, env], env))
+        heapq.heapreplace(free, begun[-1][0])
+    for done, env in sorted(begun) if len(costs) == 2 else ():
+        heapq.heapreplace(free, max(free[0], done) + costs[1, env])
     return max(free)
 
 
 def _at_work(costs: np.ndarray, expected: np.ndarray, threads: int) -> float:
-    """The share of the time in which threads are at work, over rounds (rows)."""
-    whole = sum(longest(now, threads, before) for now, before in zip(costs, expected, strict=True))
+    """The share of the time in which threads are at work, over rounds."""
+    whole = sum(round_time(now, before, threads) for now, before in zip(costs, expected, strict=True))
     return float(costs.sum() / threads / whole)
 
 
 def order_rows(rounds: int, quick: bool) -> list[Row]:
     """What the end of each round costs, by the costs of recorded steps: the share of the time in which threads would be
-    at work that take envs by the cost of their last step, as rookery's do; beside it, if all costs were known."""
+    at work that take envs by the cost of their last step; beside it, if all costs were known. And the same if the last
+    `mj_step` of each env is apart, as in rookery, if it is not too short."""
     rows = []
     for task, envs, threads in CASES[: 1 if quick else None]:
-        repeats = [MeetingThreads(task, 1, envs, taking=False).measure(SECONDS * rounds)[0].costs for _ in range(3)]
+        sides = (MeetingThreads(task, 1, envs, taking=False) for _ in range(3))  # each replays the same steps
+        repeats = [side.measure(SECONDS * rounds, in_parts=True)[0].costs for side in sides]
         count = min(len(costs) for costs in repeats)
-        costs = np.min([costs[:count] for costs in repeats], 0)[1:]  # other programs only make a step longer
-        before = np.vstack([costs[:1], costs[:-1]])
-        by_last, known = (
-            float(
-                costs.sum() / threads / sum(longest(now, threads, then) for now, then in zip(costs, use, strict=True))
-            )
-            for use in (before, costs)
-        )
-        label = f"{task} n={envs}, {threads} threads by the cost of the last step, at work (known costs: {known:.1%})"
-        rows.append(Row(label, "", "", 100 * by_last, 90, " %"))
+        parts = np.min([costs[:count] for costs in repeats], 0)[1:]  # other programs only make a step longer
+        for way, costs in (("whole steps", parts.sum(1, keepdims=True)), ("in two parts", parts)):
+            before = np.concatenate([costs[:1], costs[:-1]])
+            by_last, known = (_at_work(costs, use, threads) for use in (before, costs))
+            label = f"{task} n={envs}, {threads} threads by the cost of the last step, {way}, at work"
+            rows.append(Row(f"{label} (known costs: {known:.1%})", "", "", 100 * by_last, 90, " %"))
     return rows
 
 
@@ -142,7 +146,7 @@ def _explain(found: dict[str, np.ndarray], seen: dict[str, Any], cores: int, env
     for name, turns in seen.items():
         base = found["one"] if name.startswith("rookery") else found[f"lone 1, {envs}"]
         parts = np.mean([shares(rounds) for rounds, _ in turns], 0)
-        took = np.mean([rounds.costs.mean() for rounds, _ in turns]) / 1e3
+        took = np.mean([rounds.costs.sum(1).mean() for rounds, _ in turns]) / 1e3
         times = np.concatenate([np.diff(rounds.starts) for rounds, _ in turns]) / 1e3
         events = np.mean([events for _, events in turns], 0) / SECONDS / cores
         spread = ", ".join(f"{each:,.0f}" for each in (np.median(times), times.mean(), np.percentile(times, 99)))

@@ -141,9 +141,9 @@ def test_arguments_are_listed():
 
 def test_every_kind_of_declaration_is_listed():
     """The table of declarations has a row for each attribute of KernelWorld that an author sets."""
-    from rookery.kernel.world import SIMULATED
+    from rookery.kernel.world import INTERNAL
 
-    declared = set(KernelWorld.__annotations__) - {"simulation", *SIMULATED} | {"clips_actions"}
+    declared = set(KernelWorld.__annotations__) - {"simulation", *INTERNAL} | {"clips_actions"}
     for name in declared - {"metadata", "reset", "step", "observe", "action_mask"}:
         assert re.search(rf"^\| .*`{name}`.* \|", PAGE, re.MULTILINE), name
 

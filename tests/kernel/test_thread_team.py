@@ -15,6 +15,7 @@ import rookery
 from kernel.samples import Walker
 from rookery.atomics import NUMBER
 from rookery.engine.thread_choice import TRIAL_ROUNDS, ThreadChoice
+from rookery.kernel.batch_division import PATIENCE, Division, division_of
 from rookery.kernel.native import compiled
 from rookery.kernel.thread_team import (
     BATCH,
@@ -22,13 +23,10 @@ from rookery.kernel.thread_team import (
     DONE,
     LONGEST_WAIT,
     NEXT_CHUNK,
-    PATIENCE,
     SHARE,
     SHARES,
-    Division,
     _sort_by_cost,
     _wait_for_others,
-    division_of,
 )
 
 
@@ -49,7 +47,7 @@ def test_no_env_is_left_out_or_stepped_twice(threads, by_cost):
     """More threads than cores, sizes that do not divide, pauses in which they fall asleep: as one thread has it."""
     envs = 13 if by_cost else 29
     alone, team = rookery.make_vec(Walker, envs, backend="kernel", workers=1), shared(envs, threads, by_cost)
-    assert (team._thread_choice._team.last_steps.shape[1] > 0) is by_cost
+    assert (team._thread_choice._team.last_steps.size > 0) is by_cost
     alone.reset(seed=3), team.reset(seed=3)
     rng = np.random.default_rng(0)
     for k in range(1500):
@@ -82,7 +80,7 @@ def test_a_team_notes_the_last_step_of_each_env():
     envs.reset(seed=1)
     before = time.monotonic_ns()
     envs.step(np.ones(6, int))
-    took, began, threads = envs._thread_choice._team.last_steps
+    took, began, threads = envs._thread_choice._team.last_steps[:, 0]
     assert (took > 0).all() and (began > before).all() and (began + took < time.monotonic_ns()).all()
     assert set(threads.tolist()) <= {0, 1}
     envs.close()
@@ -165,7 +163,7 @@ class Rounds:
 
     def __init__(self, seconds):
         self.seconds, self.env_arrays, self.addresses = seconds, self, (0, 0)
-        self.num_envs = 100
+        self.num_envs, self.world, self.step_parts = 100, self, 1
 
     def start_batch_step(self):
         """Nothing to note."""
@@ -236,12 +234,34 @@ def test_few_costly_envs_are_taken_one_by_one():
     assert division_of(2, 1.0, 4) == Division(1, 2, True, 20 * PATIENCE)
 
 
+def test_costly_steps_are_made_in_two_parts():
+    """If the last one is long enough, and there are more envs than threads."""
+    costly, short = 32 * 1e-4, 32 * 4e-5
+    assert division_of(32, costly, 4, parts=5) == Division(1, 64, True, 2 * PATIENCE, True)
+    assert division_of(32, short, 4, parts=5) == Division(1, 32, True, PATIENCE)
+    assert division_of(32, costly, 32, parts=5) == Division(1, 32, True, 2 * PATIENCE)
+    assert division_of(640, 640 * 1e-4, 4, parts=5) == Division(4, 160)
+
+
+def test_a_team_notes_both_parts_of_a_step():
+    """The last part of an env's step begins when the first one is over, and may be on another thread."""
+    envs = rookery.make_vec("rookery/Hopper-v5", 6, backend="kernel", workers=2)
+    envs._thread_choice.use_threads(1.0)
+    envs.reset(seed=1)
+    before = time.monotonic_ns()
+    envs.step(envs.action_space.sample())
+    took, began, threads = envs._thread_choice._team.last_steps
+    assert (took > 0).all() and (began[0] > before).all() and (began[0] + took[0] <= began[1]).all()
+    assert (began[1] + took[1] < time.monotonic_ns()).all() and set(threads.ravel().tolist()) <= {0, 1}
+    envs.close()
+
+
 def test_the_costliest_envs_are_first():
     """Whatever order they had; of equals, the one that was first."""
     sort = numba.njit(_sort_by_cost)
     for order, costs in (([0, 1, 2, 3, 4], [20, 10, 50, 50, 30]), ([4, 3, 1, 2, 0], [1, 2, 3, 4, 5]), ([0], [7])):
         words = np.array([*order, *costs])
-        sort(words.ctypes.data, len(order))
+        sort(words.ctypes.data, words.ctypes.data + 8 * len(order), len(order))
         assert words.tolist() == [*sorted(order, key=lambda env: -costs[env]), *costs]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from time import perf_counter
 from typing import Any
 
+from rookery.kernel.batch_division import division_of
 from rookery.kernel.runner import Runner
 
 SHORTEST = 10e-6  # a step that takes fewer seconds than this on one thread is not divided
@@ -69,9 +70,11 @@ class ThreadChoice:
         self._single_seconds, self._settled = max(seconds, 2 * LONG), True
 
     def _start_team(self, seconds: float) -> None:
-        from rookery.kernel.thread_team import ThreadTeam, division_of
+        from rookery.kernel.thread_team import ThreadTeam
 
-        self._team = ThreadTeam(self._threads, division_of(self._runner.env_arrays.num_envs, seconds, self._threads))
+        arrays = self._runner.env_arrays
+        division = division_of(arrays.num_envs, seconds, self._threads, arrays.world.step_parts)
+        self._team = ThreadTeam(self._threads, division)
 
     def close(self) -> None:
         """Stop the threads."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from rookery.kernel.env_loop import BAD_ACTION, ENDED, FAULT, NOTHING, build
+from rookery.kernel.env_loop import BAD_ACTION, ENDED, FAULT, NOTHING, build, build_begin_step
 from rookery.kernel.translate import Function
 from rookery.kernel.world import KernelWorld
 from rookery.kernel.world_calls import build_action_check
 
-# Commands: step all envs, reset the envs in `reset_mask`, only check the actions.
-STEP, RESET, CHECK_ACTIONS = 0, 1, 2
+# Commands: step all envs, or what is left of their steps; reset the envs in `reset_mask`; only check the actions; make
+# all of a step but its last part, if the world can.
+STEP, RESET, CHECK_ACTIONS, BEGIN_STEP = 0, 1, 2, 3
 EPISODES_KEPT = 10_000  # finished episodes that a slot (one per thread) keeps until they are read
 
 
@@ -72,4 +73,20 @@ def build_loop(world: KernelWorld) -> Function:
             return reset_masked(columns, tables, stats, low, high, slot, header)
         return check_actions(columns, low, high)
 
-    return run
+    return run if world.begin_step is None else _also_in_parts(run, build_begin_step(world.begin_step))
+
+
+def _also_in_parts(run: Function, begin_env: Function) -> Function:
+    """As `run`, with the command BEGIN_STEP."""
+
+    def run_or_begin(
+        columns: Any, tables: Any, stats: Any, command: int, low: int, high: int, slot: int, header: Any
+    ) -> int:
+        if command != BEGIN_STEP:
+            return run(columns, tables, stats, command, low, high, slot, header)
+        _, per_env, _, _, _, _ = header
+        for i in range(low, high):
+            begin_env(columns, tables, i, slot, per_env)
+        return NOTHING
+
+    return run_or_begin

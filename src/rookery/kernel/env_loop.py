@@ -28,7 +28,7 @@ from rookery.kernel.world_calls import (
 )
 
 # An env's `stage`. After a draw from an empty range it is EMPTY_RANGE, and after `mark_problem(state, k)` it is
-# FIRST_PROBLEM + k.
+# FIRST_PROBLEM + k. Between the two parts of a step, it is the bitwise not of what it was after the first, so negative.
 RUNNING, RESET_NEXT, OVER = 0, 1, 2
 # Gymnasium's autoreset modes.
 NEXT_STEP, SAME_STEP, DISABLED = 0, 1, 2
@@ -128,7 +128,7 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
     def step_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
         if i < 0:  # never true; but it lets the compiler drop the handling of negative indices everywhere
             return NOTHING
-        if columns.states[i].stage != RUNNING:
+        if columns.states[i].stage > RUNNING:
             return step_idle_env(columns, tables, i, slot, per_env, strict)
         return step_running_env(columns, tables, i, slot, per_env, mode, strict)
 
@@ -148,6 +148,19 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
         return finish_step(columns, tables, i, slot, per_env, mode, strict, (terminated, truncated))
 
     return EnvFunctions(step_env, step_env_if_easy, step_running_env, reset_env, settle_env)
+
+
+def build_begin_step(begin_step: Function) -> Function:
+    """Makes all of a running env's step but its last part, by this function of the world; `step_env` makes the rest."""
+    world_begin = adapt(begin_step, "begin_step")
+
+    def begin_env(columns: Any, tables: Any, i: int, slot: int, per_env: int) -> None:
+        state = columns.states[i]
+        if state.stage == RUNNING:
+            world_begin(state, columns.actions[i], columns.params[i * per_env], tables, columns.scratch[slot])
+            state.stage = ~state.stage
+
+    return begin_env
 
 
 def _build_observe(world: KernelWorld, write_window: Function) -> Function:

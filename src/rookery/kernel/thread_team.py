@@ -7,7 +7,9 @@ its own share of the envs, which is still in its caches, then chunks of the othe
 descheduled or asleep does not hold up the batch.
 
 Where a thread has only a few costly envs, the batch would often end with threads that wait for one which began a costly
-env last. There, threads take single envs, those first whose last step took longest.
+env last. There, threads take single envs, those first whose last step took longest. And if a world can make the last
+part of a step apart, threads take the first parts of all envs, and then the last parts in the order in which the first
+ones were done: what a thread can begin last is then a small part of a step.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -36,44 +38,23 @@ from rookery.atomics import (
     wake,
     yield_thread,
 )
-from rookery.kernel.batch_loop import CHECK_ACTIONS, STEP
+from rookery.kernel.batch_division import CHUNKS, Division
+from rookery.kernel.batch_loop import BEGIN_STEP, CHECK_ACTIONS, STEP
+from rookery.kernel.env_loop import FAULT
 from rookery.kernel.interrupt import POLL_EVERY, clock, should_stop
 from rookery.kernel.native import compiled
 from rookery.kernel.runner import prepared
 
-CHUNKS = 4  # per thread's share, at least, so that the other threads can take some of them
-CHUNK_SECONDS = 20e-6  # a shorter chunk is not worth dividing further: to take one costs about 0.1 us
-FEW = 8  # envs per thread, at most, that are taken by their cost: with more, the wait for the last one is short
 BUSY_SPINS = 100  # looks for the next batch with a pause of the CPU after each, some 2 us; then each yields the core
 LOOKS = 64  # yielding looks between two checks of the time, some 16 us
-PATIENCE = 100_000  # nanoseconds of looks for the next batch, from the end of the last one on; then the thread sleeps
-MOST_PATIENCE = 20 * PATIENCE
 LONGEST_WAIT = 20_000_000  # nanoseconds for which it stays awake while others still work on a batch
 
 # Words that the threads share, by their offset in bytes. Each is alone in its cache line: a write to one would slow
 # down reads of a neighbour. From NEXT_CHUNK on there is one word per share: the number of its next chunk.
 LINE = 64
-OFFSETS = range(0, 15 * LINE, LINE)
-BATCH, DONE, OUTCOME, ASLEEP, CLOSED, WAKE_READ, WAKE_WRITE, *_ = OFFSETS
+OFFSETS = range(0, 17 * LINE, LINE)
+BATCH, DONE, OUTCOME, ASLEEP, CLOSED, WAKE_READ, WAKE_WRITE, BEGUN, IN_PARTS, *_ = OFFSETS
 *_, SHARES, SHARE, LOOK_FOR, ORDER, SIZE, ENTRY, PLAN, NEXT_CHUNK = OFFSETS
-
-
-class Division(NamedTuple):
-    """How a batch is divided."""
-
-    shares: int  # one for each thread, or one for all of them
-    chunks: int  # of each share
-    by_cost: bool = False  # each chunk is one env, and the costliest are first
-    patience: int = PATIENCE  # for how many nanoseconds a thread looks for the next batch before it sleeps
-
-
-def division_of(envs: int, seconds: float, threads: int) -> Division:
-    """How to divide a batch that takes one thread so many seconds. Chunks of costly envs are single envs, after which
-    threads wait longer for the next batch."""
-    if envs <= FEW * threads and seconds / envs > CHUNK_SECONDS:
-        patience = max(PATIENCE, min(MOST_PATIENCE, int(2e9 * seconds / envs)))
-        return Division(1, envs, True, patience)
-    return Division(threads, max(CHUNKS, min(-(-envs // threads), int(seconds / threads / CHUNK_SECONDS))))
 
 
 class ThreadTeam:
@@ -82,16 +63,19 @@ class ThreadTeam:
 
     def __init__(self, threads: int, division: Division | None = None) -> None:
         threads = min(threads, MOST_THREADS)
-        shares, chunks, by_cost, patience = Division(threads, CHUNKS) if division is None else division
-        envs = chunks if by_cost else 0
-        words = np.zeros((NEXT_CHUNK + shares * LINE) // 8 + 4 * envs, np.int64)
-        order = len(words) - 4 * envs  # envs in their order; then, of each env, the three rows of `last_steps`
+        shares, chunks, by_cost, patience, in_parts = Division(threads, CHUNKS) if division is None else division
+        taken = chunks if by_cost else 0
+        words = np.zeros((NEXT_CHUNK + shares * LINE) // 8 + 4 * taken, np.int64)
+        # Envs in the order in which they are taken, and in parts, those that have begun; then the rows of `last_steps`.
+        order, envs = len(words) - 4 * taken, taken // (1 + in_parts)
         words[order : order + envs] = range(envs)
-        self.last_steps = words[order + envs :].reshape(3, envs)  # nanoseconds, when it began, and on which thread
+        # Of each env, or of the first part of each env's step and then of the last part of each: nanoseconds, when it
+        # began, and on which thread.
+        self.last_steps = words[order + taken :].reshape(3, 1 + in_parts, envs)
         wake_read, wake_write = os.pipe()
         fixed = {
             SHARES: shares, SHARE: chunks, LOOK_FOR: patience, WAKE_READ: wake_read, WAKE_WRITE: wake_write,
-            ORDER: words.ctypes.data + 8 * order if by_cost else 0,
+            ORDER: words.ctypes.data + 8 * order if by_cost else 0, IN_PARTS: in_parts,
         }  # fmt: skip
         for word, value in fixed.items():
             words[word // 8] = value
@@ -144,7 +128,9 @@ def _run_batch(words: int, entry: int, plan: int, size: int) -> int:
         return invalid
     shares, order = load(words + SHARES), load(words + ORDER)
     if order != 0:
-        _sort_by_cost(order, size)
+        _sort_by_cost(order, order + 8 * shares * load(words + SHARE), size)
+    if load(words + IN_PARTS) != 0:
+        _forget_begun(words, order + 8 * size, size)
     store(words + ENTRY, entry)
     store(words + PLAN, plan)
     store(words + SIZE, size)
@@ -200,9 +186,8 @@ def _wait_for_others(words: int, batch: int) -> int:
     return 1
 
 
-def _sort_by_cost(order: int, size: int) -> None:
+def _sort_by_cost(order: int, costs: int, size: int) -> None:
     """The costliest envs first. They are nearly in order from the last batch, where insertion takes few moves."""
-    costs = order + 8 * size
     for k in range(1, size):
         env = load(order + 8 * k)
         cost, place = load(costs + 8 * env), k
@@ -236,8 +221,10 @@ def _finishes_soon(words: int, chunks: int) -> bool:
 
 def _run_chunk(words: int, slot: int, chunk: int, chunks: int) -> None:
     size, order = load(words + SIZE), load(words + ORDER)
-    if order != 0:
-        _run_env(words, slot, order, load(order + 8 * chunk))
+    if load(words + IN_PARTS) != 0:
+        _run_part(words, slot, order, chunk)
+    elif order != 0:
+        _run_env(words, slot, STEP, load(order + 8 * chunk), order + 8 * (chunks + load(order + 8 * chunk)), chunks)
     else:
         low, high = chunk * size // chunks, (chunk + 1) * size // chunks
         if low < high:
@@ -245,16 +232,49 @@ def _run_chunk(words: int, slot: int, chunk: int, chunks: int) -> None:
     atomic_add(words + DONE, 1)
 
 
-def _run_env(words: int, slot: int, order: int, env: int) -> None:
-    """Run one env, and note what it takes: the two looks at the clock cost 0.1 us."""
-    size, began = load(words + SIZE), clock()
-    outcome = call_entry(load(words + ENTRY), load(words + PLAN), STEP, env, env + 1, slot)
+def _run_part(words: int, slot: int, order: int, chunk: int) -> None:
+    """Begin the step of an env; or make the last part of one that has begun. To have begun is noted in the order in
+    which it happens, as the number of the env + 1; or as -1, if the step was stopped and must not be continued."""
+    size = load(words + SIZE)
+    begun, notes = order + 8 * size, order + 16 * size
+    if chunk < size:
+        env = load(order + 8 * chunk)
+        outcome = _run_env(words, slot, BEGIN_STEP, env, notes + 8 * env, 2 * size)
+        store(begun + 8 * atomic_add(words + BEGUN, 1), -1 if outcome & FAULT else env + 1)
+    else:
+        env = _wait_for_begun(words, begun + 8 * (chunk - size)) - 1
+        if env >= 0:
+            _run_env(words, slot, STEP, env, notes + 8 * (size + env), 2 * size)
+
+
+def _wait_for_begun(words: int, place: int) -> int:
+    """What is noted there. First parts are taken before all last ones, so that one is being made."""
+    spins = 0
+    while load(place) == 0:
+        spins += 1
+        _pause(spins)
+        if spins % POLL_EVERY == 0:
+            should_stop(load(words + PLAN))  # as in _run_batch: this may be the thread that can see a Ctrl-C
+    return load(place)
+
+
+def _forget_begun(words: int, begun: int, size: int) -> None:
+    store(words + BEGUN, 0)
+    for k in range(size):
+        store(begun + 8 * k, 0)
+
+
+def _run_env(words: int, slot: int, command: int, env: int, note: int, notes: int) -> int:
+    """Run a command on one env, and note what it takes at `note`, in each of three rows of so many notes: the two looks
+    at the clock cost 0.1 us."""
+    began = clock()
+    outcome = call_entry(load(words + ENTRY), load(words + PLAN), command, env, env + 1, slot)
     if outcome != 0:
         atomic_or(words + OUTCOME, outcome)
-    noted = order + 8 * (size + env)
-    store(noted, clock() - began)
-    store(noted + 8 * size, began)
-    store(noted + 16 * size, slot)
+    store(note, clock() - began)
+    store(note + 8 * notes, began)
+    store(note + 16 * notes, slot)
+    return outcome
 
 
 def _pause(spins: int) -> None:

@@ -42,12 +42,14 @@ ARGUMENTS = {
     "turn": ("state", "params", "tables"),
     "window_start": ("state", "params", "tables"),
 }
-# The same for functions that no author writes, of a world with a `simulation`: before it, and for a first state.
-SIMULATED = {
+# The same for functions that no author writes: all of a step but its last part; and, of a world with a `simulation`,
+# what comes before it, and what follows for a first state.
+INTERNAL = {
+    "begin_step": ("state", "action", "params", "tables", "scratch"),
     "before_simulation": ("state", "action", "params", "tables", "scratch"),
     "after_settling": ("state", "params", "tables", "scratch", "info"),
 }
-ROLES = {**ARGUMENTS, **SIMULATED}
+ROLES = {**ARGUMENTS, **INTERNAL}
 OPTIONAL = ("action_mask", "easy", "turn", "window_start")  # functions that a world need not have
 SPACES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
@@ -92,6 +94,7 @@ class KernelWorld:
     clips_actions = False  # True: the world clips actions outside a Box; False: such actions are refused
     problems: tuple[str, ...] = ()  # what `mark_problem(state, k)` reports, in words, by its number k
     calls_c = False  # True: it calls functions of a C library, which a GPU cannot
+    step_parts = 1  # equal parts of a step, of which `begin_step`, if there is one, makes all but the last
     simulation: Simulation | None = None  # what steps all envs on a GPU, between the world's own functions
     metadata: dict[str, Any] = {"render_modes": [], "render_fps": 50}
 
@@ -103,6 +106,7 @@ class KernelWorld:
     turn: Callable[..., Any] | None = None
     table_window: TableWindow | None = None  # the part of the observation that is a stretch of a table
     window_start: Callable[..., Any] | None = None  # where it begins in the table
+    begin_step: Callable[..., Any] | None = None
     before_simulation: Callable[..., Any] | None = None
     after_settling: Callable[..., Any] | None = None
 

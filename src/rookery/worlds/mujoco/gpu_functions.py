@@ -33,6 +33,7 @@ def gpu_version(world: Any, num_envs: int, device: Any) -> Any:
     engine = load_warp().engine
     other = copy(world)
     other.calls_c, other.cpu_version = False, world
+    other.begin_step, other.step_parts = None, 1
     other.simulation = WarpSimulation(world, num_envs, device)
     other.state = type(world).state
     other.scratch = {**type(world).scratch, "simulated_env": "i8"}

@@ -31,7 +31,7 @@ WARNINGS = {
     "mjWARN_BADCTRL": "a number in ctrl is NaN, infinite or huge",
 }
 VIEW_OPTIONS = ("width", "height", "camera_id", "camera_name", "default_camera_config", "max_geom", "visual_options")
-MADE_FROM_HOOKS = ("reset", "step", "observe", "action_mask")  # functions that cannot be pickled, and need not be
+MADE_FROM_HOOKS = ("reset", "begin_step", "step", "observe", "action_mask")  # these cannot be pickled
 
 
 class MujocoWorld(KernelWorld):
@@ -139,7 +139,8 @@ class MujocoWorld(KernelWorld):
         return found
 
     def _set_functions(self) -> None:
-        self.reset, self.step, self.observe = build_functions(self)
+        self.reset, self.begin_step, self.step, self.observe = build_functions(self)
+        self.step_parts = self.frame_skip
 
     # --- the model ------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rookery.kernel.problems import mark_problem
+from rookery.kernel.env_loop import RUNNING
+from rookery.kernel.problems import FIRST_PROBLEM, mark_problem
 from rookery.kernel.translate import Function
 from rookery.kernel.world import passing
 from rookery.worlds.mujoco.array_fields import STATE_FIELDS, build_views
@@ -46,8 +47,9 @@ def do_nothing() -> None:
     """In place of a function that a world does not have."""
 
 
-def build_functions(world: Any) -> tuple[Function, Function, Function]:
-    """`reset`, `step` and `observe` of a MujocoWorld."""
+def build_functions(world: Any) -> tuple[Function, Function | None, Function, Function]:
+    """`reset`, `begin_step`, `step` and `observe` of a MujocoWorld. The last call of `mj_step` can be made by another
+    thread than those before it, unless it is the only one."""
     hooks = {"control": copy_action, **world.hooks()}
     calls = {name: passing(hooks.get(name, do_nothing), arguments) for name, arguments in HOOKS.items()}
     state_fields = [field for field in world.data_fields if field.name in STATE_FIELDS]
@@ -60,8 +62,9 @@ def build_functions(world: Any) -> tuple[Function, Function, Function]:
     ids, settings = constants("ids", world.id_numbers), constants("settings", world.fixed)
     call_reset, call_after, call_control = calls["reset"], calls["after_reset"], calls["control"]
     call_reward, call_observe, call_configure = calls["reward"], calls["observe"], calls["configure"]
-    load_state, save_state, clear_warnings, mark_problems = _build_memory(world)
+    load_state, save_state, clear_warnings, mark_problems, restore_problems = _build_memory(world)
     frame_skip, needs_forces = world.frame_skip, world.needs_forces
+    in_parts = frame_skip > 1
 
     def begin(state: Any, params: Any, tables: Any, scratch: Any, info: Any) -> None:
         clear_warnings(scratch)
@@ -79,12 +82,26 @@ def build_functions(world: Any) -> tuple[Function, Function, Function]:
     def reset_without_info(state: Any, params: Any, tables: Any, scratch: Any) -> None:
         begin(state, params, tables, scratch, 0)
 
-    def step(state: Any, action: Any, params: Any, tables: Any, scratch: Any, info: Any) -> Any:
+    def simulate(state: Any, action: Any, params: Any, tables: Any, scratch: Any, steps: int) -> int:
+        """So many steps of the simulation; only the last one, if the env's step has begun."""
         clear_warnings(scratch)
         call_configure(own_model(scratch), params, tables, ids, settings)
         load_state(scratch, state)
-        call_control(state, params, tables, model(scratch), ids, settings, before(scratch), action)
-        failed = advance(scratch.mj_model, scratch.mj_data, frame_skip)
+        if in_parts and state.stage < 0:
+            if restore_problems(scratch, state) != 0:
+                return 1
+            steps = 1
+        else:
+            call_control(state, params, tables, model(scratch), ids, settings, before(scratch), action)
+        return advance(scratch.mj_model, scratch.mj_data, steps)
+
+    def begin_step(state: Any, action: Any, params: Any, tables: Any, scratch: Any) -> None:
+        failed = simulate(state, action, params, tables, scratch, frame_skip - 1)
+        save_state(scratch, state)
+        mark_problems(scratch, state, failed)
+
+    def step(state: Any, action: Any, params: Any, tables: Any, scratch: Any, info: Any) -> Any:
+        failed = simulate(state, action, params, tables, scratch, frame_skip)
         if needs_forces and failed == 0:
             failed = post_constraint(scratch.mj_model, scratch.mj_data)
         reward, terminated = call_reward(
@@ -98,7 +115,8 @@ def build_functions(world: Any) -> tuple[Function, Function, Function]:
         call_observe(state, params, tables, model(scratch), ids, settings, seen(scratch), out)
 
     informs = "info" in getattr(hooks.get("after_reset"), "__code__", do_nothing.__code__).co_varnames
-    return (reset_with_info if informs else reset_without_info), step, observe
+    reset = reset_with_info if informs else reset_without_info
+    return reset, (begin_step if in_parts else None), step, observe
 
 
 def constants(title: str, numbers: Mapping[str, Any]) -> Any:
@@ -107,8 +125,8 @@ def constants(title: str, numbers: Mapping[str, Any]) -> Any:
     return kind(*(numbers.values() or (0,)))
 
 
-def _build_memory(world: Any) -> tuple[Function, Function, Function, Function]:
-    """Functions that move an env's state into a thread's data and back, and read the data's counts of warnings."""
+def _build_memory(world: Any) -> tuple[Function, Function, Function, Function, Function]:
+    """Functions that move an env's state into a thread's data and back, and the data's counts of warnings."""
     size, kind, warnings = world.state_size, world.state_kind, len(world.problems) - 1  # the last one is a failure
 
     def load_state(scratch: Any, state: Any) -> None:
@@ -137,4 +155,17 @@ def _build_memory(world: Any) -> tuple[Function, Function, Function, Function]:
             reset_data(scratch.mj_model, scratch.mj_data)  # it was left in the middle of something
             mark_problem(state, warnings)
 
-    return load_state, save_state, clear_warnings, mark_problems
+    def restore_problems(scratch: Any, state: Any) -> int:
+        """As if the first part of the step had been made here: a warning is counted again, and forgotten by MuJoCo if
+        it resets the data. Returns 1 if MuJoCo failed in the first part."""
+        state.stage = ~state.stage
+        problem = state.stage - FIRST_PROBLEM
+        if problem < 0:
+            return 0
+        if problem == warnings:
+            return 1
+        state.stage = RUNNING
+        view(scratch.mj_warnings, (2 * warnings - 1,), COUNT)[2 * problem] = 1
+        return 0
+
+    return load_state, save_state, clear_warnings, mark_problems, restore_problems
