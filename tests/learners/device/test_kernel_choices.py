@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 
 from rookery.learners.device import kernel_choices
 from rookery.learners.device.kernel_shapes import HeadShape, NetShape
 
-H200, RTX_4090 = 232_448, 101_376  # bytes on the chip
 
-
-def net(inputs: int) -> NetShape:
-    head = HeadShape("gaussian", outputs=8, actions=8, parts=(), starts=())
-    return NetShape(inputs, (64, 64), head, "tanh", "bf16", True, 0, 1000, 2000, 3000)
-
-
-@pytest.mark.parametrize(
-    ("inputs", "number_bytes", "memory", "block"),
-    [
-        (17, 8, H200, 128),  # a half-cheetah
-        (105, 8, H200, 64),  # an ant in double precision: two tiles of 128 rows would take 256 KB
-        (105, 4, H200, 128),
-        (105, 4, RTX_4090, 64),
-        (105, 8, RTX_4090, 32),
-    ],
-)
-def test_tiles_of_wide_observations_fit_on_the_chip(monkeypatch, inputs, number_bytes, memory, block):
-    monkeypatch.setattr(kernel_choices, "chip_memory", lambda device: memory)
+@pytest.mark.parametrize(("hidden", "first"), [((64, 64), 128), ((256, 256), 64)])
+def test_later_launches_have_fewer_and_smaller_tiles(
+    monkeypatch: pytest.MonkeyPatch, hidden: tuple[int, int], first: int
+) -> None:
+    """The last one is the smallest that there is."""
     monkeypatch.setattr(kernel_choices, "interpreting", lambda: False)
     monkeypatch.setattr(kernel_choices, "programs_of", lambda device: 132)
-    launch = kernel_choices.evaluate_launch(net(inputs), 100_000, torch.device("cuda"), number_bytes)
-    assert launch.block == block
+    head = HeadShape("gaussian", outputs=8, actions=8, parts=(), starts=())
+    net = NetShape(105, hidden, head, "tanh", "bf16", True, 0, 1000, 2000, 3000)
+    launches = kernel_choices.evaluate_launches(net, 100_000, torch.device("cuda"))
+    sizes = [(launch.block, launch.stages) for launch in launches]
+    assert sizes[0] == (first, 3) and sizes[-1] == (16, 1)
+    assert all(later[0] * later[1] < earlier[0] * earlier[1] for earlier, later in pairwise(sizes))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rookery.learners.device.gradient_launchers import Minibatch, make_gradients
-from rookery.learners.device.kernel_choices import evaluate_launch
+from rookery.learners.device.kernel_choices import evaluate_launches
 from rookery.learners.device.kernel_shapes import NetShape, RecordShape
 from rookery.learners.device.shuffle import ROUNDS, draw_key
 from rookery.learners.device.triton_support import block_size, padded, power_of_two, tiles
@@ -44,6 +44,7 @@ class FusedUpdate:
         self._nothing = torch.zeros(1, device=self.device)
         self._buffers: Buffers | None = None
         self._made_for: tuple[Any, ...] = ()
+        self._too_large = 0  # how many of `evaluate_launches` this GPU has no memory for
 
     def features(self, leaves: list[Tensor]) -> tuple[Tensor, Norm, bool]:
         """What kernels read of observations, how they normalise it, and whether it is the observations' own memory.
@@ -146,13 +147,22 @@ class FusedUpdate:
         self._values(last, norm, buffers.last_values)
 
     def _values(self, features: Tensor, norm: Norm, values: Tensor) -> None:
+        from triton.runtime.errors import OutOfResources
+
         from rookery.learners.device.target_kernels import evaluate
 
-        launch = evaluate_launch(self.net, values.numel(), self.device, features.element_size())
-        evaluate[(launch.programs,)](
-            features, values, self.learner.adam.flat, *norm[:2], values.numel(),
-            NET=self.net, NORMALISE=norm[2], BLOCK=launch.block, num_warps=launch.warps,
-        )  # fmt: skip
+        launches = evaluate_launches(self.net, values.numel(), self.device)
+        for launch in launches[self._too_large :]:
+            try:
+                evaluate[(launch.programs,)](
+                    features, values, self.learner.adam.flat, *norm[:2], values.numel(), NET=self.net,
+                    NORMALISE=norm[2], BLOCK=launch.block, num_warps=launch.warps, num_stages=launch.stages,
+                )  # fmt: skip
+                return
+            except OutOfResources:  # only Triton knows what a kernel needs, once it is compiled
+                self._too_large += 1
+                if launch is launches[-1]:
+                    raise
 
     def _advantages(self, buffers: Buffers) -> None:
         from rookery.learners.device.target_kernels import generalised_advantages

@@ -10,8 +10,6 @@ import torch
 from rookery.learners.device.kernel_shapes import NetShape
 from rookery.learners.device.triton_support import interpreting, tiles
 
-BESIDE_TILES = 32 << 10  # bytes on the chip that are not tiles of observations: 28 KB with perceptrons of 64 x 64
-
 
 class Launch(NamedTuple):
     """How a kernel is launched."""
@@ -19,6 +17,7 @@ class Launch(NamedTuple):
     block: int  # rows of a tile
     warps: int
     programs: int = 0  # that walk over tiles; 0 if there is one for each tile
+    stages: int = 3  # tiles on the chip at once: while one is computed, the next ones are read
 
 
 def programs_of(device: torch.device) -> int:
@@ -26,13 +25,6 @@ def programs_of(device: torch.device) -> int:
     if device.type != "cuda":
         return 2
     return torch.cuda.get_device_properties(device).multi_processor_count
-
-
-def chip_memory(device: torch.device) -> int:
-    """Bytes on the chip that a program may have."""
-    if device.type != "cuda" or torch.version.hip is not None:
-        return 64 << 10
-    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
 def gradient_launch(net: NetShape, rows: int, device: torch.device) -> Launch:
@@ -59,13 +51,11 @@ def forward_launch(net: NetShape, rows: int) -> Launch:
     return Launch(16 if rows <= 4096 else 32, 2)
 
 
-def evaluate_launch(net: NetShape, rows: int, device: torch.device, number_bytes: int) -> Launch:
-    """For values of a whole rollout, whose numbers take so many bytes each. While a tile is computed, the next one is
-    read: both lie on the chip."""
+def evaluate_launches(net: NetShape, rows: int, device: torch.device) -> list[Launch]:
+    """For values of a whole rollout, the fastest first: later ones need less memory on the chip."""
     block, warps = (16, 1) if interpreting() else (128, 4) if max(net.p_hidden) <= 64 else (64, 8)
-    while block > 16 and 2 * block * net.p_inputs * number_bytes > chip_memory(device) - BESIDE_TILES:
-        block //= 2
-    return Launch(block, warps, min(4 * programs_of(device), tiles(rows, block)))
+    sizes = [(block, 3), (block, 2), *((size, 1) for size in (128, 64, 32, 16) if size <= block)]
+    return [Launch(size, warps, min(4 * programs_of(device), tiles(rows, size)), stages) for size, stages in sizes]
 
 
 def wide_launch(net: NetShape, rows: int, device: torch.device) -> Launch:
