@@ -64,3 +64,23 @@ class Arm(MujocoWorld):
         out[0], out[1] = data.qpos[0], data.qvel[0]
         for k in range(3):
             out[2 + k] = data.sensordata[k]
+
+
+class RandomizedArm(Arm):
+    """Changes the model's own numbers, some of them only in some envs; infos show what the step was made with."""
+
+    xml_file = ARM.replace('timestep="0.01"', 'timestep="0.01" gravity="0 0 -9.75"')  # also in single precision
+    parameters = {"mass": 1.0, "slide": 0.0}
+    info = {**Arm.info, "mass": "f8", "friction": "f8", "fall": "f8"}
+
+    @staticmethod
+    def configure(model, params, ids):
+        model.body_mass[ids.arm] *= params.mass
+        model.gravity[2] *= params.mass
+        if params.slide > 0.0:
+            model.geom_friction[1, 0] = params.slide
+
+    @staticmethod
+    def reward(data, model, ids, info):
+        info.mass, info.friction, info.fall = model.body_mass[ids.arm], model.geom_friction[1, 0], model.gravity[2]
+        return data.site_xpos[ids.tip, 2], False

@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode
 import rookery
 from rookery.errors import BadValue, MissingExtra, OptionError
 from rookery.worlds.mujoco import gpu_functions, warp_library, warp_simulation
-from worlds.robots import ARM, Arm
+from worlds.robots import ARM, Arm, RandomizedArm
 from worlds.stand_in_warp import OverflowType, load_stand_in
 
 ACTIONS = np.random.default_rng(1).uniform(-1, 1, (70, 4, 1)).astype(np.float32)
@@ -80,6 +80,19 @@ def test_each_env_has_its_own_model():
         mine = as_arrays(ours.step(torch.from_numpy(actions)))
         compare(mine, as_arrays(theirs.step(actions)))
     assert len(set(mine[0][:, 1])) == 4
+
+
+def test_configure_finds_the_model_as_in_the_file():
+    """Also if it multiplies, or writes in some envs only."""
+    ours, theirs = make(RandomizedArm), rookery.make_vec(RandomizedArm, 4, backend="kernel")
+    for envs in (ours, theirs):
+        envs.set_parameters(mass=np.array([0.5, 1.0, 2.0, 4.0]), slide=np.array([0.0, 0.5, 0.0, 0.25]))
+    compare(as_arrays(ours.reset(seed=1)), as_arrays(theirs.reset(seed=1)))
+    for actions in ACTIONS[:10]:
+        compare(as_arrays(ours.step(torch.from_numpy(actions))), as_arrays(theirs.step(actions)))
+    ours.set_parameters(slide=np.zeros(4))
+    infos = as_arrays(ours.step(torch.from_numpy(ACTIONS[0]))[-1])
+    assert infos["friction"].tolist() == [1.0] * 4
 
 
 def test_a_partial_reset_leaves_the_other_envs_alone():

@@ -19,7 +19,7 @@ from rookery.errors import BadValue, OptionError, StateError, WorldError
 from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.worlds.mujoco import mujoco_library
-from worlds.robots import ARM, Arm
+from worlds.robots import ARM, Arm, RandomizedArm
 
 ACTIONS = np.random.default_rng(1).uniform(-1, 1, (70, 4, 1)).astype(np.float32)
 QPOS, QVEL = 1, 2  # where they begin in the state: after the time, and after the one position
@@ -86,6 +86,39 @@ def test_each_env_has_its_own_parameters():
     alone.reset(seed=7)
     assert np.array_equal(alone.step(np.zeros(1, np.float32))[0], observations[2])
     assert np.array_equal(observations[1], observations[3])
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_configure_finds_the_model_as_in_the_file(workers):
+    """Also if it multiplies, or writes in some envs only: nothing is left of other steps and other envs."""
+    mass, slide = np.array([0.5, 1.0, 2.0, 1.0]), np.array([0.0, 0.3, 0.0, 0.7])
+    original = mujoco.MjModel.from_xml_string(RandomizedArm.xml_file)
+    envs = rookery.make_vec(RandomizedArm, 4, backend="kernel", workers=workers)
+    envs.set_parameters(mass=mass, slide=slide)
+    envs.reset(seed=1)
+    for actions in ACTIONS[:40]:  # over the end of an episode
+        *_, infos = envs.step(actions)
+        shown = infos["mass"] > 0  # not in the step that begins an episode
+        assert np.array_equal(infos["mass"][shown], (original.body_mass[1] * mass)[shown])
+        assert np.array_equal(infos["friction"][shown], np.where(slide > 0, slide, original.geom_friction[1, 0])[shown])
+        assert np.array_equal(infos["fall"][shown], (original.opt.gravity[2] * mass)[shown])
+    envs.close()
+
+
+def test_plain_python_configures_as_compiled_code_does():
+    plain, compiled = (KernelEnv(RandomizedArm, mass=1.5, slide=0.2, plain=plain) for plain in (True, False))
+    assert same(plain.reset(seed=3), compiled.reset(seed=3))
+    for action in ACTIONS[:10, 0]:
+        assert same(plain.step(action), compiled.step(action))
+
+
+def test_only_what_configure_names_is_copied():
+    assert [field.name for field in RandomizedArm().configured_fields] == ["body_mass", "geom_friction", "gravity"]
+
+    class Fixed(Arm):
+        configure = None
+
+    assert Fixed().configured_fields == []
 
 
 def test_settings_are_fixed_when_the_world_is_made():

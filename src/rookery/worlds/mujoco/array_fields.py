@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rookery.kernel.translate import Function, codes, reachable
-from rookery.worlds.mujoco.physics_calls import read_only_view, view
+from rookery.worlds.mujoco.physics_calls import copy_bytes, read_only_view, view
 
 # The state, which is all that is known before a step; the rest follows from it and is up to date after a step.
 STATE_FIELDS = (
@@ -78,6 +79,18 @@ def build_views(
     exec(f"def views(scratch):\n    return Kind({made})", scope)  # noqa: S102 - names of fields, and numbers
     views: Function = scope["views"]
     return views
+
+
+def build_restore(fields: Iterable[ArrayField]) -> Any:
+    """A function of the scratch record that gives these arrays of a thread's model the numbers of the world's model."""
+    sizes = {field.name: math.prod(field.shape) * field.dtype.itemsize for field in fields}
+    copies = [
+        f"    copy_bytes(scratch.mj_model_{name}, scratch.mj_original_{name}, {size})\n" for name, size in sizes.items()
+    ]
+    scope: dict[str, Any] = {"copy_bytes": copy_bytes, "__name__": __name__}
+    exec(f"def restore(scratch):\n{''.join(copies) or '    pass'}", scope)  # noqa: S102 - names of fields, and numbers
+    restore: Function = scope["restore"]
+    return restore
 
 
 @lru_cache

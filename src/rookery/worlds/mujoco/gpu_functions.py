@@ -68,16 +68,21 @@ def build_gpu_functions(world: Any, simulation: WarpSimulation, warnings: list[s
     model_fields = {field.name: f"mj_model_{field.name}" for field in world.model_fields}
     shared = [name for name in model_fields if name not in simulation.own_model_fields]
     numbers = {"dt": float(world.dt), "timestep": float(world.model.opt.timestep)}
-    own_model = build_rows("model", model_fields, shared)
+    own_model = build_rows("model", {name: model_fields[name] for name in simulation.own_model_fields})
     model = build_rows("model", model_fields, shared, numbers)
     ids, settings = constants("ids", world.id_numbers), constants("settings", world.fixed)
     call_reset, call_after, call_control = calls["reset"], calls["after_reset"], calls["control"]
     call_reward, call_observe, call_configure = calls["reward"], calls["observe"], calls["configure"]
-    restore = build_restore(simulation)
+    restore = build_copies(simulation, "mj_start_", "mj_state_")  # the model's initial state
+    restore_model = build_copies(simulation, "mj_original_", "mj_own_")
     find_problem = build_problem(warnings)
 
-    def begin(state: Any, params: Any, tables: Any, scratch: Any) -> None:
+    def configure(params: Any, tables: Any, scratch: Any) -> None:
+        restore_model(tables, scratch)
         call_configure(own_model(tables, scratch), params, tables, ids, settings)
+
+    def begin(state: Any, params: Any, tables: Any, scratch: Any) -> None:
+        configure(params, tables, scratch)
         restore(tables, scratch)
         call_reset(state, params, tables, model(tables, scratch), ids, settings, before(tables, scratch))
 
@@ -91,7 +96,7 @@ def build_gpu_functions(world: Any, simulation: WarpSimulation, warnings: list[s
         call_after(state, params, tables, model(tables, scratch), ids, settings, first(tables, scratch), info)
 
     def before_simulation(state: Any, action: Any, params: Any, tables: Any, scratch: Any) -> None:
-        call_configure(own_model(tables, scratch), params, tables, ids, settings)
+        configure(params, tables, scratch)
         call_control(state, params, tables, model(tables, scratch), ids, settings, before(tables, scratch), action)
 
     def step(state: Any, action: Any, params: Any, tables: Any, scratch: Any, info: Any) -> Any:
@@ -128,17 +133,18 @@ def build_rows(
     return scope["rows"]
 
 
-def build_restore(simulation: WarpSimulation) -> Function:
-    """A function that gives an env the model's initial state."""
-    parts = [name.removeprefix("mj_start_") for name in simulation.arrays if name.startswith("mj_start_")]
+def build_copies(simulation: WarpSimulation, source: str, target: str) -> Function:
+    """A function that gives an env's rows of the arrays whose names begin with `target` the numbers of those of
+    `source`, which have one row."""
+    parts = [name.removeprefix(source) for name in simulation.arrays if name.startswith(source)]
     loops = [
-        f"    for k in range(tables.mj_start_{part}.shape[1]):\n"
-        f"        tables.mj_state_{part}[env, k] = tables.mj_start_{part}[0, k]\n"
+        f"    for k in range(tables.{source}{part}.shape[1]):\n"
+        f"        tables.{target}{part}[env, k] = tables.{source}{part}[0, k]\n"
         for part in parts
     ]
     scope: dict[str, Any] = {"__name__": __name__}
-    exec(f"def restore(tables, scratch):\n    env = scratch.simulated_env\n{''.join(loops)}", scope)  # noqa: S102 - names of MuJoCo's arrays
-    return scope["restore"]
+    exec(f"def copies(tables, scratch):\n    env = scratch.simulated_env\n{''.join(loops)}", scope)  # noqa: S102 - names of MuJoCo's arrays
+    return scope["copies"]
 
 
 def build_problem(warnings: list[str]) -> Function:

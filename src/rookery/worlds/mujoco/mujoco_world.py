@@ -45,7 +45,7 @@ class MujocoWorld(KernelWorld):
     - `reward(state, data, action)` returns the reward and whether the episode terminated, after `frame_skip` steps.
     - `observe(data, out)` writes the observation.
     - `configure(model, params)` writes arrays of the model from parameters, so that each env may have its own masses or
-      friction. It is called before every reset and step, and must write the same arrays each time.
+      friction. It is called before every reset and step, and finds the arrays that it names as in the file.
 
     Each may also take `state`, `params`, `tables`, `model` (its arrays, and `model.dt`), `ids` and `settings`; and
     `reward` and `after_reset` may take `info`.
@@ -90,10 +90,12 @@ class MujocoWorld(KernelWorld):
         names = mentioned(hooks.values())
         data = package.MjData(model)
         self.data_fields, self.model_fields = data_fields(data, names | {"ctrl"}), model_fields(model, names)
+        self.configured_fields = model_fields(model, mentioned([hooks["configure"]] if "configure" in hooks else []))
         self.needs_forces = any(field.name in FORCE_FIELDS for field in self.data_fields)
         self.id_numbers = {name: _number(self.name, model, *thing) for name, thing in self.ids.items()}
         self.state = {**type(self).state, "physics": ("f8", (self.state_size,))}
-        self.scratch = {**type(self).scratch, **address_fields(self.data_fields, self.model_fields)}
+        addresses = address_fields(self.data_fields, self.model_fields, self.configured_fields)
+        self.scratch = {**type(self).scratch, **addresses}
         self.metadata = {"render_modes": ["human", "rgb_array"], "render_fps": max(1, int(np.round(1.0 / self.dt)))}
         self._declare_spaces()
         self._set_functions()

@@ -36,6 +36,11 @@ def _array(address: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     return np.frombuffer((ctypes.c_char * size).from_address(address), dtype).reshape(shape)
 
 
+def copy_bytes(target: int, source: int, size: int) -> None:
+    """`memcpy`: so many bytes from one address to another."""
+    ctypes.memmove(target, source, size)
+
+
 def set_state(model: int, data: int, state: int, size: int, kind: int) -> None:
     """`mj_setState`: the state from the array at the address `state`."""
     load().package.mj_setState(OBJECTS[model], OBJECTS[data], _array(state, (size,), "f8"), kind)

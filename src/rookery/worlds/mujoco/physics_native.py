@@ -18,7 +18,10 @@ from rookery.kernel import translate
 from rookery.worlds.mujoco import failure_guard, mujoco_library, physics_calls
 
 INT, NOTHING = cgutils.ir.IntType(32), cgutils.ir.VoidType()
-CALLS = ("view", "read_only_view", "set_state", "get_state", "reset_data", "forward", "advance", "post_constraint")
+CALLS = (
+    "view", "read_only_view", "copy_bytes", "set_state", "get_state", "reset_data", "forward", "advance",
+    "post_constraint",
+)  # fmt: skip
 
 
 @lru_cache
@@ -68,6 +71,16 @@ def _array_at(name: str, readonly: bool) -> Any:
     return intrinsic(array_at)
 
 
+@intrinsic
+def _memcpy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        addresses = [word_at(builder, address) for address in arguments[:2]]
+        cgutils.raw_memcpy(builder, *addresses, arguments[2], itemsize=1)
+        return context.get_dummy_value()
+
+    return types.void(*[NUMBER] * 3), generate
+
+
 def _state_call(name: str) -> Any:
     """`mj_getState` or `mj_setState`, neither of which can fail."""
 
@@ -103,6 +116,11 @@ _set_state, _get_state = _state_call("mj_setState"), _state_call("mj_getState")
 _step, _forward, _reset = _guarded("mj_step"), _guarded("mj_forward"), _guarded("mj_resetData")
 _post_constraint = _guarded("mj_rnePostConstraint")
 _jit = numba.njit(error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
+
+
+@_jit
+def copy_bytes(target: int, source: int, size: int) -> None:
+    _memcpy(target, source, size)
 
 
 @_jit

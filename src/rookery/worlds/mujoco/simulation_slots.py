@@ -19,9 +19,12 @@ from rookery.worlds.mujoco.physics_calls import OBJECTS
 WORDS = ("model", "data", "buffer", "warnings")  # addresses in the scratch record, before those of arrays
 
 
-def address_fields(data: Iterable[ArrayField], model: Iterable[ArrayField]) -> dict[str, str]:
-    """The fields of a scratch record: addresses."""
-    names = [*WORDS, *(f"data_{field.name}" for field in data), *(f"model_{field.name}" for field in model)]
+def address_fields(
+    data: Iterable[ArrayField], model: Iterable[ArrayField], configured: Iterable[ArrayField]
+) -> dict[str, str]:
+    """The fields of a scratch record: addresses. Of arrays that are configured, also those of the original ones."""
+    kinds = {"data": data, "model": model, "original": configured}
+    names = [*WORDS, *(f"{kind}_{field.name}" for kind, fields in kinds.items() for field in fields)]
     return {f"mj_{name}": "i8" for name in names}
 
 
@@ -30,6 +33,7 @@ class SimulationSlots:
 
     def __init__(self, package: Any, model: Any, scratch: np.ndarray, state_size: int, own_models: bool) -> None:
         self._kept: list[Any] = []
+        self._original = model
         for record in scratch:
             here = copy(model) if own_models else model
             data, buffer = package.MjData(here), np.zeros(state_size)
@@ -37,17 +41,17 @@ class SimulationSlots:
             OBJECTS[here._address], OBJECTS[data._address] = here, data
             for name in scratch.dtype.names or ():
                 if name.startswith("mj_"):
-                    record[name] = _address(name.removeprefix("mj_"), here, data, buffer)
+                    record[name] = self._address(name.removeprefix("mj_"), here, data, buffer)
 
-
-def _address(name: str, model: Any, data: Any, buffer: np.ndarray) -> int:
-    if name in ("model", "data"):
-        return (model if name == "model" else data)._address
-    if name == "buffer":
-        return buffer.ctypes.data
-    if name == "warnings":
-        return data.warning.number.ctypes.data
-    kind, _, array = name.partition("_")
-    found = getattr(data, array) if kind == "data" else model_array(model, array)
-    assert found is not None
-    return found.ctypes.data
+    def _address(self, name: str, model: Any, data: Any, buffer: np.ndarray) -> int:
+        if name in ("model", "data"):
+            return (model if name == "model" else data)._address
+        if name == "buffer":
+            return buffer.ctypes.data
+        if name == "warnings":
+            return data.warning.number.ctypes.data
+        kind, _, array = name.partition("_")
+        models = {"model": model, "original": self._original}
+        found = getattr(data, array) if kind == "data" else model_array(models[kind], array)
+        assert found is not None
+        return found.ctypes.data

@@ -12,7 +12,7 @@ from rookery.kernel.env_loop import RUNNING
 from rookery.kernel.problems import FIRST_PROBLEM, mark_problem
 from rookery.kernel.translate import Function
 from rookery.kernel.world import passing
-from rookery.worlds.mujoco.array_fields import STATE_FIELDS, build_views
+from rookery.worlds.mujoco.array_fields import STATE_FIELDS, build_restore, build_views
 from rookery.worlds.mujoco.physics_calls import (
     advance,
     forward,
@@ -57,18 +57,23 @@ def build_functions(world: Any) -> tuple[Function, Function | None, Function, Fu
     after = build_views("data", "mj_data", world.data_fields, {}, writable=True)
     seen = build_views("data", "mj_data", world.data_fields, {}, writable=False)
     numbers = {"dt": float(world.dt), "timestep": float(world.model.opt.timestep)}
-    own_model = build_views("model", "mj_model", world.model_fields, {}, writable=True)
+    own_model = build_views("model", "mj_model", world.configured_fields, {}, writable=True)
     model = build_views("model", "mj_model", world.model_fields, numbers, writable=False)
     ids, settings = constants("ids", world.id_numbers), constants("settings", world.fixed)
     call_reset, call_after, call_control = calls["reset"], calls["after_reset"], calls["control"]
     call_reward, call_observe, call_configure = calls["reward"], calls["observe"], calls["configure"]
+    restore_model = build_restore(world.configured_fields)
     load_state, save_state, clear_warnings, mark_problems, restore_problems = _build_memory(world)
     frame_skip, needs_forces = world.frame_skip, world.needs_forces
     in_parts = frame_skip > 1
 
+    def configure(params: Any, tables: Any, scratch: Any) -> None:
+        restore_model(scratch)  # as it was, whatever an env that the thread stepped before made of it
+        call_configure(own_model(scratch), params, tables, ids, settings)
+
     def begin(state: Any, params: Any, tables: Any, scratch: Any, info: Any) -> None:
         clear_warnings(scratch)
-        call_configure(own_model(scratch), params, tables, ids, settings)
+        configure(params, tables, scratch)
         reset_data(scratch.mj_model, scratch.mj_data)
         call_reset(state, params, tables, model(scratch), ids, settings, before(scratch))
         failed = forward(scratch.mj_model, scratch.mj_data)
@@ -85,7 +90,7 @@ def build_functions(world: Any) -> tuple[Function, Function | None, Function, Fu
     def simulate(state: Any, action: Any, params: Any, tables: Any, scratch: Any, steps: int) -> int:
         """So many steps of the simulation; only the last one, if the env's step has begun."""
         clear_warnings(scratch)
-        call_configure(own_model(scratch), params, tables, ids, settings)
+        configure(params, tables, scratch)
         load_state(scratch, state)
         if in_parts and state.stage < 0:
             if restore_problems(scratch, state) != 0:

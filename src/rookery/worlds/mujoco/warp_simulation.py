@@ -7,6 +7,7 @@ longer than they run. On the CPU (device="cpu", for tests) they are started one 
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from typing import Any
 
@@ -38,7 +39,7 @@ class WarpSimulation:
             device = torch.device("cuda", torch.cuda.current_device())
         self._world, self._envs, self._device = world, num_envs, device
         self._warp, self._engine = load_warp()
-        self.own_model_fields = own_model_fields(world)
+        self.own_model_fields = [field.name for field in world.configured_fields]  # each env has its own
         self.settles = bool(settled_fields(world))
         self.differences = [
             "single precision",
@@ -123,7 +124,10 @@ class WarpSimulation:
         for field in world.model_fields:
             if field.name in self.own_model_fields:
                 holder = self._model.opt if field.name in OPTION_FIELDS else self._model
-                arrays[f"mj_model_{field.name}"] = self._rows(getattr(holder, field.name), field.shape)
+                rows = self._rows(getattr(holder, field.name), field.shape)
+                arrays[f"mj_model_{field.name}"] = rows
+                flat = rows.view(self._envs, math.prod(field.shape))
+                arrays[f"mj_own_{field.name}"], arrays[f"mj_original_{field.name}"] = flat, flat[:1].clone()
             else:
                 shared = model_array(world.model, field.name)
                 arrays[f"mj_model_{field.name}"] = torch.from_numpy(np.array(shared)[None]).to(self._device)
@@ -180,14 +184,6 @@ class WarpSimulation:
             warp.capture_launch(capture.graph, stream=warp.stream_from_torch(torch.cuda.current_stream(self._device)))
 
         return launch
-
-
-def own_model_fields(world: Any) -> list[str]:
-    """The arrays of the model that `configure` names: each env has its own on a GPU."""
-    if world.configure is None:
-        return []
-    names = mentioned([world.configure])
-    return [field.name for field in world.model_fields if field.name in names]
 
 
 def settled_fields(world: Any) -> list[str]:
