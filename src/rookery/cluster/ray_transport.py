@@ -18,6 +18,7 @@ import psutil
 
 from rookery.cluster.own_collector import OwnCall, OwnCollector
 from rookery.cluster.packed_calls import HELPERS, PackedActor, RayCollectorActor, nbytes, pack, unpack
+from rookery.cluster.ray_address import check_answers
 from rookery.cluster.ray_folder import ray_folder
 from rookery.cluster.transport import CollectorLost
 from rookery.console import waiting
@@ -77,6 +78,8 @@ def _connect(ray: Any, address: str | None, folder: Path | None) -> None:
         others = set(psutil.Process().children())
         try:
             with _signals_kept(), _on_loopback(ray, address is None), redirect_stderr(StringIO()):  # its greetings
+                if address is not None:
+                    check_answers(ray, address)
                 ray.init(address=address, **common, **(own if address is None else {}))
             return
         except Exception as error:  # of a node that is too slow to start, Ray raises just that
@@ -277,5 +280,6 @@ class RayTransport:
 
 
 def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = (isinstance(error, OSError) and error.strerror) or str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0].rstrip(".:")[:200] if lines else type(error).__name__
