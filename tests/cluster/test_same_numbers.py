@@ -12,6 +12,7 @@ import rookery
 from cluster.in_process import InProcess, use
 from rookery.cluster.rollout_collector import INEXACT
 from rookery.training.run.result import Result
+from training import moody
 from training.runs import differences, last_state, notes, small
 
 PPO = {"normalise_rewards": True, "learning_rate_schedule": "linear"}
@@ -24,6 +25,7 @@ WORLDS = {
     },
     "masked": {"world": f"{MASKED}:Masked", "backend": "serial"},
     "masked choices": {"world": f"{MASKED}:MaskedChoices", "backend": "serial"},
+    "some infos": {"world": f"{moody.__file__}:Steady", "backend": "serial"},
 }  # fmt: skip
 
 
@@ -56,6 +58,7 @@ def test_weights_do_not_depend_on_the_number_of_collectors(
         assert (shared.total_steps, shared.episodes) == (alone.total_steps, alone.episodes)
         assert shared.mean_reward == alone.mean_reward
         assert episodes(shared) == episodes(alone)
+        assert world != "some infos" or not moody.wrong_rows(episodes(shared))
         assert INEXACT not in notes(shared.path)
 
 

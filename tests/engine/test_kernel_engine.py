@@ -112,6 +112,23 @@ def test_a_bad_env_is_restarted_if_that_is_asked_for(mode):
         assert np.isfinite(envs.step([1, 1, 1])[0]).all()
 
 
+def test_a_restarted_env_has_no_infos_of_an_earlier_episode():
+    """What is left of an episode that failed is that it failed; it is not listed either."""
+    envs = kernel(Poisoned, 2, bad_values="restart", autoreset_mode="same_step", env_kwargs={"time_limit": 4})
+    envs.reset(seed=1)
+    for _ in range(4):
+        *_, infos = envs.step([1, 1])
+    assert infos["_final_info"].all() and infos["final_info"]["_distance"].all()
+    envs.set_parameters(envs=[1], harm=1)
+    for _ in range(4):
+        *_, infos = envs.step([1, 1])
+        if "restarted" in infos:
+            assert infos["final_info"]["restarted"].tolist() == infos["_final_obs"].tolist() == [False, True]
+            assert not infos["_final_info"].any() and "distance" not in infos["final_info"]
+    assert envs.restarts == 1
+    assert envs.finished_episodes()["env"].tolist() == [0, 1, 0]
+
+
 def test_allowed_bad_values_pass():
     """bad_values="allow" looks at nothing."""
     envs = kernel(Poisoned, 2, bad_values="allow", env_kwargs={"harm": 1})

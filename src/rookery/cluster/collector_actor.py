@@ -9,6 +9,7 @@ import math
 import os
 import time
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,6 @@ from rookery.training.storage.trust import code_in
 from rookery.user_code import permit
 
 USAGE_SECONDS = 1.0
-SENT_INFOS = ("final_info", "_final_info", "hints", "_hints")  # what the run reads of a step's infos
 
 
 class CollectorActor:
@@ -81,13 +81,19 @@ class CollectorActor:
 
     def _collect_by(self, collector: Collector) -> None:
         self.collector, self.learner = collector, collector.learner
-        self.collector.on_final_infos = self._keep_infos
-        self.collector.on_hints = lambda step, rows, infos: self._keep_infos(rows, infos)
+        self.collector.on_final_infos = partial(self._keep_infos, "final_info")
+        self.collector.on_hints = lambda step, rows, infos: self._keep_infos("hints", rows, infos)
 
-    def _keep_infos(self, rows: slice, infos: dict[str, Any]) -> None:
-        kept = {name: infos[name] for name in SENT_INFOS if name in infos}
-        if kept.get("final_info") or "hints" in kept:
-            self._infos.append((self._steps_made(rows), rows.start, kept))
+    def _keep_infos(self, name: str, rows: slice, infos: dict[str, Any]) -> None:
+        """Keep one of the infos that the run reads."""
+        kept = {name: infos[name], f"_{name}": infos[f"_{name}"]}
+        self._infos.append((self._steps_made(rows), rows.start, kept))
+
+    def _taken_infos(self) -> list[tuple[int, int, dict[str, Any]]]:
+        """Of all ends of episodes, as some may have no infos; none of them if no episode has any."""
+        infos = _taken(self._infos)
+        some = any(step.get("final_info") for _, _, step in infos)
+        return [each for each in infos if some or "final_info" not in each[2]]
 
     def _steps_made(self, rows: slice) -> int:
         """In the present rollout or chunk."""
@@ -154,7 +160,7 @@ class CollectorActor:
         """What comes with every rollout."""
         return {
             "episodes": self.collector.finished_episodes(),
-            "infos": _taken(self._infos),
+            "infos": self._taken_infos(),
             "notes": _taken(self._notes),
             "usage": self._usage(),
             "seconds": time.perf_counter() - self._began,

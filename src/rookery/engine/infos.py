@@ -32,15 +32,17 @@ def mark(infos: dict[str, Any], key: str, at: int, count: int) -> None:
 
 
 def add_final_observations(
-    infos: dict[str, Any], finals: Columns, positions: np.ndarray, rows: np.ndarray, count: int
+    infos: dict[str, Any], finals: Columns, positions: np.ndarray, rows: np.ndarray, known: np.ndarray, count: int
 ) -> None:
-    """Add the last observations of the episodes that ended, which are those of `rows`, at `positions` of the batch."""
+    """Add the last observations of the episodes that ended, which are those of `rows`, at `positions` of the batch.
+    `_final_info` marks those that are `known`: of the others nothing is left, not even their length."""
     infos.setdefault("final_info", {})
     infos["final_obs"] = np.full(count, None, dtype=object)
     for at, row in zip(positions.tolist(), rows.tolist(), strict=True):
         infos["final_obs"][at] = finals.row(row)
         mark(infos, "final_obs", at, count)
-        mark(infos, "final_info", at, count)
+    infos["_final_info"] = np.zeros(count, np.bool_)
+    infos["_final_info"][positions] = known
 
 
 def _as_objects(nested: dict[str, Any], mask: np.ndarray) -> np.ndarray:

@@ -323,11 +323,12 @@ class KernelEngine(Engine):
         ids = np.arange(self.num_envs)[rows]
         infos["final_obs"] = np.full(len(ids), None, dtype=object)
         infos["final_info"] = infos.get("final_info", {})
-        self._add_columns(infos["final_info"], self._final_info_bytes, rows, ended)
+        known = ended & ~infos["_restarted"] if "restarted" in infos else ended.copy()  # of the others nothing is left
+        self._add_columns(infos["final_info"], self._final_info_bytes, rows, known)
         if self.world.action_mask is not None:
             masks = np.where(ended[:, None], self.arena.final_masks[rows], np.int8(0))
             infos["final_info"]["action_mask"], infos["final_info"]["_action_mask"] = masks, ended.copy()
-        infos["_final_obs"], infos["_final_info"] = ended, ended.copy()
+        infos["_final_obs"], infos["_final_info"] = ended, known
         for at in ended.nonzero()[0].tolist():
             infos["final_obs"][at] = finals.row(int(ids[at]))
 

@@ -149,7 +149,7 @@ class SegmentStepping(Backend):
         ids = ended if rows is ALL else np.arange(self.num_envs)[rows][ended]
         self._episodes.append((ids, batch.returns[ids], batch.lengths[ids], batch.seconds[ids]))
         if batch.finals is not None:
-            add_final_observations(infos, batch.finals, ended, ids, count)
+            add_final_observations(infos, batch.finals, ended, ids, batch.lengths[ids] > 0, count)
 
     def finished_episodes(self) -> np.ndarray:
         """Episodes that ended since the last call, as records of env, return, length and seconds, oldest first."""

@@ -17,6 +17,7 @@ from rookery.monitor.episode_file import EpisodeFile
 from rookery.training.run import episode_records
 from rookery.training.run.episode_records import EpisodeRecords
 from rookery.training.run.final_infos import FinalInfos
+from training import moody
 from training.runs import QUIET, small, train
 
 
@@ -64,6 +65,18 @@ def test_infos_are_those_of_the_episode(backend: str, groups: int, tmp_path: Pat
         infos |= {"is_success": True} if length == 4 else {}
         own = {"episode": row["episode"], "step": row["step"], "env": row["env"], "return": float(length)}
         assert row == {**own, "length": length, **infos}
+
+
+@pytest.mark.parametrize(
+    ("learner", "backend", "groups"), [("ppo", "serial", 1), ("ppo", "process", 2), ("dqn", "process", 1)]
+)
+def test_no_episode_gets_the_infos_of_another(learner: str, backend: str, groups: int, tmp_path: Path) -> None:
+    """Though some end without infos, and others fail, some of them before their first step, which are not recorded."""
+    options = small(learner, tmp_path, backend=backend, workers=2, groups=groups, steps=1500, num_envs=6)
+    result = rookery.train({**options, "world": f"{moody.__file__}:Moody", "max_restarts": 1000})
+    rows = rows_of(result.path)
+    assert not moody.wrong_rows(rows)
+    assert sum("mine" in row for row in rows) > 20 and sum("restarted" in row for row in rows) > 5
 
 
 class Failing(rookery.Callback):
@@ -142,7 +155,7 @@ def test_a_sample_is_announced_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file = EpisodeFile(tmp_path)
     records = EpisodeRecords(file, _NoCollector(), notes.append)  # type: ignore[arg-type]
     for before in range(0, 30, 3):
-        records.add(before, before, np.zeros(3, EPISODE))
+        records.add(before, before, np.zeros(4, EPISODE), 3)
     file.close()
     numbers = [row["episode"] for row in rows_of(tmp_path)]
     assert numbers == [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24]
@@ -159,7 +172,7 @@ def test_a_full_disk_does_not_end_the_run(tmp_path: Path, monkeypatch: pytest.Mo
     notes: list[str] = []
     records = EpisodeRecords(EpisodeFile(tmp_path), _NoCollector(), notes.append)  # type: ignore[arg-type]
     for before in range(3):
-        records.add(before, before, np.zeros(1, EPISODE))
+        records.add(before, before, np.zeros(1, EPISODE), 1)
         records.flush()
     assert len(notes) == 1 and "No space left" in notes[0] and "continues" in notes[0]
 
@@ -168,14 +181,38 @@ class _NoCollector:
     on_final_infos = None
 
 
-def test_an_episode_that_was_lost_takes_its_infos_with_it() -> None:
-    """A worker died: its episode has infos of the step, and no record."""
+def add_end(infos: FinalInfos, env: int, **info: Any) -> None:
+    """One of three envs has ended an episode with these infos."""
+    ended = np.arange(3) == env
+    final = {name: np.where(ended, value, None) for name, value in info.items()}
+    infos.add(slice(0, 3), {"final_info": {**final, **{f"_{name}": ended for name in info}}, "_final_info": ended})
+
+
+def records_of(*envs: int) -> np.ndarray:
+    records = np.zeros(len(envs), EPISODE)
+    records["env"] = envs
+    return records
+
+
+def test_an_episode_without_infos_does_not_take_those_of_the_next() -> None:
     infos = FinalInfos()
-    for env, value in ((0, 10), (2, 12), (1, 11)):
-        column, mask = np.zeros(3, np.int64), np.zeros(3, np.bool_)
-        column[env], mask[env] = value, True
-        infos.add(slice(0, 3), {"final_info": {"x": column, "_x": mask.copy()}, "_final_info": mask})
-    records = np.zeros(2, EPISODE)
-    records["env"] = 0, 1
-    assert infos.take(records) == [{"x": 10}, {"x": 11}]
-    assert infos.take(records) is None
+    for env, info in ((0, {}), (2, {"x": 12}), (0, {"x": 10}), (0, {})):
+        add_end(infos, env, **info)
+    assert infos.take(records_of(0, 2, 0, 0)) == [{}, {"x": 12}, {"x": 10}, {}]
+    assert infos.take(records_of(0)) is None
+
+
+def test_records_that_an_engine_has_dropped_are_the_oldest() -> None:
+    """It keeps a limited number of them. Of envs of other processes there are no infos here."""
+    infos = FinalInfos()
+    for x in range(4):
+        add_end(infos, x % 2, x=x)
+    assert infos.take(records_of(1, 0, 1, 5)) == [{"x": 1}, {"x": 2}, {"x": 3}, {}]
+
+
+def test_texts_are_kept_if_another_env_has_none() -> None:
+    """Where two envs end in one step, and the first has no infos."""
+    infos, name = FinalInfos(), np.array([None, "mine"], dtype=object)
+    both = np.array([True, True])
+    infos.add(slice(0, 2), {"final_info": {"name": name, "_name": ~both | (name == "mine")}, "_final_info": both})
+    assert infos.take(records_of(0, 1)) == [{}, {"name": "mine"}]

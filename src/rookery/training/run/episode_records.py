@@ -22,9 +22,10 @@ class EpisodeRecords:
         if file is not None:
             collector.on_final_infos = self._infos.add
 
-    def add(self, step: int, before: int, finished: np.ndarray) -> None:
-        """Records of `finished_episodes()` at `step` of the run, after `before` other episodes."""
-        infos = self._infos.take(finished)
+    def add(self, step: int, before: int, listed: np.ndarray, count: int) -> None:
+        """The first `count` of these records, all that `finished_episodes()` has listed at `step` of the run, after
+        `before` other episodes. The others are beyond the run's end or of a phase that is over."""
+        infos, finished = self._infos.take(listed), listed[:count]
         if self._file is None or not len(finished):
             return
         if before <= ALL_UP_TO < before + len(finished):

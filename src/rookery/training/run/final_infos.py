@@ -12,43 +12,45 @@ SCALARS = (bool, int, float, str, np.bool_, np.integer, np.floating)
 
 
 class FinalInfos:
-    """Collects infos step by step, and gives them back episode by episode."""
+    """Collects infos step by step, and gives them back episode by episode. Ends without infos are kept too: of one env,
+    only its order tells which episode an info belongs to."""
 
     def __init__(self) -> None:
         self._steps: list[tuple[np.ndarray, dict[str, tuple[np.ndarray, np.ndarray]]]] = []
 
     def add(self, rows: slice, infos: Mapping[str, Any]) -> None:
         """Keep the scalars of a step's `final_info`. `rows` are the envs that made the step."""
-        final = infos["final_info"]
-        if not final:
+        final, ended = infos["final_info"], np.flatnonzero(infos["_final_info"])
+        if not len(ended):
             return
-        ended = np.flatnonzero(infos["_final_info"])
         columns = {
             name: (column[ended], final[f"_{name}"][ended])
             for name, column in final.items()
-            if isinstance(column, np.ndarray) and column.ndim == 1 and f"_{name}" in final and _is_scalar(column, ended)
+            if isinstance(column, np.ndarray)
+            and column.ndim == 1
+            and f"_{name}" in final
+            and _is_scalar(column, final[f"_{name}"])
         }
-        if columns:
-            self._steps.append((ended + rows.start, columns))
+        self._steps.append((ended + rows.start, columns))
 
     def take(self, finished: np.ndarray) -> list[dict[str, Any]] | None:
-        """The infos of each of these records of `finished_episodes()`, which are in the order of the steps; None if
+        """The infos of each of these records, all that `finished_episodes()` has listed since the last call; None if
         there are none at all. Nothing is kept for later."""
         steps, self._steps = self._steps, []
-        if not steps:
+        if not any(columns for _, columns in steps):
             return None
         envs = np.concatenate([envs for envs, _ in steps])
         kept = chain.from_iterable(_rows(len(envs), columns) for envs, columns in steps)
-        if np.array_equal(envs[: len(finished)], finished["env"]):
-            return [row for row, _ in zip(kept, finished, strict=False)]
+        if np.array_equal(envs, finished["env"]):
+            return list(kept)
         return _matched(envs.tolist(), list(kept), finished["env"].tolist())
 
 
-def _is_scalar(column: np.ndarray, ended: np.ndarray) -> bool:
-    """Whether a column holds numbers or texts: of objects the first one decides, the others are looked at later."""
+def _is_scalar(column: np.ndarray, present: np.ndarray) -> bool:
+    """Whether a column holds any number or text."""
     if column.dtype != object:
         return column.dtype.kind in "biufU"
-    return any(isinstance(column[at], SCALARS) for at in ended[:1])
+    return any(isinstance(value, SCALARS) for value in column[present])
 
 
 def _rows(count: int, columns: dict[str, tuple[np.ndarray, np.ndarray]]) -> list[dict[str, Any]]:
@@ -61,13 +63,10 @@ def _rows(count: int, columns: dict[str, tuple[np.ndarray, np.ndarray]]) -> list
 
 
 def _matched(envs: list[int], rows: list[dict[str, Any]], wanted: list[int]) -> list[dict[str, Any]]:
-    """Rows of the wanted envs, in order. Some episodes have no infos, others were lost with their worker."""
-    found: list[dict[str, Any]] = []
-    at = 0
-    for env in wanted:
-        try:
-            at = envs.index(env, at) + 1
-            found.append(rows[at - 1])
-        except ValueError:
-            found.append({})
-    return found
+    """Rows of the wanted envs, each env's latest for its latest episode: an engine that has not been asked for long has
+    dropped the oldest records."""
+    of_env: dict[int, list[dict[str, Any]]] = {}
+    for env, row in zip(envs, rows, strict=True):
+        of_env.setdefault(env, []).append(row)
+    found = [of_env[env].pop() if of_env.get(env) else {} for env in reversed(wanted)]
+    return found[::-1]

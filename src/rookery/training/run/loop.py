@@ -197,8 +197,9 @@ class Loop:
     def _take_episodes(self) -> np.ndarray:
         """Count the episodes that have ended since this was called last."""
         before = self.episodes.count
-        finished = self.state.add_episodes(self.shared.episodes(self.collector))
-        self.records.add(self.steps, before, finished)
+        listed = self.shared.episodes(self.collector)
+        finished = self.state.add_episodes(listed)
+        self.records.add(self.steps, before, listed, len(finished))
         self._episodes_in_rollout = len(finished)
         return finished
 
