@@ -218,7 +218,7 @@ def test_what_only_an_env_can_tell_is_refused_by_the_first_worker(backend, monke
     options = {"num_envs": 4, "backend": backend, "workers": 4 if backend == "process" else 1}
     with pytest.raises(WorldError, match=r"should build a gymnasium\.Env, but it returned builtins\.dict"):
         rookery.make_vec(dict, **options)
-    with pytest.raises(SpaceError, match="expected a gymnasium Space, got None"):
+    with pytest.raises(SpaceError, match=r"observation_space should be a gymnasium Space, got None.*: set it in"):
         rookery.make_vec(NoSpaces, **options)
     assert len(started) <= 2
     makers = [lambda: Sampler("box"), lambda: Sampler("discrete")]

@@ -18,7 +18,7 @@ import gymnasium as gym
 
 from rookery.engine.image_size import ImageSize, with_image_size
 from rookery.engine.wrapping import EnvWrapper, as_wrappers
-from rookery.errors import OptionError, WorldError
+from rookery.errors import OptionError, SpaceError, WorldError
 from rookery.kernel.kernel_env import KernelEnv, find_world, registered_world
 from rookery.kernel.world import KernelWorld
 from rookery.user_code import file_here, load_file, written_in
@@ -50,6 +50,7 @@ class EnvFactory:
         """An env in all wrappers, with its images shrunk."""
         for wrapper in self.wrappers:
             env = wrapper(env)
+        _check_spaces(env)
         return with_image_size(env, self.image_size)
 
     def with_kwargs(self, kwargs: dict[str, Any]) -> EnvFactory:
@@ -245,6 +246,14 @@ def _listed(world: Sequence[Any], num_envs: int | None, kwargs: dict[str, Any]) 
         raise WorldError(f"num_envs={num_envs}, but the list holds {len(world)} worlds; omit num_envs")
     makers = tuple(EnvFromCallable(item, kwargs) for item in world)
     return EnvFactory(makers, f"a list of {len(world)} worlds", endless=False)
+
+
+def _check_spaces(env: gym.Env) -> None:
+    found = {name: getattr(env, name, None) for name in ("observation_space", "action_space")}
+    wrong = {name: space for name, space in found.items() if not isinstance(space, gym.Space)}
+    if wrong:
+        each = "; ".join(f"{name} should be a gymnasium Space, got {space!r}" for name, space in wrong.items())
+        raise SpaceError(f"{each}: set it in the class or in __init__()")
 
 
 def _describe(item: Any) -> str:
