@@ -13,6 +13,7 @@ import pytest
 import rookery
 from rookery.errors import OptionError, WorldError
 from rookery.testing import WorldReport, check_world
+from rookery.tools import env_checks
 
 
 class Sound(gym.Env):
@@ -359,6 +360,16 @@ class SlowReset(Sound):
         return super().reset(**kwargs)
 
 
+class Endless(Sound):
+    def over(self) -> Any:
+        return False
+
+
+class DoubleObservation(Sound):
+    def observe(self) -> Any:
+        return self.at.astype(np.float32) if self.time == 0 else self.at
+
+
 class Windowed(Sound):
     render_mode = "human"
 
@@ -372,6 +383,8 @@ class Windowed(Sound):
         (Greedy, "step() changes the action that it gets"),
         (CannotBeSaved, "the state cannot be saved"),
         pytest.param(SlowReset, "a reset takes as long as", marks=pytest.mark.alone),
+        (Endless, "no episode ended in a trial of "),
+        (DoubleObservation, "step() number 0: observation is float64, its space float32: it is cast in every step"),
         (Windowed, "do not render while training"),
         pytest.param("CartPole-v1", "give each worker many envs", marks=pytest.mark.alone),
     ],
@@ -379,6 +392,31 @@ class Windowed(Sound):
 def test_what_could_be_better_is_advice(world, words):
     """What rookery can live with is no problem, but is told."""
     assert words in advice(world)
+
+
+class OneStep(gym.Env):
+    """Nearly all that its episodes take is Python's own time, between the calls."""
+
+    observation_space = gym.spaces.Text(5)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> Any:
+        return "a", {}
+
+    def step(self, action: Any) -> Any:
+        return "b", 0.0, True, False, {}
+
+
+def test_the_speed_of_tiny_episodes_is_measured():
+    """There are a hundred thousand of them: what a measurement adds to each must not grow with their number."""
+    report = check_world(OneStep)
+    assert report.ok and report.steps_per_second > 0
+
+
+def test_the_measurement_of_speed_ends_whatever_steps_take(monkeypatch):
+    monkeypatch.setattr(env_checks, "SPEED_SECONDS", float("inf"))
+    monkeypatch.setattr(env_checks, "SPEED_WALL_SECONDS", 0.05)
+    assert check_world(OneStep).steps_per_second > 0
 
 
 # --- the report -------------------------------------------------------------------------------------------------

@@ -27,11 +27,12 @@ from rookery.tools.kernel_checks import first_error, plain_difference, turn_prob
 from rookery.tools.trajectory import CheckAborted, first_difference, identical, record_trajectory
 from rookery.tools.world_report import WorldReport
 
-SPEED_SECONDS = 0.3
+SPEED_SECONDS = 0.3  # in steps and resets
+SPEED_WALL_SECONDS = 2.0  # with what is done between them
 STATE_STEPS = 20
 TINY_STEP = 30e-6  # seconds
 SLOW_RESET = 200  # steps
-_ADVICE = {"reuse", "action"}
+_ADVICE = {"reuse", "action", "cast"}
 
 
 class EnvChecker:
@@ -66,7 +67,8 @@ class EnvChecker:
         self._global_random()
         self._pickling()
         self._state(env)
-        self._speed(env)
+        ended = any(frame[2] or frame[3] for frame in frames if len(frame) > 1)  # a reset's frame has one value
+        self._speed(env, ended)
         if getattr(env, "render_mode", None) == "human":
             self._report.advice.append("render_mode is 'human': do not render while training")
 
@@ -102,6 +104,9 @@ class EnvChecker:
     def _build(self) -> gym.Env:
         try:
             env = self._source.make(0)
+        except SpaceError as error:
+            self._note("space", str(error))
+            raise CheckAborted from error
         except Exception as error:
             self._note("build", f"the env cannot be built: {type(error).__name__}: {error}")
             raise CheckAborted from error
@@ -110,12 +115,8 @@ class EnvChecker:
 
     def _spaces(self, env: gym.Env) -> None:
         for name in ("observation_space", "action_space"):
-            space = getattr(env, name, None)
-            if not isinstance(space, gym.Space):
-                self._note(name, f"{name} should be a gymnasium Space, got {space!r}")
-                continue
             try:
-                leaves(space)
+                leaves(getattr(env, name))
             except SpaceError as error:
                 self._note(name, f"{name}: {error}")
         if self._seen & {"observation_space", "action_space"}:
@@ -178,10 +179,11 @@ class EnvChecker:
         if not identical(original, _steps_from(restored, self._actions[:STATE_STEPS], last)):
             self._note("state", "an env restored from its saved state behaves differently: the state is incomplete")
 
-    def _speed(self, env: gym.Env) -> None:
+    def _speed(self, env: gym.Env, ended: bool) -> None:
+        end = time.perf_counter() + SPEED_WALL_SECONDS
         took, last = _timed(env.reset)
-        steps, resets, count = 0.0, [took], 0
-        while steps + sum(resets) < SPEED_SECONDS or count == 0:
+        steps, in_resets, resets, count = 0.0, took, [took], 0
+        while (steps + in_resets < SPEED_SECONDS and time.perf_counter() < end) or count == 0:
             action = legal(env.action_space, self._actions[count % self._steps], last)
             start = time.perf_counter()
             last = env.step(action)
@@ -189,10 +191,16 @@ class EnvChecker:
             count += 1
             if last[2] or last[3]:
                 took, last = _timed(env.reset)
+                in_resets += took
                 resets.append(took)
         self._report.reset_seconds = statistics.median(resets)
-        self._report.steps_per_second = count / (steps + sum(resets[1:]))
+        self._report.steps_per_second = count / (steps + in_resets - resets[0])
         self._speed_advice(steps / count, self._report.reset_seconds)
+        if not ended and len(resets) == 1:
+            self._report.advice.append(
+                f"no episode ended in a trial of {max(count, self._steps):,} steps. Training reports the returns of "
+                "episodes that ended: return terminated or truncated at some time"
+            )
 
     def _speed_advice(self, step: float, reset: float) -> None:
         if step < TINY_STEP:

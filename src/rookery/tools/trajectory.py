@@ -111,6 +111,8 @@ class ReturnChecker:
             problem = self._observer.problem(0)
         except RookeryError as error:
             problem = error
+        for kind, text in self._observer.take_kept()[1]:
+            self._report(kind, f"{where}: {text}")
         if problem is not None:
             self._report("observation", f"{where}: {str(problem).partition(f': {ADVICE}')[0]}")
         self._reuse(observation)
