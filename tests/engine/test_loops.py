@@ -40,6 +40,12 @@ def test_the_compiled_ones_are_used_unless_python_is_asked_for(
         importlib.reload(loops)
 
 
+def test_loops_of_an_older_source_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after an update of the source without a new build."""
+    monkeypatch.delattr(compiled, "read_records")
+    assert loops.compiled() is None
+
+
 def words(count: int = 4) -> memoryview:
     return memoryview(np.zeros(count, np.int64))  # type: ignore[arg-type]
 
@@ -136,6 +142,27 @@ def test_inside(module: ModuleType, kind: str) -> None:
         assert module.inside(rows, low, high) is False
 
 
+FIELD, RECORDS, MASK = ("a", "_a", np.dtype("f8"), 8, ()), np.zeros((3, 16), np.uint8), np.ones(3, np.bool_)
+
+
+@BOTH
+def test_read_records(module: ModuleType) -> None:
+    """Numbers and arrays of all shapes: views of a copy, each with a mask that is one copy too."""
+    kinds = np.dtype([("a", "f8"), ("b", "i4", (2, 3)), ("c", "?"), ("d", "f4", (2,))], align=True)
+    records = np.random.default_rng(1).integers(0, 2, (5, kinds.itemsize), np.uint8)
+    told: dict[str, Any] = {"before": 1}
+    fields = [(name, f"_{name}", kinds[name].base, kinds.fields[name][1], kinds[name].shape) for name in "abcd"]
+    expected, mask = records.view(kinds)[:, 0].copy(), np.array([True, False, True, True, True])
+    module.read_records(told, fields, records, mask)
+    records[:], mask[:] = 0, False
+    assert told.keys() == {"before", *"abcd", *(f"_{name}" for name in "abcd")}
+    for name in "abcd":
+        column = told[name]
+        assert column.dtype == expected[name].dtype and column.shape == expected[name].shape
+        assert column.tobytes() == expected[name].tobytes() and column.flags.writeable and column.flags.aligned
+        assert told[f"_{name}"].tolist() == [True, False, True, True, True]
+
+
 # --- what compiled code is not to be given ----------------------------------------------------------------------------
 
 
@@ -175,6 +202,17 @@ def columns(n: int) -> list[Any]:
         lambda: compiled.read_slots({}, [("a", "_a", np.dtype("f8"))], np.zeros((3, 1)).T, np.ones((3, 1)).T),
         lambda: compiled.read_slots({}, [("a", "_a", "f8")], np.zeros((1, 3)), np.ones((1, 3), bool)),
         lambda: compiled.read_slots({}, (), np.zeros((1, 3)), np.ones((1, 3), bool)),
+        lambda: compiled.read_records({}, [FIELD], RECORDS.astype(bool), MASK),
+        lambda: compiled.read_records({}, [FIELD], RECORDS[:, ::2], MASK),
+        lambda: compiled.read_records({}, [FIELD], RECORDS, None),
+        lambda: compiled.read_records({}, (FIELD,), RECORDS, MASK),
+        lambda: compiled.read_records({}, [FIELD[:4]], RECORDS, MASK),
+        lambda: compiled.read_records({}, [("a", "_a", np.dtype("f8"), 12, ())], RECORDS, MASK),
+        lambda: compiled.read_records({}, [("a", "_a", np.dtype("f8"), -8, ())], RECORDS, MASK),
+        lambda: compiled.read_records({}, [("a", "_a", np.dtype("f8"), 0, (3,))], RECORDS, MASK),
+        lambda: compiled.read_records({}, [("a", "_a", np.dtype("f8"), 0, (-1,))], RECORDS, MASK),
+        lambda: compiled.read_records({}, [("a", "_a", np.dtype("f8"), 0, (1,) * 17)], RECORDS, MASK),
+        lambda: compiled.read_records({}, [("a", "_a", np.dtype(object), 0, ())], RECORDS, MASK),
         lambda: compiled.inside(np.zeros(3), np.zeros(2), np.zeros(3)),
         lambda: compiled.inside(np.zeros(3), np.zeros(3, np.float32), np.zeros(3)),
         lambda: compiled.inside(np.zeros(3, np.int16), np.zeros(3, np.int16), np.zeros(3, np.int16)),
@@ -209,9 +247,12 @@ def test_references_are_given_back() -> None:
         told: dict[str, Any] = {}
         compiled.read_slots(told, [(word, "_a", dtype)], np.zeros((1, 2)), np.ones((1, 2), np.bool_))
         assert told["_a"].all()
+        compiled.read_records(told, [(word, "_a", dtype, 4, (2,))], RECORDS, MASK)
+        with pytest.raises(ValueError, match="not in the record"):
+            compiled.read_records(told, [(word, "_a", dtype, 4, (9,))], RECORDS, MASK)
 
     round_of_steps()
-    watched = observation, reward, info, action, odd, step, slots["a"][1], key, word, dtype
+    watched = observation, reward, info, action, odd, step, slots["a"][1], key, word, dtype, RECORDS, MASK
     before = [sys.getrefcount(thing) for thing in watched]
     for _ in range(100):
         round_of_steps()

@@ -385,6 +385,68 @@ static PyObject *read_slots(PyObject *Py_UNUSED(module), PyObject *const *args, 
     return left;
 }
 
+#define FIELD_DIMS 16
+
+/* A view of one field of all records, which are the rows of `copied`. */
+static PyObject *field_of(PyArrayObject *copied, PyArray_Descr *dtype, Py_ssize_t place, PyObject *shape) {
+    npy_intp dims[FIELD_DIMS + 1], strides[FIELD_DIMS + 1], size = PyDataType_ELSIZE(dtype);
+    int inner = (int)PyTuple_GET_SIZE(shape);
+    dims[0] = PyArray_DIM(copied, 0), strides[0] = PyArray_DIM(copied, 1);
+    for (int k = inner; k > 0; k--) {
+        dims[k] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, k - 1)), strides[k] = size;
+        if (dims[k] < 0) {
+            if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a field has a negative size");
+            return NULL;
+        }
+        size *= dims[k];
+    }
+    if (place < 0 || place + size > strides[0]) {
+        PyErr_Format(PyExc_ValueError, "a field of %zd bytes at %zd is not in the record", (Py_ssize_t)size, place);
+        return NULL;
+    }
+    Py_INCREF(dtype);
+    PyObject *field = PyArray_NewFromDescr(&PyArray_Type, dtype, inner + 1, dims, strides, PyArray_BYTES(copied) + place,
+                                           NPY_ARRAY_WRITEABLE, NULL);
+    if (field == NULL) return NULL;
+    Py_INCREF(copied);
+    if (PyArray_SetBaseObject((PyArrayObject *)field, (PyObject *)copied) < 0) Py_CLEAR(field);
+    return field;
+}
+
+static int add_field(PyObject *infos, PyObject *column, PyArrayObject *copied, PyObject *mask) {
+    if (!PyTuple_Check(column) || PyTuple_GET_SIZE(column) != 5 || !PyArray_DescrCheck(PyTuple_GET_ITEM(column, 2))
+        || !PyTuple_Check(PyTuple_GET_ITEM(column, 4)) || PyTuple_GET_SIZE(PyTuple_GET_ITEM(column, 4)) > FIELD_DIMS
+        || PyDataType_REFCHK((PyArray_Descr *)PyTuple_GET_ITEM(column, 2))) {
+        PyErr_SetString(PyExc_TypeError, "a column is a key, its mask's key, a dtype of numbers, a place and a shape");
+        return -1;
+    }
+    Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GET_ITEM(column, 3));
+    if (place == -1 && PyErr_Occurred()) return -1;
+    PyArray_Descr *dtype = (PyArray_Descr *)PyTuple_GET_ITEM(column, 2);
+    PyObject *field = field_of(copied, dtype, place, PyTuple_GET_ITEM(column, 4));
+    int added = field == NULL ? -1 : PyDict_SetItem(infos, PyTuple_GET_ITEM(column, 0), field);
+    Py_XDECREF(field);
+    return added < 0 ? -1 : PyDict_SetItem(infos, PyTuple_GET_ITEM(column, 1), mask);
+}
+
+static PyObject *read_records(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
+    if (!expect(count, 4, "read_records(infos, columns, records, mask)")) return NULL;
+    if (!PyDict_CheckExact(args[0]) || !PyList_Check(args[1]) || !is_table(args[2], NPY_UBYTE, 0)
+        || !PyArray_Check(args[3])) {
+        PyErr_SetString(PyExc_TypeError, "read_records() takes a dict, a list, a table of bytes and a mask");
+        return NULL;
+    }
+    PyObject *copied = PyArray_NewCopy((PyArrayObject *)args[2], NPY_CORDER);
+    PyObject *mask = copied == NULL ? NULL : PyArray_NewCopy((PyArrayObject *)args[3], NPY_CORDER);
+    int failed = mask == NULL;
+    for (Py_ssize_t k = 0; !failed && k < PyList_GET_SIZE(args[1]); k++)
+        failed = add_field(args[0], PyList_GET_ITEM(args[1], k), (PyArrayObject *)copied, mask) < 0;
+    Py_XDECREF(copied);
+    Py_XDECREF(mask);
+    if (failed) return NULL;
+    Py_RETURN_NONE;
+}
+
 /* --- checking --------------------------------------------------------------------------------------------------- */
 
 /* Without an early exit, so that compilers use vector instructions. NaN is never inside. */
@@ -428,6 +490,7 @@ static PyMethodDef methods[] = {
     METHOD(step_each),
     METHOD(store),
     METHOD(read_slots),
+    METHOD(read_records),
     METHOD(inside),
     {NULL, NULL, 0, NULL},
 };

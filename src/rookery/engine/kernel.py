@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from rookery.engine.env_factory import EnvFactory, EnvFromWorld, kernel_of
 from rookery.engine.failure import Failure
 from rookery.engine.infos import positions_of
 from rookery.engine.kernel_envs import KernelEnvs, env_numbers, per_env_parameters
+from rookery.engine.loops import read_records
 from rookery.engine.machine import process_usage
 from rookery.engine.segment_stepping import EPISODE
 from rookery.engine.segments import Segment
@@ -106,10 +107,11 @@ class KernelEngine(Engine):
         self._info_keys = [(name, f"_{name}") for name in self.world.info]
         self._info_mask, self._info_dtype = self.arena.info_mask, self.arena.infos.dtype
         self._info_bytes, self._final_info_bytes = map(_as_bytes, (self.arena.infos, self.arena.final_infos))
-        everywhere = np.ones(self.num_envs, np.bool_)
-        everywhere.flags.writeable = False
+        self._info_columns = record_columns(self.arena.infos.dtype, self.world.info)
+        self._all_informed, self._everywhere = bytes([1]) * self.num_worlds, np.ones(self.num_envs, np.bool_)
+        self._everywhere.flags.writeable = False
         views = {name: self.arena.infos[name] for name in self.world.info}
-        self._info_views = {**views, **{f"_{name}": everywhere for name in views}}  # for `copy=False`
+        self._info_views = {**views, **{f"_{name}": self._everywhere for name in views}}  # for `copy=False`
         self._observed = self.batch.observations.only_array  # None, if they are a dict of arrays
         self._same_step = spec.autoreset_mode is AutoresetMode.SAME_STEP
 
@@ -194,7 +196,7 @@ class KernelEngine(Engine):
             self._require_idle("step")
         batch = self.batch
         mine = batch.actions.only_array
-        if type(actions) is np.ndarray and actions.dtype is mine.dtype and actions.shape == mine.shape:
+        if type(actions) is np.ndarray and actions.dtype == mine.dtype and actions.shape == mine.shape:
             mine[...] = actions  # the common case, at half the cost
         else:
             batch.actions.put(ALL, actions, self.num_envs)
@@ -292,12 +294,13 @@ class KernelEngine(Engine):
     # --- infos, faults, episodes --------------------------------------------------------------------------------
 
     def _read_infos(self, infos: dict[str, Any], rows: slice | np.ndarray) -> None:
-        info_mask = self._info_mask
-        if rows is ALL and not self._copy and b"\0" not in info_mask.tobytes():
-            infos.update(self._info_views)  # as observations, until the next step: 1 us instead of 12 for 15 columns
-        else:
-            every_row = info_mask if self.agents == 1 else np.repeat(info_mask, self.agents)
+        if rows is not ALL or self._info_mask.tobytes() != self._all_informed:
+            every_row = self._info_mask if self.agents == 1 else np.repeat(self._info_mask, self.agents)
             self._add_columns(infos, self._info_bytes, rows, every_row[rows])
+        elif self._copy:  # the common case, at a fifth of the cost
+            read_records(infos, self._info_columns, self._info_bytes, self._everywhere)
+        else:
+            infos.update(self._info_views)  # as observations, until the next step: 1 us instead of 12 for 15 columns
         if self.world.action_mask is not None:
             infos["action_mask"] = self.arena.masks[rows].copy()
             infos["_action_mask"] = np.ones(len(infos["action_mask"]), np.bool_)
@@ -466,6 +469,13 @@ class KernelEngine(Engine):
         sharing = getattr(self, "_thread_choice", None)
         if sharing is not None:
             sharing.close()
+
+
+def record_columns(record: np.dtype, names: Iterable[str]) -> list[tuple[str, str, np.dtype, int, tuple[int, ...]]]:
+    """For each of these fields of a record: its name, the key of its mask, the dtype of its numbers, where it begins in
+    the record, and its shape."""
+    places: Mapping[str, Any] = record.fields or {}
+    return [(name, f"_{name}", record[name].base, places[name][1], record[name].shape) for name in names]
 
 
 def _as_bytes(records: np.ndarray) -> np.ndarray:

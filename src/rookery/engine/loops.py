@@ -14,11 +14,13 @@ from rookery.engine import plain_loops
 
 
 def compiled() -> ModuleType | None:
-    """The compiled loops; None if there was no C compiler when rookery was installed."""
+    """The compiled loops; None if there was no C compiler when rookery was installed, or if they were compiled from an
+    older source."""
     try:
-        return importlib.import_module("rookery.engine._loops")
+        found = importlib.import_module("rookery.engine._loops")
     except ImportError:
         return None
+    return found if hasattr(found, "read_records") else None
 
 
 _wanted = os.environ.get("ROOKERY_PLAIN", "") in ("", "0")
@@ -26,4 +28,5 @@ _loops = (compiled() if _wanted else None) or plain_loops
 COMPILED = _loops is not plain_loops
 
 fence, watch, inside = _loops.fence, _loops.watch, _loops.inside
-step_each, store, read_slots = _loops.step_each, _loops.store, _loops.read_slots
+step_each, store = _loops.step_each, _loops.store
+read_slots, read_records = _loops.read_slots, _loops.read_records

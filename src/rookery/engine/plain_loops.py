@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Sequence
@@ -79,6 +80,21 @@ def read_slots(
     """Add what envs wrote into their slots to the infos: a column and a mask per key. Returns the positions of slots
     that it did not read: here, all."""
     return range(len(names))
+
+
+def read_records(
+    infos: dict[str, Any],
+    columns: list[tuple[str, str, np.dtype, int, tuple[int, ...]]],
+    records: np.ndarray,
+    mask: np.ndarray,
+) -> None:
+    """Add fields of records, which are rows of bytes, to the infos: views of one copy of all records, each beside one
+    copy of the mask. A column is a key, its mask's key, the dtype of its numbers, its place in a record and its shape.
+    """
+    copied, mask = records.copy(), mask.copy()
+    for key, mask_key, dtype, place, shape in columns:
+        strides = [copied.shape[1], *(dtype.itemsize * math.prod(shape[k + 1 :]) for k in range(len(shape)))]
+        infos[key], infos[mask_key] = np.ndarray((len(copied), *shape), dtype, copied, place, strides), mask
 
 
 def inside(rows: np.ndarray, low: np.ndarray, high: np.ndarray) -> bool:
