@@ -9,6 +9,7 @@ from rookery.learners.learner import Learner
 from rookery.monitor.events import Event, Sinks
 from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.resolve.resolved_run import ResolvedRun
+from rookery.training.resolve.unread_options import unread_options
 from rookery.training.storage.run_dir import RunDir
 
 FEW_UPDATES = 10
@@ -42,7 +43,7 @@ def announce(
     sinks.write(Event("start", step or 0, facts))
     over = step is not None and step >= config.steps
     notes = [run.world.note if step is None else "", changed, "" if over else _few_updates(config, learner)]
-    notes += [_two_lengths(config), _guide_note(config)]
+    notes += [_two_lengths(config), _guide_note(config), *(unread_options(run, engine.backend) if step is None else ())]
     for text in filter(None, notes):
         sinks.write(Event("note", step or 0, {"text": text}))
 
