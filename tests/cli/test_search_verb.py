@@ -31,6 +31,12 @@ def test_flags_are_keys_of_the_configuration():
         (["CartPole-v1", "--study-name", "../x"], "study_name"),
         (["NoSuchWorld-v1"], "NoSuchWorld"),
         (["CartPole-v1", "--name", "x"], "--name"),
+        (["CartPole-v1", "--address", "auto"], "--address is for a Ray cluster: give --on ray as well"),
+        (
+            ["CartPole-v1", "--set", "cluster.timeout=3"],
+            "`cluster.timeout` is for runs on a cluster: give `cluster.kind`",
+        ),
+        (["CartPole-v1", "--on", "ray", "--nodes", "2"], "`search.workers` (--workers) is how many train at a time"),
     ],
 )
 def test_mistakes_are_named_before_anything_is_trained(words, message, tmp_path, monkeypatch, capsys):

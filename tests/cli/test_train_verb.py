@@ -432,3 +432,26 @@ def test_no_name_of_a_run_is_cut_on_a_narrow_terminal(tmp_path, monkeypatch, cap
         assert main(["runs", "--runs-dir", str(tmp_path)]) == 0
         whole = capsys.readouterr().out
         assert name in whole and "when" in whole
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--nodes", "2"], "--nodes is for a Ray cluster: give --on ray as well"),
+        (["--address", "auto", "--on", "local"], "--address is for a Ray cluster: give --on ray as well"),
+        (["--set", "cluster.nodes=2"], '`cluster.nodes` is for runs on a cluster: give `cluster.kind` = "ray" too'),
+    ],
+)
+def test_options_of_a_cluster_need_one(words, message, tmp_path, monkeypatch, capsys):
+    """They would have no effect."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "CartPole-v1", "--steps", "64", *words]) == 2
+    assert message in capsys.readouterr().err and not (tmp_path / "runs").exists()
+
+
+def test_the_file_of_a_cluster_is_for_one_machine_too(calls, tmp_path):
+    """With `--on local`."""
+    (tmp_path / "on_ray.toml").write_text('world = "CartPole-v1"\n[cluster]\nkind = "ray"\nnodes = 4\n')
+    assert main(["train", str(tmp_path / "on_ray.toml"), "--on", "local"]) == 0
+    ((config,), _), *_ = calls
+    assert (config.cluster.kind, config.cluster.nodes) == ("local", 4)

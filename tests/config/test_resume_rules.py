@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rookery.config import collect_changes, resumed_config
+from rookery.config.resume_rules import CHANGEABLE, CHANGEABLE_SECTIONS
 from rookery.errors import ConfigError
 
 RECORDED: dict[str, Any] = {
@@ -106,3 +108,26 @@ def test_values_are_checked_as_for_a_new_run():
     expected = r"--set checkpoints.keep=0: `checkpoints.keep` should be an integer >= 1, got 0"
     with pytest.raises(ConfigError, match=expected):
         resumed("checkpoints.keep=0")
+
+
+@pytest.mark.parametrize("override", ["cluster.nodes=2", "cluster.address=auto", "cluster.timeout=9"])
+def test_keys_of_a_cluster_need_one(override):
+    """In a run on one machine they would have no effect; with a cluster, or on the way back from one, they may be."""
+    with pytest.raises(ConfigError, match=r"`cluster.\w+` is for runs on a cluster: give `cluster.kind` = \"ray\" too"):
+        resumed(override)
+    assert resumed(override, "cluster.kind=ray")[0].cluster.kind == "ray"
+    on_ray = {**RECORDED, "cluster": {"kind": "ray", "nodes": 4, "address": "10.0.0.5:6379", "timeout": 3.0}}
+    assert resumed_config(on_ray, collect_changes([override, "cluster.kind=local"]))[0].cluster.kind == "local"
+    assert resumed_config(on_ray, collect_changes([override]))[0].cluster.kind == "ray"
+
+
+def test_help_and_docs_name_every_key_that_can_change():
+    """And the error does."""
+    from rookery.cli.main import build_parser
+
+    resume = next(iter(build_parser()._subparsers._group_actions)).choices["resume"]
+    help_text = next(action.help for action in resume._actions if action.dest == "set")
+    page = (Path(__file__).parents[2] / "docs/training.md").read_text()
+    listed = page[page.index("`--set` (in Python: keywords of `rookery.resume`)") :].partition("The checkpoint")[0]
+    for key in (*CHANGEABLE, *(f"{section}.*" for section in CHANGEABLE_SECTIONS)):
+        assert key in help_text and f"`{key}`" in listed, key

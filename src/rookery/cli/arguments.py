@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rookery.errors import OptionError
 from rookery.worlds import registry
+
+if TYPE_CHECKING:
+    from rookery.config import RunConfig
 
 WORLD_HELP = (
     "a Gymnasium id, such as CartPole-v1; a class or function in a file, such as my_env.py:MyEnv; or "
@@ -102,6 +105,13 @@ def changes_from(options: argparse.Namespace, **flags: Any) -> dict[str, Any]:
     from rookery.config import collect_changes
 
     return collect_changes(options.set, **flags)
+
+
+def check_cluster_flags(options: argparse.Namespace, config: RunConfig) -> None:
+    """Refuse flags of a cluster for a run that has none."""
+    for flag in ("address", "nodes"):
+        if config.cluster.kind == "local" and getattr(options, f"cluster.{flag}", None) is not None:
+            raise OptionError(f"--{flag} is for a Ray cluster: give --on ray as well")
 
 
 def check_seed(seed: int | None) -> None:

@@ -53,8 +53,9 @@ def _add_resume(commands: Commands) -> None:
     set_argument(
         parser,
         "steps, episodes, workers, on_failure, max_restarts, bad_values, on_out_of_memory, devices, one of "
-        "evaluation.*, checkpoints.* or monitor.*, or an option that the learner can change while it runs, such as "
-        "ppo.learning_rate. Other keys are refused, because the checkpoint depends on them",
+        "cluster.*, evaluation.*, checkpoints.* (but not checkpoints.dir) or monitor.*, or an option that the learner "
+        "can change while it runs, such as ppo.learning_rate. Other keys are refused, because the checkpoint depends "
+        "on them",
     )
 
 

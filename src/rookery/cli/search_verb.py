@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from rookery.cli import train_verb
-from rookery.cli.arguments import no_panel_argument, set_argument
+from rookery.cli.arguments import check_cluster_flags, config_value, no_panel_argument, set_argument
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.stored_run import LOADING, stdout_to_stderr
 from rookery.cli.train_verb import Flag, add_flag, world_flags
@@ -36,7 +36,8 @@ TEXTS = {
     "search.pruner",
     "search.studies_dir",
 }
-NOT_HERE = {"seed", "workers", "name", "runs_dir", "checkpoints.dir"}  # a search sets these for each run
+REFUSED = "--nodes", "cluster.nodes"  # known, but only to say what to give instead
+NOT_HERE = {"seed", "workers", "name", "runs_dir", "checkpoints.dir", REFUSED[1]}  # a search sets these for each run
 EXAMPLES = (
     "rookery search CartPole-v1 --n-trials 10 --steps 5000",
     "rookery search my_config.toml --n-trials 500 --study-name first --timeout 20h",
@@ -76,6 +77,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
             if key not in NOT_HERE:
                 add_flag(groups[title], names, key, metavar)
     groups["the learner"].add_argument("--gpu", type=int, metavar="N", help="short for --device cuda:N")
+    groups["many machines"].add_argument(REFUSED[0], dest=REFUSED[1], type=config_value, help=argparse.SUPPRESS)
     train_verb.add_world_flags(groups["the world"])
     no_panel_argument(groups["output"])
     groups["output"].add_argument(
@@ -92,6 +94,7 @@ def _search(options: argparse.Namespace) -> int:
     from rookery.config import build_config
 
     config = build_config(options.world, options.set, **_given(options))
+    check_cluster_flags(options, config)
     from rookery.training.resolve import world_choice
 
     world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)
@@ -113,6 +116,6 @@ def _search(options: argparse.Namespace) -> int:
 def _given(options: argparse.Namespace) -> dict[str, Any]:
     """The keys of the configuration that flags set."""
     keys = {key for flags in train_verb.FLAGS.values() for _, key, _ in flags} - NOT_HERE
-    keys |= {key for _, key, _ in SEARCH} | {"gpu", "monitor.verbose"} | world_flags().keys()
+    keys |= {key for _, key, _ in SEARCH} | {REFUSED[1], "gpu", "monitor.verbose"} | world_flags().keys()
     given = {key: value for key, value in vars(options).items() if key in keys and value is not None}
     return given if options.panel is None else {**given, "monitor.panel": options.panel}

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rookery.cli import seeds
-from rookery.cli.arguments import config_value, no_panel_argument, set_argument
+from rookery.cli.arguments import check_cluster_flags, config_value, no_panel_argument, set_argument
 from rookery.cli.parser import Commands, add_command
 from rookery.cli.stored_run import LOADING, finish_run, stdout_to_stderr
 from rookery.console import meanwhile, say, silent
@@ -224,6 +224,7 @@ def _train(options: argparse.Namespace) -> int:
     if options.gpus is not None:
         flags = {"device": "cuda", **flags, "devices": options.gpus}
     config = build_config(options.world, options.set, **flags)
+    check_cluster_flags(options, config)
     from rookery.training.resolve import world_choice
 
     world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)

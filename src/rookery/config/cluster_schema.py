@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from rookery.config.curriculum_schema import ConfigTable, Count
+from rookery.errors import ConfigError
 
 
 class ClusterOptions(ConfigTable):
@@ -53,7 +54,7 @@ class ClusterOptions(ConfigTable):
         False,
         description="For ppo: collectors do not wait for the learner, which takes rollouts as they arrive and corrects "
         "by V-trace what older weights did. Numbers then depend on arrival. Collectors of off-policy learners never "
-        "wait.",
+        "wait, with and without it.",
     )
     max_staleness: Count | None = Field(
         None,
@@ -66,3 +67,17 @@ class ClusterOptions(ConfigTable):
 def leads(options: ClusterOptions) -> bool:
     """Whether the run's learner shares its updates with others, or has a GPU make them."""
     return options.learners > 1 or options.learner_device == "cuda"
+
+
+def check_local(options: ClusterOptions) -> None:
+    """Refuse what only a cluster reads in a configuration that asks for none. One that names `kind` may have it all the
+    same: `--on local` is for the file of a run on a cluster."""
+    given = options.model_fields_set
+    for key in ("address", "nodes", "timeout", "max_staleness"):
+        if key in given and "kind" not in given and getattr(options, key) is not None:
+            raise needs_cluster(key)
+
+
+def needs_cluster(key: str) -> ConfigError:
+    """The error for a key of this section in a run on one machine."""
+    return ConfigError(f'`cluster.{key}` is for runs on a cluster: give `cluster.kind` = "ray" too')

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from rookery.config.cluster_schema import needs_cluster
 from rookery.config.fields import fields
 from rookery.config.inputs import build_config
 from rookery.config.layers import MISSING, look_up, merge
@@ -38,6 +39,9 @@ def resumed_config(recorded: Mapping[str, Any] | RunConfig, changes: Mapping[str
         if not _changeable(key):
             raise ConfigError(_refusal(key, before.learner))
     after = resolve(merge(before.model_dump(exclude_unset=True), changes))
+    unread = [key for key in different if key.startswith("cluster.") and key != "cluster.kind"]
+    if unread and after.cluster.kind == before.cluster.kind == "local":
+        raise needs_cluster(unread[0].partition(".")[2])
     others = tuple(f"{name}." for name in option_classes() if name != before.learner)
     shown = [_change_text(key, before, after) for key in different if not key.startswith(others)]
     return after, f"resumed with {', '.join(shown)}" if shown else ""

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Protocol
 
 from rookery.config import RunConfig
-from rookery.config.cluster_schema import ClusterOptions
+from rookery.config.cluster_schema import ClusterOptions, check_local
 from rookery.errors import ConfigError
 from rookery.studies.storage.study_store import StudyStore
 from rookery.studies.study_config import divided
@@ -73,7 +73,13 @@ def without_cluster(config: RunConfig) -> RunConfig:
 def check_cluster_search(config: RunConfig) -> None:
     """Refuse a search whose trials cannot be trained one by one on a cluster."""
     if config.cluster.kind == "local":
+        check_local(config.cluster)
         return
+    if config.cluster.nodes is not None:
+        raise ConfigError(
+            "`cluster.nodes` is the number of collectors of one run, and every trial of a search trains on one node: "
+            "`search.workers` (--workers) is how many train at a time"
+        )
     if config.search.population.size > 1 or config.search.population.exploit_every is not None:
         raise ConfigError(
             f'`cluster.kind` = "{config.cluster.kind}" trains trials one by one, and cannot be combined with '

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from rookery.config import RunConfig
-from rookery.config.cluster_schema import leads
+from rookery.config.cluster_schema import check_local, leads, needs_cluster
 from rookery.errors import ConfigError
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.run.components import open_engine
@@ -36,9 +36,10 @@ def check_cluster(run: ResolvedRun) -> None:
     """Refuse a run that a cluster cannot collect for."""
     config = run.config
     if config.cluster.kind == "local":
+        check_local(config.cluster)
         for key in ("asynchronous", "evaluate_apart"):
             if getattr(config.cluster, key):
-                raise ConfigError(f'`cluster.{key}` is for runs on a cluster: give `cluster.kind` = "ray" too')
+                raise needs_cluster(key)
         if config.cluster.learner_device != "cpu":
             raise ConfigError('`cluster.learner_device` is for runs on a cluster: give `device` = "cuda" instead')
         if config.cluster.learners > 1:
