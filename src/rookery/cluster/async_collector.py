@@ -59,8 +59,7 @@ class AsyncCollector(Collector):
         share, version, answer = self._streams.next(on_lost)
         self.stopwatch.lap("waiting")
         self.envs.figures.add(share.index, answer["seconds"], nbytes(answer[part]))
-        for text in answer["notes"]:
-            self.envs.on_note(f"collector {share.index}: {text}")
+        self.envs.collectors.tell_notes(share.index, answer)
         self.envs.usage = answer["usage"]
         return share, version, answer
 

@@ -46,6 +46,7 @@ class CollectorActor:
     def __init__(self) -> None:
         self._open = ExitStack()
         self._notes: list[str] = []
+        self._told_restarts = 0
         self._began = 0.0  # the present rollout or chunk
         self._infos: list[tuple[int, int, dict[str, Any]]] = []  # step, number of the first row, infos
         self._used: list[dict[str, Any]] = []
@@ -65,7 +66,7 @@ class CollectorActor:
         self.share = share
         self.engine = make_engine(share.run)
         self._open.callback(self.engine.close)
-        self.engine.on_note = self._notes.append
+        self.engine.on_note, self._told_restarts = self._notes.append, 0
         return self.engine.description
 
     def use_learner(self, name: str, spaces: tuple[Any, Any], options: Any, threads: int) -> None:
@@ -162,9 +163,15 @@ class CollectorActor:
             "episodes": self.collector.finished_episodes(),
             "infos": self._taken_infos(),
             "notes": _taken(self._notes),
+            "restarts": self._new_restarts(),
             "usage": self._usage(),
             "seconds": time.perf_counter() - self._began,
         }
+
+    def _new_restarts(self) -> int:
+        """Restarts of its envs that it has not told of."""
+        told, self._told_restarts = self._told_restarts, self.engine.restarts
+        return self._told_restarts - told
 
     def _usage(self) -> list[dict[str, Any]]:
         """Of the engine's workers, as of the last second: to ask for it takes 0.3 ms, and a rollout may take 5."""

@@ -53,6 +53,7 @@ class RemoteCollectors:
         self.code, self._here = (files, read_files(files)), facts_here(files)
         self._learning: Learning | None = None
         self._root = config.seed
+        self.env_restarts = 0  # of envs that failed, since this process began
         self.losses = 0  # of collectors, since this process began
         self.restarted: list[Share] = []  # their envs have begun new episodes since the last rollout
         here = transport.own() if own else transport.start(0)
@@ -167,7 +168,7 @@ class RemoteCollectors:
         (held,) = self._held
         with self._named(held):
             part = collect()
-        self._tell_notes(held, part)
+        self.tell_notes(held.share.index, part)
         return part
 
     def _collect(self, held: _Held, weights: Any, noise: np.ndarray, memory: np.ndarray) -> Any:
@@ -198,12 +199,14 @@ class RemoteCollectors:
 
     def _part(self, held: _Held, call: Any, seconds: float) -> dict[str, Any]:
         part = self.answer(held.share.index, call, seconds)
-        self._tell_notes(held, part)
+        self.tell_notes(held.share.index, part)
         return part
 
-    def _tell_notes(self, held: _Held, part: dict[str, Any]) -> None:
+    def tell_notes(self, index: int, part: dict[str, Any]) -> None:
+        """Tell what a collector had to say with a part, and count the restarts of its envs."""
+        self.env_restarts += part["restarts"]
         for text in part["notes"]:
-            self._note(f"collector {held.share.index}: {text}")
+            self._note(f"collector {index}: {text}")
 
     # --- losses -----------------------------------------------------------------------------------------------------
 

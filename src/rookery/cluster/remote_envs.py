@@ -127,6 +127,11 @@ class RemoteEnvs(VectorEnv):
         self.collectors.load([state["collectors"][str(k)] for k in range(len(self.shares))], state["lost"])
         self.collectors.restarted = [self.collectors.shares[k] for k in state.get("restarted", [])]
 
+    @property
+    def restarts(self) -> int:
+        """How many times an env or a worker of a collector was restarted so far."""
+        return self.collectors.env_restarts
+
     def stats(self) -> list[dict[str, Any]]:
         """As of other engines; of collectors in other processes as they were about a second ago."""
         own = [handle.engine.stats() for handle in self.collectors.handles if isinstance(handle, OwnCollector)]

@@ -21,6 +21,10 @@ from rookery.engine.step_report import NOTHING, REPORT, StepReport
 from rookery.errors import RestartLimit
 
 EPISODE = np.dtype([("env", "i8"), ("return", "f8"), ("length", "i8"), ("seconds", "f8")])
+CUT_SHORT = (
+    "; episodes that failures cut short end as truncated, and `on_failure` = raise would end the run with the traceback"
+)
+LONGEST_ERROR = 300  # characters of a failure that are told
 EPISODES_KEPT = 10_000  # steps with finished episodes that are kept until `finished_episodes` is called
 _SAID: set[tuple[str, str]] = set()  # names of worlds, and what was said about them on the terminal
 
@@ -191,6 +195,18 @@ class SegmentStepping(Backend):
         except RestartLimit as limit:
             self._fail(limit)
             raise
+        self._tell_restart(kind, number, cause)
+
+    def _tell_restart(self, kind: str, number: int, cause: str) -> None:
+        """Tell of the first restart, and again when there are twice as many: a run may survive thousands. Without
+        `on_note` the infos of the step are enough: whoever steps an engine reads them."""
+        total = self._restarts.total
+        if self.on_note is None or total & (total - 1):
+            return
+        error = cause.rstrip().rpartition("\n")[2][:LONGEST_ERROR]
+        who = f"env {number} was" if kind == "env" else f"worker {number} was, with its envs,"
+        rest = CUT_SHORT if total == 1 else f"; {total:,} restarts so far"
+        self.on_note(f"{self.source.name}: {who} restarted after `{error}`{rest}")
 
     def _fail(self, error: BaseException) -> None:
         """End the engine after this error. The caller may keep the engine for long, so it releases what it holds."""

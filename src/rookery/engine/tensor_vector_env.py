@@ -57,6 +57,7 @@ class TensorVectorEnv(VectorEnv):
     returns_tensors = True
     can_be_captured = False  # its own code runs in every step
     on_note: Callable[[str], None] | None = None
+    restarts = 0  # these envs are never restarted
     workers = 1
 
     def __init__(self, envs: Any, device: str | torch.device | None = None, *, owned: bool = False) -> None:

@@ -30,6 +30,7 @@ def rows(values: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("last evaluation", "eval/return", lambda value: score(values)),
         ("best evaluation", "eval/best_return", number),
         ("envs used", "num_envs", count),
+        ("restarts after failures", "restarts", count),
         ("steps/s in training", "steps_per_second", rate),
         ("run", "path", str),
         ("plot", "plot", str),

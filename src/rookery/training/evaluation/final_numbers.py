@@ -11,11 +11,12 @@ from rookery.training.evaluation.win_record import RATES
 
 MOST_NUMBERS, LONGEST_NAME = 24, 64  # of a run; the rest is left out or cut
 PREFIX = "info/"  # of these metrics
+RESTARTED = "restarted"  # the engine's own info of episodes that a failure cut short, 1 wherever it is: runs count them
 
 
 def final_numbers(final: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The finite numbers of episodes that ended in one step, by name, from a step's `final_info`. Infos that
-    `outcomes_of` turns into metrics are left out.
+    `outcomes_of` turns into metrics, and those of the engine itself, are left out.
 
     >>> final = {"equity": np.array([5.0, 0.0, np.nan]), "_equity": np.array([True, False, True])}
     >>> final_numbers(final, {})
@@ -43,7 +44,7 @@ def final_numbers_of_row(infos: Mapping[str, Any], row: int, metadata: Mapping[s
 
 
 def _columns(infos: Mapping[str, Any], metadata: Mapping[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
-    named = (*RATES, *metadata.get("outcomes", ()))
+    named = (*RATES, *metadata.get("outcomes", ()), RESTARTED)
     for name, column in infos.items():
         if isinstance(column, np.ndarray) and column.ndim == 1 and f"_{name}" in infos and name not in named:
             yield name, column

@@ -326,6 +326,7 @@ class Loop:
             "progress",
             **self.episodes.metrics(),
             **rollout,
+            **({"restarts": self.state.restarts} if self.state.restarts else {}),
             **(self.episodes.latest() if self.config.episodes is not None else {}),
             **self._system_figures(),
             **self.curriculum.metrics(),
@@ -374,6 +375,7 @@ class Loop:
         changed = None if backend is None else review.change(self.state.engine, backend)
         if changed is not None:
             engine, observations = changed
+            self.state.restarts_before = self.state.restarts
             masks = self.collector.masks
             self.collector.use(engine)
             self.collector.begin(observations, {} if masks is None else {"action_mask": masks})

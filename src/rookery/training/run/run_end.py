@@ -110,6 +110,7 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
         "return_last_100": _without_nan(loop.episodes.mean_return()),
         **{f"{name}_last_10": value for name, value in loop.episodes.last_outcomes(10).items()},
         "num_envs": loop.num_envs,
+        **({"restarts": loop.state.restarts} if loop.state.restarts else {}),
         "steps_per_second": loop.clock.steps_per_second(loop.steps),
         "start_seconds": loop.clock.start_seconds(loop.steps),
         "evaluation_seconds": loop.clock.evaluation_seconds,

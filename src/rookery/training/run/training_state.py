@@ -41,6 +41,7 @@ class TrainingState:
         self.evaluated_at = self.saved_at = self.best_at = -1  # steps
         self.checked_at = RunCounts(0, 0)  # when the loop last did what was due
         self.rollout_began_at = 0  # episodes before the rollout of the next update
+        self.restarts_before = 0  # of envs in engines before the present one
         self.why_inexact = ""  # why the envs cannot be saved, so that a resumed run begins new episodes
 
     @property
@@ -59,6 +60,11 @@ class TrainingState:
     @property
     def engine(self) -> Engine:
         return self.envs.engine if isinstance(self.envs, CurriculumVectorEnv) else self.envs
+
+    @property
+    def restarts(self) -> int:
+        """How many times envs or workers that failed were restarted, in the whole run."""
+        return self.restarts_before + self.engine.restarts
 
     @property
     def episodes_in_run(self) -> int | None:
@@ -156,6 +162,7 @@ class TrainingState:
                 "evaluated_at": self.evaluated_at,
                 "looked_at": list(self.checked_at),
                 "rollout_began_at": self.rollout_began_at,
+                "restarts": self.restarts,
             },
         }
 
@@ -174,6 +181,7 @@ class TrainingState:
         self.learner.load({**tree["learner"], "policy": tree["agent"]["policy"]})
         self.checked_at = RunCounts(*loop.get("looked_at", self.counts))
         self.rollout_began_at = loop.get("rollout_began_at", self.episodes.count)
+        self.restarts_before = loop.get("restarts", 0)
         self.curriculum.load(tree.get("course", {}))
         self.curriculum.apply_options(self.learner)
         return self.load_envs(tree["envs"])

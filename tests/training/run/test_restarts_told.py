@@ -1,0 +1,66 @@
+"""A run whose envs fail goes on, and says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rookery
+from cluster.in_process import InProcess, use
+from rookery.monitor.run_summary import rows
+from training import moody
+from training.runs import notes, small
+
+RESTART = {"max_restarts": 1000, "on_failure": "restart", "world": f"{moody.__file__}:Moody"}
+
+
+def events(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+
+
+def check_told(path: Path, prefix: str = "") -> None:
+    """The first restart is told in full, others where their number has doubled; the last count is in the summary."""
+    said = [text for text in notes(path) if "restarted after" in text]
+    first, second, *_ = said
+    assert first.startswith(prefix) and "Moody: env " in first and "`RuntimeError: out of fuel`" in first
+    assert "truncated" in first and "on_failure" in first
+    assert prefix or second.endswith("; 2 restarts so far")
+    summary = json.loads((path / "summary.json").read_text())
+    total = summary["restarts"]
+    assert total > 20 and len(said) <= 3 * total.bit_length()
+    assert ("restarts after failures", str(total)) in rows(summary)
+    progress = [event for event in events(path) if event["kind"] == "progress"]
+    assert max(event.get("restarts", 0) for event in progress) == total
+    assert not any("info/restarted" in event or "eval/info/restarted" in event for event in events(path))
+
+
+@pytest.mark.parametrize("backend", ["serial", "process"])
+def test_restarts_are_told_and_counted(backend: str, tmp_path: Path) -> None:
+    result = rookery.train(small("ppo", tmp_path, backend=backend, workers=2, steps=1024, **RESTART))
+    check_told(result.path)
+
+
+def test_the_count_goes_on_in_a_resumed_run(tmp_path: Path) -> None:
+    result = rookery.train(small("ppo", tmp_path, backend="serial", steps=512, **RESTART))
+    before = json.loads((result.path / "summary.json").read_text())["restarts"]
+    rookery.resume(result.path, steps=1024)
+    assert json.loads((result.path / "summary.json").read_text())["restarts"] > before + 5
+
+
+@pytest.mark.parametrize("learner", ["ppo", "dqn"])
+def test_collectors_tell_of_theirs(learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both kinds: those that the learner waits for, and those that go on."""
+    use(InProcess(), monkeypatch)
+    cluster = {"kind": "ray", "nodes": 2}
+    options = small(learner, tmp_path, backend="serial", steps=1024, cluster=cluster, **RESTART)
+    check_told(rookery.train(options).path, "collector ")
+
+
+def test_a_run_without_failures_says_nothing(tmp_path: Path) -> None:
+    world = f"{moody.__file__}:Steady"
+    result = rookery.train(small("ppo", tmp_path, backend="serial", steps=256, world=world))
+    assert not [text for text in notes(result.path) if "restarted" in text]
+    assert "restarts" not in json.loads((result.path / "summary.json").read_text())
