@@ -126,6 +126,7 @@ def _eval_episodes(options: argparse.Namespace, found: RunDir, keywords: dict[st
     with stdout_to_stderr(options.json), counting(keywords["episodes"], "episodes") as progress:
         metrics = evaluate_run(str(found.path), options.runs_dir, progress=progress, **keywords)
     with stdout_to_stderr(options.json):
+        _say_restarts(metrics)
         report = _report(found, keywords)
     if options.json:
         printing.emit_json(metrics | ({} if report is None else {"report": report.summary}))
@@ -176,8 +177,19 @@ def _eval_games(options: argparse.Namespace, opponents: list[str], keywords: dic
     games = keywords.pop("episodes")
     with stdout_to_stderr(options.json), counting(games) as progress:
         metrics = evaluate_games(options.name, opponents, options.runs_dir, games, progress=progress, **keywords)
+    with stdout_to_stderr(options.json):
+        _say_restarts(metrics)
     if options.json:
         printing.emit_json(metrics)
     else:
         print_games(metrics)
     return 0
+
+
+def _say_restarts(metrics: Mapping[str, Any]) -> None:
+    """Say that an env has failed: the results are of what was played to its end."""
+    if metrics.get("restarts"):
+        say(
+            f"envs failed {metrics['restarts']} times and were restarted, and the episodes that this cut short were "
+            "played again; a run with `on_failure` = raise shows the error"
+        )

@@ -15,6 +15,7 @@ from rookery.training.evaluation.confidence import interval_of
 from rookery.training.evaluation.episode_envs import EpisodeEnvs
 from rookery.training.evaluation.episodes import Episodes
 from rookery.training.evaluation.evaluator import DEFAULT_ENVS
+from rookery.training.resolve.failure_options import failure_options
 from rookery.training.resolve.world_choice import World
 from rookery.training.storage.run_dir import RunDir
 
@@ -57,7 +58,7 @@ def evaluation_gate(
 def _envs(world: World, compared: ComparedAgent, episodes: int) -> EpisodeEnvs:
     config = compared.trained.config
     num_envs = config.num_envs if isinstance(config.num_envs, int) else DEFAULT_ENVS
-    return EpisodeEnvs(world, config.backend, episodes, num_envs, config.workers)
+    return EpisodeEnvs(world, config.backend, episodes, num_envs, config.workers, **failure_options(config))
 
 
 def _decide(mine: np.ndarray, other: np.ndarray, margin: float, name: str) -> GateResult:

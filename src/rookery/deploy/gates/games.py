@@ -12,6 +12,7 @@ from rookery.training.evaluation.evaluator import DEFAULT_ENVS
 from rookery.training.evaluation.opponent_games import OpponentGames
 from rookery.training.evaluation.win_record import WinRecord
 from rookery.training.players.random_player import NAME as RANDOM
+from rookery.training.resolve.failure_options import failure_options
 from rookery.training.resolve.world_choice import num_agents
 from rookery.training.storage.run_dir import RunDir
 
@@ -47,7 +48,8 @@ def games_gate(
         opponent, name = str(champion.path), "the champion"
     config = mine.trained.config
     num_envs = config.num_envs if isinstance(config.num_envs, int) else DEFAULT_ENVS
-    made = OpponentGames(world, config.backend, [opponent], candidate.path.parent, games=games, num_envs=num_envs)
+    options = {"games": games, "num_envs": num_envs, **failure_options(config)}
+    made = OpponentGames(world, config.backend, [opponent], candidate.path.parent, **options)
     with closing(made) as against:
         played = against.play(mine.agent, games, seed, stop)
     if played is None:

@@ -19,6 +19,7 @@ from rookery.training.evaluation.opponent_games import OpponentGames
 from rookery.training.evaluation.trained_run import TrainedRun, open_run
 from rookery.training.players.agents import SCRIPTS, find_player, seated
 from rookery.training.players.random_player import NAME as RANDOM
+from rookery.training.resolve.failure_options import failure_options
 from rookery.training.resolve.resolved_run import with_recorded_image_size, wrapped
 from rookery.training.resolve.world_choice import World, find, num_agents
 from rookery.training.storage.checkpoint_files import MANIFEST
@@ -66,8 +67,9 @@ def evaluate_run(
         return evaluate_games(str(run), (RANDOM,), runs_dir, **games, **where)  # type: ignore[arg-type]
     config, num_envs = trained.config, _num_envs(trained)
     made = Evaluator(
-        played_world, config.backend, episodes, seed, deterministic, num_envs=num_envs, workers=config.workers
-    )
+        played_world, config.backend, episodes, seed, deterministic, num_envs=num_envs, workers=config.workers,
+        **failure_options(config),
+    )  # fmt: skip
     with closing(made) as evaluator:
         played = evaluator.run(trained.agent, progress=lambda done: progress("", done))
     assert played is not None  # nobody asked it to stop
@@ -86,6 +88,7 @@ def evaluate_run(
         "return_max": float(returns.max()),
         "length_mean": float(np.mean(played.lengths)),
         **played.outcomes,
+        **({"restarts": played.restarts} if played.restarts else {}),
         "seconds": played.seconds,
     }
 
@@ -132,15 +135,16 @@ def evaluate_games(
     if seed is None:
         seed = 0 if trained is None else trained.seed
     names = list(opponents) or ([RANDOM] if num_agents(played_world) == 2 else ["weak", "strong"])
-    side_by_side = {"games": games, "num_envs": DEFAULT_ENVS if trained is None else _num_envs(trained)}
-    with closing(OpponentGames(played_world, backend, names, runs_dir, deterministic, **side_by_side)) as against:
+    options = {"games": games, "num_envs": DEFAULT_ENVS if trained is None else _num_envs(trained)}
+    options |= {} if trained is None else failure_options(trained.config)
+    with closing(OpponentGames(played_world, backend, names, runs_dir, deterministic, **options)) as against:
         if trained is None:
             player = find_player(agent, against.seat, runs_dir, deterministic=deterministic)
         else:
             player = seated(trained.agent, trained.run.name, against.seat, deterministic=deterministic)
         started = time.perf_counter()
         results = against.play(player, games, seed, progress=progress)
-        seconds = time.perf_counter() - started
+        seconds, restarts = time.perf_counter() - started, against.restarts
     assert results is not None  # nobody asked it to stop
     rows = [{"opponent": name, **result.record().as_json()} for name, result in results.items()]
     return {
@@ -149,6 +153,7 @@ def evaluate_games(
         "world": played_world.name,
         **(rows[0] if len(rows) == 1 else {"opponents": rows}),
         "seed": seed,
+        **({"restarts": restarts} if restarts else {}),
         "seconds": seconds,
     }
 

@@ -38,6 +38,7 @@ class Evaluation:
     outcomes: dict[str, float]  # such as win_rate
     is_wide: bool  # more episodes would tell more
     seconds: float = 0.0
+    restarts: int = 0  # of envs that failed; their episodes were played again
 
     @property
     def mean(self) -> float:
@@ -54,6 +55,7 @@ class Evaluation:
             "eval/length": float(np.mean(self.lengths)),
             "eval/episodes": len(self.lengths),
             "eval/seconds": self.seconds,
+            **({"eval/restarts": self.restarts} if self.restarts else {}),
             **{f"eval/{name}": value for name, value in self.outcomes.items()},
         }
 
@@ -115,12 +117,21 @@ class Evaluator:
         """Play; None if `stop()` was true before the end. While the confidence interval is wide, more episodes are
         played, up to `max_episodes` and as long as they make about `most_steps` steps in all. `progress` is called with
         the number of finished episodes, where there are no opponents."""
-        started = time.perf_counter()
+        started, restarts = time.perf_counter(), self._restarts
         rounds = self._games(agent, stop) if self._opponent_games else self._episodes(agent, stop, progress)
         evaluation = next(rounds)
         while evaluation is not None and evaluation.is_wide and self._may_go_on(evaluation, most_steps):
             evaluation = next(rounds)
-        return None if evaluation is None else replace(evaluation, seconds=time.perf_counter() - started)
+        if evaluation is None:
+            return None
+        return replace(evaluation, seconds=time.perf_counter() - started, restarts=self._restarts - restarts)
+
+    @property
+    def _restarts(self) -> int:
+        """Of its envs, in all evaluations."""
+        if self._opponent_games is not None:
+            return self._opponent_games.restarts
+        return 0 if self._envs is None else self._envs.engine.restarts
 
     def _may_go_on(self, evaluation: Evaluation, most_steps: float) -> bool:
         played = len(evaluation.lengths) // self._each

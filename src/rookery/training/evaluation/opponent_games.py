@@ -80,6 +80,11 @@ class OpponentGames:
             results[name] = played
         return results
 
+    @property
+    def restarts(self) -> int:
+        """How many times an env failed and was restarted; its games were played again."""
+        return 0 if self._games is None else self._games.envs.restarts
+
     def close(self) -> None:
         """Close the env."""
         if self._games is not None:

@@ -37,6 +37,7 @@ from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.evaluation.evaluator import Evaluator
 from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
+from rookery.training.resolve.failure_options import failure_options
 from rookery.training.resolve.resolved_run import ResolvedRun, evaluation_seed
 from rookery.training.resolve.world_choice import check_learner, explain_option_errors
 from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
@@ -169,15 +170,8 @@ def make_engine(run: ResolvedRun) -> Engine:
             autoreset_mode="SameStep",
             copy=False,
             device=config.device if config.backend == "cuda" else None,
-            **_failure_options(config),
+            **failure_options(config),
         )
-
-
-def _failure_options(config: RunConfig) -> dict[str, Any]:
-    """What an engine does about envs that fail. On a GPU none is restarted: an error ends the run."""
-    names = ("step_timeout", "on_failure", "max_restarts", "bad_values")
-    options = {name: getattr(config, name) for name in names}
-    return {**options, "on_failure": "raise"} if config.backend == "cuda" else options
 
 
 def with_tables(run: ResolvedRun, engine: Engine) -> ResolvedRun:
@@ -338,7 +332,7 @@ def make_evaluator(run: ResolvedRun) -> Evaluator:
         workers=config.workers,
         device=config.device if config.backend == "cuda" and run.world.kernel else None,
         start_method=config.start_method,
-        **_failure_options(config),
+        **failure_options(config),
     )
 
 
