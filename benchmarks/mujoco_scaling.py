@@ -23,6 +23,7 @@ from engine_rows import Row, ratio_row
 from measure import in_turns, stepper
 from mujoco_limit import LoneThreads
 from mujoco_rounds import MeetingThreads, RookeryRounds, Rounds
+from rookery.kernel.batch_division import ENVS_IN_PARTS
 
 TASK, ENVS = "Humanoid", 64
 CASES = (("HalfCheetah", 8, 2), ("Ant", 8, 2), ("Humanoid", 64, 16))  # tasks, envs and threads of `order_rows`
@@ -61,13 +62,16 @@ def shares(rounds: Rounds) -> Shares:
 
 def round_time(costs: np.ndarray, expected: np.ndarray, threads: int) -> float:
     """How long a round takes if threads take envs with these costs, those first that are expected to be costliest. With
-    two rows, those of the first and of the last parts of steps, they then take the last parts, in the order in which
-    the first ones were done."""
-    free, begun = [0.0] * threads, []
-    for env in np.argsort(-expected[0], kind="stable"):
+    two rows, those of the first and of the last parts of steps, they only begin the steps of the last envs, and then
+    take the last parts, in the order in which the first ones were done."""
+    free, begun, order = [0.0] * threads, [], np.argsort(-expected.sum(0), kind="stable")
+    whole = max(0, len(order) - ENVS_IN_PARTS * threads) if len(costs) == 2 else len(order)
+    for env in order[:whole]:
+        heapq.heapreplace(free, free[0] + costs[:, env].sum())
+    for env in order[whole:]:
         begun.append((free[0] + costs[0, env], env))
         heapq.heapreplace(free, begun[-1][0])
-    for done, env in sorted(begun) if len(costs) == 2 else ():
+    for done, env in sorted(begun):
         heapq.heapreplace(free, max(free[0], done) + costs[1, env])
     return max(free)
 
@@ -81,7 +85,7 @@ def _at_work(costs: np.ndarray, expected: np.ndarray, threads: int) -> float:
 def order_rows(rounds: int, quick: bool) -> list[Row]:
     """What the end of each round costs, by the costs of recorded steps: the share of the time in which threads would be
     at work that take envs by the cost of their last step; beside it, if all costs were known. And the same if the last
-    `mj_step` of each env is apart, as in rookery, if it is not too short."""
+    `mj_step` is apart, as in rookery, if it is not too short."""
     rows = []
     for task, envs, threads in CASES[: 1 if quick else None]:
         sides = (MeetingThreads(task, 1, envs, taking=False) for _ in range(3))  # each replays the same steps

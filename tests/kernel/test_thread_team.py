@@ -235,24 +235,27 @@ def test_few_costly_envs_are_taken_one_by_one():
 
 
 def test_costly_steps_are_made_in_two_parts():
-    """If the last one is long enough, and there are more envs than threads."""
-    costly, short = 32 * 1e-4, 32 * 4e-5
-    assert division_of(32, costly, 4, parts=5) == Division(1, 64, True, 2 * PATIENCE, True)
+    """Those of three envs per thread; if the last part is long enough, and there are more envs than threads."""
+    costly, short = 32 * 1e-4, 32 * 2.4e-5
+    assert division_of(32, costly, 4, parts=5) == Division(1, 44, True, 2 * PATIENCE, 12)
+    assert division_of(6, 6 * 1e-4, 4, parts=5) == Division(1, 12, True, 2 * PATIENCE, 6)
     assert division_of(32, short, 4, parts=5) == Division(1, 32, True, PATIENCE)
     assert division_of(32, costly, 32, parts=5) == Division(1, 32, True, 2 * PATIENCE)
     assert division_of(640, 640 * 1e-4, 4, parts=5) == Division(4, 160)
 
 
 def test_a_team_notes_both_parts_of_a_step():
-    """The last part of an env's step begins when the first one is over, and may be on another thread."""
-    envs = rookery.make_vec("rookery/Hopper-v5", 6, backend="kernel", workers=2)
+    """The last part of an env's step begins when the first one is over, and may be on another thread. Two of eight envs
+    are stepped in one part."""
+    envs = rookery.make_vec("rookery/Hopper-v5", 8, backend="kernel", workers=2)
     envs._thread_choice.use_threads(1.0)
     envs.reset(seed=1)
     before = time.monotonic_ns()
     envs.step(envs.action_space.sample())
     took, began, threads = envs._thread_choice._team.last_steps
-    assert (took > 0).all() and (began[0] > before).all() and (began[0] + took[0] <= began[1]).all()
-    assert (began[1] + took[1] < time.monotonic_ns()).all() and set(threads.ravel().tolist()) <= {0, 1}
+    assert (took[0] > 0).all() and (took[1] > 0).sum() == 6
+    assert (began[0] > before).all() and (began[0] + took[0] <= began[1]).all()
+    assert (began[1] + took[1] <= time.monotonic_ns()).all() and set(threads.ravel().tolist()) <= {0, 1}
     envs.close()
 
 

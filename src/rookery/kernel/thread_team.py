@@ -8,8 +8,8 @@ descheduled or asleep does not hold up the batch.
 
 Where a thread has only a few costly envs, the batch would often end with threads that wait for one which began a costly
 env last. There, threads take single envs, those first whose last step took longest. And if a world can make the last
-part of a step apart, threads take the first parts of all envs, and then the last parts in the order in which the first
-ones were done: what a thread can begin last is then a small part of a step.
+part of a step apart, threads only begin the steps of the envs that they take last, and then make the last parts, in the
+order in which the first ones were done: what a thread can begin last is then a small part of a step.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class ThreadTeam:
     def __init__(self, threads: int, division: Division | None = None) -> None:
         threads = min(threads, MOST_THREADS)
         shares, chunks, by_cost, patience, in_parts = Division(threads, CHUNKS) if division is None else division
-        taken = chunks if by_cost else 0
-        words = np.zeros((NEXT_CHUNK + shares * LINE) // 8 + 4 * taken, np.int64)
-        # Envs in the order in which they are taken, and in parts, those that have begun; then the rows of `last_steps`.
-        order, envs = len(words) - 4 * taken, taken // (1 + in_parts)
+        envs, parts = chunks - in_parts if by_cost else 0, 2 if in_parts else 1
+        order = (NEXT_CHUNK + shares * LINE) // 8
+        # From `order` on: the envs as they are taken; those that have begun; what each env took; the notes.
+        words = np.zeros(order + in_parts + (2 + 3 * parts) * envs, np.int64)
         words[order : order + envs] = range(envs)
-        # Of each env, or of the first part of each env's step and then of the last part of each: nanoseconds, when it
-        # began, and on which thread.
-        self.last_steps = words[order + taken :].reshape(3, 1 + in_parts, envs)
+        # Of each env's step, or of its first part and of its last one: nanoseconds, when it began, and on which thread.
+        # The last part of a step in one part took no time.
+        self.last_steps = words[order + in_parts + 2 * envs :].reshape(3, parts, envs)
         wake_read, wake_write = os.pipe()
         fixed = {
             SHARES: shares, SHARE: chunks, LOOK_FOR: patience, WAKE_READ: wake_read, WAKE_WRITE: wake_write,
@@ -128,9 +128,8 @@ def _run_batch(words: int, entry: int, plan: int, size: int) -> int:
         return invalid
     shares, order = load(words + SHARES), load(words + ORDER)
     if order != 0:
-        _sort_by_cost(order, order + 8 * shares * load(words + SHARE), size)
-    if load(words + IN_PARTS) != 0:
-        _forget_begun(words, order + 8 * size, size)
+        _sort_by_cost(order, order + 8 * (size + load(words + IN_PARTS)), size)
+        _forget_begun(words, order + 8 * size)
     store(words + ENTRY, entry)
     store(words + PLAN, plan)
     store(words + SIZE, size)
@@ -221,10 +220,8 @@ def _finishes_soon(words: int, chunks: int) -> bool:
 
 def _run_chunk(words: int, slot: int, chunk: int, chunks: int) -> None:
     size, order = load(words + SIZE), load(words + ORDER)
-    if load(words + IN_PARTS) != 0:
+    if order != 0:
         _run_part(words, slot, order, chunk)
-    elif order != 0:
-        _run_env(words, slot, STEP, load(order + 8 * chunk), order + 8 * (chunks + load(order + 8 * chunk)), chunks)
     else:
         low, high = chunk * size // chunks, (chunk + 1) * size // chunks
         if low < high:
@@ -233,18 +230,20 @@ def _run_chunk(words: int, slot: int, chunk: int, chunks: int) -> None:
 
 
 def _run_part(words: int, slot: int, order: int, chunk: int) -> None:
-    """Begin the step of an env; or make the last part of one that has begun. To have begun is noted in the order in
-    which it happens, as the number of the env + 1; or as -1, if the step was stopped and must not be continued."""
-    size = load(words + SIZE)
-    begun, notes = order + 8 * size, order + 16 * size
-    if chunk < size:
+    """Step an env; or begin its step; or make the last part of one that has begun. To have begun is noted in the order
+    in which it happens, as the number of the env + 1; or as -1, if the step was stopped and must not be continued."""
+    size, in_parts = load(words + SIZE), load(words + IN_PARTS)
+    begun = order + 8 * size
+    if chunk < size - in_parts:
+        _run_env(words, slot, STEP, load(order + 8 * chunk), 0)
+    elif chunk < size:
         env = load(order + 8 * chunk)
-        outcome = _run_env(words, slot, BEGIN_STEP, env, notes + 8 * env, 2 * size)
+        outcome = _run_env(words, slot, BEGIN_STEP, env, 0)
         store(begun + 8 * atomic_add(words + BEGUN, 1), -1 if outcome & FAULT else env + 1)
     else:
         env = _wait_for_begun(words, begun + 8 * (chunk - size)) - 1
         if env >= 0:
-            _run_env(words, slot, STEP, env, notes + 8 * (size + env), 2 * size)
+            _run_env(words, slot, STEP, env, 1)
 
 
 def _wait_for_begun(words: int, place: int) -> int:
@@ -258,23 +257,36 @@ def _wait_for_begun(words: int, place: int) -> int:
     return load(place)
 
 
-def _forget_begun(words: int, begun: int, size: int) -> None:
+def _forget_begun(words: int, begun: int) -> None:
     store(words + BEGUN, 0)
-    for k in range(size):
+    for k in range(load(words + IN_PARTS)):
         store(begun + 8 * k, 0)
 
 
-def _run_env(words: int, slot: int, command: int, env: int, note: int, notes: int) -> int:
-    """Run a command on one env, and note what it takes at `note`, in each of three rows of so many notes: the two looks
-    at the clock cost 0.1 us."""
+def _run_env(words: int, slot: int, command: int, env: int, part: int) -> int:
+    """Run a command on one env, and note what it takes: the two looks at the clock cost 0.1 us."""
     began = clock()
     outcome = call_entry(load(words + ENTRY), load(words + PLAN), command, env, env + 1, slot)
     if outcome != 0:
         atomic_or(words + OUTCOME, outcome)
-    store(note, clock() - began)
-    store(note + 8 * notes, began)
-    store(note + 16 * notes, slot)
+    took = clock() - began
+    cost = load(words + ORDER) + 8 * (load(words + SIZE) + load(words + IN_PARTS) + env)
+    store(cost, took if part == 0 else load(cost) + took)
+    _note(words, cost, part, took, began, slot)
+    if part == 0:
+        _note(words, cost, 1, 0, began + took, slot)  # until the last part is made, if it is apart
     return outcome
+
+
+def _note(words: int, cost: int, part: int, took: int, began: int, slot: int) -> None:
+    """Note a part of a step, in the three rows after what envs took."""
+    size = 8 * load(words + SIZE)
+    parts = 2 if load(words + IN_PARTS) != 0 else 1
+    if part < parts:
+        note = cost + (1 + part) * size
+        store(note, took)
+        store(note + parts * size, began)
+        store(note + 2 * parts * size, slot)
 
 
 def _pause(spins: int) -> None:
