@@ -144,8 +144,8 @@ def test_a_world_may_be_in_a_file_of_any_name(env: str, tmp_path: Path, capsys: 
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [([], "missing 1 required positional argument: 'size'"),
-     (["world_options.size=5", "world_options.colour=1"], "unexpected keyword argument 'colour'")],
+    [([], "missing 1 required positional argument: 'size'; its options are given as world_options"),
+     (["world_options.size=5", "world_options.colour=1"], "has no option 'colour' (it has size)")],
 )  # fmt: skip
 def test_options_that_a_world_does_not_take_are_one_line(
     options: list[str], message: str, env: str, tmp_path: Path, capsys: pytest.CaptureFixture
@@ -153,7 +153,7 @@ def test_options_that_a_world_does_not_take_are_one_line(
     words = [word for option in options for word in ("--set", option)]
     assert main(["train", env, *SHORT, *words, "--runs-dir", str(tmp_path)]) == 2
     err = capsys.readouterr().err
-    assert message in err and "its options are given as world_options" in err and len(err.splitlines()) == 1
+    assert message in err and len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("flag", ["--runs-dir", "--checkpoint-dir"])

@@ -21,7 +21,8 @@ from rookery.training.evaluation.episodes import PlayedEpisode, action_seed, epi
 from rookery.training.evaluation.final_numbers import final_numbers_of_row
 from rookery.training.evaluation.win_record import outcomes_of_row
 from rookery.training.players.agents import BLOCK, noise_block
-from rookery.training.resolve.world_choice import World, explain_option_errors
+from rookery.training.resolve.option_errors import explain_option_errors
+from rookery.training.resolve.world_choice import World
 
 CHUNK = 32  # steps of one CUDA graph; BLOCK is a multiple of it
 MOST_ENVS = 4096  # more episodes are played one such batch after another

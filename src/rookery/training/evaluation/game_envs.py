@@ -10,8 +10,9 @@ from rookery.engine.make_vec import make_vec
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError
 from rookery.training.players.agents import Player, Script
+from rookery.training.resolve.option_errors import explain_option_errors
 from rookery.training.resolve.seats import seat_of
-from rookery.training.resolve.world_choice import World, explain_option_errors, not_for_two_players
+from rookery.training.resolve.world_choice import World, not_for_two_players
 
 
 class GameEnvs:

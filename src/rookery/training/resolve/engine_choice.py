@@ -14,8 +14,9 @@ from rookery.engine.probe import Probe, probe
 from rookery.errors import OptionError, StepTimeout
 from rookery.learners.registry import specs
 from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
+from rookery.training.resolve.option_errors import explain_option_errors
 from rookery.training.resolve.useful_envs import recall_useful_envs, remember_useful_envs
-from rookery.training.resolve.world_choice import World, explain_option_errors
+from rookery.training.resolve.world_choice import World
 
 MAX_PYTHON_ENVS = 100_000  # of a world that is not compiled: each env is a Python object
 MAX_ADAPTIVE_ENVS = 256

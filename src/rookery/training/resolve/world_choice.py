@@ -6,8 +6,7 @@ import difflib
 import inspect
 import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -21,11 +20,11 @@ from rookery.console import printable
 from rookery.engine.env_factory import EnvFactory, RegisteredEnv, kernel_of, resolve, with_wrappers
 from rookery.engine.image_size import ImageSize
 from rookery.engine.probe import probe
-from rookery.errors import MissingExtra, OptionError, RookeryError, WorldError
-from rookery.extras import missing_package
+from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.kernel.two_players import EITHER, TwoPlayerWorld
 from rookery.kernel.world import KernelWorld
 from rookery.learners.registry import specs
+from rookery.training.resolve.option_errors import explain_option_errors
 from rookery.training.resolve.seats import seat_of
 from rookery.worlds import registry
 from rookery.worlds.world_spec import WorldOption, WorldSpec
@@ -223,33 +222,6 @@ def world_of_object(world: Any, name: str, options: Mapping[str, Any]) -> World:
     if name.startswith(OBJECT):
         return World(printable(attribute), world, kernel, dict(options), SESSION_NOTE)
     return World(printable(f"{Path(path).stem}-{attribute}"), world, kernel, dict(options))
-
-
-@contextmanager
-def explain_option_errors(world: World) -> Iterator[None]:
-    """Around code that builds envs: the error of a world that does not take its options says how options are given."""
-    try:
-        yield
-    except RookeryError:
-        raise
-    except Exception as error:
-        missing = missing_package(error)
-        if missing and _is_library_error(world, error):
-            raise MissingExtra(f"{world.name} cannot be built: {missing}") from None
-        what = str(error).partition(" was raised from the environment creator")[0]
-        misfit = re.search(r"\(\) (got an unexpected keyword|missing \d+ required)", what)
-        if not (isinstance(error, TypeError) and misfit) and not _is_library_error(world, error):
-            raise
-        raise OptionError(
-            f"{world.name} cannot be built: {type(error).__name__}: {printable(what)}; its options are given as "
-            "world_options, as in --set world_options.size=5"
-        ) from error
-
-
-def _is_library_error(world: World, error: Exception) -> bool:
-    """Whether a library's world fails, because of its options or a missing package: the message alone explains it."""
-    named = isinstance(world.source, str) and ".py:" not in world.source
-    return named and (bool(world.env_kwargs) or isinstance(error, (ImportError, gym.error.DependencyNotInstalled)))
 
 
 def duel_of(world: World) -> World:

@@ -38,8 +38,9 @@ from rookery.training.evaluation.evaluator import Evaluator
 from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
 from rookery.training.resolve.engine_choice import MAX_ADAPTIVE_ENVS
 from rookery.training.resolve.failure_options import failure_options
+from rookery.training.resolve.option_errors import explain_option_errors
 from rookery.training.resolve.resolved_run import ResolvedRun, evaluation_seed
-from rookery.training.resolve.world_choice import check_learner, explain_option_errors
+from rookery.training.resolve.world_choice import check_learner
 from rookery.training.run.adaptive_envs import AdaptiveNumEnvs
 from rookery.training.run.backend_review import BackendReview
 from rookery.training.run.callbacks import Callback
