@@ -357,3 +357,18 @@ def test_importing_it_loads_nothing_heavy():
     """Neither torch nor any compiler nor a YAML reader."""
     code = "import sys, rookery.config; print({'torch', 'numba', 'yaml', 'rich', 'matplotlib'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("ppo.hidden=[64, 0]", "`ppo.hidden` should be a list of integers >= 1, got [64, 0]"),
+        ("learning_rate=1e400", "`learning_rate` should be a finite number > 0, got inf"),
+        ("ppo.clip=nan", "`ppo.clip` should be a finite number > 0, got nan"),
+        ("ppo.clip=-1.0", "`ppo.clip` should be a number > 0, got -1.0"),
+    ],
+)
+def test_limits_of_items_and_of_numbers_are_said(override: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        collect_config("CartPole-v1", [override])
+    assert message in str(raised.value)

@@ -159,12 +159,18 @@ def _alternatives(annotation: Any, metadata: Iterable[Any] = ()) -> list[str]:
     if annotation is bool:
         return ["true", "false"]
     if origin is list:
-        return [f"a list of {PLURAL.get(_kinds(parts[0])[0], 'tables')}"]
+        return [f"a list of {PLURAL.get(_kinds(parts[0])[0], 'tables')}{_limits_within(parts[0])}"]
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [f"a table with the keys {', '.join(annotation.model_fields)}"]
     if annotation is str and any(hasattr(item, "min_length") for item in metadata):
         return ["a non-empty string"]
     return [SINGULAR[origin or annotation] + (_limits(metadata) if annotation in (int, float) else "")]
+
+
+def _limits_within(annotation: Any) -> str:
+    """Those of an annotated type, such as the items of a list."""
+    metadata = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return _limits(limit for item in metadata for limit in getattr(item, "metadata", [item]))
 
 
 def _limits(metadata: Iterable[Any]) -> str:

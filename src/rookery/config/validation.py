@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -194,7 +195,10 @@ def _bad_value(place: KeyPath) -> str:
     if len(shown) > LONGEST_VALUE:
         shown = f"{shown[:LONGEST_VALUE]}..."
     if place.field is not None and place.name not in fields.sections():
-        return f"`{place.name}` should be {fields.valid_values(place.field)}, got {shown}"
+        valid = fields.valid_values(place.field)
+        if isinstance(place.value, float) and not math.isfinite(place.value):
+            valid = valid.replace("a number", "a finite number")
+        return f"`{place.name}` should be {valid}, got {shown}"
     kind = "table" if place.nested else "section"
     keys = ", ".join(place.model.model_fields) if place.model else ""
     return f"`{place.name}` should be a {kind} with the keys {keys}, got {shown}"
