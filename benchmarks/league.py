@@ -21,7 +21,7 @@ import rookery
 from engine_rows import Row
 from learning import quiet
 from report import measured, parser_for, report
-from rookery.training.league.entrants import hold_tournament
+from rookery.training.league.entrants import enter_tournament
 from rookery.training.league.tournament_report import TournamentReport
 from rookery.training.storage.run_dir import RunDir
 
@@ -42,9 +42,9 @@ def trained(folder: str, agents: int, steps: int) -> RunDir:
 
 def held(run: RunDir, games: int) -> tuple[TournamentReport, float]:
     """A tournament, and how long it took from opening the run to the stored report; worlds are compiled before."""
-    hold_tournament([run], 1)
+    enter_tournament([run], 1).hold()
     started = time.perf_counter()
-    return hold_tournament([run], games), time.perf_counter() - started
+    return enter_tournament([run], games).hold(), time.perf_counter() - started
 
 
 def rows(played: TournamentReport, seconds: float) -> list[Row]:

@@ -18,7 +18,7 @@ from rookery.errors import CheckpointError, RunError, WorldError
 from rookery.training.curriculum.opponents import Opponents
 from rookery.training.evaluation.evaluate_run import evaluate_games, evaluate_run
 from rookery.training.export.standalone_file import export_standalone
-from rookery.training.league.entrants import hold_tournament
+from rookery.training.league.entrants import enter_tournament
 from rookery.training.run.result import Result
 from rookery.training.show.watch import watch
 from rookery.training.storage import trust
@@ -33,7 +33,7 @@ OPENING: dict[str, Callable[[RunDir], Any]] = {
     "eval against others": lambda run: evaluate_games(str(run.path), games=1),
     "watch": lambda run: watch(run.path, out=run.path / "video.gif"),
     "resume": lambda run: rookery.resume(run.path, steps=10**6),
-    "league": lambda run: hold_tournament([run], 2),
+    "league": lambda run: enter_tournament([run], 2).hold(),
 }
 
 

@@ -97,14 +97,14 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _play_tournament(options: argparse.Namespace, runs: list[RunDir]) -> TournamentReport:
-    from rookery.training.league.entrants import hold_tournament
+    from rookery.training.league.entrants import enter_tournament
 
     others = [who.strip() for who in options.others.split(",") if who.strip()]
+    tournament = enter_tournament(
+        runs, options.games, others=others, runs_dir=options.runs_dir, seed=options.seed, trust=options.trust
+    )
     with _players_place(options) as play, _progress_bar() as progress:
-        return hold_tournament(
-            runs, options.games, others=others, runs_dir=options.runs_dir, seed=options.seed, trust=options.trust,
-            progress=progress, play=play,
-        )  # fmt: skip
+        return tournament.hold(play, progress)
 
 
 def _players_place(options: argparse.Namespace) -> contextlib.AbstractContextManager[PlayTournament]:

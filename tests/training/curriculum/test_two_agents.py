@@ -19,7 +19,7 @@ from rookery.learners.ppo import PPO
 from rookery.learners.registry import PPOOptions
 from rookery.testing import check_world
 from rookery.training.evaluation.evaluate_run import evaluate_games, evaluate_run
-from rookery.training.league.entrants import hold_tournament
+from rookery.training.league.entrants import enter_tournament
 from rookery.training.players.random_player import RandomPlayer
 from rookery.training.resolve.seats import Seat
 from rookery.training.resolve.world_choice import find, num_agents, two_player_form
@@ -75,7 +75,7 @@ def test_a_resumed_run_is_the_same(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("plain")
 def test_tournaments_evaluations_and_agents_of_a_run(tmp_path: Path) -> None:
     result = play(tmp_path, opponents=["archive"], league={"every": 128}, steps=256)
-    report = hold_tournament([RunDir(result.path)], 2, others=["random"])
+    report = enter_tournament([RunDir(result.path)], 2, others=["random"]).hold()
     assert len(report.entries) >= 3 and (report.results.games > 0).any()
     played = evaluate_run(result.path, episodes=4)
     assert played["opponent"] == "random" and played["won"] + played["drawn"] + played["lost"] == 4

@@ -149,3 +149,15 @@ def test_a_damaged_member_is_named(tmp_path, capsys):
     (run.path / "league" / "tournament.json").write_text("{")
     status, _, err = call(capsys, tmp_path, "made")
     assert status == 2 and "tournament.json" in err
+
+
+def test_a_world_for_one_is_refused_before_a_cluster_is_started(tmp_path, capsys, monkeypatch):
+    """Which takes many seconds."""
+    from rookery.cluster import ray_league
+
+    started = []
+    monkeypatch.setattr(ray_league, "open_ray", started.append)
+    run = make_run(tmp_path)
+    run.write_config(resolve(collect_config("CartPole-v1", learner="ppo")).model_dump(mode="json"))
+    status, _, err = call(capsys, tmp_path, "made", "--games", "2", "--on", "ray")
+    assert status == 2 and "CartPole-v1 is no game for two" in err and not started

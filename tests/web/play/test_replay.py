@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rookery.training.league.entrants import hold_tournament
+from rookery.training.league.entrants import enter_tournament
 from rookery.training.storage.run_dir import RunDir
 from rookery.web.play.play_request import PlayRequest
 from rookery.web.play.replay_request import ReplayRequest, read_replay
@@ -41,7 +41,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(run / "league" / f"step-{step}", run / "checkpoints" / f"step-{step:012}")
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps({**config, "world_options": {"time_limit": 60}}))
-    hold_tournament([RunDir(run)], 2, others=["weak", "strong", "random"], runs_dir=runs)
+    enter_tournament([RunDir(run)], 2, others=["weak", "strong", "random"], runs_dir=runs).hold()
     return runs
 
 

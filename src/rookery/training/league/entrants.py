@@ -18,7 +18,7 @@ from rookery.training.league.tournament import PlayTournament, play_tournament
 from rookery.training.league.tournament_report import Entry, TournamentReport
 from rookery.training.players.agents import Player, Script, find_player, seated
 from rookery.training.resolve.seats import Seat, seat_of
-from rookery.training.resolve.world_choice import duel_of
+from rookery.training.resolve.world_choice import World, duel_of
 from rookery.training.storage.checkpoint import NAME
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.shipped_agents import agent_in
@@ -35,7 +35,33 @@ class TournamentPlayer:
     source: PlayerSource
 
 
-def hold_tournament(
+@dataclass(frozen=True)
+class Tournament:
+    """A tournament whose players are found and fit the game: nothing is played yet."""
+
+    first: TrainedRun  # in whose world and folder it is
+    duel: World
+    players: list[TournamentPlayer]
+    games: int
+    seed: int
+
+    def hold(
+        self, play: PlayTournament = play_tournament, progress: Callable[[int, int], None] = lambda done, total: None
+    ) -> TournamentReport:
+        """Play all games; `play` does so, here or elsewhere. The report is kept in the first run's folder."""
+        entries = _distinct([player.entry for player in self.players])
+        header = GameHeader(self.duel.name, self.games, self.seed, _logged(self.players, entries))
+        acting, backend = [player.player for player in self.players], self.first.config.backend
+        with closing(GameLog(self.first.run.outputs / FOLDER, header)) as log:
+            results = play(self.duel, acting, self.games, self.seed, backend=backend, progress=progress, log=log)
+        report = TournamentReport(
+            self.duel.name, self.games, self.seed, entries, results, results.rate(), id=header.id
+        )  # fmt: skip
+        report.save(self.first.run.outputs)
+        return report
+
+
+def enter_tournament(
     runs: Sequence[RunDir],
     games: int,
     *,
@@ -43,12 +69,9 @@ def hold_tournament(
     runs_dir: str | Path = "runs",
     seed: int | None = None,
     trust: bool = False,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-    play: PlayTournament = play_tournament,
-) -> TournamentReport:
-    """Play so many games of every two agents of some runs, and others by name (see `find_player`), in the first run's
-    world, with deterministic actions. The report is kept in the first run's folder. `trust` lets the code of that world
-    run without a question; `play` plays the games, here or elsewhere."""
+) -> Tournament:
+    """A tournament of so many games of every two agents of some runs, and others by name (see `find_player`), in the
+    first run's world, with deterministic actions. `trust` lets the code of that world run without a question."""
     runs[0].refuse_links()
     opened = [open_run(run.path, runs_dir, best=False, trust=trust) for run in runs]
     first = opened[0]
@@ -63,14 +86,7 @@ def hold_tournament(
             "--with weak,strong"
         )
     seed = child_seed(first.config.seed, TOURNAMENT_KEY) if seed is None else seed
-    entries = _distinct([player.entry for player in players])
-    header = GameHeader(duel.name, games, seed, _logged(players, entries))
-    acting = [player.player for player in players]
-    with closing(GameLog(first.run.outputs / FOLDER, header)) as log:
-        results = play(duel, acting, games, seed, backend=first.config.backend, progress=progress, log=log)
-    report = TournamentReport(duel.name, games, seed, entries, results, results.rate(), id=header.id)
-    report.save(first.run.outputs)
-    return report
+    return Tournament(first, duel, players, games, seed)
 
 
 def _logged(players: Sequence[TournamentPlayer], entries: Sequence[Entry]) -> list[LoggedPlayer]:
