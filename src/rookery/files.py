@@ -43,7 +43,11 @@ def beside(path: Path) -> Iterator[Path]:
             raise FileError(f"{printable(place)} is a folder where a file should be: remove it")
     with suppress(FileNotFoundError):
         unfinished.unlink()  # left by a process that was killed, or a link
-    os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY | SAFE, 0o666))
+    try:
+        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY | SAFE, 0o666))
+    except OSError as error:
+        error.filename = str(path)  # the name that the user knows
+        raise
     try:
         yield unfinished
         unfinished.replace(path)

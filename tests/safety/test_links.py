@@ -223,3 +223,10 @@ def test_whatever_stands_in_place_of_a_file_is_answered(run: RunDir, node: str, 
         shutil.rmtree(run.path)
         shutil.copytree(saved, run.path)
     assert sorted(os.listdir(tmp_path)) == ["runs", "saved"]
+
+
+def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    """And not the one that is written first."""
+    with pytest.raises(FileNotFoundError) as raised:
+        replace_file(tmp_path / "missing" / "a.json", [b"{}"])
+    assert raised.value.filename == str(tmp_path / "missing" / "a.json")

@@ -35,6 +35,13 @@ def test_runs_become_one_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert run["details"]["row"]["steps"] == 60416
 
 
+def test_a_missing_folder_is_made(tmp_path: Path) -> None:
+    """As by other commands that write a file."""
+    file = tmp_path / "new" / "folder" / "out.html"
+    assert main(["report", str(RECORDED / "cartpole_seed1"), "--html", str(file)]) == 0
+    assert file.stat().st_size > 10_000
+
+
 def test_seeds_are_bands(tmp_path: Path) -> None:
     """Those of the dashboard's comparison, for every metric and axis; a run of another kind is in none."""
     runs = shutil.copytree(RECORDED, tmp_path / "runs")

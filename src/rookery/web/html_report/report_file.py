@@ -14,5 +14,6 @@ def write_report(runs: Sequence[Path], file: Path) -> int:
     """Write the views of these runs to one file, which needs nothing else. Returns its size in bytes."""
     names = ", ".join(run.name for run in runs[:3]) + (", …" if len(runs) > 3 else "")
     page = inlined_page(record_answers(runs), f"rookery: {names}").encode()
+    file.parent.mkdir(parents=True, exist_ok=True)
     replace_file(file, [page])
     return len(page)
