@@ -100,12 +100,54 @@ def test_opponents_of_evaluations_are_found_from_anywhere(tmp_path: Path, monkey
     assert kept == [f"{tmp_path}/still.py:Still"]
 
 
-def test_steps_that_were_made_already_are_told_of(
-    tmp_path: Path, capsys: pytest.CaptureFixture, caplog: pytest.LogCaptureFixture
+def contents(run: Path) -> dict[Path, tuple[bytes, int]]:
+    """All files of a run, and when they were written."""
+    files = (path for path in run.rglob("*") if path.is_file())
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ([], "has made 256 of 256 steps: there is nothing to do. To train longer, give more, such as --steps 512"),
+        (["--steps", "10"], "has made 256 of 10 steps"),
+        (["--set", "evaluation.every=50"], "has made 256 of 256 steps"),
+        (["--num-episodes", "3", "--steps", "512"], "of 3 episodes: there is nothing to do"),
+        (["--set", "evaluation.stop_at=-1", "--steps", "512"], "has reached `evaluation.stop_at` = -1 with"),
+    ],
+)
+def test_a_run_that_is_over_stays_as_it_is(
+    flags: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With how many there are, and no advice for a run that is over."""
+    """One line says what it has made, and how it can go on; no figure and no key of its config is changed."""
     run = train("ppo", tmp_path, steps=256).path
+    before = contents(run)
     capsys.readouterr()
-    assert main(["resume", str(run), "--steps", "10"]) == 0
-    assert "has made 256 of 10 steps: there is nothing to do. To train longer, give more with --steps N" in caplog.text
+    assert main(["resume", str(run), *flags]) == 0
+    assert words in caplog.text and contents(run) == before
     assert "an update takes" not in capsys.readouterr().err
+
+
+def test_what_is_suggested_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """From what was made, which is more than what was asked for."""
+    result = train("ppo", tmp_path, steps=100_000, episodes=5)
+    assert rookery.resume(result.path, episodes=4).total_steps == result.total_steps
+    suggested = 2 * result.episodes
+    assert f"--num-episodes {suggested}" in caplog.text
+    assert rookery.resume(result.path, episodes=suggested).episodes == suggested
+
+
+def test_the_result_of_a_run_that_is_over_is_its_own(tmp_path: Path) -> None:
+    result = train("ppo", tmp_path, steps=256)
+    again = rookery.resume(result.path)
+    same = {name: value for name, value in result.items() if name not in ("agent", "seconds", "num_envs")}
+    assert {name: again[name] for name in same} == same
+    assert again.num_envs == 4 and again.agent.act([[0.0] * 4]).shape == (1,)
+
+
+def test_a_run_that_was_killed_at_its_end_is_finished(tmp_path: Path) -> None:
+    """All steps are made, and the last checkpoint is there; the summary is not."""
+    run = train("ppo", tmp_path, steps=256).path
+    (run / "summary.json").unlink()
+    assert rookery.resume(run).reason == "finished"
+    assert json.loads((run / "summary.json").read_text())["steps"] == 256

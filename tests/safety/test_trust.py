@@ -203,7 +203,7 @@ def test_no_module_is_imported_by_its_name(run: RunDir, tmp_path: Path, canary: 
     for way in (
         lambda: rookery.train(config),
         lambda: evaluate_run(run.path, episodes=1),
-        lambda: rookery.resume(run.path),
+        lambda: rookery.resume(run.path, steps=1024),
     ):
         with pytest.raises(WorldError, match="not a registered Gymnasium id"):
             way()

@@ -70,10 +70,17 @@ def commands(values: Mapping[str, Any]) -> list[tuple[str, str]]:
         words.pop()
     if values.get("league"):
         words.append(("show its league", "league"))
-    length = "num-episodes" if values.get("num_episodes") else "steps"
-    more = "" if ended_early(values) else f" --{length} {2 * int(values.get(length.replace('-', '_')) or 0)}"
+    more = "" if ended_early(values) else _further(values)
     name = shlex.quote(_where(values))
     return [(what, f"rookery {word} {name}{more if word == 'resume' else ''}") for what, word in words]
+
+
+def _further(values: Mapping[str, Any]) -> str:
+    """The flag that lets a finished run go on: more of what it has reached, from what it has made."""
+    episodes, wanted = int(values.get("episodes") or 0), values.get("num_episodes")
+    if wanted and episodes >= wanted:
+        return f" --num-episodes {2 * episodes}"
+    return f" --steps {2 * int(values.get('steps') or 0)}"
 
 
 def _where(values: Mapping[str, Any]) -> str:

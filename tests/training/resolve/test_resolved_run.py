@@ -100,6 +100,7 @@ def test_training_resuming_and_evaluating_resolve_once(
     ppo = {"rollout_length": 16, "hidden": [8], "threads": 1}
     result = rookery.train(walk, seed=77, learner="ppo", ppo=ppo, evaluation={"episodes": 1}, **keys)
     assert counts.all() == (1, 1, 0)
+    (result.path / "summary.json").unlink()  # as if it had been killed at its end: else there is nothing to do
     rookery.resume(result.path)
     assert counts.all() == (1, 1, 0)
     evaluate_run(result.path, episodes=1)

@@ -89,7 +89,7 @@ def test_it_is_resumed_with_the_object(cell: type[gym.Env], tmp_path: Path, caps
     assert rookery.resume(run, steps=128, world=lambda: cell(5)).total_steps == 128
     named = train("CartPole-v1", tmp_path)
     with pytest.raises(UsageError, match="omit `world`"):
-        rookery.resume(named.path, world=cell)
+        rookery.resume(named.path, steps=128, world=cell)
 
 
 def test_what_gymnasium_can_make_again_has_its_id() -> None:

@@ -26,18 +26,7 @@ def load_latest(folder: RunDir, config: RunConfig) -> Any:
         return None
     step, saved = checkpoints.load_latest(check=partial(_check_saved, config))
     folder.truncate_after(step)
-    _say_if_over(folder, config, step, saved["loop"]["episodes"]["count"])
     return saved
-
-
-def _say_if_over(folder: RunDir, config: RunConfig, steps: int, episodes: int) -> None:
-    done = ""
-    if steps >= config.steps:
-        done, flag = f"{steps:,} of {config.steps:,} steps", "--steps N"
-    elif config.episodes is not None and episodes >= config.episodes:
-        done, flag = f"{episodes:,} of {config.episodes:,} episodes", "--num-episodes N"
-    if done:
-        say(f"{folder.name} has made {done}: there is nothing to do. To train longer, give more with {flag}")
 
 
 def _check_saved(config: RunConfig, saved: Any) -> None:

@@ -24,6 +24,7 @@ from rookery.training.run.open_run import OpenRun, open_new_run, open_recorded_r
 from rookery.training.run.out_of_memory import Lower, less_text, release_memory, with_less
 from rookery.training.run.result import Result
 from rookery.training.run.run_end import run_to_end
+from rookery.training.run.run_over import result_if_over
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.storage.run_dir import RunDir
 from rookery.user_code import being_imported
@@ -141,6 +142,8 @@ def resume(
     after a question on the terminal, or with `trust`.
 
     A run whose world was an object of a Python session, such as a lambda, needs it again as `world`.
+
+    A run that is over, or that has passed what is given here, stays as it is: one line says so.
     """
     _refuse_while_imported("resume")
     folder = RunDir.find(run, Path(runs_dir))
@@ -166,6 +169,9 @@ def _resume(
     trust: bool,
     world: Any,
 ) -> Result:
+    over = result_if_over(folder, changes, trust)
+    if over is not None:
+        return over
     with StopRequest() as stop:
 
         def open_run(lower: Lower) -> AbstractContextManager[OpenRun]:
