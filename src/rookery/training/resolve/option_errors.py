@@ -20,7 +20,7 @@ UNEXPECTED = re.compile(r"([\w.<>]+)\(\) got an unexpected keyword argument '(\w
 MISSING = re.compile(r"\(\) missing \d+ required")
 
 
-class World(Protocol):
+class BuildableWorld(Protocol):
     """What is needed of `world_choice.World`, which needs this module."""
 
     @property
@@ -37,7 +37,7 @@ class World(Protocol):
 
 
 @contextmanager
-def explain_option_errors(world: World) -> Iterator[None]:
+def explain_option_errors(world: BuildableWorld) -> Iterator[None]:
     """Around code that builds envs: the error of a world that does not take its options says which it takes, and how
     options are given."""
     try:
@@ -59,7 +59,7 @@ def explain_option_errors(world: World) -> Iterator[None]:
         ) from error
 
 
-def _explain_keyword(world: World, function: str, keyword: str, error: TypeError) -> None:
+def _explain_keyword(world: BuildableWorld, function: str, keyword: str, error: TypeError) -> None:
     """Raise what is known of a keyword that a function of the world does not take. One that the user did not give is
     a mistake of the world's own code, which its traceback shows."""
     if function.rpartition(".")[2] == "reset" and keyword in ("seed", "options"):
@@ -74,7 +74,7 @@ def _explain_keyword(world: World, function: str, keyword: str, error: TypeError
         raise OptionError(f"{world.name} has no option {keyword!r}{names}{_worlds_with(keyword)}") from error
 
 
-def _taken(world: World) -> list[str] | None:
+def _taken(world: BuildableWorld) -> list[str] | None:
     """The options that a world takes by name, where its envs' class or function says so."""
     try:
         kinds = inspect.signature(_creator(world.factory.makers[0])).parameters.values()
@@ -100,7 +100,7 @@ def _worlds_with(option: str) -> str:
     return f"; --{option.replace('_', '-')} is for {' and '.join(worlds)}" if worlds else ""
 
 
-def _is_library_error(world: World, error: Exception) -> bool:
+def _is_library_error(world: BuildableWorld, error: Exception) -> bool:
     """Whether a library's world fails, because of its options or a missing package: the message alone explains it."""
     named = isinstance(world.source, str) and ".py:" not in world.source
     return named and (bool(world.env_kwargs) or isinstance(error, (ImportError, gym.error.DependencyNotInstalled)))
