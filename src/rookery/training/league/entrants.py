@@ -36,7 +36,7 @@ class TournamentPlayer:
 
 
 @dataclass(frozen=True)
-class Tournament:
+class EnteredTournament:
     """A tournament whose players are found and fit the game: nothing is played yet."""
 
     first: TrainedRun  # in whose world and folder it is
@@ -69,7 +69,7 @@ def enter_tournament(
     runs_dir: str | Path = "runs",
     seed: int | None = None,
     trust: bool = False,
-) -> Tournament:
+) -> EnteredTournament:
     """A tournament of so many games of every two agents of some runs, and others by name (see `find_player`), in the
     first run's world, with deterministic actions. `trust` lets the code of that world run without a question."""
     runs[0].refuse_links()
@@ -86,7 +86,7 @@ def enter_tournament(
             "--with weak,strong"
         )
     seed = child_seed(first.config.seed, TOURNAMENT_KEY) if seed is None else seed
-    return Tournament(first, duel, players, games, seed)
+    return EnteredTournament(first, duel, players, games, seed)
 
 
 def _logged(players: Sequence[TournamentPlayer], entries: Sequence[Entry]) -> list[LoggedPlayer]:
