@@ -25,7 +25,8 @@ def add_commands(commands: Commands) -> None:
         commands, "play", _play, "play a game yourself, or watch others play",
         "Opens a window. A player is human, a script (weak or strong), agent (the one that comes with rookery), a run, "
         f"a checkpoint's folder, or your own agent with act(obs), such as my_agent.py:Agent. {keys} In any other "
-        "world whose action is a vector of numbers, you act by the keyboard: a column of letters for each number.",
+        "world whose action is a vector of numbers, you act by the keyboard: a column of letters for each number; "
+        "where it is one of at most ten choices, by the digits.",
         f"rookery play {next(iter(games))} --opponent weak",
     )  # fmt: skip
     parser.add_argument(

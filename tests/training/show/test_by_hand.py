@@ -12,7 +12,7 @@ from gymnasium import spaces
 from rookery.cli.main import main
 from rookery.errors import OptionError
 from rookery.training.resolve.world_choice import World
-from rookery.training.show.by_hand import KeysAsAction, play_by_hand
+from rookery.training.show.by_hand import keys_for, play_by_hand
 
 pygame = pytest.importorskip("pygame")
 
@@ -49,6 +49,10 @@ class Slide(gym.Env):
         return np.full((16, 16, 3), self.steps, np.uint8)
 
 
+class ManyChoices(Slide):
+    action_space = spaces.Discrete(99)
+
+
 @pytest.fixture(autouse=True)
 def script(monkeypatch):
     """Windows open nowhere; returns what is posted after each frame."""
@@ -75,9 +79,31 @@ def test_a_column_of_letters_for_each_number(script):
 
 
 def test_arrows_are_for_one_or_two_numbers():
-    two, three = (KeysAsAction("w", spaces.Box(-1, 1, (size,))) for size in (2, 3))
+    two, three = (keys_for("w", spaces.Box(-1, 1, (size,))) for size in (2, 3))
     assert two.action({"LEFT", "UP"}).tolist() == [-1.0, 1.0] and "arrows" in two.help
     assert three.action({"LEFT", "UP", "e"}).tolist() == [0.0, 0.0, 1.0] and "E/D" in three.help
+
+
+def test_digits_choose_one_of_few_actions():
+    """The last one that is held; without any, the first action. A space may begin elsewhere than at 0."""
+    keys = keys_for("w", spaces.Discrete(3, start=5))
+    assert [int(keys.action(down)) for down in (set(), {"0"}, {"2"}, {"1", "2"}, {"7"})] == [5, 5, 7, 7, 5]
+    assert keys.help.startswith("the action: 0 to 2; without a key it is 0") and keys.names() == {"0", "1", "2"}
+
+
+def test_a_world_of_few_actions_is_played(capsys):
+    """Without a key CartPole is pushed to the left, and falls."""
+    pytest.importorskip("numba")
+    assert main(["play", "CartPole-v1", "--games", "1", "--seed", "0", "--fps", "500", "--json"]) == 0
+    assert 8 <= json.loads(capsys.readouterr().out)["steps"] <= 12
+
+
+def test_what_cannot_be_played_is_said_before_a_screen_is_missed(monkeypatch):
+    """A screen would not help."""
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(OptionError, match="many cannot be played by the keyboard"):
+        play_by_hand(World("many", ManyChoices, False))
 
 
 def test_episodes_are_counted_and_recorded(tmp_path, caplog):
@@ -95,10 +121,10 @@ def test_backspace_restarts_and_closing_the_window_ends_it(script):
     assert len(Slide.seeds) == 2 and len(Slide.actions) == 3 and not played.returns
 
 
-@pytest.mark.parametrize("space", [spaces.Discrete(3), spaces.Box(-1, 1, (2, 2)), spaces.Box(-1, 1, (10,))])
+@pytest.mark.parametrize("space", [spaces.Discrete(11), spaces.Box(-1, 1, (2, 2)), spaces.Box(-1, 1, (10,))])
 def test_other_actions_have_no_keys(space):
     with pytest.raises(OptionError, match="slide cannot be played by the keyboard: its action should be a vector of"):
-        KeysAsAction("slide", space)
+        keys_for("slide", space)
 
 
 def test_the_command_plays_a_world(capsys):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from gymnasium import spaces
@@ -24,6 +24,7 @@ from rookery.training.show.video import frame_stride, video_path, write_video
 
 # The columns of letters: keys for more and for less of each number of an action.
 COLUMNS = tuple(zip("qwertyuio", "asdfghjkl", strict=True))
+DIGITS = "0123456789"
 ARROWS = (("RIGHT", "LEFT"), ("UP", "DOWN"))  # also for the first two numbers
 GENERAL_KEYS = "Backspace restarts, Esc quits"
 RECORDED_SECONDS = 30
@@ -49,28 +50,65 @@ class EpisodesByHand:
         return text if not count else f"{text}: return{'s' if count > 1 else ''} {', '.join(map(_short, self.returns))}"
 
 
-class KeysAsAction:
-    """An action from the keys that are held: each pair of keys sets a number to its highest or lowest value."""
+class ActionKeys(Protocol):
+    """An action from the keys that are held."""
 
-    def __init__(self, world: str, space: spaces.Space) -> None:
-        if not isinstance(space, spaces.Box) or len(space.shape) != 1 or space.shape[0] > len(COLUMNS):
-            raise OptionError(
-                f"{world} cannot be played by the keyboard: its action should be a vector of at most {len(COLUMNS)} "
-                f"numbers, and is {space}"
-            )
+    @property
+    def help(self) -> str:
+        """What the keys do."""
+
+    def action(self, down: Set[str]) -> Any:
+        """The action while these keys are held."""
+
+    def names(self) -> set[str]:
+        """All keys that it uses."""
+
+
+def keys_for(world: str, space: spaces.Space) -> ActionKeys:
+    """The keys of an action space."""
+    if isinstance(space, spaces.Box) and len(space.shape) == 1 and space.shape[0] <= len(COLUMNS):
+        return KeysOfNumbers(space)
+    if isinstance(space, spaces.Discrete) and space.n <= len(DIGITS):
+        return KeysOfChoices(space)
+    raise OptionError(
+        f"{world} cannot be played by the keyboard: its action should be a vector of at most {len(COLUMNS)} numbers, "
+        f"or one of at most {len(DIGITS)} choices, and is {space}"
+    )
+
+
+class KeysOfChoices:
+    """Each digit is one of the actions; without one it is the first."""
+
+    def __init__(self, space: spaces.Discrete) -> None:
+        self._start, self._digits = int(space.start), DIGITS[: int(space.n)]
+
+    @property
+    def help(self) -> str:
+        return f"the action: {self._digits[0]} to {self._digits[-1]}; without a key it is {DIGITS[0]}. {GENERAL_KEYS}"
+
+    def action(self, down: Set[str]) -> np.int64:
+        held = [number for number, digit in enumerate(self._digits) if digit in down]
+        return np.int64(self._start + (held[-1] if held else 0))
+
+    def names(self) -> set[str]:
+        return set(self._digits)
+
+
+class KeysOfNumbers:
+    """Each pair of keys sets a number to its highest or lowest value."""
+
+    def __init__(self, space: spaces.Box) -> None:
         self._dtype = space.dtype
         self._low, self._high = np.where(np.isfinite([space.low, space.high]), [space.low, space.high], [[-1.0], [1.0]])
         self._rest = np.clip(0.0, self._low, self._high)
 
     @property
     def help(self) -> str:
-        """What the keys do."""
         pairs = [f"{more.upper()}/{less.upper()}" for more, less in COLUMNS[: len(self._rest)]]
         arrows = "; arrows too" if len(self._rest) <= len(ARROWS) else ""
         return f"more/less of each number of the action: {', '.join(pairs)}{arrows}. {GENERAL_KEYS}"
 
     def action(self, down: Set[str]) -> np.ndarray:
-        """The action while these keys are held."""
         chosen = self._rest.copy()
         for k, column in enumerate(COLUMNS[: len(chosen)]):
             pairs = (column, ARROWS[k]) if len(chosen) <= len(ARROWS) else (column,)
@@ -80,7 +118,6 @@ class KeysAsAction:
         return chosen.astype(self._dtype)
 
     def names(self) -> set[str]:
-        """All keys that it uses."""
         return {key for pair in (*COLUMNS, *ARROWS) for key in pair}
 
 
@@ -96,9 +133,9 @@ def play_by_hand(
     for name, number in (("fps", fps), ("games", episodes)):
         if number is not None:
             positive_int(name, number)
-    check_display()
     path = None if record is None else video_path(Path(record))
-    keys, played = KeysAsAction(world.name, world.spaces[1]), EpisodesByHand()
+    keys, played = keys_for(world.name, world.spaces[1]), EpisodesByHand()
+    check_display()
     with open_rendered(world, fps=fps) as rendered:
         say(keys.help)
         kept: deque[np.ndarray] = deque(maxlen=round(RECORDED_SECONDS * rendered.fps))
@@ -111,7 +148,7 @@ def play_by_hand(
 
 
 def _frames(
-    rendered: RenderedEnv, keys: KeysAsAction, played: EpisodesByHand, seed: int | None, episodes: int | None
+    rendered: RenderedEnv, keys: ActionKeys, played: EpisodesByHand, seed: int | None, episodes: int | None
 ) -> Iterator[np.ndarray]:
     """Frames of the world, which is stepped between two of them."""
     held, env, episode_return = HeldKeys(), rendered.env, 0.0
