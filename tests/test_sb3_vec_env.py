@@ -49,6 +49,10 @@ def test_start_method_means_processes():
     mine.close()
     with pytest.raises(ValueError, match="cannot find context for 'teleport'"):
         rookery.sb3.VecEnv([Counter], start_method="teleport")
+    with pytest.raises(ValueError, match=r"for 2: the second argument is start_method, as of SubprocVecEnv, one"):
+        rookery.sb3.VecEnv([Counter], 2)
+    with pytest.raises(ValueError, match="needs a list of functions that build envs, one for each, got 'CartPole-v1'"):
+        rookery.sb3.VecEnv("CartPole-v1", 2)
 
 
 def test_envs_of_this_process():

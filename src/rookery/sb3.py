@@ -222,13 +222,16 @@ class VecEnv(EngineVecEnv):
         flatten_actions: bool = False,
         **options: Any,
     ) -> None:
-        if callable(env_fns) or not env_fns:
-            raise WorldError(f"VecEnv needs a list of functions that build envs, one for each, got {env_fns!r:.80}")
+        if callable(env_fns) or isinstance(env_fns, str) or not env_fns:
+            raise WorldError(
+                f"VecEnv needs a list of functions that build envs, one for each, got {env_fns!r:.80}; such as "
+                "[lambda: gymnasium.make('CartPole-v1')] * 4"
+            )
         for name in ("autoreset_mode", "copy", "groups", "num_envs", "env_kwargs"):
             if name in options:
                 raise OptionError(f"VecEnv sets {name} itself: leave it out")
         if start_method is not None:
-            multiprocessing.get_context(start_method)  # raises SubprocVecEnv's ValueError for an unknown one
+            _check_start_method(start_method)
             options = {"backend": "process", **options}
         defaults = {"start_method": start_method, "autoreset_mode": "same_step", "bad_values": "allow"}
         makers = [EnvFunction(function) if _builds(function) else function for function in env_fns]
@@ -240,6 +243,18 @@ class VecEnv(EngineVecEnv):
         except BaseException:
             engine.close()
             raise
+
+
+def _check_start_method(start_method: Any) -> None:
+    """As SubprocVecEnv, with its ValueError."""
+    try:
+        multiprocessing.get_context(start_method)
+    except ValueError as error:
+        known = ", ".join(multiprocessing.get_all_start_methods())
+        raise OptionError(
+            f"{error}: the second argument is start_method, as of SubprocVecEnv, one of {known}; there are as many "
+            "envs as functions in the first one"
+        ) from None
 
 
 def _builds(function: Any) -> bool:
