@@ -126,3 +126,12 @@ def test_a_schedule_of_ones_own(tmp_path: Path, schedule: Any) -> None:
     lines = [json.loads(line) for line in (result.path / "metrics.jsonl").read_text().splitlines()]
     assert [line["learning_rate"] for line in lines if "learning_rate" in line][-1] == pytest.approx(5e-4)
     assert rookery.resume(result.path, steps=256).total_steps == 256
+
+
+def test_code_without_a_name_is_refused_by_its_key() -> None:
+    """No repr of a function, and no word of worlds: those may be lambdas, which is a way out."""
+    with pytest.raises(ConfigError, match=r"^`wrappers`: a lambda has no name.*wrap the envs yourself: rookery\.train"):
+        rookery.train("CartPole-v1", steps=64, wrappers=[lambda env: env])
+    with pytest.raises(ConfigError, match=r"^`ppo\.learning_rate_schedule`: a lambda has no name") as raised:
+        rookery.train("CartPole-v1", steps=64, ppo={"learning_rate_schedule": lambda done: 1 - done})
+    assert "0x" not in str(raised.value) and "world" not in str(raised.value)

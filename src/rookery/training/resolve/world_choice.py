@@ -183,19 +183,23 @@ def episode_option(world: World) -> str:
 
 def name_of_object(world: Any) -> str:
     """The name of a class or function in a config: "file.py:MyEnv". Strings are returned unchanged."""
-    if isinstance(world, str):
-        return world
-    name = getattr(world, "__qualname__", "")
-    try:
-        file = inspect.getsourcefile(world)
-    except (TypeError, OSError):
-        file = None
-    if not file or not name.isidentifier() or not _is_written_in(Path(file), name):
+    name = world if isinstance(world, str) else name_in_file(world)
+    if name is None:
         raise WorldError(
             f"{world!r} has no name that a run could record, and a resumed run must find its world again: "
             "give a class or function at the top of a file, 'file.py:MyEnv', or a registered id"
         )
-    return f"{file}:{name}"
+    return name
+
+
+def name_in_file(code: Any) -> str | None:
+    """The name of a class or function at the top of a file, "file.py:Name"; None if it has none, as a lambda."""
+    name = getattr(code, "__qualname__", "")
+    try:
+        file = inspect.getsourcefile(code)
+    except (TypeError, OSError):
+        return None
+    return f"{file}:{name}" if file and name.isidentifier() and _is_written_in(Path(file), name) else None
 
 
 def _is_written_in(file: Path, name: str) -> bool:

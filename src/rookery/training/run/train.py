@@ -15,10 +15,10 @@ from rookery.config import RunConfig, build_config, collect_changes, is_config
 from rookery.config.layers import MISSING, look_up
 from rookery.config.train_options import ResumeOptions, TrainOptions, with_keywords
 from rookery.console import say, silent
-from rookery.errors import MemoryShortage, UsageError
+from rookery.errors import ConfigError, MemoryShortage, UsageError
 from rookery.learners.registry import specs
 from rookery.training.resolve.session_world import SessionWorld, session_world, with_objects
-from rookery.training.resolve.world_choice import name_of_object
+from rookery.training.resolve.world_choice import name_in_file
 from rookery.training.run.callbacks import Callback, take_callbacks
 from rookery.training.run.open_run import OpenRun, open_new_run, open_recorded_run
 from rookery.training.run.out_of_memory import Lower, less_text, release_memory, with_less
@@ -184,15 +184,27 @@ def _resume(
 def code_by_name(options: dict[str, Any]) -> dict[str, Any]:
     """Options with wrappers, networks and schedules that are classes or functions by names that a run can record."""
 
-    def named(value: Any) -> Any:
+    def named(key: str, value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: named(item) for key, item in value.items()}
+            return {name: named(f"{key}.{name}", item) for name, item in value.items()}
         if isinstance(value, (list, tuple)):
-            return [named(item) for item in value]
-        return name_of_object(value) if callable(value) else value
+            return [named(key, item) for item in value]
+        return _recorded_name(key, value) if callable(value) else value
 
     places = ("wrappers", *specs())
-    return {key: named(value) if key in places else value for key, value in options.items()}
+    return {key: named(key, value) if key in places else value for key, value in options.items()}
+
+
+def _recorded_name(key: str, code: Any) -> str:
+    name = name_in_file(code)
+    if name is None:
+        shown = getattr(code, "__qualname__", type(code).__name__).rpartition(".")[2].replace("<lambda>", "a lambda")
+        around = "; or wrap the envs yourself: rookery.train(lambda: MyWrapper(MyEnv()))" if key == "wrappers" else ""
+        raise ConfigError(
+            f"`{key}`: {shown} has no name by which worker processes and a resumed run could find it: give a class or "
+            f"function at the top of a file, or its name, 'file.py:Name'{around}"
+        )
+    return name
 
 
 def _refuse_while_imported(name: str) -> None:
