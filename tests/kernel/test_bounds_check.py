@@ -80,7 +80,7 @@ def test_a_draw_from_nothing_raises_in_plain_python():
 
 @pytest.mark.parametrize("world", [planted.WritesParameters, planted.WritesTables])
 def test_writes_to_tables_and_parameters_are_refused_before_anything_runs(world):
-    with pytest.raises(WorldError, match="tables and parameters are read-only") as caught:
+    with pytest.raises(WorldError, match="tables, parameters and constants are read-only") as caught:
         rookery.make_vec(world, 2, backend="kernel")
     source = inspect.getsource(world if world is planted.WritesParameters else planted.raise_level)
     first = inspect.getsourcelines(world if world is planted.WritesParameters else planted.raise_level)[1]

@@ -33,7 +33,7 @@ from rookery.kernel.kernel_env import KernelEnv, find_world
         (broken.ReadsAClass, "ReadsAClass is a class; a constant must be a number"),
         (broken.NumpyRandom, "use rookery.kernel.random"),
         (broken.PythonRandom, "use rookery.kernel.random"),
-        (broken.SetsAGlobal, "STORE_GLOBAL"),
+        (broken.SetsAGlobal, "cannot change a global name; keep what changes in a field of `state`"),
         (broken.Clips, r"compiled code has no np.clip; write min\(max\(x, low\), high\)"),
         (broken.SumsExactly, "compiled code has no math.fsum; add the numbers in a loop"),
         (broken.SumsByName, "compiled code has no exact_sum; add the numbers in a loop"),

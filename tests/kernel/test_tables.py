@@ -78,7 +78,7 @@ def test_a_table_cannot_be_written_to_in_plain_python_either(tmp_path):
 
     env = KernelEnv(Writer(bars=np.load(tmp_path / "bars.npy", mmap_mode="r")), plain=True)
     env.reset(seed=1)
-    with pytest.raises(TypeError, match="tables and parameters are read-only"):
+    with pytest.raises(TypeError, match="tables, parameters and constants are read-only"):
         env.step(0)
     np.testing.assert_array_equal(np.load(tmp_path / "bars.npy"), BARS)
 
@@ -92,7 +92,7 @@ def test_parameters_cannot_be_written_to_in_plain_python_either():
 
     env = KernelEnv(Writer(bars=BARS), plain=True)
     env.reset(seed=1)
-    with pytest.raises(TypeError, match="tables and parameters are read-only"):
+    with pytest.raises(TypeError, match="tables, parameters and constants are read-only"):
         env.step(0)
     assert env.parameters["fee"] == 0.001
 
@@ -171,7 +171,7 @@ def nested_in_helper(rows):
     ids=lambda write: write.__name__,
 )
 def test_no_way_of_writing_to_a_record_compiles(write):
-    with pytest.raises(Exception, match=r"tables and parameters are read-only|Cannot modify readonly array"):
+    with pytest.raises(Exception, match=r"tables, parameters and constants are read-only|Cannot modify readonly array"):
         compiled(write)(RECORDS)
 
 

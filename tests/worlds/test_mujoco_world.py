@@ -264,6 +264,26 @@ class NoReward(Arm):
     reward = None
 
 
+class OneValue(Arm):
+    @staticmethod
+    def reward(data):
+        return data.qpos[0]
+
+
+class SwappedValues(Arm):
+    @staticmethod
+    def reward(data):
+        return False, data.qpos[0]
+
+
+class NoSuchKind(Arm):
+    ids = {**Arm.ids, "tip": ("sight", "tip")}
+
+
+class NameOnly(Arm):
+    ids = {**Arm.ids, "tip": "tip"}
+
+
 class WithSelf(Arm):
     def reset(self):
         pass
@@ -284,7 +304,9 @@ class EarlyLook(Arm):
 @pytest.mark.parametrize(
     ("world", "options", "message"),
     [
-        (NoReward, {}, "NoReward.reward should be a static method"),
+        (NoReward, {}, r"NoReward has no reward: write a static method `def reward\(state, data, action\)`"),
+        (NoSuchKind, {}, "NoSuchKind.ids: there is no kind 'sight'; the kinds are body, joint, geom, site, actuator"),
+        (NameOnly, {}, r"NameOnly.ids: 'tip' should be \(kind, name in the model\), got 'tip'"),
         (WithSelf, {}, "WithSelf.reset should be a static method: put @staticmethod"),
         (TypingError, {}, "TypingError.control has an unknown argument 'actoin'; it may have state, params"),
         (Arm, {"xml_file": "nowhere.xml"}, "no model file 'nowhere.xml', neither here nor at .*worlds/nowhere.xml"),
@@ -300,6 +322,13 @@ def test_what_is_wrong_is_said(world, options, message):
         env = KernelEnv(world, plain=True, **options)
         env.reset(seed=1)
         env.step(ACTIONS[0, 0])
+
+
+@pytest.mark.parametrize(("world", "why"), [(OneValue, "cannot unpack"), (SwappedValues, "is not a bool")])
+def test_what_reward_should_return_is_said_at_its_line(world, why):
+    with pytest.raises(WorldError, match=rf"{why}.* \(reward should return the reward and whether") as caught:
+        KernelEnv(world)
+    assert f'{__file__}", line {world.reward.__code__.co_firstlineno + 2}\n' in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
+import dis
+import inspect
+import operator
 import os
 import re
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy, deepcopy
 from functools import wraps
 from types import FunctionType
@@ -33,15 +37,31 @@ DRY_RUN_SECONDS = 5.0
 _PLACE = re.compile(r'(?:During: .* at |Raised from )(.+) \((\d+)\)|File "(.+)", line (\d+):')
 _OF_MODULE = re.compile(r"Unknown attribute '(\w+)' of type Module\(<module '([\w.]+)'")
 _NO_CONSTANT = re.compile(r"Untyped global name '(\w+)': Cannot determine Numba type of <class '([\w.]+)'>")
+_NO_NUMPY = re.compile(r"unsupported NumPy function '([\w.]+)'")
+_ARRAY_FIELD = re.compile(r"Cannot cast .+ to nestedarray")
 _UNKNOWN = re.compile(r"No implementation of function Function\(<(?:built-in )?\w+ '?([\w.]+)")
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
-_NEEDS_MEMORY = "something in it allocates memory (a list, a string, a new array); use fields of `scratch` instead"
+_NEEDS_MEMORY = (
+    "something in it allocates memory (a list, a string, a new array); compute with one number at a time, and keep "
+    "arrays in fields of `scratch`"
+)
+_OWN_FUNCTION = "write it as a function of your own"
 
 _OUR_ARRAYS = re.compile(r"\bPlain(Vector|Rows|Record)\b|\bmemoryview\b")
 _NUMBER_BY_NUMBER = "arrays are computed with one number at a time, as in state.x[0] * 2, and in loops"
 _ONE_BY_ONE = "arrays are written one number at a time, as in out[0] = ..."
 _ENDED = {"terminated": "terminated", "truncated": "was truncated"}
-OURS = ("rookery.kernel.random", "rookery.kernel.translate")
+# Modules whose functions are no author's.
+OURS = (
+    "rookery.kernel.random",
+    "rookery.kernel.translate",
+    "rookery.kernel.two_players",
+    "rookery.kernel.world",
+    "rookery.worlds.mujoco.step_functions",
+    "rookery.worlds.mujoco.gpu_functions",
+    "rookery.worlds.mujoco.array_fields",
+    "rookery.worlds.mujoco.physics_calls",
+)
 
 
 def dry_run(world: KernelWorld) -> None:
@@ -120,7 +140,7 @@ def explain_compile_errors(world: KernelWorld) -> Iterator[None]:
         yield
     except (NumbaError, UnsupportedBytecodeError, RuntimeError, KeyError) as error:
         text = _ESCAPES.sub("", str(error))
-        raise WorldError(f"{world.name} cannot be compiled: {_reason(text)}{_place(world, text)}") from error
+        raise WorldError(f"{world.name} cannot be compiled: {_explained(world, text)}") from error
 
 
 def _refuse_unsupported(world: KernelWorld) -> None:
@@ -132,6 +152,23 @@ def _refuse_unsupported(world: KernelWorld) -> None:
             raise WorldError(f"{world.name} cannot be compiled: {why}{line_of(function, line)}")
 
 
+def _explained(world: KernelWorld, text: str) -> str:
+    """The compiler's message in our words, with its line."""
+    assigned = _assignment_inside(world) if "Type of variable" in text else None
+    return assigned or f"{_reason(text)}{_place(world, text)}"
+
+
+def _assignment_inside(world: KernelWorld) -> str | None:
+    """The first `:=`, of which the compiler only says that some type is unknown to it."""
+    for function in _functions(world):
+        with suppress(OSError):  # a function that rookery made has no source
+            lines, first = inspect.getsourcelines(function)
+            for number, line in enumerate(lines, first):
+                if ":=" in line:
+                    return f"compiled code has no `:=`; assign on a line of its own{line_of(function, number)}"
+    return None
+
+
 def _reason(text: str) -> str:
     if "NRT required" in text:
         return _NEEDS_MEMORY
@@ -141,16 +178,25 @@ def _reason(text: str) -> str:
     if through_module:
         name, module = through_module.groups()
         if module.partition(".")[0] in ("numpy", *sys.stdlib_module_names):
-            return f"compiled code has no {module}.{name}; write it as a function of your own"
+            return f"compiled code has no {module}.{name}; {_OWN_FUNCTION}"
         return f"{module}.{name} is called through its module; write `from {module} import {name}`, then {name}(...)"
+    no_numpy = _NO_NUMPY.search(text)
+    if no_numpy:
+        return f"compiled code has no {no_numpy[1]} for these arguments; {_OWN_FUNCTION}"
+    if _ARRAY_FIELD.search(text):
+        return _ONE_BY_ONE
     no_constant = _NO_CONSTANT.search(text)
     if no_constant:
         name, kind = no_constant.groups()
+        if hasattr(builtins, name):
+            return f"compiled code has no {name}; {_OWN_FUNCTION}"
         kind = "class" if kind == "type" else kind
         return f"{name} is a {kind}; a constant must be a number, a tuple or a NumPy array at the top of the file"
     unknown = _UNKNOWN.search(text)
+    if unknown and hasattr(operator, unknown[1]):
+        return f"the operator {unknown[1]} cannot be compiled for these operands; use numbers, and arrays of numbers"
     if unknown:
-        return f"{unknown[1]} cannot be compiled for these arguments"
+        return f"{unknown[1]} cannot be compiled for these arguments; {_OWN_FUNCTION}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if not line.startswith("Failed in")), text)
 
@@ -168,12 +214,23 @@ def _place(world: KernelWorld, text: str) -> str:
 
 def _line_raised(world: KernelWorld, error: Exception) -> str:
     files = {function.__code__.co_filename: function for function in _functions(world)}
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+    raised = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in raised if frame.filename in files]
     if frames:
         return line_of(files[frames[-1].filename], frames[-1].lineno)
+    if world.calls_c and raised[-1].name != "step":
+        return ""  # it was raised in the C library
     values = f"{'the reward and ' if world.num_agents == 1 else ''}whether the episode terminated"
     values += ", and whether it was truncated" if truncates(world) else ""
-    return f" (step should return {values}{'; easy, an integer before that' if world.easy else ''})"
+    values += "; easy, an integer before that" if world.easy else ""
+    function = getattr(world, world.returned_by)
+    place = line_of(function, _last_return(function)) if function in _functions(world) else ""
+    return f" ({world.returned_by} should return {values}){place}"
+
+
+def _last_return(function: FunctionType) -> int | None:
+    returns = [step for step in dis.get_instructions(function) if step.opname in ("RETURN_VALUE", "RETURN_CONST")]
+    return returns[-1].positions.lineno if returns[-1].positions else None
 
 
 def _functions(world: KernelWorld) -> list[FunctionType]:

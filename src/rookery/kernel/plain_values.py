@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-READ_ONLY = "tables and parameters are read-only"
+READ_ONLY = "tables, parameters and constants are read-only"
 
 
 class PlainRecord:

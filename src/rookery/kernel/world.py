@@ -93,6 +93,7 @@ class KernelWorld:
     hard_kinds: int = 1  # the number of kinds of hard steps that `easy` returns
     clips_actions = False  # True: the world clips actions outside a Box; False: such actions are refused
     problems: tuple[str, ...] = ()  # what `mark_problem(state, k)` reports, in words, by its number k
+    returned_by = "step"  # the function of the class that returns what a step does
     calls_c = False  # True: it calls functions of a C library, which a GPU cannot
     step_parts = 1  # equal parts of a step, of which `begin_step`, if there is one, makes all but the last
     simulation: Simulation | None = None  # what steps all envs on a GPU, between the world's own functions
@@ -312,6 +313,9 @@ def _check_functions(world: KernelWorld) -> None:
         function = getattr(world, role, None)
         if function is None and role in OPTIONAL:
             continue
+        if function is None:
+            usual = ", ".join(arguments[: 1 if role == "reset" else 2])
+            raise WorldError(f"{world.name} has no {role}: write a static method `def {role}({usual})`")
         if not isinstance(function, FunctionType):
             raise WorldError(f"{world.name}.{role} should be a static method: put @staticmethod above `def {role}`")
         asked = inspect.signature(function).parameters

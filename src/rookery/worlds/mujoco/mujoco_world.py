@@ -31,6 +31,13 @@ WARNINGS = {
     "mjWARN_BADCTRL": "a number in ctrl is NaN, infinite or huge",
 }
 VIEW_OPTIONS = ("width", "height", "camera_id", "camera_name", "default_camera_config", "max_geom", "visual_options")
+# What a model names, as MuJoCo's Python bindings call it.
+KINDS = (
+    "body", "joint", "geom", "site", "actuator", "sensor", "tendon", "camera", "light", "equality", "keyframe", "mesh",
+    "hfield", "skin", "material", "texture", "numeric", "tuple", "pair", "exclude", "jnt", "cam", "eq", "key", "mat",
+    "tex",
+)  # fmt: skip
+NEEDED_HOOKS = {"reward": "state, data, action", "observe": "data, out"}  # with the arguments that most worlds need
 MADE_FROM_HOOKS = ("reset", "begin_step", "step", "observe", "action_mask")  # these cannot be pickled
 
 
@@ -56,6 +63,7 @@ class MujocoWorld(KernelWorld):
     ids: Mapping[str, tuple[str, str]] = {}  # name -> (kind, name in the model), such as ("body", "fingertip")
     settings: ClassVar[Mapping[str, Any]] = {}  # numbers that are fixed when the world is made: name -> default
     camera: ClassVar[Mapping[str, Any]] = {}  # Gymnasium's default_camera_config
+    returned_by = "reward"
     clips_actions = True  # MuJoCo clips controls to their range
     gpu_contacts: int | None = None  # for how many contacts a GPU has memory, per env; None: as a trial shows
     gpu_constraints: int | None = None  # the same for constraints
@@ -92,7 +100,7 @@ class MujocoWorld(KernelWorld):
         self.data_fields, self.model_fields = data_fields(data, names | {"ctrl"}), model_fields(model, names)
         self.configured_fields = model_fields(model, mentioned([hooks["configure"]] if "configure" in hooks else []))
         self.needs_forces = any(field.name in FORCE_FIELDS for field in self.data_fields)
-        self.id_numbers = {name: _number(self.name, model, *thing) for name, thing in self.ids.items()}
+        self.id_numbers = {name: _number(self.name, model, name, thing) for name, thing in self.ids.items()}
         self.state = {**type(self).state, "physics": ("f8", (self.state_size,))}
         addresses = address_fields(self.data_fields, self.model_fields, self.configured_fields)
         self.scratch = {**type(self).scratch, **addresses}
@@ -130,6 +138,8 @@ class MujocoWorld(KernelWorld):
             function = function.__func__ if is_static else function
             if function is None and name in OPTIONAL_HOOKS:
                 continue
+            if function is None:
+                raise WorldError(f"{self.name} has no {name}: write a static method `def {name}({NEEDED_HOOKS[name]})`")
             if not is_static:
                 raise WorldError(f"{self.name}.{name} should be a static method: put @staticmethod above `def {name}`")
             unknown = [argument for argument in inspect.signature(function).parameters if argument not in arguments]
@@ -237,9 +247,14 @@ def _positive(world: str, name: str, value: Any) -> int:
     return int(value)
 
 
-def _number(world: str, model: Any, kind: str, name: str) -> int:
+def _number(world: str, model: Any, key: str, thing: Any) -> int:
     """The number of a thing of the model, by its kind and name."""
+    if not isinstance(thing, tuple) or [type(part) for part in thing] != [str, str]:
+        raise WorldError(f"{world}.ids: {key!r} should be (kind, name in the model), got {thing!r}")
+    kind, name = thing
+    if kind not in KINDS:
+        raise WorldError(f"{world}.ids: there is no kind {kind!r}; the kinds are {', '.join(KINDS)}")
     try:
         return int(getattr(model, kind)(name).id)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise WorldError(f"{world}.ids: the model has no {kind} {name!r} ({error})") from None
+    except KeyError as error:
+        raise WorldError(f"{world}.ids: the model has no {kind} {name!r} ({error.args[0]})") from None
