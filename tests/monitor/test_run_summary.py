@@ -65,6 +65,20 @@ def test_a_run_cut_short_is_resumed_first() -> None:
     )
 
 
+def test_only_commands_that_work_are_shown() -> None:
+    """Without a checkpoint there is no agent, and what draws nothing cannot be watched."""
+    failed = {"run": "walker", "reason": "failed: boom", "no_checkpoint": True}
+    assert run_summary.commands(failed) == [("begin it again", "rookery resume walker")]
+    blind = run_summary.commands({"run": "walker", "reason": "finished", "steps": 100, "no_picture": True})
+    assert [what for what, _ in blind] == ["evaluate it", "resume it"]
+
+
+def test_what_lets_a_run_go_on_is_more_than_it_has_made() -> None:
+    end = {"run": "walker", "reason": "finished", "steps": 1024, "episodes": 241, "num_episodes": 5}
+    assert run_summary.commands(end)[-1] == ("resume it", "rookery resume walker --num-episodes 482")
+    assert run_summary.commands({**end, "num_episodes": 300})[-1][1] == "rookery resume walker --steps 2048"
+
+
 def test_square_brackets_are_no_markup() -> None:
     """A path may hold what rich would take for a colour."""
     screen = Screen()

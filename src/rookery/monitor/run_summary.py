@@ -61,6 +61,8 @@ def commands(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """
     if not values.get("run") or values.get("session_world"):  # which a command would not find
         return []
+    if values.get("no_checkpoint"):  # there is no agent yet
+        return [("begin it again", f"rookery resume {shlex.quote(_where(values))}")]
     words = [("evaluate it", "eval"), ("watch it", "watch"), ("resume it", "resume")]
     if values.get("no_picture"):
         words.pop(1)

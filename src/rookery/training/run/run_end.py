@@ -118,7 +118,8 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
         **dict(zip(("eval/return_low", "eval/return_high"), loop.state.last_interval, strict=False)),
         "eval/best_return": loop.state.best_evaluation,
         "reason": reason,
-        **({} if _can_be_watched(loop) else {"no_picture": True}),
+        **({} if loop.envs.metadata.get("render_modes") else {"no_picture": True}),
+        **({"no_checkpoint": True} if loop.state.saved_at < 0 else {}),
         **({"session_world": True} if loop.config.world.startswith(OBJECT) else {}),
         **({"num_episodes": loop.config.episodes} if loop.config.episodes is not None else {}),
         **_curriculum_summary(loop),
@@ -126,11 +127,6 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
     }
     folder.write_summary(summary)
     loop.components.sinks.write(Event("end", loop.steps, summary))
-
-
-def _can_be_watched(loop: Loop) -> bool:
-    """Not a kernel world that draws nothing; other envs may draw without saying so."""
-    return loop.config.backend != "kernel" or bool(loop.envs.metadata.get("render_modes"))
 
 
 def _curriculum_summary(loop: Loop) -> dict[str, bool]:
