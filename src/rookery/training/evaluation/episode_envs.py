@@ -12,12 +12,12 @@ from rookery.engine.engine import Engine
 from rookery.engine.env_factory import kernel_of
 from rookery.engine.machine import usable_cores
 from rookery.engine.make_vec import make_vec
+from rookery.training.evaluation.cut_episodes import LONGEST
 from rookery.training.resolve.option_errors import explain_option_errors
 from rookery.training.resolve.world_choice import World
 
 KERNEL_ENVS = 64  # at most; their steps are cheap, so that the price of a call is most of it
 PYTHON_ENVS = 32  # at most, and no more than the run trains on: so many are known to fit into memory
-LONGEST = 20_000  # steps of an episode: a policy that walks against a wall may never end one by itself
 
 
 class EpisodeEnvs:

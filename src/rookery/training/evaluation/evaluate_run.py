@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rookery.console import say
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError, RunError
 from rookery.learners.agent import Agent
@@ -73,6 +74,8 @@ def evaluate_run(
     with closing(made) as evaluator:
         played = evaluator.run(trained.agent, progress=lambda done: progress("", done))
     assert played is not None  # nobody asked it to stop
+    if played.note:
+        say(played.note)
     returns = np.array(played.returns)
     low, high = interval_of(played.returns)
     return {

@@ -17,6 +17,7 @@ import numpy as np
 
 from rookery.learners.agent import Agent
 from rookery.training.evaluation.confidence import WIDE, interval_of, is_wide
+from rookery.training.evaluation.cut_episodes import cut_note, remedy_for
 from rookery.training.evaluation.device_episodes import DeviceEpisodes
 from rookery.training.evaluation.episode_envs import EpisodeEnvs
 from rookery.training.evaluation.episodes import Episodes, PlayedEpisode
@@ -39,6 +40,7 @@ class Evaluation:
     is_wide: bool  # more episodes would tell more
     seconds: float = 0.0
     restarts: int = 0  # of envs that failed; their episodes were played again
+    note: str = ""  # what may be wrong with it
 
     @property
     def mean(self) -> float:
@@ -89,6 +91,7 @@ class Evaluator:
         self.episodes, self.seed, self.deterministic = episodes, seed, deterministic
         self.max_episodes = max(episodes, max_episodes or episodes)
         self.episodes_of: Callable[[EpisodeEnvs, AgentPlayer], type[Episodes]] = lambda envs, player: Episodes
+        self._world = world
         self._each = max(1, len(opponents))  # games of a number
         self._envs: EpisodeEnvs | DeviceEpisodes | None = None
         self._make: Callable[[], EpisodeEnvs | DeviceEpisodes] = lambda: EpisodeEnvs(
@@ -124,7 +127,10 @@ class Evaluator:
             evaluation = next(rounds)
         if evaluation is None:
             return None
-        return replace(evaluation, seconds=time.perf_counter() - started, restarts=self._restarts - restarts)
+        seconds, note = time.perf_counter() - started, ""
+        if self._envs is not None and not self._world.kernel:  # kernel worlds have a limit of their own
+            note = cut_note(evaluation.lengths, seconds, remedy_for(self._world))
+        return replace(evaluation, seconds=seconds, restarts=self._restarts - restarts, note=note)
 
     @property
     def _restarts(self) -> int:

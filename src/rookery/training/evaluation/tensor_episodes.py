@@ -16,11 +16,11 @@ import torch
 
 from rookery.engine.seeding import ChildSeeds
 from rookery.learners.agent import Agent
+from rookery.training.evaluation.cut_episodes import LONGEST, cut_note
 from rookery.training.evaluation.episodes import PlayedEpisode
 from rookery.training.evaluation.evaluator import Evaluation, evaluation_from
 
 CHECK_EVERY = 32  # steps between two questions to the device whether all episodes have ended
-LONGEST = 20_000  # steps of an episode: a policy may never end one by itself
 
 
 class TensorEvaluator:
@@ -56,7 +56,8 @@ class TensorEvaluator:
                 return None
             played += more
             progress(len(played))
-        return replace(evaluation_from(played), seconds=time.perf_counter() - started)
+        evaluation, seconds = evaluation_from(played), time.perf_counter() - started
+        return replace(evaluation, seconds=seconds, note=cut_note(evaluation.lengths, seconds))
 
     @torch.no_grad()
     def _play(self, agent: Agent, number: int, stop: Callable[[], bool]) -> list[PlayedEpisode] | None:

@@ -47,7 +47,7 @@ class Loop:
         self.records = EpisodeRecords(components.episode_file, self.collector, self._warn)
         HintRecords(components.path / "hints.jsonl", self.collector, self._warn)
         self.state.engine.on_note = self._warn
-        self._is_inexact = False
+        self._is_inexact = self._told_of_evaluations = False
         self._episodes_in_rollout = 0
         in_steps = config.steps < NO_STEP_LIMIT and self.curriculum.episodes is None
         length = config.steps if in_steps else None, self.state.episodes_in_run
@@ -244,6 +244,9 @@ class Loop:
 
     def _add_evaluation(self, evaluation: Evaluation, step: int) -> bool:
         """The weights of this step were evaluated; returns whether that is the best so far."""
+        if evaluation.note and not self._told_of_evaluations:
+            self._told_of_evaluations = True
+            self._warn(evaluation.note)
         is_best = self.state.add_evaluation(evaluation, step)
         metrics = evaluation.metrics() | {"eval/best": is_best}
         self._event("evaluation", step, **metrics)
