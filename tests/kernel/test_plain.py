@@ -13,8 +13,10 @@ import rookery
 from kernel.samples import Tug, Walker
 from rookery.errors import StateError
 from rookery.kernel.kernel_env import KernelEnv
+from rookery.kernel.plain_values import note_truncations
 from rookery.kernel.random import integer
 from rookery.kernel.world import KernelWorld
+from rookery.testing import check_world
 
 SIDE = 4
 MOVES = np.array([[0, 1], [1, 0], [0, -1], [-1, 0]])
@@ -112,3 +114,35 @@ def test_rewards_that_are_not_set_are_0():
     envs.reset(seed=1)
     rewards = [envs.step(envs.action_space.sample())[1].tolist() for _ in range(3)]
     assert rewards == [[1.0, 0.0, 1.0, 0.0], [0.0] * 4, [0.0] * 4]
+
+
+class Fractions(Walker):
+    state = {**Walker.state, "half": "i8", "cells": ("i4", (2,)), "whole": "i8"}
+
+    @staticmethod
+    def reset(state):
+        state.whole = 4.0
+        state.half = 2.75
+        state.cells[1] = -1.5
+
+
+def test_floats_that_lose_their_fraction_are_noted():
+    """An integer field truncates, plain and compiled; the line that stores the number is named."""
+    env, compiled = KernelEnv(Fractions, plain=True), KernelEnv(Fractions)
+    compiled.reset(seed=1)
+    with note_truncations() as noted:
+        env.reset(seed=1)
+    assert env.state.half == compiled.state.half == 2
+    first = Fractions.reset.__code__.co_firstlineno
+    assert [text.partition(";")[0] for text in noted] == [
+        "2.75 becomes 2 in the integer field 'half'",
+        "-1.5 becomes -1 in an array of integers",
+    ]
+    assert [text.partition("line ")[2] for text in noted] == [str(first + 3), str(first + 4)]
+
+
+def test_a_check_names_the_first_of_them():
+    assert [text.partition(";")[0] for text in check_world(Fractions).advice if "becomes" in text] == [
+        "2.75 becomes 2 in the integer field 'half'"
+    ]
+    assert not [text for text in check_world(Walker).advice if "becomes" in text]

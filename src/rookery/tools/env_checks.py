@@ -21,6 +21,7 @@ from rookery.engine.global_random import PreserveRandomState, uses_global_random
 from rookery.engine.layout import leaves
 from rookery.errors import SpaceError, StateError
 from rookery.kernel.kernel_env import KernelEnv
+from rookery.kernel.plain_values import note_truncations
 from rookery.kernel.two_players import TwoPlayerWorld
 from rookery.kernel.world import KernelWorld
 from rookery.tools.kernel_checks import first_error, plain_difference, turn_problem
@@ -97,7 +98,9 @@ class EnvChecker:
             self._note("turn", problem)
 
     def _plain(self, world: KernelWorld) -> None:
-        difference = plain_difference(world, self._steps, self._seed)
+        with note_truncations() as truncations:
+            difference = plain_difference(world, self._steps, self._seed)
+        self._report.advice += truncations[:1]
         if difference is not None:
             self._note("plain", f"compiled code and plain Python differ: {difference}")
 
