@@ -59,6 +59,18 @@ def test_collectors_tell_of_theirs(learner: str, tmp_path: Path, monkeypatch: py
     check_told(rookery.train(options).path, "collector ")
 
 
+@pytest.mark.slow
+def test_several_processes_count_theirs_together(tmp_path: Path) -> None:
+    """Rank 0 tells of its own as any run does, and once of those of the others."""
+    options = small("ppo", tmp_path, backend="serial", steps=512, device="cpu", devices=2, **RESTART)
+    path = rookery.train(options).path
+    rows = [json.loads(line) for line in (path / "episodes.jsonl").read_text().splitlines()]
+    failed = [row["env"] for row in rows if row["return"] < moody.END]
+    total = json.loads((path / "summary.json").read_text())["restarts"]
+    assert min(failed) < 2 <= max(failed) and total >= len(failed) > 10
+    assert len([text for text in notes(path) if text.startswith("envs of another process")]) == 1
+
+
 def test_a_run_without_failures_says_nothing(tmp_path: Path) -> None:
     world = f"{moody.__file__}:Steady"
     result = rookery.train(small("ppo", tmp_path, backend="serial", steps=256, world=world))

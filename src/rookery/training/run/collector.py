@@ -30,6 +30,7 @@ class Collector:
 
     is_asynchronous = False  # whether the envs step while the host goes on: then it looks at them only now and then
     uncounted_episodes = 0  # that ended but were not listed, since it was last set to 0
+    restarts_elsewhere = 0  # of envs of the run's other processes
 
     def __init__(
         self,

@@ -197,7 +197,10 @@ class Loop:
     def _take_episodes(self) -> np.ndarray:
         """Count the episodes that have ended since this was called last."""
         before = self.episodes.count
+        restarts_elsewhere = self.collector.restarts_elsewhere
         listed = self.shared.episodes(self.collector)
+        if self.collector.restarts_elsewhere and not restarts_elsewhere:
+            self._warn("envs of another process of this run failed and were restarted; the summary counts all of them")
         finished = self.state.add_episodes(listed)
         self.records.add(self.steps, before, listed, len(finished))
         self._episodes_in_rollout = len(finished)
@@ -378,7 +381,7 @@ class Loop:
         changed = None if backend is None else review.change(self.state.engine, backend)
         if changed is not None:
             engine, observations = changed
-            self.state.restarts_before = self.state.restarts
+            self.state.restarts_before += self.state.engine.restarts
             masks = self.collector.masks
             self.collector.use(engine)
             self.collector.begin(observations, {} if masks is None else {"action_mask": masks})

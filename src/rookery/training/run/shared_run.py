@@ -94,12 +94,15 @@ class SharedRun(RunAlone):
 
 
 def gather_episodes(ranks: Ranks, collector: Collector) -> np.ndarray:
-    """The finished episodes of all processes, their envs numbered as in one; counts those that are not listed."""
+    """The finished episodes of all processes, their envs numbered as in one; counts those that are not listed, and the
+    restarts of the others' envs."""
     own = collector.finished_episodes().copy()
     own["env"] += ranks.rank * collector.envs.num_envs
-    parts = ranks.exchange(int(collector.uncounted_episodes).to_bytes(8, "little") + own.tobytes())
-    collector.uncounted_episodes = sum(int.from_bytes(part[:8], "little") for part in parts)
-    return np.concatenate([np.frombuffer(part[8:], EPISODE) for part in parts])
+    counts = np.array([collector.uncounted_episodes, collector.envs.restarts], np.int64)  # type: ignore[union-attr]
+    parts = ranks.exchange(counts.tobytes() + own.tobytes())
+    uncounted, restarts = np.sum([np.frombuffer(part[: counts.nbytes], np.int64) for part in parts], axis=0).tolist()
+    collector.uncounted_episodes, collector.restarts_elsewhere = uncounted, restarts - int(counts[1])
+    return np.concatenate([np.frombuffer(part[counts.nbytes :], EPISODE) for part in parts])
 
 
 # --- what each process has -----------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ class TrainingState:
     @property
     def restarts(self) -> int:
         """How many times envs or workers that failed were restarted, in the whole run."""
-        return self.restarts_before + self.engine.restarts
+        return self.restarts_before + self.engine.restarts + self.collector.restarts_elsewhere
 
     @property
     def episodes_in_run(self) -> int | None:
