@@ -59,7 +59,7 @@ class OptionTypeError(OptionError, TypeError):
 
 
 class BadValue(RookeryError, ValueError):
-    """An env returned NaN or infinity in an observation or a reward."""
+    """An env returned NaN or infinity in an observation or a reward, or an agent was given NaN."""
 
 
 class EnvError(RookeryError, RuntimeError):

@@ -11,7 +11,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rookery.errors import SpaceError, UsageError
+from rookery.errors import BadValue, SpaceError, UsageError
 from rookery.learners.agent import Agent
 from rookery.learners.policy import make_leaves
 from rookery.learners.ppo import ActorCritic
@@ -195,6 +195,20 @@ def test_a_wrong_shape_is_named() -> None:
     batch = mixed(5)
     batch["pair"] = (batch["pair"][0], np.zeros((5, 9)))
     with pytest.raises(SpaceError, match=r"pair\.1 should be of shape \(batch, 3\), got \(5, 9\)"):
+        agent_for(MIXED).act(batch)
+
+
+def test_nan_is_refused() -> None:
+    """The network would turn it into some action."""
+    bad = ROWS.copy()
+    bad[4, 1] = np.nan
+    with pytest.raises(BadValue, match=r"^observation\[4, 1\] is nan"):
+        agent_for().act(bad)
+    with pytest.raises(ValueError, match=r"^observation\[1\] is nan"):
+        agent_for().predict(bad[4].tolist())
+    batch = mixed(5)
+    batch["pair"][1][2, 0] = np.nan
+    with pytest.raises(BadValue, match=r"pair\.1\[2, 0\] is nan"):
         agent_for(MIXED).act(batch)
 
 

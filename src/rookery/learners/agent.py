@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from rookery.errors import SpaceError, UsageError
+from rookery.errors import BadValue, SpaceError, UsageError
 from rookery.learners.action_tree import action_tree, row_of
 from rookery.learners.frozen_policy import forward_pass
 from rookery.learners.masks import flat_mask, mask_of
@@ -91,6 +91,9 @@ class Agent:
         single = all(x.shape == leaf.shape for leaf, x in zip(self.policy.leaves, leaves, strict=True))
         leaves = [values.unsqueeze(0) for values in leaves] if single else leaves
         self._check(leaves)
+        as_tensors = isinstance(next(_arrays(observations)), Tensor)
+        if not as_tensors:  # a GPU's tensors would have to be waited for; the engine checks what its envs return
+            self._refuse_nan(leaves, single)
         rows = len(leaves[0])
         mask = mask_of(observations, action_space=self.action_space) if mask is None else mask
         if mask is not None:
@@ -101,7 +104,6 @@ class Agent:
         noise = None if deterministic else self.policy.sample_noise(rows, self._generator)
         memory = recall(rows) if self.policy.memory_size else None
         actions, memory = forward_pass(self.policy).on_tensors(leaves, noise, memory, mask)
-        as_tensors = isinstance(next(_arrays(observations)), Tensor)
         actions = self.nested(actions) if as_tensors else self.as_arrays(actions)
         return row_of(actions, 0) if single else actions, memory
 
@@ -144,6 +146,12 @@ class Agent:
                 wanted = f"({', '.join(['batch', *map(str, leaf.shape)])})"
                 single = f", or {leaf.shape} for one observation" if len(self.policy.leaves) == 1 else ""
                 raise SpaceError(f"{leaf.name} should be of shape {wanted}{single}, got {tuple(values.shape)}")
+
+    def _refuse_nan(self, leaves: list[Tensor], single: bool) -> None:
+        for leaf, values in zip(self.policy.leaves, leaves, strict=True):
+            if values.is_floating_point() and values.isnan().any():
+                first = values.isnan().nonzero()[0].tolist()
+                raise BadValue(f"{leaf.name}{first[1:] if single else first} is nan: an agent needs numbers to act on")
 
 
 def _arrays(observations: Any) -> Any:
