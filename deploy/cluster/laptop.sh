@@ -7,15 +7,19 @@
 #     rookery train CartPole-v1 --on ray --address auto
 #     deploy/cluster/laptop.sh stop                          # on every machine
 #
-# Ray has no passwords: whoever reaches its ports can run code. Use it in a network that you trust.
+# Every machine needs the token of the first one, which is made there: copy its file ~/.ray/auth_token to the same place.
+# Nothing is encrypted: whoever listens can read the token, and run code. Use it in a network that you trust.
 set -euo pipefail
 
 port=6379
 export RAY_health_check_period_ms=1000 RAY_health_check_timeout_ms=3000 RAY_health_check_failure_threshold=3
-export RAY_USAGE_STATS_ENABLED=0
+export RAY_USAGE_STATS_ENABLED=0 RAY_AUTH_MODE=token
 
 case "${1:-}" in
-    head) ray start --head --node-ip-address="${2:?the address of this machine}" --port="$port" ;;
+    head)
+        ray get-auth-token --generate > /dev/null
+        ray start --head --node-ip-address="${2:?the address of this machine}" --port="$port"
+        ;;
     worker) ray start --address="${2:?the address of the first machine}:$port" ;;
     stop) ray stop ;;
     *)

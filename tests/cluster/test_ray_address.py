@@ -10,16 +10,25 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import ray
 
 from rookery.cluster import ray_address
-from rookery.cluster.ray_address import SETTINGS, check_answers
+from rookery.cluster.ray_address import SETTINGS, TokenWanted, check_answers
 from rookery.errors import RunError
 
 
 class FakeRay:
-    """Ray as far as an address is concerned; `ray.init` notes that it was called."""
+    """Ray as far as an address is concerned; `ray.init` notes that it was called. It may want a token."""
 
-    def __init__(self, auto: str = "") -> None:
+    def __init__(self, auto: str = "", wants_token: bool = False) -> None:
+        self.asked: list[str] = []  # addresses at which it was asked whether it wants one
+
+        def client(address: str) -> None:
+            self.asked.append(address)
+            if wants_token:
+                raise ray.exceptions.AuthenticationError("InvalidAuthToken")
+
+        self._raylet, self.exceptions = SimpleNamespace(GcsClient=client), ray.exceptions
         services = SimpleNamespace(canonicalize_bootstrap_address=lambda address: auto or address)
         self._private = SimpleNamespace(services=services, ray_constants=SimpleNamespace(ENABLE_RAY_CLUSTER=True))
         self.addresses: list[str] = []
@@ -83,6 +92,18 @@ def test_a_server_of_grpc_is_taken_for_ray(form: str) -> None:
         check_answers(FakeRay(), form.format(port))
 
 
+def test_a_cluster_that_wants_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one that Ray finds on this machine, Ray takes the token by itself."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with server(GRPC) as port:
+        with pytest.raises(TokenWanted, match="asks for a token: set RAY_AUTH_MODE=token"):
+            check_answers(FakeRay(wants_token=True), f"127.0.0.1:{port}")
+        check_answers(FakeRay(auto=f"127.0.0.1:{port}", wants_token=True), "auto")
+        monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
+        with pytest.raises(TokenWanted):
+            check_answers(FakeRay(wants_token=True), "auto")
+
+
 @pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
 def test_ipv6() -> None:
     """In brackets, as Ray takes it."""
@@ -91,7 +112,9 @@ def test_ipv6() -> None:
     except OSError:
         pytest.skip("this machine has no IPv6")
     with server(GRPC, socket.AF_INET6) as port:
-        check_answers(FakeRay(), f"[::1]:{port}")
+        ours = FakeRay()
+        check_answers(ours, f"[::1]:{port}")
+        assert ours.asked == [f"[::1]:{port}"]
     with pytest.raises(OSError, match="refused"):
         check_answers(FakeRay(), f"[::1]:{free_port(socket.AF_INET6)}")
 

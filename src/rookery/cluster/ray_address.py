@@ -16,10 +16,15 @@ GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 
 SETTINGS = 4  # the type of a frame, its fourth byte
 
 
+class TokenWanted(RunError):
+    """There is a cluster, and it refuses this process."""
+
+
 def check_answers(ray: Any, address: str) -> None:
     """Refuse an address, as `ray.init` takes it, at which nothing answers, or something that is not Ray.
 
     Raises:
+        TokenWanted: It has to be given a token.
         OSError, RunError, ValueError: Why there is no cluster.
     """
     target = _target(ray, address)
@@ -30,6 +35,20 @@ def check_answers(ray: Any, address: str) -> None:
             connection.sendall(GREETING)
             if len(answer := _read(connection, 4)) < 4 or answer[3] != SETTINGS:
                 raise RunError("what listens there is not Ray")
+    if not address.startswith(CLIENT) and (address != "auto" or os.environ.get("RAY_ADDRESS")):
+        _check_token(ray, *target)
+
+
+def _check_token(ray: Any, host: str, port: int) -> None:
+    """Refuse a cluster that wants a token and would not get it: Ray sends one to an address only if it is told to, and
+    by itself to a cluster that it finds on this machine."""
+    try:
+        ray._raylet.GcsClient(address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    except ray.exceptions.AuthenticationError:
+        raise TokenWanted(
+            f"the Ray cluster at {host}:{port} asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to what "
+            "`ray get-auth-token` prints on the cluster's first machine, or copy its file ~/.ray/auth_token here"
+        ) from None
 
 
 def _target(ray: Any, address: str) -> tuple[str, int] | None:

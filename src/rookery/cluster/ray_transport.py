@@ -18,7 +18,7 @@ import psutil
 
 from rookery.cluster.own_collector import OwnCall, OwnCollector
 from rookery.cluster.packed_calls import HELPERS, PackedActor, RayCollectorActor, nbytes, pack, unpack
-from rookery.cluster.ray_address import check_answers
+from rookery.cluster.ray_address import TokenWanted, check_answers
 from rookery.cluster.ray_folder import ray_folder
 from rookery.cluster.transport import CollectorLost
 from rookery.console import waiting
@@ -85,6 +85,8 @@ def _connect(ray: Any, address: str | None, folder: Path | None) -> None:
         except Exception as error:  # of a node that is too slow to start, Ray raises just that
             ray.shutdown()
             _kill(set(psutil.Process().children()) - others)
+            if isinstance(error, TokenWanted):
+                raise
             if address is None and attempt < START_ATTEMPTS and "timed out" in str(error):
                 continue
             where = f"there is no Ray cluster at {address}" if address else "no Ray cluster can be started here"
