@@ -17,7 +17,7 @@ export RAY_USAGE_STATS_ENABLED=0 RAY_AUTH_MODE=token
 
 case "${1:-}" in
     head)
-        ray get-auth-token --generate > /dev/null
+        ray get-auth-token --generate > /dev/null 2>&1 || true # older versions of Ray have no tokens
         ray start --head --node-ip-address="${2:?the address of this machine}" --port="$port"
         ;;
     worker) ray start --address="${2:?the address of the first machine}:$port" ;;

@@ -109,11 +109,15 @@ def contents(run: Path) -> dict[Path, tuple[bytes, int]]:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        ([], "has made 256 of 256 steps: there is nothing to do. To train longer, give more, such as --steps 512"),
+        (
+            [],
+            "has made 256 of 256 steps: there is nothing to do. To train longer, give more steps, such as --steps 512",
+        ),
         (["--steps", "10"], "has made 256 of 10 steps"),
         (["--set", "evaluation.every=50"], "has made 256 of 256 steps"),
         (["--num-episodes", "3", "--steps", "512"], "of 3 episodes: there is nothing to do"),
         (["--set", "evaluation.stop_at=-1", "--steps", "512"], "has reached `evaluation.stop_at` = -1 with"),
+        (["--set", "evaluation.stop_at=-1"], "has made 256 of 256 steps and has reached `evaluation.stop_at`"),
     ],
 )
 def test_a_run_that_is_over_stays_as_it_is(

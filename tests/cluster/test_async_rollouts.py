@@ -11,6 +11,7 @@ import pytest
 import rookery
 from cluster.in_process import InProcess, use
 from cluster.test_async_steps import progress
+from rookery.cluster.collector_actor import CollectorActor
 from rookery.cluster.transport import CollectorLost
 from rookery.errors import ConfigError
 from rookery.training.run.result import Result
@@ -115,3 +116,14 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], message: str, tmp_pa
     """In one sentence."""
     with pytest.raises(ConfigError, match=message):
         run(tmp_path, **options)
+
+
+def test_ends_without_infos_are_sent_once_some_had_them() -> None:
+    """Two rollouts of a collector may come between two looks at the episodes: the order tells whose infos these are."""
+    actor = CollectorActor()
+    told, untold = {"success": np.array([1.0]), "_success": np.array([True])}, dict[str, Any]()
+    sent = []
+    for final in (untold, told, untold):
+        actor._infos.append((1, 0, {"final_info": final, "_final_info": np.array([True])}))
+        sent.append(len(actor._taken_infos()))
+    assert sent == [0, 1, 1]

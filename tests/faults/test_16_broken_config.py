@@ -47,7 +47,7 @@ BROKEN = {
     "an unknown backend": ("toml", 'world = "a"\nbackend = "gpu"', ["`backend`", '"cuda" or "tensor", got \'gpu\'']),
     "an unknown device": ("yaml", "world: a\ndevice: gpu0", ["`device`", '"cuda:N"', "got 'gpu0'"]),
     "a discount above 1": ("toml", 'world = "a"\nsac.gamma = 1.5', ["`sac.gamma`", "> 0 and <= 1, got 1.5"]),
-    "infinity": ("toml", 'world = "a"\nppo.clip = inf', ["`ppo.clip`", "a number > 0, got inf"]),
+    "infinity": ("toml", 'world = "a"\nppo.clip = inf', ["`ppo.clip`", "a finite number > 0, got inf"]),
     "a list with a word": (
         "json",
         '{"world": "a", "ppo": {"hidden": [64, "x"]}}',

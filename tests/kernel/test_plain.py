@@ -124,6 +124,8 @@ class Fractions(Walker):
         state.whole = 4.0
         state.half = 2.75
         state.cells[1] = -1.5
+        state.cells[:] = 0.5
+        state.cells[:] = 3.0
 
 
 def test_floats_that_lose_their_fraction_are_noted():
@@ -137,8 +139,9 @@ def test_floats_that_lose_their_fraction_are_noted():
     assert [text.partition(";")[0] for text in noted] == [
         "2.75 becomes 2 in the integer field 'half'",
         "-1.5 becomes -1 in an array of integers",
+        "0.5 becomes 0 in an array of integers",
     ]
-    assert [text.partition("line ")[2] for text in noted] == [str(first + 3), str(first + 4)]
+    assert [text.partition("line ")[2] for text in noted] == [str(first + k) for k in (3, 4, 5)]
 
 
 def test_a_check_names_the_first_of_them():

@@ -13,6 +13,7 @@ from gymnasium import spaces
 
 from rookery.errors import BadValue, SpaceError, UsageError
 from rookery.learners.agent import Agent
+from rookery.learners.custom_network import CustomEncoder
 from rookery.learners.policy import make_leaves
 from rookery.learners.ppo import ActorCritic
 from rookery.learners.registry import PPOOptions
@@ -210,6 +211,13 @@ def test_nan_is_refused() -> None:
     batch["pair"][1][2, 0] = np.nan
     with pytest.raises(BadValue, match=r"pair\.1\[2, 0\] is nan"):
         agent_for(MIXED).act(batch)
+
+
+def test_a_network_of_ones_own_may_be_given_nan() -> None:
+    agent = agent_for()
+    agent.policy.encoder = CustomEncoder(torch.nn.Identity(), agent.observation_space, 3)
+    bad = np.full((2, 3), np.nan)
+    assert len(agent.act(bad)) == 2
 
 
 def test_masks_hold() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from monitor import telling
 from rookery.monitor import run_summary
 
@@ -77,6 +79,19 @@ def test_what_lets_a_run_go_on_is_more_than_it_has_made() -> None:
     end = {"run": "walker", "reason": "finished", "steps": 1024, "episodes": 241, "num_episodes": 5}
     assert run_summary.commands(end)[-1] == ("resume it", "rookery resume walker --num-episodes 482")
     assert run_summary.commands({**end, "num_episodes": 300})[-1][1] == "rookery resume walker --steps 2048"
+
+
+@pytest.mark.parametrize(
+    ("reason", "reached", "flags"),
+    [
+        ("goal reached", 475.0, "--set evaluation.stop_at=none"),
+        ("finished", 480.0, "--set evaluation.stop_at=none --steps 2048"),
+        ("finished", 300.0, "--steps 2048"),
+    ],
+)
+def test_a_goal_that_was_reached_would_end_the_run_again(reason: str, reached: float, flags: str) -> None:
+    end = {"run": "walker", "reason": reason, "steps": 1024, "stop_at": 475.0, "eval/return": reached}
+    assert run_summary.commands(end)[-1][1] == f"rookery resume walker {flags}"
 
 
 def test_square_brackets_are_no_markup() -> None:

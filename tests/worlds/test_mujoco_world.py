@@ -158,7 +158,7 @@ class TouchingArm(Arm):
         "</sensor>",
         '<contact name="touch" geom1="ground" geom2="bar" num="2" data="found force dist" reduce="mindist"/></sensor>',
     )
-    ids = {**Arm.ids, "touch": ("sensor", "touch")}
+    ids = {**Arm.ids, "touch": ["sensor", "touch"]}
     observation_space = spaces.Box(-np.inf, np.inf, (10,), np.float64)
 
     @staticmethod

@@ -189,7 +189,8 @@ def _eval_games(options: argparse.Namespace, opponents: list[str], keywords: dic
 def _say_restarts(metrics: Mapping[str, Any]) -> None:
     """Say that an env has failed: the results are of what was played to its end."""
     if metrics.get("restarts"):
+        times = "once" if metrics["restarts"] == 1 else f"{metrics['restarts']} times"
         say(
-            f"envs failed {metrics['restarts']} times and were restarted, and the episodes that this cut short were "
-            "played again; a run with `on_failure` = raise shows the error"
+            f"envs failed {times} and were restarted, and the episodes that this cut short were played again; a run "
+            "with `on_failure` = raise and `bad_values` = raise shows the error"
         )

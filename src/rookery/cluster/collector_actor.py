@@ -47,6 +47,7 @@ class CollectorActor:
         self._open = ExitStack()
         self._notes: list[str] = []
         self._told_restarts = 0
+        self._has_infos = False  # whether any episode has ended with infos
         self._began = 0.0  # the present rollout or chunk
         self._infos: list[tuple[int, int, dict[str, Any]]] = []  # step, number of the first row, infos
         self._used: list[dict[str, Any]] = []
@@ -91,10 +92,10 @@ class CollectorActor:
         self._infos.append((self._steps_made(rows), rows.start, kept))
 
     def _taken_infos(self) -> list[tuple[int, int, dict[str, Any]]]:
-        """Of all ends of episodes, as some may have no infos; none of them if no episode has any."""
+        """Of all ends of episodes, as some may have no infos; of none before the first one that has any."""
         infos = _taken(self._infos)
-        some = any(step.get("final_info") for _, _, step in infos)
-        return [each for each in infos if some or "final_info" not in each[2]]
+        self._has_infos = self._has_infos or any(step.get("final_info") for _, _, step in infos)
+        return [each for each in infos if self._has_infos or "final_info" not in each[2]]
 
     def _steps_made(self, rows: slice) -> int:
         """In the present rollout or chunk."""

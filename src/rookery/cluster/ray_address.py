@@ -44,7 +44,7 @@ def _check_token(ray: Any, host: str, port: int) -> None:
     by itself to a cluster that it finds on this machine."""
     try:
         ray._raylet.GcsClient(address=f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-    except ray.exceptions.AuthenticationError:
+    except getattr(ray.exceptions, "AuthenticationError", ()):  # which older versions do not have
         raise TokenWanted(
             f"the Ray cluster at {host}:{port} asks for a token: set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to what "
             "`ray get-auth-token` prints on the cluster's first machine, or copy its file ~/.ray/auth_token here"

@@ -30,7 +30,7 @@ from rookery.engine.thread_choice import ThreadChoice
 from rookery.engine.worker_envs import EnvDescription
 from rookery.errors import BadValue, OptionError, SpaceError, StateError, UsageError
 from rookery.kernel.env_arrays import EnvArrays
-from rookery.kernel.env_loop import BAD_ACTION, DISABLED, ENDED, FAULT, NEXT_STEP, SAME_STEP
+from rookery.kernel.env_loop import BAD_ACTION, DISABLED, ENDED, FAULT, NEXT_STEP, SAME_STEP, STOPPED
 from rookery.kernel.runner import Runner
 from rookery.kernel.tables import check_same
 
@@ -339,7 +339,8 @@ class KernelEngine(Engine):
         """Raise the first fault, or restart the envs where that is allowed."""
         arena = self.arena
         try:
-            for env in np.flatnonzero(arena.faults).tolist():
+            stopped_first = np.argsort(arena.faults != STOPPED, kind="stable")  # they leave no env between two parts
+            for env in stopped_first[arena.faults[stopped_first] != 0].tolist():
                 fault = arena.faults[env]
                 error = self._runner.fault_to_exception(env)
                 if isinstance(error, (BadValue, SpaceError)):

@@ -27,9 +27,12 @@ class Restarts:
         settings = self._settings
         if isinstance(error, UsageError):
             return False
-        if isinstance(error, (BadValue, SpaceError)) and settings.bad_values != "allow":
-            return settings.bad_values == "restart"
-        return settings.on_failure == "restart"
+        return bool(getattr(settings, self.option_for(error)) == "restart")
+
+    def option_for(self, error: BaseException | None) -> str:
+        """The option that decides what follows this error."""
+        is_value = isinstance(error, (BadValue, SpaceError)) and self._settings.bad_values != "allow"
+        return "bad_values" if is_value else "on_failure"
 
     def count(self, kind: str, number: int, cause: str) -> None:
         """Count one restart of env or worker (`kind`) `number`; RestartLimit, with the first cause, if it is one too

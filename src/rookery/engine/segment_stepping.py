@@ -21,9 +21,7 @@ from rookery.engine.step_report import NOTHING, REPORT, StepReport
 from rookery.errors import RestartLimit
 
 EPISODE = np.dtype([("env", "i8"), ("return", "f8"), ("length", "i8"), ("seconds", "f8")])
-CUT_SHORT = (
-    "; episodes that failures cut short end as truncated, and `on_failure` = raise would end the run with the traceback"
-)
+CUT_SHORT = "; episodes that failures cut short end as truncated, and `{}` = raise would end the run with the traceback"
 LONGEST_ERROR = 300  # characters of a failure that are told
 EPISODES_KEPT = 10_000  # steps with finished episodes that are kept until `finished_episodes` is called
 _SAID: set[tuple[str, str]] = set()  # names of worlds, and what was said about them on the terminal
@@ -171,7 +169,7 @@ class SegmentStepping(Backend):
         while True:
             if not self._restarts.allowed_after(failure.error):
                 raise failure.exception()
-            self._count_restart("env", failure.row, failure.trace)
+            self._count_restart("env", failure.row, failure.trace, self._restarts.option_for(failure.error))
             announce = failure.phase == "step"
             worker = self._segment_of_row[failure.row].worker
             restart = ("restart", (failure.row, self._restarts.next_seed(failure.row), announce))
@@ -188,16 +186,16 @@ class SegmentStepping(Backend):
                 return
             failure = Failure(failure.row, failure.phase, again_failed[0].error)
 
-    def _count_restart(self, kind: str, number: int, cause: str) -> None:
-        """Count a restart; one too many ends the engine."""
+    def _count_restart(self, kind: str, number: int, cause: str, option: str = "on_failure") -> None:
+        """Count a restart, which this option allows; one too many ends the engine."""
         try:
             self._restarts.count(kind, number, cause)
         except RestartLimit as limit:
             self._fail(limit)
             raise
-        self._tell_restart(kind, number, cause)
+        self._tell_restart(kind, number, cause, option)
 
-    def _tell_restart(self, kind: str, number: int, cause: str) -> None:
+    def _tell_restart(self, kind: str, number: int, cause: str, option: str) -> None:
         """Tell of the first restart, and again when there are twice as many: a run may survive thousands. Without
         `on_note` the infos of the step are enough: whoever steps an engine reads them."""
         total = self._restarts.total
@@ -205,7 +203,7 @@ class SegmentStepping(Backend):
             return
         error = cause.rstrip().rpartition("\n")[2][:LONGEST_ERROR]
         who = f"env {number} was" if kind == "env" else f"worker {number} was, with its envs,"
-        rest = CUT_SHORT if total == 1 else f"; {total:,} restarts so far"
+        rest = CUT_SHORT.format(option) if total == 1 else f"; {total:,} restarts so far"
         self.on_note(f"{self.source.name}: {who} restarted after `{error}`{rest}")
 
     def _fail(self, error: BaseException) -> None:

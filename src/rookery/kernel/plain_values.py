@@ -148,13 +148,13 @@ def note_truncations() -> Iterator[list[str]]:
 
 def _note_truncation(into: Any, at: Any, value: float) -> None:
     assert _truncations is not None
-    if (into.dtype[at] if isinstance(at, str) else into.dtype).kind not in "iu" or value == into[at]:
+    if (into.dtype[at] if isinstance(at, str) else into.dtype).base.kind not in "iu" or np.all(value == into[at]):
         return
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
     field = f"the integer field {at!r}" if isinstance(at, str) else "an array of integers"
     _truncations.append(
-        f"{value} becomes {into[at]} in {field}; write int(...) or round(...), or declare the field as 'f8'\n"
+        f"{value} becomes {int(value)} in {field}; write int(...) or round(...), or declare the field as 'f8'\n"
         f'  File "{frame.f_code.co_filename}", line {frame.f_lineno}'
     )

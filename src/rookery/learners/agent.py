@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rookery.errors import BadValue, SpaceError, UsageError
 from rookery.learners.action_tree import action_tree, row_of
+from rookery.learners.custom_network import CustomEncoder
 from rookery.learners.frozen_policy import forward_pass
 from rookery.learners.masks import flat_mask, mask_of
 from rookery.learners.observations import choices_in, split
@@ -92,7 +93,8 @@ class Agent:
         leaves = [values.unsqueeze(0) for values in leaves] if single else leaves
         self._check(leaves)
         as_tensors = isinstance(next(_arrays(observations)), Tensor)
-        if not as_tensors:  # a GPU's tensors would have to be waited for; the engine checks what its envs return
+        # A GPU's tensors would have to be waited for; and a network of the user's own may know what to do with NaN.
+        if not as_tensors and not isinstance(getattr(self.policy, "encoder", None), CustomEncoder):
             self._refuse_nan(leaves, single)
         rows = len(leaves[0])
         mask = mask_of(observations, action_space=self.action_space) if mask is None else mask

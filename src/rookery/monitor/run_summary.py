@@ -78,11 +78,15 @@ def commands(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _further(values: Mapping[str, Any]) -> str:
-    """The flag that lets a finished run go on: more of what it has reached, from what it has made."""
+    """The flags that let a finished run go on: more of what it has reached, from what it has made."""
+    goal, reached = values.get("stop_at"), values.get("eval/return")
+    flags = "" if goal is None or reached is None or reached < goal else " --set evaluation.stop_at=none"
+    if values.get("reason") == "goal reached" and flags:
+        return flags
     episodes, wanted = int(values.get("episodes") or 0), values.get("num_episodes")
     if wanted and episodes >= wanted:
-        return f" --num-episodes {2 * episodes}"
-    return f" --steps {2 * int(values.get('steps') or 0)}"
+        return f"{flags} --num-episodes {2 * episodes}"
+    return f"{flags} --steps {2 * int(values.get('steps') or 0)}"
 
 
 def _where(values: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from cluster.test_async_steps import run as run_off_policy
 from cluster.test_same_numbers import run as run_collectors
 from rookery.config import build_config
 from rookery.training.resolve.resolved_run import resolve_run
-from rookery.training.resolve.unread_options import unread_options
+from rookery.training.resolve.unread_options import _start_method, unread_options
 from training.runs import notes, train
 
 
@@ -45,6 +46,12 @@ def test_a_start_method_without_worker_processes() -> None:
     (note,) = unread(start_method="fork")
     assert note == "`start_method` = 'fork' has no effect: the backend kernel steps the envs without worker processes"
     assert unread(start_method="fork", backend="process", num_envs=2) == []
+
+
+def test_a_start_method_of_a_run_that_may_change_to_processes() -> None:
+    """Its backend was chosen by measuring, and is looked at again while it runs."""
+    chosen = SimpleNamespace(config=SimpleNamespace(start_method="fork"), choice=object())
+    assert _start_method(chosen, "serial") == ""
 
 
 def test_a_run_has_the_notes(tmp_path: Path) -> None:

@@ -10,6 +10,9 @@ import pytest
 
 import rookery
 from cluster.in_process import InProcess, use
+from rookery.engine.restarts import Restarts
+from rookery.engine.settings import Settings
+from rookery.errors import BadValue
 from rookery.monitor.run_summary import rows
 from training import moody
 from training.runs import notes, small
@@ -41,6 +44,15 @@ def check_told(path: Path, prefix: str = "") -> None:
 def test_restarts_are_told_and_counted(backend: str, tmp_path: Path) -> None:
     result = rookery.train(small("ppo", tmp_path, backend=backend, workers=2, steps=1024, **RESTART))
     check_told(result.path)
+
+
+def test_the_option_that_allowed_it_is_named() -> None:
+    """Bad values have one of their own, unless they are allowed."""
+    restarts = Restarts(Settings(1, bad_values="restart", on_failure="raise"))
+    assert restarts.option_for(BadValue("nan")) == "bad_values" and restarts.allowed_after(BadValue("nan"))
+    assert restarts.option_for(RuntimeError()) == "on_failure" and not restarts.allowed_after(RuntimeError())
+    allowing = Restarts(Settings(1, bad_values="allow", on_failure="restart"))
+    assert allowing.option_for(BadValue("nan")) == "on_failure" and allowing.allowed_after(BadValue("nan"))
 
 
 def test_the_count_goes_on_in_a_resumed_run(tmp_path: Path) -> None:

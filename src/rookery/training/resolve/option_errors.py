@@ -70,6 +70,8 @@ def _explain_keyword(world: BuildableWorld, function: str, keyword: str, error: 
         ) from error
     if keyword in world.env_kwargs:
         taken = _taken(world)
+        if taken is not None and keyword in taken:
+            return  # what it calls with it does not take it: a mistake of its own code too
         names = "" if taken is None else f" (it has {', '.join(taken) or 'none'})"
         raise OptionError(f"{world.name} has no option {keyword!r}{names}{_worlds_with(keyword)}") from error
 

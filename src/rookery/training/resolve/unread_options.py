@@ -11,7 +11,7 @@ MOST_NAMED = 4
 
 def unread_options(run: ResolvedRun, backend: str) -> list[str]:
     """One sentence for each kind of them; `backend` is the one that steps the envs."""
-    notes = [_of_other_learners(run.config), _start_method(run.config, backend), *_of_cluster(run)]
+    notes = [_of_other_learners(run.config), _start_method(run, backend), *_of_cluster(run)]
     return [note for note in notes if note]
 
 
@@ -32,13 +32,12 @@ def _of_other_learners(config: RunConfig) -> str:
     return f"the learner is {config.learner}: {', '.join(names[:MOST_NAMED])}{more} {verb} no effect"
 
 
-def _start_method(config: RunConfig, backend: str) -> str:
-    if config.start_method is None or backend == "process":
+def _start_method(run: ResolvedRun, backend: str) -> str:
+    """A backend that was chosen by measuring may change to processes during the run."""
+    method = run.config.start_method
+    if method is None or backend == "process" or run.choice is not None:
         return ""
-    return (
-        f"`start_method` = {config.start_method!r} has no effect: the backend {backend} steps the envs without worker "
-        "processes"
-    )
+    return f"`start_method` = {method!r} has no effect: the backend {backend} steps the envs without worker processes"
 
 
 def _of_cluster(run: ResolvedRun) -> list[str]:

@@ -13,6 +13,7 @@ from rookery.training.resolve.world_choice import OBJECT
 from rookery.training.run.loop import Loop
 from rookery.training.run.out_of_memory import explained_shortage
 from rookery.training.run.result import Result
+from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.run_dir import RunDir
 from rookery.worlds import registry
 from rookery.worlds.world_spec import AgentReport, WorldSpec, load_object
@@ -119,9 +120,10 @@ def _write_summary(folder: RunDir, loop: Loop, reason: str, **pictures: str) -> 
         "eval/best_return": loop.state.best_evaluation,
         "reason": reason,
         **({} if loop.envs.metadata.get("render_modes") else {"no_picture": True}),
-        **({"no_checkpoint": True} if loop.state.saved_at < 0 else {}),
+        **({"no_checkpoint": True} if Checkpoints(folder.checkpoints).latest() is None else {}),
         **({"session_world": True} if loop.config.world.startswith(OBJECT) else {}),
         **({"num_episodes": loop.config.episodes} if loop.config.episodes is not None else {}),
+        **({"stop_at": loop.config.evaluation.stop_at} if loop.config.evaluation.stop_at is not None else {}),
         **_curriculum_summary(loop),
         **pictures,
     }

@@ -90,19 +90,19 @@ def _summary(folder: RunDir) -> dict[str, Any]:
 def _why_over(goals: Goals, saved: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     """Why the run is over, and how it can go on; "" if it is not over."""
     steps, episodes, last = saved["steps"], saved["episodes"], saved["last_evaluation"]
+    made, further = [], []
     if steps >= goals.steps:
-        return _text(f"has made {steps:,} of {goals.steps:,.0f} steps", f"give more, such as --steps {2 * steps}")
+        made.append(f"has made {steps:,} of {goals.steps:,.0f} steps")
+        further.append(f"more steps, such as --steps {2 * steps}")
     if episodes >= goals.episodes:
-        made = f"has made {episodes:,} of {goals.episodes:,.0f} episodes"
-        return _text(made, f"give more, such as --num-episodes {2 * episodes}")
+        made.append(f"has made {episodes:,} of {goals.episodes:,.0f} episodes")
+        further.append(f"more episodes, such as --num-episodes {2 * episodes}")
     if last is not None and last >= goals.evaluation:
-        made = f"has reached `evaluation.stop_at` = {goals.evaluation:g} with {last:.4g}"
-        return _text(made, "give a higher goal, or none by --set evaluation.stop_at=none")
+        made.append(f"has reached `evaluation.stop_at` = {goals.evaluation:g} with {last:.4g}")
+        further.append("a higher goal, or none by --set evaluation.stop_at=none")
+    if made:
+        return f"{' and '.join(made)}: there is nothing to do. To train longer, give {', and '.join(further)}"
     return "has finished all of its phases: there is nothing to do" if summary.get("phases_done") else ""
-
-
-def _text(made: str, further: str) -> str:
-    return f"{made}: there is nothing to do. To train longer, {further}"
 
 
 def _result(folder: RunDir, saved: Mapping[str, Any], summary: Mapping[str, Any], trust: bool) -> Result:

@@ -249,7 +249,7 @@ def _positive(world: str, name: str, value: Any) -> int:
 
 def _number(world: str, model: Any, key: str, thing: Any) -> int:
     """The number of a thing of the model, by its kind and name."""
-    if not isinstance(thing, tuple) or [type(part) for part in thing] != [str, str]:
+    if not isinstance(thing, (tuple, list)) or [type(part) for part in thing] != [str, str]:
         raise WorldError(f"{world}.ids: {key!r} should be (kind, name in the model), got {thing!r}")
     kind, name = thing
     if kind not in KINDS:
