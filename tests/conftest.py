@@ -41,5 +41,11 @@ def workers_start_quickly(request, monkeypatch):
         monkeypatch.setattr("rookery.engine.process.default_start_method", lambda workers: "fork")
 
 
+@pytest.fixture
+def all_allowed(monkeypatch):
+    """For tests below the functions that users call, which allow what the user names (see rookery/gate.py)."""
+    monkeypatch.setattr("rookery.gate._follows_parent", [True])
+
+
 def pytest_unconfigure() -> None:
     shutil.rmtree(STATE, ignore_errors=True)

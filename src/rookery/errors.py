@@ -117,6 +117,10 @@ class RunError(RookeryError, RuntimeError):
     """A run cannot be found, resumed or shown."""
 
 
+class NotAllowed(RunError):
+    """A file names code, a path, a host or a command that the user has not agreed to."""
+
+
 class RunBusy(RunError):
     """Another process uses the run's folder."""
 

@@ -15,7 +15,7 @@ from gymnasium.vector.utils import batch_space
 
 from rookery._parallel_env import ParallelEnvMaker
 from rookery.engine.engine import Engine
-from rookery.engine.env_factory import resolve
+from rookery.engine.env_factory import resolve_given
 from rookery.engine.infos import add_info
 from rookery.engine.layout import join, leaves, split
 from rookery.engine.make_vec import make_vec as make_engine
@@ -64,7 +64,7 @@ def make_vec(parallel_env: Any, num_envs: int | None = None, **options: Any) -> 
     """
     if autoreset(options.pop("autoreset_mode", AutoresetMode.SAME_STEP)) is not AutoresetMode.SAME_STEP:
         raise OptionError('agent rows need autoreset_mode="same_step": an env is reset in the step that ends it')
-    source = resolve(parallel_env, num_envs, options.pop("env_kwargs", None))
+    source = resolve_given(parallel_env, num_envs, options.pop("env_kwargs", None))
     source = replace(source, makers=tuple(ParallelEnvMaker(maker) for maker in source.makers))
     return AgentRows(make_engine(source, num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **options))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rookery.engine.env_factory import EnvFactory, EnvFromWorld, kernel_of, resolve
+from rookery.engine.env_factory import EnvFactory, EnvFromWorld, kernel_of, resolve_given
 from rookery.errors import OptionError
 from rookery.kernel.two_players import TwoPlayerWorld
 from rookery.tools.world_report import WorldReport
@@ -46,7 +46,7 @@ def _source(env_or_world: Any) -> tuple[EnvFactory, bool]:
     if isinstance(env_or_world, gym.Env):
         env = env_or_world
         return EnvFactory((lambda: env,), type(env.unwrapped).__name__, endless=True), True
-    source = resolve(env_or_world)
+    source = resolve_given(env_or_world)
     kernel = kernel_of(source)
     if kernel is not None and kernel.world.num_agents == 2:  # as opponents play it
         return replace(source, makers=(EnvFromWorld(TwoPlayerWorld(kernel.world)),)), False

@@ -8,15 +8,14 @@ import re
 import sys
 import sysconfig
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from rookery.errors import OptionError, WorldError
+from rookery.gate import demand, module_name
 
 _being_imported: list[str] = []
-_permitted: set[str] = set()  # modules whose import the user of this process has consented to
 STDLIB = sysconfig.get_paths()["stdlib"] + "/"
 INSTALLED = re.compile(r"/(site-packages|dist-packages)/")
 LIBRARY = re.compile(r"/lib(64)?/python[0-9.]*/")
@@ -29,34 +28,16 @@ def find_in_file(name: str, what: str) -> Any:
     path, _, attribute = name.rpartition(":")
     if not path.endswith(".py") or not file_here(path).is_file():
         raise OptionError(f"{what}: {name!r}: there is no file {path!r}; give my_file.py:Name")
-    found = getattr(load_file(path), attribute, None)
+    found = getattr(load_file(path, what), attribute, None)
     if not written_in(path, found):
         raise OptionError(f"{what}: {name!r}: {path} has no class or function {attribute!r} of its own")
     return found
-
-
-def permit(names: Iterable[str]) -> None:
-    """The user of this process has named this code, as "file.py:Name", or consented to it."""
-    _permitted.update(module_name(name.rpartition(":")[0]) for name in names)
-
-
-def is_permitted(name: str) -> bool:
-    """Whether `permit` was called for this code, or it was imported in this process before."""
-    module = module_name(name.rpartition(":")[0])
-    return module in _permitted or module in sys.modules
 
 
 def written_in(path: str, found: Any) -> bool:
     """Whether a class or function was defined in this file, a file of the user's own, and not only imported there."""
     own = getattr(found, "__module__", None) == module_name(path)
     return callable(found) and own and not INSTALLED.search(str(Path(path).resolve()))
-
-
-def module_name(path: str) -> str:
-    """The module name of a file that is imported by its path: the same in every process (`hash` is not), as objects of
-    its classes are pickled by it."""
-    file = Path(path).resolve()
-    return f"rookery_file_{file.stem}_{zlib.crc32(str(file).encode()):x}"
 
 
 def file_here(path: str) -> Path:
@@ -72,11 +53,13 @@ def shipped_at(path: str, folder: Path) -> Path:
     return folder / f"{zlib.crc32(str(file.parent).encode()):x}" / file.name
 
 
-def load_file(path: str) -> ModuleType:
-    """Import a Python file by path, once per process; its folder becomes importable, as when it is run."""
+def load_file(path: str, key: str = "world") -> ModuleType:
+    """Import a Python file by path, once per process, if the user allows it; its folder becomes importable, as when it
+    is run. `key` is what names the file."""
     file, name = file_here(path), module_name(path)
     if name in sys.modules:
         return sys.modules[name]
+    demand("code", path, key)
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None or _belongs_to_python(file):
         raise WorldError(

@@ -41,7 +41,7 @@ def test_a_file_names_a_class_or_a_function_written_in_it(file):
 @pytest.mark.parametrize("name", ["math", "Path", "nothing", "number", "os"])
 def test_what_is_not_a_world_of_that_file_is_refused(file, name):
     with pytest.raises(WorldError, match="is not a "):
-        find_world(f"{file}:{name}")
+        KernelEnv(f"{file}:{name}")
 
 
 def test_a_missing_file_is_named():

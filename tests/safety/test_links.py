@@ -144,7 +144,7 @@ def test_checkpoints_of_another_run_are_never_removed(run: RunDir, tmp_path: Pat
     before = sorted(os.listdir(outside / run.path.name))
     config = run.read_config()
     run.write_config({**config, "checkpoints": {**config["checkpoints"], "dir": str(outside), "keep": 1}})
-    with pytest.raises(RunError, match=r"outside of its own folder.*--trust"):
+    with pytest.raises(RunError, match=r"outside its own folder.*--trust"):
         resumed(run)
     assert sorted(os.listdir(outside / run.path.name)) == before
     for step in (256, 512):

@@ -10,7 +10,7 @@ import gymnasium as gym
 import pytest
 
 import rookery
-from rookery.errors import OptionError, RookeryError, WorldError
+from rookery.errors import NotAllowed, OptionError, RookeryError, WorldError
 from rookery.kernel.kernel_env import KernelEnv, find_world
 from rookery.training.evaluation.evaluate_run import evaluate_run
 from rookery.training.players.file_player import FilePlayer
@@ -40,9 +40,11 @@ def test_a_run_and_an_evaluation_run_no_shell(run: RunDir, canary: Path) -> None
     with pytest.raises(OptionError, match="`world` is no option"):
         evaluate_run(run.path, episodes=1, world_options=shell(canary))
     run.write_config({**run.read_config(), "world_options": shell(canary)})
-    for way in (lambda: evaluate_run(run.path, episodes=1), lambda: rookery.resume(run.path, steps=10**6)):
-        with pytest.raises(OptionError, match="`world` is no option"):
-            way()
+    for trust, error in ((False, NotAllowed), (True, OptionError)):
+        with pytest.raises(error):
+            evaluate_run(run.path, episodes=1, trust=trust)
+        with pytest.raises(error):
+            rookery.resume(run.path, steps=10**6, trust=trust)
     assert not canary.exists()
 
 

@@ -14,7 +14,9 @@ import pytest
 
 import rookery
 from rookery.cli.main import main
+from rookery.config import build_config
 from rookery.errors import CheckpointError, RunError, WorldError
+from rookery.gate import module_name
 from rookery.training.curriculum.opponents import Opponents
 from rookery.training.evaluation.evaluate_run import evaluate_games, evaluate_run
 from rookery.training.export.standalone_file import export_standalone
@@ -24,7 +26,6 @@ from rookery.training.show.watch import watch
 from rookery.training.storage import trust
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.runs_table import table
-from rookery.user_code import module_name
 from training.runs import QUIET, SMALL
 
 OPENING: dict[str, Callable[[RunDir], Any]] = {
@@ -126,9 +127,9 @@ def test_somebody_at_the_terminal_decides(run: RunDir, world: str, canary: Path,
     monkeypatch.setattr(trust, "confirmed", lambda question: bool(questions.append(question)) or len(questions) > 1)
     name_world(run, world)
     with pytest.raises(RunError, match="you did not agree"):
-        trust.check_code(run, [world], trust=False)
+        trust.check_run(run, build_config(run.read_config()), trust=False)
     assert not canary.exists()
-    trust.check_code(run, [world], trust=False)
+    trust.check_run(run, build_config(run.read_config()), trust=False)
     assert len(questions) == 2 and "no record" in questions[0]
 
 

@@ -17,6 +17,8 @@ from rookery.training.storage.load_agent import load_agent
 from rookery.worlds.hockey.rules import discrete_action
 from training.finished import make_run
 
+pytestmark = pytest.mark.usefixtures("all_allowed")
+
 VIEWS = np.random.default_rng(1).normal(size=(20, 18)).astype(np.float32)
 MINE = """
 class Agent:

@@ -90,10 +90,10 @@ def env_options(options: argparse.Namespace) -> dict[str, Any]:
 
 def named_env(options: argparse.Namespace) -> Any:
     """The world that was named with its options, as the engine takes it."""
-    from rookery.engine.env_factory import resolve
+    from rookery.engine.env_factory import resolve_given
 
     name, given = world_name(options.env), env_options(options)
-    return resolve(name, kwargs=given) if given else name
+    return resolve_given(name, kwargs=given) if given else name
 
 
 def changes_from(options: argparse.Namespace, **flags: Any) -> dict[str, Any]:

@@ -108,14 +108,14 @@ def _test_run(options: argparse.Namespace) -> tuple[Any, Path]:
 
 
 def _test_folds(options: argparse.Namespace) -> tuple[Any, Path]:
-    from rookery.config import build_config
+    from rookery.config import user_config
 
     flags = {
         "steps": options.steps, "learner": options.learner, "name": options.name_of_runs, "runs_dir": options.runs_dir,
         "world_options.data": options.data, "world_options.costs": options.costs,
     }  # fmt: skip
     given = {key: value for key, value in flags.items() if value is not None}
-    config = build_config(options.name, options.set, **given)
+    config = user_config(options.name, options.set, **given)
     with meanwhile(LOADING):
         from rookery.training.walk_forward import walk_forward
     keywords = {} if options.embargo is None else {"embargo": options.embargo}

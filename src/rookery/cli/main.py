@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -14,6 +15,7 @@ from rookery.cli.failures import failure_text, hint, is_about_a_file, missing_te
 from rookery.cli.parser import Parser, add_command
 from rookery.console import printable_lines
 from rookery.errors import BadValue, EnvError, RestartLimit, RookeryError, WorkerDied
+from rookery.gate import allow_given
 from rookery.version import __version__
 
 GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -40,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     parser, options = build_parser(words[0] if words else ""), argparse.Namespace()
     try:
+        _allow(words)
         options = parser.parse_args(words)
         if options.command is None:
             parser.print_help(sys.stderr)
@@ -65,6 +68,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             return USAGE
         print(f"{printable_lines(failure_text(error))}{hint(options, error)}", file=sys.stderr)
         return BAD
+
+
+def _allow(words: Sequence[str]) -> None:
+    """Whatever the user types may be imported or reached."""
+    parts = [part for word in words for part in re.split("[=,]", word)]
+    allow_given([*words, *parts])
 
 
 def build_parser(command: str = "") -> argparse.ArgumentParser:

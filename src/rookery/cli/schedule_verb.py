@@ -59,11 +59,11 @@ def _schedule(options: argparse.Namespace) -> int:
 
 def _plan(options: argparse.Namespace) -> Plan:
     """What is asked for. The configuration is checked now, and not when the first search begins at night."""
-    from rookery.config import build_config
+    from rookery.config import user_config
     from rookery.config.search_schema import seconds_in
     from rookery.deploy.schedule import Plan
 
-    config = build_config(options.config, options.set)
+    config = user_config(options.config, options.set)
     if options.data is not None and not Path(options.data).exists():
         raise OptionError(f"--data {options.data}: there is no such file or folder; `rookery data fetch` makes one")
     try:

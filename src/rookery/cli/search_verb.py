@@ -91,9 +91,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _search(options: argparse.Namespace) -> int:
     from rookery import printing
-    from rookery.config import build_config
+    from rookery.config import user_config
 
-    config = build_config(options.world, options.set, **_given(options))
+    config = user_config(options.world, options.set, **_given(options))
     check_cluster_flags(options, config)
     from rookery.training.resolve import world_choice
 

@@ -43,10 +43,7 @@ def check_run_world(found: RunDir | None, options: argparse.Namespace, resuming:
     from rookery.training.storage import trust
 
     config = build_config(found.read_config())
-    if resuming:
-        trusted = trust.check_run(found, config, options.trust)
-    else:
-        trusted = trust.check_code(found, trust.world_code(config), options.trust)
+    trusted = trust.check_run(found, config, options.trust, playing=not resuming)
     world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)
     return {"trust": True} if trusted else {}
 

@@ -215,7 +215,7 @@ def _train(options: argparse.Namespace) -> int:
         from rookery.cli.train_choices import print_choices
 
         return print_choices(options.json)
-    from rookery.config import build_config
+    from rookery.config import user_config
 
     keys = {key for flags in FLAGS.values() for _, key, _ in flags} | SWITCHES | world_flags().keys()
     flags = {key: value for key, value in vars(options).items() if key in keys and value is not None}
@@ -223,7 +223,7 @@ def _train(options: argparse.Namespace) -> int:
         flags["monitor.panel"] = options.panel
     if options.gpus is not None:
         flags = {"device": "cuda", **flags, "devices": options.gpus}
-    config = build_config(options.world, options.set, **flags)
+    config = user_config(options.world, options.set, **flags)
     check_cluster_flags(options, config)
     from rookery.training.resolve import world_choice
 

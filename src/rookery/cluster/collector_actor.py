@@ -22,6 +22,7 @@ from rookery.cluster.step_collector import StepCollector
 from rookery.engine.engine import Engine
 from rookery.engine.seeding import ChildSeeds
 from rookery.engine.worker_envs import EnvDescription
+from rookery.gate import allow
 from rookery.learners import registry
 from rookery.learners.cpu_threads import keep_memory, small_products
 from rookery.learners.learner import Tree
@@ -30,8 +31,7 @@ from rookery.learners.rollout_parts import RolloutPart, take_part
 from rookery.training.run.collector import Collector
 from rookery.training.run.components import make_engine
 from rookery.training.run.timing import Stopwatch
-from rookery.training.storage.trust import code_in
-from rookery.user_code import permit
+from rookery.training.storage.trust import reached_by
 
 USAGE_SECONDS = 1.0
 
@@ -62,7 +62,7 @@ class CollectorActor:
         """Make the envs, and end those of an earlier share; returns what an engine knows of them."""
         self.close()
         self._used_at = -math.inf
-        permit(code_in(share.run.config))
+        allow(reached_by(share.run.config))
         keep_memory()
         self.share = share
         self.engine = make_engine(share.run)

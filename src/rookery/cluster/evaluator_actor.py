@@ -10,14 +10,14 @@ import os
 from rookery.cluster.node_facts import NodeFacts, facts_here
 from rookery.cluster.shipped_files import Contents, use_files
 from rookery.errors import RookeryError
+from rookery.gate import allow
 from rookery.learners.cpu_threads import keep_memory
 from rookery.learners.learner import Tree
 from rookery.training.evaluation.evaluator import Evaluation, Evaluator
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.run.components import make_evaluator
 from rookery.training.storage.load_agent import agent_from
-from rookery.training.storage.trust import code_in
-from rookery.user_code import permit
+from rookery.training.storage.trust import reached_by
 
 
 class EvaluatorActor:
@@ -32,7 +32,7 @@ class EvaluatorActor:
 
     def open(self, run: ResolvedRun) -> None:
         """Be the evaluator of this run."""
-        permit(code_in(run.config))
+        allow(reached_by(run.config))
         keep_memory()
         self._evaluator = make_evaluator(run)
 

@@ -16,13 +16,13 @@ import torch.distributed as dist
 from rookery.cluster.learner_gpus import free_gpu, gpu_name
 from rookery.cluster.node_facts import NodeFacts, facts_here
 from rookery.cluster.shipped_files import Contents, use_files
+from rookery.gate import allow_given
 from rookery.learners.cpu_threads import keep_memory, small_products
 from rookery.learners.distributed.gloo_ranks import LosableRanks, own_address
 from rookery.learners.distributed.leading_ppo import help_update, helping_ppo
 from rookery.learners.distributed.nccl_ranks import open_ranks
 from rookery.learners.learner import Tree
 from rookery.learners.ppo import PPO
-from rookery.user_code import permit
 
 
 class LearnerActor:
@@ -42,7 +42,7 @@ class LearnerActor:
     def use_learner(self, code: list[str], spaces: tuple[Any, Any], options: Any, kind: str) -> str:
         """Make nets like those of the run's learner, on a device of this kind; `code` is what they may import. Its own
         rollout stays empty. Returns the name of its GPU."""
-        permit(code)
+        allow_given(code)
         keep_memory()
         device = torch.device("cpu") if kind == "cpu" else free_gpu(())
         self.learner = helping_ppo(spaces, options, device)

@@ -11,7 +11,7 @@ import psutil
 
 from rookery.cluster.cluster_report import NodeReport
 from rookery.cluster.node_facts import NodeFacts, facts_here
-from rookery.cluster.ray_transport import load_ray, open_ray
+from rookery.cluster.ray_transport import allow_address, load_ray, open_ray
 from rookery.console import waiting
 
 CALLS = 5  # without data; the quickest counts
@@ -48,6 +48,7 @@ def machine_id() -> str:
 
 def examine_cluster(address: str | None) -> tuple[list[NodeReport], NodeFacts]:
     """The nodes that are alive, and what is installed here."""
+    allow_address(address)
     with open_ray(address):
         ray = load_ray()
         with waiting("measuring the nodes"):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from rookery.cluster.ray_transport import load_ray, open_ray
+from rookery.cluster.ray_transport import allow_address, load_ray, open_ray
 from rookery.cluster.remote_tournament import GamePart, RemoteTournament, play_part
 from rookery.training.evaluation.win_record import GameResults
 from rookery.training.players.agents import Player, Script
@@ -19,6 +19,7 @@ RETRIES = 5  # of a part whose node is lost
 @contextmanager
 def open_ray_tournament(address: str | None) -> Iterator[RemoteTournament]:
     """On the cluster at this address, or on one that is started here and ends with the tournament."""
+    allow_address(address)
     with open_ray(address):
         yield RemoteTournament(play_on_ray)
 

@@ -24,6 +24,7 @@ from rookery.cluster.transport import CollectorLost
 from rookery.console import waiting
 from rookery.engine.machine import usable_cores
 from rookery.errors import MissingExtra, RunError
+from rookery.gate import Reach, allow, demand
 
 START_ATTEMPTS = 3
 PUT_ATTEMPTS, PUT_SECONDS = 30, 2.0  # while the object store is full
@@ -47,6 +48,12 @@ def load_ray() -> Any:
     return ray
 
 
+def allow_address(address: str | None) -> None:
+    """The user of this process names this cluster."""
+    if address is not None:
+        allow([Reach("network", "cluster.address", address)])
+
+
 @contextmanager
 def open_ray(address: str | None) -> Iterator[RayTransport]:
     """A connection to the cluster at this address ("auto" finds one on this machine), or to one that is started here
@@ -55,6 +62,8 @@ def open_ray(address: str | None) -> Iterator[RayTransport]:
     if ray.is_initialized():
         yield RayTransport(ray)
         return
+    if address is not None:
+        demand("network", address, "cluster.address")
     with ray_folder() if address is None else nullcontext() as folder:
         try:
             with waiting("starting Ray" if address is None else f"connecting to the Ray cluster at {address}"):

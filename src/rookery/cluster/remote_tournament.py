@@ -15,6 +15,7 @@ import numpy as np
 
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError
+from rookery.gate import allow_given
 from rookery.training.evaluation.game_envs import GameEnvs
 from rookery.training.evaluation.match import Match
 from rookery.training.evaluation.win_record import GameResults
@@ -23,7 +24,6 @@ from rookery.training.league.pair_results import PairResults
 from rookery.training.league.tournament import default_batch
 from rookery.training.players.agents import Player, Script
 from rookery.training.resolve.world_choice import World
-from rookery.user_code import permit
 
 GAMES_OF_A_PART = 64  # even: both players have either side as often
 
@@ -76,7 +76,7 @@ def play_part(
     code: Sequence[str] = (),
 ) -> GameResults:
     """Play a part; `code` may be imported for it."""
-    permit(code)
+    allow_given(code)
     batch = min(default_batch(duel, (one, two)), part.games)
     with closing(GameEnvs(duel, batch, backend)) as envs:
         played = Match(envs, (one, two), part.games, seed, part.first).play()

@@ -17,13 +17,13 @@ from typing import Any
 from rookery.cluster.node_facts import NodeFacts, facts_here
 from rookery.cluster.run_archive import pack_run, unpack_run
 from rookery.errors import RunBusy
+from rookery.gate import allow
 from rookery.studies.trials import part_training
 from rookery.studies.trials.part_training import PartOutcome
 from rookery.studies.trials.trial_plan import TrialPart
 from rookery.studies.workers.limits import limit_gpu_memory, memory_of
 from rookery.training.run.callbacks import Callback, RunControl
-from rookery.training.storage.trust import code_in
-from rookery.user_code import permit
+from rookery.training.storage.trust import reached_by
 
 LOG_CHARACTERS = 20_000
 
@@ -81,7 +81,7 @@ class TrialRunner:
         """Train a part, or go on with it: from the run folder on the study's disk, else from `files`."""
         self._stop = ""
         self._evaluations.clear()
-        permit(code_in(part.config))
+        allow(reached_by(part.config))
         limit_gpu_memory(part.config)
         if self._shared:
             return self._trained(part)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from rookery.config.curriculum_schema import LeagueOptions, Opponent, Phase
 from rookery.config.fields import fields_help
-from rookery.config.inputs import build_config, collect_changes, collect_config
+from rookery.config.inputs import build_config, collect_changes, collect_config, user_config
 from rookery.config.layers import merge, parse_override, parse_value, rename_old_keys
 from rookery.config.reading import is_config, read_config
 from rookery.config.resume_rules import resumed_config
@@ -44,5 +44,6 @@ __all__ = [
     "rename_old_keys",
     "resolve",
     "resumed_config",
+    "user_config",
     "with_recipe",
 ]

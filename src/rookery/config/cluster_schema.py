@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from rookery.config.curriculum_schema import ConfigTable, Count
 from rookery.errors import ConfigError
+from rookery.gate import Reaches
 
 
 class ClusterOptions(ConfigTable):
@@ -18,7 +19,7 @@ class ClusterOptions(ConfigTable):
         description="Where envs step. local: on this machine; ray: on the nodes of a Ray cluster, each with its share "
         "of them, for learners on a CPU.",
     )
-    address: str | None = Field(
+    address: Annotated[str | None, Reaches("network")] = Field(
         None,
         min_length=1,
         description="Address of the cluster, HOST:PORT, or auto for the one that this machine is part of; if omitted, "

@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rookery.config.layers import split_names
+from rookery.gate import Inside, Reaches
 from rookery.worlds import registry
 
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0)]
+WorldOptions = Annotated[dict[str, Any], Reaches("code", "files", "network", when_playing=True)]
 
 
 class ConfigTable(BaseModel):
@@ -22,7 +24,7 @@ class ConfigTable(BaseModel):
 class Opponent(ConfigTable):
     """An opponent."""
 
-    who: str = Field(
+    who: Annotated[str, Reaches("code", "files", "network", when_playing=True)] = Field(
         min_length=1,
         description="none (stands still), a script of the world such as weak or strong, self (a copy of the agent at "
         "the start of the game), latest (the agent at the last checkpoint), archive (sampled from the league), "
@@ -36,7 +38,7 @@ class Opponent(ConfigTable):
 class Variant(ConfigTable):
     """One of several sets of world options, of which each episode gets one."""
 
-    options: dict[str, Any] = Field({}, description="Options of the world, such as {mode = 'shooting'}.")
+    options: WorldOptions = Field({}, description="Options of the world, such as {mode = 'shooting'}.")
     weight: float = Field(1.0, gt=0, description="How often it is sampled, relative to the other variants' weights.")
 
 
@@ -60,25 +62,27 @@ class Phase(ConfigTable):
     """A phase of the curriculum. It ends after `episodes` or `steps`, or on the condition `until`, whichever comes
     first. The last phase may have no end: then it lasts as long as the run."""
 
-    name: str | None = Field(None, min_length=1, description="Name of the phase; if omitted, its number.")
+    name: Annotated[str | None, Inside("it is only shown")] = Field(
+        None, min_length=1, description="Name of the phase; if omitted, its number."
+    )
     episodes: Count | None = Field(None, description="Length in episodes, counted over all envs.")
     steps: Count | None = Field(None, description="Length in steps, counted over all envs.")
     until: Until | None = Field(None, description="Ends the phase once enough games are won.")
-    options: dict[str, Any] = Field(
-        {}, description="Options of the world during this phase, such as {mode = 'defense'}."
-    )
+    options: WorldOptions = Field({}, description="Options of the world during this phase, such as {mode = 'defense'}.")
     mixture: list[Variant] = Field([], description="Further sets of options; each episode gets one, sampled by weight.")
     opponents: list[Opponent] = Field(
         [],
         description="Opponents of the phase; each episode has one, sampled by weight.",
         json_schema_extra={"words": "a name, or a list of names or tables"},
     )
-    shaping: dict[str, Shaping] = Field(
+    shaping: Annotated[dict[str, Shaping], Inside("its keys are names of infos")] = Field(
         {},
         description="Infos of the world that are added to the reward, with their weights.",
         json_schema_extra={"words": "a table that maps each info to a number or a table"},
     )
-    learner: dict[str, Any] = Field({}, description="Options of the learner that differ in this phase.")
+    learner: Annotated[dict[str, Any], Reaches("code")] = Field(
+        {}, description="Options of the learner that differ in this phase."
+    )
     clear_replay: bool = Field(True, description="Start with an empty replay buffer (not in the first phase).")
 
     @property
@@ -127,7 +131,9 @@ class LeagueOptions(ConfigTable):
     pfsp: Share = Field(0.7, description="Share of opponents sampled by PFSP: the harder to beat, the more often.")
     random: Share = Field(0.2, description="Share of opponents sampled uniformly.")
     baseline: Share = Field(0.1, description="Share of games against the baselines.")
-    baselines: list[str] = Field([], description="Names of the baselines; if omitted, the scripts of the world.")
+    baselines: Annotated[list[str], Reaches("code", "files", "network", when_playing=True)] = Field(
+        [], description="Names of the baselines; if omitted, the scripts of the world."
+    )
     hardness: float = Field(2.0, ge=0, description="Exponent of (1 - win rate) in PFSP sampling.")
 
     @model_validator(mode="after")

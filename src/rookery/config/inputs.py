@@ -14,6 +14,7 @@ from rookery.config.translation import Translation
 from rookery.config.validation import check, names_learning_rate_twice, resolve, to_plain_types
 from rookery.console import say
 from rookery.errors import ConfigError
+from rookery.gate import allow, allow_given, reaches
 
 
 def collect_config(source: Any, overrides: Iterable[str] = (), **keywords: Any) -> dict[str, Any]:
@@ -34,6 +35,14 @@ def build_config(source: Any, overrides: Iterable[str] = (), **keywords: Any) ->
         return source
     config, translate = _built(source, overrides, keywords)
     _report(translate)
+    return config
+
+
+def user_config(source: Any, overrides: Iterable[str] = (), **keywords: Any) -> RunConfig:
+    """The same, and everything that the configuration names outside is allowed (see gate.py). Only for what the user of
+    this process gives: never for a file that a run or a study has recorded."""
+    config = build_config(source, overrides, **keywords)
+    allow(reaches(config))
     return config
 
 
@@ -61,11 +70,13 @@ def _collect(source: Any, overrides: Iterable[str], keywords: Mapping[str, Any])
 
 
 def collect_changes(overrides: Iterable[str] = (), **keywords: Any) -> dict[str, Any]:
-    """Changes to an existing configuration, checked on their own; the arguments are those of `collect_config`."""
+    """Changes that the user makes to an existing configuration, checked on their own; the arguments are those of
+    `collect_config`. What they name outside is allowed."""
     texts, last = list(overrides), _given_keywords(keywords)
     translate = Translation(*map(parse_override, texts), last)
     changes = _changes(texts, last, translate)
     _report(translate)
+    allow_given(changes)
     return changes
 
 

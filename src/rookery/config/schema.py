@@ -10,6 +10,7 @@ from rookery.config.cluster_schema import ClusterOptions
 from rookery.config.curriculum_schema import ConfigTable, Count, LeagueOptions, Opponent, Phase, opponents_by_name
 from rookery.config.layers import split_names
 from rookery.config.search_schema import SearchOptions
+from rookery.gate import Inside, Reaches
 from rookery.learners.registry import option_classes, specs
 from rookery.worlds import registry
 
@@ -44,7 +45,7 @@ class EvaluationOptions(ConfigTable):
     )
     deterministic: bool = Field(True, description="Use deterministic actions in evaluations, instead of sampled ones.")
     every_episodes: Count | None = Field(None, description="Episodes between two evaluations, instead of steps.")
-    opponents: list[str] = Field(
+    opponents: Annotated[list[str], Reaches("code", "files", "network", when_playing=True)] = Field(
         [],
         description="Opponents of an evaluation, with `evaluation.episodes` games against each; sides alternate. If "
         "omitted, the agent is evaluated in the training world, or against the world's scripts if phases have "
@@ -72,10 +73,10 @@ class CheckpointOptions(ConfigTable):
     every: Count | None = Field(None, description="Steps between two checkpoints; if omitted, ten checkpoints per run.")
     every_episodes: Count | None = Field(None, description="Episodes between two checkpoints, instead of steps.")
     keep: int = Field(3, ge=1, description="Number of latest checkpoints to keep; the best one is always kept.")
-    dir: str | None = Field(
+    dir: Annotated[str | None, Reaches("files", when_playing=True)] = Field(
         None, min_length=1, description="Folder of the checkpoints; if omitted, `checkpoints` in the run's folder."
     )
-    mirror: str | None = Field(
+    mirror: Annotated[str | None, Reaches("network")] = Field(
         None,
         pattern=r"^[A-Za-z][A-Za-z0-9+.-]+://.",
         description="URL that every checkpoint is copied to while the run continues, such as s3://bucket/runs; "
@@ -94,8 +95,10 @@ class MonitorOptions(ConfigTable):
     episodes: bool = Field(True, description="Write episodes.jsonl: one line per episode, a sample in long runs.")
     system: bool = Field(True, description="Measure CPU, memory and GPU of the run, as metrics system/...")
     tensorboard: bool = Field(True, description="Write metrics for TensorBoard.")
-    wandb: bool = Field(False, description="Send metrics to Weights & Biases.")
-    mlflow: bool = Field(False, description="Send metrics to MLflow.")
+    wandb: Annotated[bool, Reaches("network", name="Weights & Biases")] = Field(
+        False, description="Send metrics to Weights & Biases."
+    )
+    mlflow: Annotated[bool, Reaches("network", name="MLflow")] = Field(False, description="Send metrics to MLflow.")
     plot: bool = Field(True, description="Draw plots/learning.png when the run ends.")
     report: bool = Field(
         True, description="Write report/report.html when the run ends, in worlds that have a report, such as crypto."
@@ -117,13 +120,15 @@ LearnerSections: Any = create_model(
 class RunConfig(LearnerSections):
     """The complete configuration of a run."""
 
-    world: str = Field(
+    world: Annotated[str, Reaches("code", when_playing=True)] = Field(
         min_length=1,
         description="The env to train on: a Gymnasium id such as CartPole-v1, my_file.py:MyEnv, "
         f"{', or '.join(registry.names(plugins=False))}.",
     )
-    world_options: dict[str, Any] = Field({}, description="Keyword arguments of the world.")
-    tables: dict[str, Any] = Field(
+    world_options: Annotated[dict[str, Any], Reaches("code", "files", "network", when_playing=True)] = Field(
+        {}, description="Keyword arguments of the world."
+    )
+    tables: Annotated[dict[str, Any], Inside("shapes and hashes, which are only compared")] = Field(
         {},
         description="Shape and hash of each table of a kernel world, written by the run; resuming needs the same.",
     )
@@ -183,7 +188,7 @@ class RunConfig(LearnerSections):
     learning_rate: float | None = Field(
         None, gt=0, description="Learning rate of the chosen learner; short for ppo.learning_rate and so on."
     )
-    device: str = Field(
+    device: Annotated[str, Inside("its pattern")] = Field(
         "auto",
         pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$",
         description="Device of the learner; auto uses a GPU if there is one and it is faster.",
@@ -198,7 +203,7 @@ class RunConfig(LearnerSections):
         json_schema_extra=_valid("an integer >= 1 or a list of integers >= 0"),
     )
 
-    init_from: str | None = Field(
+    init_from: Annotated[str | None, Reaches("files", "network", "code")] = Field(
         None,
         min_length=1,
         description="Begin with the weights and normalisers of another run: its name, its folder, latest, or a folder "
@@ -206,22 +211,24 @@ class RunConfig(LearnerSections):
         json_schema_extra=_valid("the name of a run, or the path of a run or a checkpoint"),
     )
 
-    name: str | None = Field(
+    name: Annotated[str | None, Inside("its pattern")] = Field(
         None,
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+=,@-]{0,99}$",
         description="Name of the run; if omitted, made of world, learner and seed.",
         json_schema_extra=_valid("a folder name of letters, digits and any of _ . + = , @ -"),
     )
-    runs_dir: str = Field("runs", min_length=1, description="Folder that holds one folder per run.")
+    runs_dir: Annotated[str, Inside("a recorded run is where it was found")] = Field(
+        "runs", min_length=1, description="Folder that holds one folder per run."
+    )
 
-    callbacks: list[str] = Field(
+    callbacks: Annotated[list[str], Reaches("code")] = Field(
         [],
         description="Classes derived from rookery.Callback that the run calls, such as my_file.py:MyCallback.",
         json_schema_extra=_valid(
             "a list of names such as my_file.py:MyCallback, or a string of them separated by commas"
         ),
     )
-    wrappers: list[str] = Field(
+    wrappers: Annotated[list[str], Reaches("code", when_playing=True)] = Field(
         [],
         description="What each env is wrapped in, such as my_file.py:MyWrapper: Gymnasium wrappers, functions of an "
         "env, or reward functions.",

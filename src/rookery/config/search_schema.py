@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from rookery.config.curriculum_schema import ConfigTable, Count
+from rookery.gate import Inside, Reaches
 
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -62,13 +63,15 @@ class SearchOptions(ConfigTable):
     """A search: what varies between trials, and how trials are compared."""
 
     n_trials: Count = Field(100, description="Number of trials of the study, with those of earlier searches.")
-    study_name: str | None = Field(
+    study_name: Annotated[str | None, Inside("its pattern")] = Field(
         None,
         pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+=,@-]{0,99}$",
         description="Name of the study; if omitted, made of world and learner. A study of that name is continued.",
     )
-    studies_dir: str = Field("studies", min_length=1, description="Folder that holds one folder per study.")
-    storage: str | None = Field(
+    studies_dir: Annotated[str, Inside("a recorded study is where it was found")] = Field(
+        "studies", min_length=1, description="Folder that holds one folder per study."
+    )
+    storage: Annotated[str | None, Reaches("network")] = Field(
         None,
         min_length=1,
         description="Where trials are recorded: a SQLite file, or the URL of a database such as "
@@ -84,15 +87,15 @@ class SearchOptions(ConfigTable):
         "tpe", description="How the settings of a trial are chosen, by Optuna."
     )
     seed: int = Field(0, ge=0, lt=2**32, description="Seed of the sampler.")
-    space: dict[str, Any] = Field(
+    space: Annotated[dict[str, Any], Reaches("code", "files", "network")] = Field(
         {},
         description="What varies: for each key of the configuration log, uniform, int, choice or value; if omitted, a "
         "space of the learner's.",
     )
-    constraints: list[str] = Field(
+    constraints: Annotated[list[str], Inside("arithmetic that rookery computes itself")] = Field(
         [], description='Conditions on the settings of a trial, such as "ppo.epochs * ppo.minibatches <= 64".'
     )
-    enqueue: list[dict[str, Any]] = Field(
+    enqueue: Annotated[list[dict[str, Any]], Reaches("code", "files", "network")] = Field(
         [], description="Settings that are tried first; the configuration's own are always among them."
     )
     seeds: Count = Field(3, description="Largest number of seeds of a trial.")

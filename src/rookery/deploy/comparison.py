@@ -20,6 +20,7 @@ from rookery.studies.storage.study_view import StudyView
 from rookery.studies.trials.plans import is_market
 from rookery.training.resolve import world_choice
 from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.trust import check_run
 from rookery.worlds import registry as worlds
 
 Kind = Literal["market", "games", "episodes"]
@@ -37,7 +38,7 @@ class ComparisonOptions:
 
 
 def gate_kind(config: RunConfig) -> Kind:
-    """Which gate a world has."""
+    """Which gate a world has. It imports the world's code, so the run should have been checked."""
     if is_market(config):
         return "market"
     opponents = [opponent for phase in config.all_phases for opponent in phase.opponents]
@@ -59,7 +60,9 @@ def compare(
 ) -> GateResult | None:
     """Compare the agent in `run`, a version made from the candidate or its own folder, with the champion. `log` is
     called with what decides about the comparison before anything is played. None if it was stopped."""
-    kind = gate_kind(candidate.config)
+    config = candidate.config
+    check_run(candidate.run, config, options.trust, playing=True)
+    kind = gate_kind(config)
     if kind == "market":
         return _compare_on_bars(candidate, run, champion, history, options, log)
     seed = new_seed(history) if options.seed is None else _unused(options.seed, history)

@@ -66,8 +66,9 @@ def _write_run(run: RunDir, slim: RunDir, checkpoint: str) -> int:
         config = {**config, "checkpoints": {**section, "dir": None}}  # they are in the version itself
     slim.write_config(config)
     for name in RECORDS:
-        if (run.path / name).is_file() and (run.path / name).stat().st_size <= LARGEST_RECORD:
-            replace_file(slim.path / name, [read_plain(run.path / name, LARGEST_RECORD)])
+        record = run.path / name
+        if record.is_file() and not record.is_symlink() and record.stat().st_size <= LARGEST_RECORD:
+            replace_file(slim.path / name, [read_plain(record, LARGEST_RECORD)])
     birth = run.birth()
     slim.remember(**{name: birth[name] for name in FROM_BIRTH if name in birth})
     save(slim.path / "checkpoints" / f"step-{step:012d}", _slim_tree(tree), run=run.id)

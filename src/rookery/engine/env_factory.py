@@ -19,6 +19,7 @@ import gymnasium as gym
 from rookery.engine.image_size import ImageSize, with_image_size
 from rookery.engine.wrapping import EnvWrapper, as_wrappers
 from rookery.errors import OptionError, SpaceError, WorldError
+from rookery.gate import allow_given
 from rookery.kernel.kernel_env import KernelEnv, find_world, registered_world
 from rookery.kernel.world import KernelWorld
 from rookery.user_code import file_here, load_file, written_in
@@ -182,6 +183,12 @@ def resolve(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | No
     raise WorldError(
         f"{world!r} is not a world: give a Gymnasium id, a class, a callable, 'file.py:MyEnv' or a list of callables"
     )
+
+
+def resolve_given(world: Any, num_envs: int | None = None, kwargs: dict[str, Any] | None = None) -> EnvFactory:
+    """The same, for a world that the user of this process names: code in a file may be imported."""
+    allow_given(world)
+    return resolve(world, num_envs, kwargs)
 
 
 def with_wrappers(source: EnvFactory, wrappers: Any, backend: str = "auto") -> EnvFactory:

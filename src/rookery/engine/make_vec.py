@@ -14,11 +14,12 @@ from rookery.console import say
 from rookery.engine.autotune import Choice, choose
 from rookery.engine.built_vector_env import is_vector_env, world_of
 from rookery.engine.engine import Engine
-from rookery.engine.env_factory import EnvFactory, kernel_of, resolve, with_wrappers
+from rookery.engine.env_factory import EnvFactory, kernel_of, resolve_given, with_wrappers
 from rookery.engine.machine import usable_cores
 from rookery.engine.probe import Probe, probe
 from rookery.engine.settings import Settings, autoreset, one_of, plain_int, positive_int
 from rookery.errors import OptionError, RookeryError, StepTimeout
+from rookery.gate import allow_given
 
 KERNEL_ENVS = 1024  # if num_envs is omitted: enough to fill a few cores, few enough to stay in their caches
 
@@ -115,7 +116,8 @@ def make_vec(
     _check_backend(backend, num_envs, workers, step_timeout, device)
     if is_vector_env(world):
         world, num_envs = world_of(world), num_envs or int(world.unwrapped.num_envs)
-    source = with_wrappers(resolve(world, num_envs, env_kwargs), wrappers, backend)
+    allow_given(wrappers)
+    source = with_wrappers(resolve_given(world, num_envs, env_kwargs), wrappers, backend)
     if bounds:
         backend = _with_bounds(source, backend)
     num_envs = num_envs if source.endless else len(source.makers)
@@ -147,13 +149,13 @@ def plan(
 ) -> Choice:
     """What `make_vec` would choose for options that are omitted, measured where needed (unless it was `measured`
     before); nothing stays running. `limits` are further arguments of `choose`."""
-    source = resolve(world, num_envs, env_kwargs)
+    source = resolve_given(world, num_envs, env_kwargs)
     return _choose(source, num_envs, workers, backend, start_method, measured=measured, **limits)
 
 
 def get_recommended_n_envs(world: Any = None) -> int:
     """How many envs to run: by the cores alone, or measured if a world is given."""
-    return usable_cores() if world is None else choose(probe(resolve(world))).num_envs
+    return usable_cores() if world is None else choose(probe(resolve_given(world))).num_envs
 
 
 def _choose(

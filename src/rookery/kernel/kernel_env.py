@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium.utils import seeding
 
 from rookery.errors import SpaceError, StateError, UsageError, WorldError
+from rookery.gate import allow_given
 from rookery.kernel.env_arrays import EnvArrays
 from rookery.kernel.env_loop import DISABLED, FAULT
 from rookery.kernel.observation_form import one_observation
@@ -47,6 +48,7 @@ class KernelEnv(gym.Env):
     _is_view = False  # whether it is an env of a batch, over the batch's arrays
 
     def __init__(self, world: Any, render_mode: str | None = None, plain: bool = False, **parameters: Any) -> None:
+        allow_given(world)
         world = find_world(world, parameters)
         if world.num_agents > 1:
             raise WorldError(

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rookery.errors import OptionError
+from rookery.gate import Reaches
 from rookery.learners.schedules import ScheduleText
 
 Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
@@ -47,7 +48,7 @@ class Options(BaseModel):
         "with a number per pixel and level of grey. auto is flat for images with a side below 12 pixels, where a "
         "position is worth more than a pattern, and levels if they have one plane.",
     )
-    network: str | None = Field(
+    network: Annotated[str | None, Reaches("code", when_playing=True)] = Field(
         None,
         pattern=r"\.py:",
         description="Your own network, such as my_file.py:MyNet: an encoder, or a whole actor and critic.",

@@ -17,6 +17,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from rookery.gate import Reaches
 from rookery.user_code import find_in_file
 
 Schedule = Callable[[float], float]
@@ -124,6 +125,7 @@ def _valid(text: str) -> str:
 
 ScheduleText = Annotated[
     str,
+    Reaches("code"),
     AfterValidator(_valid),
     Field(
         json_schema_extra={

@@ -11,7 +11,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rookery.config import RunConfig, build_config
+from rookery.config import RunConfig, user_config
 from rookery.config.layers import merge
 from rookery.console import say, silent
 from rookery.errors import RookeryError, UsageError, WorldError
@@ -97,7 +97,7 @@ def search(
 def _config(what: Any, given: dict[str, Any], options: dict[str, Any]) -> RunConfig:
     if isinstance(what, RunConfig):
         layers = what.model_dump(mode="json", exclude_unset=True), {"search": given}, options
-        return build_config(merge(*layers))
+        return user_config(merge(*layers))
     if not isinstance(what, (str, Mapping, Path)):
         found = session_world(what)
         if found.name.startswith(OBJECT):
@@ -109,7 +109,7 @@ def _config(what: Any, given: dict[str, Any], options: dict[str, Any]) -> RunCon
         options = {**({} if found.num_envs is None else {"num_envs": found.num_envs}), **options}
         if found.options:
             options["world_options"] = {**found.options, **options.get("world_options", {})}
-    return build_config(what, **code_by_name(options), **({"search": given} if given else {}))
+    return user_config(what, **code_by_name(options), **({"search": given} if given else {}))
 
 
 def run_search(config: RunConfig) -> StudyResult:

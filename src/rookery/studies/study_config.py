@@ -9,6 +9,7 @@ from typing import Any
 from rookery.config import RunConfig
 from rookery.engine.machine import available_memory, usable_cores
 from rookery.errors import OptionError
+from rookery.gate import demand, reaches
 from rookery.studies.space.space import with_settings
 from rookery.studies.trials.trial_plan import trial_name
 from rookery.training.resolve.curriculum_config import NO_STEP_LIMIT
@@ -59,6 +60,8 @@ def with_share(base: RunConfig, shares: Shares) -> RunConfig:
 def trial_config(base: RunConfig, settings: Mapping[str, Any], number: int, runs: Path) -> RunConfig:
     """The configuration of a trial: with its settings, its name and little output."""
     config = with_settings(base, settings)
+    for reach in reaches(config):  # a database may hold settings that no search has proposed
+        demand(reach.kind, reach.value, reach.key)
     quiet = {key: value for key, value in QUIET.items() if key not in base.monitor.model_fields_set}
     changes = {
         "name": trial_name(number),

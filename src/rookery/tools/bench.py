@@ -15,7 +15,7 @@ from rich.text import Text
 from rookery import printing
 from rookery.console import meanwhile
 from rookery.engine.autotune import Choice, choose
-from rookery.engine.env_factory import kernel_of, resolve
+from rookery.engine.env_factory import kernel_of, resolve_given
 from rookery.engine.machine import usable_cores
 from rookery.engine.make_vec import BACKENDS
 from rookery.engine.probe import probe
@@ -65,7 +65,7 @@ def bench(
     """Measure every contender for `seconds` in total. The default backends are process and serial; for a kernel
     world, kernel comes before them."""
     peers = peer_contenders(list(against))
-    source = resolve(world)
+    source = resolve_given(world)
     compiled = kernel_of(source) is not None
     if backends is None:
         backends = ("kernel", "process", "serial") if compiled else ("process", "serial")

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from rookery import printing
 from rookery.console import meanwhile
-from rookery.engine.env_factory import EnvFactory, resolve
+from rookery.engine.env_factory import EnvFactory, resolve_given
 from rookery.engine.machine import usable_cores
 from rookery.engine.probe import Probe, probe
 from rookery.engine.settings import positive_int
@@ -42,7 +42,7 @@ def profile(world: Any, steps: int | None = None) -> ProfileResult:
     """Profile one env for `steps` steps (by default about two seconds), then run many."""
     if steps is not None:
         positive_int("steps", steps)
-    source, machine = resolve(world), machine_facts()
+    source, machine = resolve_given(world), machine_facts()
     with meanwhile(f"measuring the cost of {source.name}"):
         cost = probe(source)
     with meanwhile(f"profiling the steps of {source.name}"):

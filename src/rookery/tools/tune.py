@@ -8,7 +8,7 @@ from typing import Any
 from rookery import printing
 from rookery.console import meanwhile
 from rookery.engine.autotune import Choice, choose
-from rookery.engine.env_factory import resolve
+from rookery.engine.env_factory import resolve_given
 from rookery.engine.machine import available_memory
 from rookery.engine.probe import Probe, probe
 from rookery.tools.machine_facts import machine_facts, print_machine
@@ -52,7 +52,7 @@ class TuneResult:
 def tune(world: str, seconds: float = 1.0, env_kwargs: dict[str, Any] | None = None) -> TuneResult:
     """Measure serial and worker processes with several numbers of envs, `seconds` each."""
     positive_seconds(seconds)
-    source, machine = resolve(world, kwargs=env_kwargs), machine_facts()
+    source, machine = resolve_given(world, kwargs=env_kwargs), machine_facts()
     with meanwhile(f"measuring the cost of {source.name}"):
         cost = probe(source)
     auto = choose(cost)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.config import RunConfig, build_config
+from rookery.config import RunConfig, user_config
 from rookery.console import say
 from rookery.data.splits import Split
 from rookery.data.splits import walk_forward as walk_forward_splits
@@ -54,7 +54,7 @@ def walk_forward(
         progress: Called with a sentence when a fold begins and ends.
         options: Keys of the configuration of each run, as in `rookery.train`, such as `steps=200_000`.
     """
-    config = build_config(world, **options)
+    config = user_config(world, **options)
     whole = MarketView(_kernel_world(world_to_test(config, {"split": "all"})))
     rows = len(np.unique(whole.market.times))
     splits = walk_forward_splits(rows, folds, expanding=expanding, embargo=embargo)

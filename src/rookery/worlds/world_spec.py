@@ -72,6 +72,7 @@ class WorldOption:
     help: str
     is_file: bool = False  # a run stores an existing file by its absolute path
     is_folder: bool = False  # the same for an existing folder, or a file without a suffix
+    connects: tuple[str, ...] = ()  # values for which the world connects to a service
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from rookery.training.storage.checkpoint import Checkpoints
 from training.echoes.world import Echo
 from training.runs import QUIET, differences
 
+pytestmark = pytest.mark.usefixtures("all_allowed")
+
 HERE = Path(__file__).parents[1] / "echoes"
 CONFIGS = Path(__file__).parents[3] / "configs"
 QUARTER, HALF, MIRROR = (f"{HERE / 'players.py'}:{name}" for name in ("Quarter", "Half", "Mirror"))

@@ -14,6 +14,8 @@ from rookery.training.resolve.seats import Seat, seat_of
 from rookery.training.resolve.world_choice import World, duel_of, find
 from training.tug import SEAT, TUG, Puller, Scripted, Tug, agent, play_games, write_agent
 
+pytestmark = pytest.mark.usefixtures("all_allowed")
+
 HOCKEY = duel_of(find("hockey", options={"time_limit": 60}))
 SCRIPTED = World("scripted", Scripted, kernel=False)
 

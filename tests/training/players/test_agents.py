@@ -17,6 +17,8 @@ from rookery.worlds.hockey.rules import discrete_action
 from training.finished import make_run
 from training.tug import SEAT, agent, write_agent
 
+pytestmark = pytest.mark.usefixtures("all_allowed")
+
 HOCKEY = seat_of(*duel_of(find("hockey")).spaces)
 VIEWS = np.random.default_rng(0).normal(size=(8, 40, 3)).astype(np.float32)  # of 8 games
 

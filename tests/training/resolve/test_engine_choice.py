@@ -19,6 +19,8 @@ from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.resolve.useful_envs import recall_useful_envs, remember_useful_envs
 from rookery.training.resolve.world_choice import find
 
+pytestmark = pytest.mark.usefixtures("all_allowed")
+
 WORLD = "Blackjack-v1"
 
 

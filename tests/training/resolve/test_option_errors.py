@@ -14,6 +14,8 @@ from rookery.errors import OptionError, WorldError
 from rookery.training.resolve.option_errors import explain_option_errors
 from rookery.training.resolve.world_choice import World, find
 
+pytestmark = pytest.mark.usefixtures("all_allowed")
+
 FILE = """
 import gymnasium as gym
 import numpy as np

@@ -16,6 +16,8 @@ from rookery.training.resolve import resolved_run, world_choice
 from rookery.training.resolve.resolved_run import resolve_run
 from training.runs import QUIET
 
+pytestmark = pytest.mark.usefixtures("all_allowed")
+
 WORLD = """
 import gymnasium as gym
 import numpy as np

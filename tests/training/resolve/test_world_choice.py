@@ -14,6 +14,8 @@ from rookery.training.resolve import world_choice
 from rookery.training.resolve.world_choice import check_learner, choose_learner, find, name_of_object
 from rookery.worlds.world_spec import WorldOption, WorldSpec
 
+pytestmark = pytest.mark.usefixtures("all_allowed")
+
 ENV_FILE = """
 import gymnasium as gym
 import numpy as np

@@ -123,10 +123,10 @@ def test_code_of_others_is_not_run_without_a_question(tmp_path: Path) -> None:
     code.write_text(code.read_text() + "print('other code')\n")
     import sys
 
-    from rookery.user_code import module_name
+    from rookery.gate import module_name
 
     del sys.modules[module_name(str(code))]
-    with pytest.raises(RunError, match=r"it would run code, .*theirs.py:Theirs: the file is not the one"):
+    with pytest.raises(RunError, match=r"it would run code: .*theirs.py:Theirs .*: the file is not the one"):
         rookery.resume(result.path, steps=2048)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery import user_code
+from rookery import gate
 from rookery.errors import CheckpointError, ConfigError, OptionError, RunError
 from rookery.training.export.onnx_file import export_onnx
 from rookery.training.export.standalone_file import export_standalone
@@ -82,13 +82,13 @@ def test_it_is_not_loaded_without_consent(tmp_path: Path) -> None:
     code.write_text(CODE.read_text())
     result = train(tmp_path, "ppo", section={"network": f"{code}:Features"})
     code.write_text(CODE.read_text() + "\nprint('other code')\n")
-    module = user_code.module_name(str(code))
+    module = gate.module_name(str(code))
     del sys.modules[module]
-    user_code._permitted.discard(module)
-    with pytest.raises(RunError, match=r"it would run code, .*net.py:Features: the file is not the one"):
+    gate._allowed.discard(("code", module))
+    with pytest.raises(RunError, match=r"it would run code: .*net.py:Features .*: the file is not the one"):
         rookery.load(result.path)
     checkpoint = next((result.path / "checkpoints").iterdir())
-    with pytest.raises((CheckpointError, OptionError), match="is code, which is not imported without your consent"):
+    with pytest.raises((CheckpointError, OptionError), match="it would run code"):
         from rookery.training.storage.shipped_agents import agent_in
 
         agent_in(checkpoint)

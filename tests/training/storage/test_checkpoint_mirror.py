@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 import rookery
-from rookery.errors import MissingExtra, OptionError, RunError
+from rookery.errors import FileError, MissingExtra, OptionError, RunError
+from rookery.gate import allow_given
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.checkpoint_mirror import CheckpointMirror, MirroredRun
 from rookery.training.storage.cloud_files import open_place
@@ -29,8 +30,11 @@ OPTIONS: dict[str, Any] = {"num_envs": 2, "backend": "kernel", "verbose": False,
 @pytest.fixture
 def url() -> Iterator[str]:
     """A place in the memory of this process."""
+    allow_given(["memory://bucket/runs", "memory://bucket/runs/made", "memory://bucket/runs/nothing"])
     yield "memory://bucket/runs"
-    fsspec.filesystem("memory").store.clear()
+    memory = fsspec.filesystem("memory")
+    memory.store.clear()
+    memory.pseudo_dirs[:] = [""]
 
 
 def make_run(base: Path, steps: tuple[int, ...] = (100, 200), name: str = "made", keep: int = 3) -> RunDir:
@@ -48,7 +52,7 @@ def copy_all(run: RunDir, url: str) -> list[str]:
 
 
 def there(url: str) -> set[str]:
-    files, root = open_place(url)
+    files, root = open_place(url, "run")
     return {str(path)[len(root) + 1 :] for path in files.find(root)}
 
 
@@ -56,8 +60,8 @@ def test_the_manifest_is_the_last_object(tmp_path: Path, url: str, monkeypatch: 
     """Of a checkpoint; before it come the records that belong to it."""
     order: list[str] = []
     memory = type(fsspec.filesystem("memory"))
-    put = memory.put_file
-    monkeypatch.setattr(memory, "put_file", lambda self, here, to, **k: (order.append(to), put(self, here, to, **k))[1])
+    write = memory.open
+    monkeypatch.setattr(memory, "open", lambda self, to, mode, **k: (order.append(to), write(self, to, mode, **k))[1])
     copy_all(make_run(tmp_path, (100,)), url)
     assert order[-1].endswith("step-000000000100/manifest.json") and any(name.endswith("run.json") for name in order)
 
@@ -81,6 +85,38 @@ def test_another_run_of_this_name_is_left_alone(tmp_path: Path, url: str) -> Non
     assert f"made-{str(second.id)[:8]}" in note and before < there(url)
 
 
+def test_what_is_not_a_copy_of_the_run_is_left_alone(tmp_path: Path, url: str) -> None:
+    """A folder of checkpoints without the record of a run may be anybody's: nothing there is changed or removed."""
+    files, root = open_place(url, "run")
+    files.makedirs(f"{root}/made/checkpoints/step-000000000007")
+    files.pipe_file(f"{root}/made/checkpoints/step-000000000007/manifest.json", b"theirs")
+    run = make_run(tmp_path)
+    (note,) = copy_all(run, url)
+    assert "is not a copy of this run" in note
+    assert files.cat_file(f"{root}/made/checkpoints/step-000000000007/manifest.json") == b"theirs"
+    assert {name.split("/")[0] for name in there(url)} == {"made", f"made-{str(run.id)[:8]}"}
+
+
+def test_links_are_not_copied(tmp_path: Path, url: str) -> None:
+    """Whether symbolic or hard, to a file or to a folder: what they lead to may be a secret."""
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "key").write_text("secret words")
+    run = make_run(tmp_path / "runs")
+    (run.path / "notes.txt").symlink_to(secret / "key")
+    (run.path / "hard.txt").hardlink_to(secret / "key")
+    (run.path / "league").mkdir()
+    (run.path / "league" / "inner").symlink_to(secret)
+    (run.path / "league" / "inner.json").symlink_to(secret / "key")
+    copy_all(run, url)
+    files, root = open_place(url, "run")
+    assert "made/run.json" in there(url)
+    assert not any(b"secret words" in files.cat_file(f"{root}/{name}") for name in there(url))
+    (run.checkpoints / "step-000000000200" / "more.json").symlink_to(secret / "key")
+    with pytest.raises(FileError, match="a link that leads elsewhere"):
+        copy_all(run, url)
+
+
 def test_a_run_is_fetched(tmp_path: Path, url: str) -> None:
     """With its newest checkpoint; once it is here, only a later checkpoint is fetched."""
     run = make_run(tmp_path / "here")
@@ -97,7 +133,7 @@ def test_a_run_is_fetched(tmp_path: Path, url: str) -> None:
 def test_an_incomplete_checkpoint_is_passed_over(tmp_path: Path, url: str, harm: str) -> None:
     """The one before it is fetched."""
     copy_all(make_run(tmp_path / "here"), url)
-    files, root = open_place(f"{url}/made/checkpoints/step-000000000200")
+    files, root = fsspec.core.url_to_fs(f"{url}/made/checkpoints/step-000000000200")
     name = f"{root}/{'state.json' if harm == 'a file is cut' else 'manifest.json'}"
     if harm == "manifest is missing":
         files.rm_file(name)
@@ -121,11 +157,12 @@ def test_what_cannot_be_fetched_is_said(tmp_path: Path, url: str) -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the extra that has it; and an address that is none."""
-    with pytest.raises(OptionError, match="no place for files"):
-        open_place("nosuch://bucket")
+    allow_given(["nosuch://bucket", "s3://bucket/runs"])
+    with pytest.raises(OptionError, match="not a place for files"):
+        open_place("nosuch://bucket", "run")
     monkeypatch.setitem(sys.modules, "fsspec.core", None)
     with pytest.raises(MissingExtra, match="cloud"):
-        open_place("s3://bucket/runs")
+        open_place("s3://bucket/runs", "run")
 
 
 def test_errors_are_told_once_and_never_raised(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

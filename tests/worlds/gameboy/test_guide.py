@@ -469,7 +469,7 @@ def test_a_guide_elsewhere_is_asked_about(tmp_path: Path, monkeypatch: pytest.Mo
     config = build_config({"world": "gameboy", "world_options": options})
     run = RunDir.create(tmp_path / "runs", "theirs")
     run.remember(id="0" * 32)
-    with pytest.raises(RunError, match=r"send values of the game, and your key, to .*api.example.com"):
+    with pytest.raises(RunError, match=r"connect to https://api.example.com.*connect to openai"):
         check_run(run, config, trust=False)
     remember(run, config)  # as `train` does
     assert not check_run(run, config, trust=False)

@@ -21,12 +21,14 @@ from rookery.engine.segments import Segment
 from rookery.engine.step_report import REPORT, StepReport
 from rookery.engine.worker_envs import WorkerEnvs
 from rookery.engine.workers.channel import NO_REPLY, Channel, ChannelClosed, dumps
+from rookery.gate import follow_parent
 
 PARENT_CHECK_SECONDS = 1.0
 
 
 def run_worker(worker: Worker) -> None:
     """Serve until the engine requests an exit, or until the parent is gone. Never returns."""
+    follow_parent()
     logging.getLogger("rookery").setLevel(logging.WARNING)  # else every worker would print what the parent prints once
     code = 0
     try:

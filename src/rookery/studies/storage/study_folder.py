@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from rookery.console import printable
 from rookery.errors import StudyError
-from rookery.files import own_folder, read_plain, replace_file
+from rookery.files import own_folder, replace_file
 from rookery.studies.storage.storage_place import StoragePlace
+from rookery.studies.storage.study_place import DATABASE, StudyRecord, check_storage, read_record, remember_storage
 from rookery.studies.storage.trial_attributes import FORMAT
 from rookery.training.storage.run_dir import NAME
-
-LARGEST = 1 << 20  # bytes of study.json
-DATABASE = "study.db"
 
 
 class StudyFolder:
@@ -86,47 +82,35 @@ class StudyFolder:
         """Whether the study has begun: study.json is written when its database is complete."""
         return self.about.is_file()
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> StudyRecord:
         """What study.json says: name, storage without its password, format and id.
 
         Raises:
             StudyError: It is damaged, or of a newer rookery.
         """
-        try:
-            about = json.loads(read_plain(self.about, LARGEST))
-            newer = about["format"] > FORMAT
-            known = isinstance(about["name"], str) and isinstance(about["storage"], str)
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        record = read_record(self.path)
+        if record.format > FORMAT:
             raise StudyError(
-                f"{printable(self.about)} cannot be read as that of a study ({type(error).__name__}: {error})"
-            ) from None
-        if newer:
-            raise StudyError(
-                f"{printable(self.path)} was made by a newer rookery (format {printable(about['format'])}; this one "
-                f"reads {FORMAT}): pip install -U rookery"
+                f"{printable(self.path)} was made by a newer rookery (format {record.format}; this one reads {FORMAT}):"
+                " pip install -U rookery"
             )
-        if not known:
-            raise StudyError(
-                f"{printable(self.about)} cannot be read as that of a study: its name or storage is no text"
-            )
-        return about
+        return record
 
     def write(self, place: StoragePlace, study_id: str) -> None:
         """Record that the study's database is there. Its password is not written."""
         inside = place.file is not None and place.file == self.database.absolute()
-        about = {
-            "name": self.name,
-            "storage": DATABASE if inside else place.url if place.file is None else str(place.file),
-            "format": FORMAT,
-            "id": study_id,
-        }
-        replace_file(self.about, [json.dumps(about, indent=1).encode(), b"\n"])
+        storage = DATABASE if inside else place.url if place.file is None else str(place.file)
+        record = StudyRecord(name=self.name, storage=storage, format=FORMAT, id=study_id)
+        replace_file(self.about, [record.model_dump_json(indent=1).encode(), b"\n"])
+        remember_storage(self.path, record)
 
     def place(self, storage: str | Path | None = None) -> StoragePlace:
         """The study's database: as study.json says, with the password of `storage` if that is the same URL."""
         if storage is not None:
             return StoragePlace.parse(storage)
-        return StoragePlace.parse(self.read()["storage"] if self.exists else DATABASE, self.path)
+        record = self.read()
+        check_storage(self.path, record)
+        return StoragePlace.parse(record.storage, self.path)
 
     @property
     def storage(self) -> str:
@@ -138,7 +122,7 @@ class StudyFolder:
         """Refuse another database than that of the study: its trials would have the runs of others."""
         if not self.exists or storage is None:
             return
-        given, recorded = StoragePlace.parse(storage), self.place()
+        given, recorded = StoragePlace.parse(storage), StoragePlace.parse(self.read().storage, self.path)
         if given.url != recorded.url:
             raise StudyError(
                 f"the study {self.name} is stored in {recorded.shown}, not in {given.shown}: leave search.storage out, "

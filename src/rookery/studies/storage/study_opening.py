@@ -165,7 +165,7 @@ def _check(
             f"the study {folder.name} was made by a newer rookery (format {known[STUDY_FORMAT]}; this one reads "
             f"{FORMAT}): pip install -U rookery"
         )
-    if folder.exists and folder.read().get("id") != known[STUDY_ID]:
+    if folder.exists and folder.read().id != known[STUDY_ID]:
         raise StudyError(
             f"{printable(folder.path)} has the runs of another study than the database, which was replaced: put the "
             "old database back, or give the study another name"

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ValidationError
 
 from rookery.console import printable
 from rookery.errors import StudyError
 from rookery.files import read_plain
+from rookery.gate import Inside, Reaches, reaches
+from rookery.studies.storage.study_storage import shown
+from rookery.training.storage.trust import check_reach, remember_places
 
 SHOWN = 10  # names in an error message
 LARGEST = 1 << 20  # bytes of study.json
+DATABASE = "study.db"
 URL = re.compile(r"[a-z][a-z0-9+]*://")
 
 
@@ -31,9 +37,12 @@ class StudyPlace:
         """The place of a study, as `open_study` takes it. The storage may not exist yet."""
         folder = _folder(study, Path(studies_dir))
         if storage is not None:
-            return cls(_url_or_file(storage, Path()), str(study) if folder is None else _name(folder), folder)
+            name = str(study) if folder is None else read_record(folder).name or folder.absolute().name
+            return cls(_url_or_file(storage, Path()), name, folder)
         if folder is not None:
-            return cls(_url_or_file(_stored(folder).get("storage") or "study.db", folder), _name(folder), folder)
+            record = read_record(folder)
+            check_storage(folder, record)
+            return cls(_url_or_file(record.storage, folder), record.name or folder.absolute().name, folder)
         if URL.match(str(study)) or Path(study).is_file():
             return cls(_url_or_file(str(study), Path()), None)
         raise StudyError(_unknown(str(study), Path(studies_dir)))
@@ -66,22 +75,63 @@ def _is_study(path: Path) -> bool:
     return (path / "study.json").is_file() or (path / "study.db").is_file()
 
 
-def _name(folder: Path) -> str:
-    return str(_stored(folder).get("name") or folder.absolute().name)
+class StudyRecord(BaseModel):
+    """The contents of study.json: which study this is, and where its trials are."""
+
+    name: Annotated[str | None, Inside("the name of the study in its database")] = None
+    storage: Annotated[str, Reaches("network")] = DATABASE
+    format: int = 0
+    id: Annotated[str | None, Inside("it is only compared")] = None
 
 
-def _stored(folder: Path) -> dict[str, str]:
-    """The contents of study.json; {} if it is not there yet."""
+@dataclass(frozen=True)
+class RecordedStudy:
+    """A study's folder as the gate sees it."""
+
+    path: Path
+    name: str
+    id: str | None
+
+    def birth(self) -> dict[str, Any]:
+        return {}
+
+
+def read_record(folder: Path) -> StudyRecord:
+    """The contents of study.json; the usual ones if it is not there yet."""
     path = folder / "study.json"
     if not path.exists():
-        return {}
+        return StudyRecord()
     try:
-        found = json.loads(read_plain(path, LARGEST))
-    except (OSError, ValueError) as error:
+        return StudyRecord.model_validate_json(read_plain(path, LARGEST))
+    except ValidationError as error:
+        wrong = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, wrong["loc"]))
+        raise StudyError(f"{printable(path)} is damaged: {where and f'`{where}`: '}{printable(wrong['msg'])}") from None
+    except OSError as error:
         raise StudyError(f"{printable(path)} cannot be read: {error}") from None
-    if not isinstance(found, dict):
-        raise StudyError(f"{printable(path)} is damaged: it should hold an object")
-    return found
+
+
+def check_storage(folder: Path, record: StudyRecord) -> None:
+    """Refuse a database outside of a study's folder, unless the study was made here with it: study.json may be a
+    stranger's, and a database can be anywhere."""
+    if _is_inside(record.storage, folder):
+        return
+    owner = RecordedStudy(folder, printable(record.name or folder.name), record.id)
+    check_reach(
+        owner, list(reaches(record)), False, f"to open it, name the database: --storage {shown(record.storage)}"
+    )
+
+
+def remember_storage(folder: Path, record: StudyRecord) -> None:
+    """Note for this user that the study was made here with its database."""
+    if not _is_inside(record.storage, folder):
+        remember_places(RecordedStudy(folder, folder.name, record.id), list(reaches(record)))
+
+
+def _is_inside(storage: str, folder: Path) -> bool:
+    """Whether it is a file in the study's folder, and no link to elsewhere."""
+    place = _url_or_file(storage, folder)
+    return isinstance(place, Path) and place.resolve().is_relative_to(folder.resolve())
 
 
 def _url_or_file(storage: str, base: Path) -> str | Path:

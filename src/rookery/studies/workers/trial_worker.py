@@ -22,6 +22,7 @@ import optuna
 from rookery.config import RunConfig, build_config
 from rookery.console import say
 from rookery.errors import RunBusy, StorageLost
+from rookery.gate import allow, reaches
 from rookery.studies.space.samplers import make_sampler
 from rookery.studies.space.space import SearchSpace
 from rookery.studies.storage.study_folder import StudyFolder
@@ -190,6 +191,7 @@ def work(task: Task, out: TextIO) -> int:
         out.flush()
 
     base = build_config(task.config)
+    allow(reaches(base))  # the search that started this process has asked
     stop = StopSignals()
     try:
         with open_store(StudyFolder(Path(task.study)), base) as store:

@@ -13,6 +13,7 @@ import numpy as np
 from rookery.console import say
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError, RunError
+from rookery.gate import allow_given
 from rookery.learners.agent import Agent
 from rookery.training.evaluation.confidence import interval_of
 from rookery.training.evaluation.evaluator import DEFAULT_ENVS, Evaluator
@@ -55,6 +56,7 @@ def evaluate_run(
         trust: Run the world's code without a question, even if this user has not trained with it here.
     """
     positive_int("episodes", episodes)
+    allow_given([world, world_options])
     trained = open_run(run, runs_dir, best, trust=trust)
     played_world = _world_to_play(trained, world, dict(world_options or {}))
     if world or world_options:  # not exactly the world it was trained in: the agent must fit
@@ -127,6 +129,7 @@ def evaluate_games(
         trust: Run the code of the run's world without a question, even if this user has not trained with it here.
     """
     positive_int("games", games)
+    allow_given([agent, *opponents, world, world_options])
     trained = _trained(agent, Path(runs_dir), best, trust)
     options = dict(world_options or {})
     played_world = (

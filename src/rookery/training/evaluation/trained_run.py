@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from rookery.config import RunConfig, build_config
+from rookery.gate import allow_given
 from rookery.learners.agent import Agent
 from rookery.training.resolve.resolved_run import ResolvedRun, evaluation_seed, resolve_recorded_run
 from rookery.training.resolve.world_choice import World
 from rookery.training.storage.load_agent import agent_from, load_checkpoint
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.trust import check_code, world_code
+from rookery.training.storage.trust import check_run
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class TrainedRun:
 
     def check_code(self) -> None:
         """Ask the user before the world's code is imported, unless this user trained with it here."""
-        check_code(self.run, world_code(self.config), self.trust)
+        check_run(self.run, self.config, self.trust, playing=True)
 
     @property
     def seed(self) -> int:
@@ -51,8 +52,9 @@ class TrainedRun:
 def open_run(
     run: str | Path, runs_dir: str | Path, best: bool, parts: tuple[str, ...] = ("agent",), trust: bool = False
 ) -> TrainedRun:
-    """Read a run, by its name, its path or as "latest", at its last checkpoint or at its best. `trust` lets its world's
-    code run without a question."""
+    """Read a run that the user names: by its name, its path or as "latest", at its last checkpoint or at its best.
+    `trust` lets its world's code run without a question."""
+    allow_given(run)
     found = RunDir.find(run, Path(runs_dir))
     config = build_config(found.read_config())
     step, saved = load_checkpoint(found, best, parts, trust)

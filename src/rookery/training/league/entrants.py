@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rookery.engine.seeding import child_seed
 from rookery.errors import OptionError
+from rookery.gate import allow_given
 from rookery.training.evaluation.trained_run import TrainedRun, open_run
 from rookery.training.league.archive import FOLDER
 from rookery.training.league.game_log import GameHeader, GameLog, LoggedPlayer
@@ -72,6 +73,7 @@ def enter_tournament(
 ) -> EnteredTournament:
     """A tournament of so many games of every two agents of some runs, and others by name (see `find_player`), in the
     first run's world, with deterministic actions. `trust` lets the code of that world run without a question."""
+    allow_given(others)
     runs[0].refuse_links()
     opened = [open_run(run.path, runs_dir, best=False, trust=trust) for run in runs]
     first = opened[0]

@@ -90,7 +90,7 @@ def _find_class(spec: str) -> Callable[[], Any]:
     path, _, attribute = spec.rpartition(":")
     if not os.path.isfile(path):
         raise OptionError(f"{spec!r}: there is no file {path!r}")
-    module = load_file(path)
+    module = load_file(path, "opponents")
     found = getattr(module, attribute, None)
     if not callable(getattr(found, "act", None)) and not written_in(path, found):
         known = [name for name, item in vars(module).items() if callable(getattr(item, "act", None))]

@@ -16,6 +16,7 @@ import numpy as np
 from rookery.config import RunConfig
 from rookery.console import say
 from rookery.errors import OptionError
+from rookery.gate import allow_given
 from rookery.user_code import find_in_file
 
 if TYPE_CHECKING:
@@ -183,6 +184,7 @@ def take_callbacks(options: dict[str, Any]) -> list[Callback] | None:
         return None
     given = options["callbacks"]
     given = list(given) if isinstance(given, (list, tuple)) else [given]
+    allow_given(given)
     callbacks = [make_callback(item) if isinstance(item, str) else _checked(item) for item in given]
     names = [item if isinstance(item, str) else callback_name(item) for item in given]
     for callback, name in zip(callbacks, names, strict=True):

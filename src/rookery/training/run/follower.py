@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from rookery.config import build_config
+from rookery.gate import follow_parent
 from rookery.learners.cpu_threads import keep_memory, small_products
 from rookery.learners.distributed.ranks import Ranks
 from rookery.training.resolve.resolved_run import resolve_recorded_run
@@ -17,8 +18,6 @@ from rookery.training.run.components import make_learner, open_engine
 from rookery.training.run.shared_run import gather_episodes, share_of
 from rookery.training.run.training_state import TrainingState
 from rookery.training.storage.tree_bytes import bytes_to_tree, tree_to_bytes
-from rookery.training.storage.trust import code_in
-from rookery.user_code import permit
 
 CODE = (
     "import sys; from rookery.engine.workers.child_process import set_up_child; set_up_child(int(sys.argv.pop(1))); "
@@ -29,6 +28,7 @@ CODE = (
 def main() -> None:
     """The process: its arguments are its rank, the number of processes, a port of rank 0, its device, and whether no
     other process has that device."""
+    follow_parent()
     rank, size, port, device, own_device = sys.argv[1:]
     store = dist.TCPStore("127.0.0.1", int(port), int(size), is_master=False)
     store.set(f"rank{rank}", "there")
@@ -42,7 +42,6 @@ def follow(ranks: Ranks) -> None:
         if message["do"] == "end":
             return
         config = build_config(message["config"])
-        permit(code_in(config))
         keep_memory()
         run = resolve_recorded_run(config, resuming=True)
         local = share_of(run, ranks.rank)

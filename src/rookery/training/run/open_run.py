@@ -51,8 +51,7 @@ from rookery.training.run.run_end import write_failure
 from rookery.training.run.shared_run import RunAlone, check_shared, share_of, with_shared_devices
 from rookery.training.run.stop_request import StopRequest
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.trust import check_run, code_in, remember
-from rookery.user_code import permit
+from rookery.training.storage.trust import check_run, remember
 
 MakeLearner = Callable[[ResolvedRun], Learner]
 
@@ -83,7 +82,6 @@ def open_new_run(
     config = config if weights is None else with_nets_of(weights, config)
     run = check_shared(resolve_run(config, world_object, may_take_gpu=True), config)
     check_cluster(run)
-    permit(code_in(run.config))
     check_trackers(name for name in ("wandb", "mlflow") if getattr(config.monitor, name))
     callbacks = [make_callback(name) for name in run.config.callbacks] if callbacks is None else callbacks
     check_opponents(run.config)

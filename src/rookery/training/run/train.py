@@ -11,11 +11,12 @@ from typing import Any, Unpack
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
-from rookery.config import RunConfig, build_config, collect_changes, is_config
+from rookery.config import RunConfig, collect_changes, is_config, user_config
 from rookery.config.layers import MISSING, look_up
 from rookery.config.train_options import ResumeOptions, TrainOptions, with_keywords
 from rookery.console import say, silent
 from rookery.errors import ConfigError, MemoryShortage, UsageError
+from rookery.gate import allow_given
 from rookery.learners.registry import specs
 from rookery.training.resolve.session_world import SessionWorld, session_world, with_objects
 from rookery.training.resolve.world_choice import name_in_file
@@ -68,7 +69,7 @@ def train(
         if found is not None:
             name, world_object, given["world_options"] = found.name, found.source, found.options
     with silent(given.get("verbose") in (False, 0)):
-        config = build_config(name, **code_by_name(given))
+        config = user_config(name, **code_by_name(given))
     with silent(not config.monitor.verbose):
         return _train(config, world_object, callbacks)
 
@@ -146,6 +147,7 @@ def resume(
     A run that is over, or that has passed what is given here, stays as it is: one line says so.
     """
     _refuse_while_imported("resume")
+    allow_given(run)
     folder = RunDir.find(run, Path(runs_dir))
     folder.refuse_version()
     given: dict[str, Any] = dict(options)

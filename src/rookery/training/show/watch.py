@@ -13,6 +13,7 @@ from rookery.console import say
 from rookery.engine.settings import positive_int
 from rookery.errors import OptionError
 from rookery.files import own_folder
+from rookery.gate import allow_given
 from rookery.learners.agent import Agent
 from rookery.training.evaluation.trained_run import TrainedRun, open_run
 from rookery.training.resolve.world_choice import World, find
@@ -69,6 +70,7 @@ def watch(
             to 16.
         trust: Run the world's code without a question, even if it was not trained with here.
     """
+    allow_given([run, opponent])
     if episodes is not None:
         positive_int("episodes", episodes)
     if fps is not None and fps <= 0:

@@ -9,11 +9,12 @@ from typing import Any
 
 from rookery.console import printable
 from rookery.errors import FileError
+from rookery.gate import Reach, allow, reaches
 from rookery.learners.agent import Agent
+from rookery.learners.registry import option_classes
 from rookery.learners.saved_agent import saved_agent
 from rookery.training.storage.checkpoint import UNFINISHED, load, save
-from rookery.training.storage.checkpoint_files import MANIFEST
-from rookery.user_code import permit
+from rookery.training.storage.checkpoint_files import MALFORMED, MANIFEST
 
 
 def write_agent(agent: Agent, folder: Path) -> Path:
@@ -42,7 +43,15 @@ def holds_agent(folder: Path) -> bool:
 def read_agent(folder: Path, trust: bool = False) -> dict[str, Any]:
     """The part "agent" of such a folder; `trust` lets the code of the agent's own network be imported."""
     saved = load(folder, only=("agent",))["agent"]
-    network = (saved.get("options") or {}).get("network") if isinstance(saved, dict) else None
-    if trust and isinstance(network, str):
-        permit([network])
+    if trust:
+        allow(reached_by_agent(saved))
     return saved
+
+
+def reached_by_agent(saved: Any) -> list[Reach]:
+    """What a saved agent's own description names outside: the code of its network."""
+    try:
+        options = option_classes()[saved["learner"]].model_validate(saved["options"])
+    except MALFORMED:  # which loading it reports
+        return []
+    return list(reaches(options, playing=True, key="agent"))

@@ -8,11 +8,17 @@ and hashes of all others and one of itself.
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from rookery.console import printable
+from rookery.errors import FileError, RunError
+from rookery.files import open_plain
 from rookery.training.storage.checkpoint import NAME
 from rookery.training.storage.checkpoint_files import MANIFEST, short_text
 from rookery.training.storage.cloud_files import names_in, open_place
@@ -28,7 +34,7 @@ class MirroredRun:
 
     def __init__(self, url: str, run: RunDir) -> None:
         self.url, self._run = url.rstrip("/"), run
-        self._files, self._root = open_place(url)
+        self._files, self._root = open_place(url, "checkpoints.mirror")
         self._copied: dict[str, tuple[int, int]] = {}
         self.place = ""  # the folder, known once something was copied
 
@@ -41,35 +47,54 @@ class MirroredRun:
         for path in sorted(checkpoint.iterdir(), key=lambda path: path.name == MANIFEST):
             if path.name == MANIFEST:
                 self._copy_records()
-            self._files.put_file(str(path), f"{folder}/{path.name}")
+            self._put(path, f"{folder}/{path.name}")
         self._remove_old(checkpoint.parent)
         return notes
 
     def _choose_place(self) -> list[str]:
-        """A folder of the run's name, or with its id behind if that is another run's."""
-        self.place = f"{self._root}/{self._run.name}"
-        other = f"{self.place}/run.json"
-        if not self._files.exists(other):
+        """A folder of the run's name, or with its id behind if what is there is not a copy of this run: nothing of
+        others is overwritten or removed."""
+        names = [self._run.name, f"{self._run.name}-{str(self._run.id)[:8]}"]
+        free = next((name for name in names if self._is_ours(f"{self._root}/{name}")), None)
+        if free is None:
+            raise RunError(
+                f"{self.url}/{names[1]} holds something else: remove it, or give checkpoints.mirror another URL"
+            )
+        self.place = f"{self._root}/{free}"
+        self._files.makedirs(self.place, exist_ok=True)
+        self._put(self._run.path / "run.json", f"{self.place}/run.json")  # from now on it is known whose copy this is
+        if free == names[0]:
             return []
-        theirs = json.loads(self._files.cat_file(other)).get("id")
-        if theirs == self._run.id:
-            return []
-        name = f"{self._run.name}-{str(self._run.id)[:8]}"
-        self.place = f"{self._root}/{name}"
-        return [f"{self.url}/{self._run.name} is another run: checkpoints are copied to {self.url}/{name}"]
+        return [f"{self.url}/{names[0]} is not a copy of this run: checkpoints are copied to {self.url}/{free}"]
+
+    def _is_ours(self, place: str) -> bool:
+        """Whether a folder is empty, or holds this run. One without the record of a run holds something else."""
+        if not names_in(self._files, place):
+            return True
+        try:
+            return json.loads(self._files.cat_file(f"{place}/run.json")).get("id") == self._run.id is not None
+        except (FileNotFoundError, ValueError, AttributeError):
+            return False
 
     def _copy_records(self) -> None:
         """What a resumed run reads besides its checkpoint, if it has changed."""
-        top = [path for path in self._run.path.iterdir() if path.is_file() and path.name not in LOCAL]
-        inside = [path for name in FOLDERS for path in (self._run.path / name).rglob("*") if path.is_file()]
+        top = [path for path in self._run.path.iterdir() if path.name not in LOCAL and not path.name.startswith(".")]
+        inside = [path for name in FOLDERS for path in _files_in(self._run.path / name)]
         for path in [*top, *inside]:
             with suppress(FileNotFoundError):
-                stat = path.stat()
-                name, version = path.relative_to(self._run.path).as_posix(), (stat.st_size, stat.st_mtime_ns)
-                if self._copied.get(name) != version and not path.name.startswith("."):
+                found = path.lstat()
+                name, version = path.relative_to(self._run.path).as_posix(), (found.st_size, found.st_mtime_ns)
+                if _is_own_file(found) and self._copied.get(name) != version:
                     self._files.makedirs(f"{self.place}/{name}".rpartition("/")[0], exist_ok=True)
-                    self._files.put_file(str(path), f"{self.place}/{name}")
+                    self._put(path, f"{self.place}/{name}")
                     self._copied[name] = version
+
+    def _put(self, path: Path, target: str) -> None:
+        """Copy a regular file. A link is never followed: it could lead to a secret."""
+        with os.fdopen(open_plain(path, os.O_RDONLY), "rb") as file, self._files.open(target, "wb") as copy:
+            if not _is_own_file(os.fstat(file.fileno())):
+                raise FileError(f"{printable(path)} is a second name of another file: it is not copied")
+            shutil.copyfileobj(file, copy, 1 << 20)
 
     def _remove_old(self, here: Path) -> None:
         kept = {path.name for path in here.iterdir()}
@@ -79,6 +104,17 @@ class MirroredRun:
                 with suppress(FileNotFoundError):  # never a part of it with its manifest
                     self._files.rm_file(f"{folder}/{MANIFEST}")
                 self._files.rm(folder, recursive=True)
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    """All files in a folder and in the folders within, without following links."""
+    for parent, _, names in os.walk(folder):
+        yield from (Path(parent) / name for name in names if not name.startswith("."))
+
+
+def _is_own_file(found: os.stat_result) -> bool:
+    """Whether it is a regular file with one name: neither a link, nor the second name of a file elsewhere."""
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
 
 
 class CheckpointMirror:

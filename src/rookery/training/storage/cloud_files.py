@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from rookery.errors import MissingExtra, OptionError
+from rookery.gate import demand
 
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 INSTALL = "pip install 'rookery[cloud]'"
@@ -19,8 +20,9 @@ def is_url(text: object) -> bool:
     return URL.match(str(text)) is not None
 
 
-def open_place(url: str) -> tuple[Any, str]:
-    """The file system of a URL, and the path in it, without a slash at its end."""
+def open_place(url: str, key: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it, without a slash at its end. `key` is what names the URL."""
+    demand("network", url, key)
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
@@ -30,7 +32,7 @@ def open_place(url: str) -> tuple[Any, str]:
     except ImportError as error:
         raise MissingExtra(f"{url} needs a package that cannot be imported ({error}): {INSTALL}") from None
     except ValueError as error:
-        raise OptionError(f"{url} is no place for files: {error}; give a URL such as s3://bucket/runs") from None
+        raise OptionError(f"{url} is not a place for files: {error}; give a URL such as s3://bucket/runs") from None
     return files, str(path).rstrip("/")
 
 

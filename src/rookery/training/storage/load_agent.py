@@ -10,16 +10,17 @@ import torch
 from gymnasium import spaces
 
 from rookery.errors import CheckpointError, RunError
+from rookery.gate import allow_given
 from rookery.learners.agent import Agent
 from rookery.learners.learner import load_module
 from rookery.learners.options import Options
 from rookery.learners.registry import make_policy, option_classes
 from rookery.learners.space_json import from_tree
-from rookery.training.storage.agent_folder import holds_agent, read_agent, write_agent
+from rookery.training.storage.agent_folder import holds_agent, reached_by_agent, read_agent, write_agent
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.checkpoint_files import MALFORMED, short_text
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.trust import check_code
+from rookery.training.storage.trust import check_reach
 
 
 def load(
@@ -36,6 +37,7 @@ def load(
 
     Its `act(observations, deterministic=True)` works with Gymnasium's own envs too.
     """
+    allow_given(run)
     if holds_agent(Path(run)):
         return agent_from(read_agent(Path(run), trust), device)
     return load_agent(RunDir.find(run, Path(runs_dir)), best, device, trust)
@@ -74,10 +76,7 @@ def agent_from(saved: dict[str, Any], device: str = "cpu") -> Agent:
 
 def check_network(run: RunDir, saved: Any, trust: bool) -> None:
     """Ask before the code of an agent's own network is imported, unless this user trained with it here."""
-    options = saved.get("options") if isinstance(saved, dict) else None
-    network = options.get("network") if isinstance(options, dict) else None
-    if isinstance(network, str):
-        check_code(run, [network], trust)
+    check_reach(run, reached_by_agent(saved), trust)
 
 
 def check_agent(saved: Any) -> None:

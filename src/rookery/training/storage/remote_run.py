@@ -25,7 +25,7 @@ LARGEST_RECORD = 1 << 30  # bytes
 def fetch_run(url: str, base: Path) -> Path:
     """Bring the newest complete checkpoint of the run at `url`, and its records, to `base`; returns the run's folder. A
     run that is there already only gets the checkpoint, if it is later than its own."""
-    files, root = open_place(url)
+    files, root = open_place(url, "run")
     name = root.rpartition("/")[2]
     if not RUN_NAME.fullmatch(name) or ".." in name:
         raise RunError(f"{printable(url)} does not end in the name of a run, as in s3://bucket/runs/NAME")

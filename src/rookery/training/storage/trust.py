@@ -1,8 +1,9 @@
-"""Which code a run may import and where it may write: what this user has trained with on this machine.
+"""Asks the user before a recorded run reaches outside its folder (see gate.py).
 
 A run's folder is data, and may be from somebody else. Code that its config names is imported without a question only if
 three hashes agree: that of the file now, the one that the run recorded when it was started, and the one that `train`
-noted in this user's own state folder. The note is not in the run's folder, so that no run can bring its own.
+noted in this user's own state folder. Paths and hosts are reached without a question only if the note says that this
+run, by its id, was started here with them. Notes are not in the run's folder, so that no run can bring its own.
 """
 
 from __future__ import annotations
@@ -11,89 +12,115 @@ import hashlib
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 from rookery.config import RunConfig
 from rookery.console import confirmed, printable, say
-from rookery.errors import FileError, RunError
+from rookery.errors import FileError, NotAllowed
 from rookery.files import read_plain
+from rookery.gate import Reach, allow, code_file, module_name, reaches
 from rookery.learners.registry import specs
 from rookery.training.storage.run_dir import RunDir
-from rookery.user_code import module_name, permit
 from rookery.user_dirs import read_own, state_folder, write_own
+from rookery.worlds import registry
 
 LARGEST = 64 << 20  # bytes of a Python file
+MOST_SHOWN = 5  # doubts in one question
 TRUST = "if you trust it, --trust (trust=True in Python) continues"
 
 
-def world_code(config: RunConfig) -> list[str]:
-    """The code that building an env of the run imports: "file.py:Name"."""
-    return [name for name in (config.world, *config.wrappers) if ".py:" in name]
+class Recorded(Protocol):
+    """What was recorded in a folder, perhaps by somebody else: a run or a study."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def id(self) -> str | None: ...
+
+    def birth(self) -> dict[str, Any]:
+        """What was recorded when it began, such as the hashes of its code."""
 
 
-def learner_code(config: RunConfig) -> list[str]:
-    """The code that the learner's options name: its network, and schedules that are functions."""
-    sections = [getattr(config, name) for name in specs() if config.learner in ("auto", name)]
-    values = [value for options in sections for value in options.model_dump().values()]
-    return [value for value in values if isinstance(value, str) and ".py:" in value]
+def reached_by(config: RunConfig, playing: bool = False) -> list[Reach]:
+    """What a config names outside, by the marks of its fields; `playing` leaves out what only training reaches."""
+    found = [*reaches(config, playing), *_connecting_options(config)]
+    unread = ("search.", *(f"{name}." for name in specs() if config.learner not in ("auto", name)))
+    return [reach for reach in found if not reach.key.startswith(unread)]
+
+
+def _connecting_options(config: RunConfig) -> Iterator[Reach]:
+    """Options of a world with a value that stands for a service, such as guide = "openai"."""
+    known = [option for spec in registry.specs() for option in spec.options if option.connects]
+    phases = [(f"phases[{k}].options", phase.options) for k, phase in enumerate(config.phases)]
+    mixed = [(f"phases[{k}].mixture", part.options) for k, phase in enumerate(config.phases) for part in phase.mixture]
+    for key, options in [("world_options", config.world_options), *phases, *mixed]:
+        for option in known:
+            if options.get(option.name) in option.connects:
+                yield Reach("network", f"{key}.{option.name}", str(options[option.name]))
 
 
 def code_in(config: RunConfig) -> list[str]:
     """All code that a config names: "file.py:Name"."""
-    opponents = [opponent.who for phase in config.all_phases for opponent in phase.opponents]
-    options = [value for value in config.world_options.values() if isinstance(value, str)]  # such as a guide
-    code = (config.world, *learner_code(config), *config.callbacks, *config.wrappers, *options)
-    named = (*code, *opponents, *config.evaluation.opponents, *config.league.baselines)
-    return [name for name in dict.fromkeys(named) if ".py:" in name]
+    names = (reach.value for reach in reached_by(config) if reach.kind == "code")
+    return [name for name in dict.fromkeys(names) if ".py:" in name]
 
 
 def remember(run: RunDir, config: RunConfig) -> None:
-    """Note the code that a run uses, in its folder and for this user, and where it keeps its checkpoints."""
-    files = {str(file): _sha256(file) for file in map(_file_of, code_in(config)) if file.is_file()}
+    """Note what a run reaches, in its folder and for this user: code by its hash, all else by the run's id."""
+    found = reached_by(config)
+    code = (Path(code_file(reach.value)).resolve() for reach in found if reach.kind == "code")
+    files = {str(file): _sha256(file) for file in code if file.is_file()}
     run.remember(code=files)
-    notes = dict(files)
-    if run.keeps_checkpoints_outside:
-        notes[_outside(run)] = str(run.id)
-    if (endpoint := _remote_guide(config)) is not None:
-        notes[endpoint] = str(run.id)
-    for path, fact in notes.items():
+    for path, fact in files.items():
         _write_note(path, fact)
+    remember_places(run, found)
 
 
-def check_code(run: RunDir, names: Sequence[str], trust: bool) -> bool:
-    """Ask the user before code that a run names, as "file.py:Name", is imported; refuse it without a terminal. Returns
+def remember_places(owner: Recorded, found: Sequence[Reach]) -> None:
+    """Note for this user that a run or a study was started here with these paths and hosts."""
+    for reach in found:
+        if reach.kind != "code":
+            _write_note(_note_key(reach), str(owner.id))
+
+
+def check_reach(run: Recorded, found: Sequence[Reach], trust: bool, way_out: str = TRUST) -> bool:
+    """Ask the user before anything that a run's files name outside is reached; refuse it without a terminal. Returns
     whether there was a reason to ask."""
-    asked = _ask_about(run, list(_doubts(run, names)), trust)
-    permit(names)
+    asked = _ask_about(run, list(dict.fromkeys(_doubts(run, found))), trust, way_out)
+    allow(found)
     return asked
 
 
-def check_run(run: RunDir, config: RunConfig, trust: bool) -> bool:
-    """The same for all code that resuming a run would import, and for where it would write."""
-    names = code_in(config)
-    doubts = list(_doubts(run, names))
-    if run.keeps_checkpoints_outside and run.id not in _notes(_outside(run)):
-        doubts.append(f"it keeps checkpoints in {_outside(run)}, outside of its own folder, and was not started here")
-    endpoint = _remote_guide(config)
-    if endpoint is not None and run.id not in _notes(endpoint):
-        doubts.append(f"it would send values of the game, and your key, to {endpoint}, and was not started here")
-    asked = _ask_about(run, doubts, trust)
-    permit(names)
-    return asked
+def check_run(run: RunDir, config: RunConfig, trust: bool, playing: bool = False) -> bool:
+    """The same for all that a run's config names: what resuming it would reach, or only what `playing` does."""
+    return check_reach(run, reached_by(config, playing), trust)
 
 
-def _doubts(run: RunDir, names: Sequence[str]) -> Iterator[str]:
+def _doubts(run: Recorded, found: Sequence[Reach]) -> Iterator[str]:
     recorded = run.birth().get("code")
     known = recorded if isinstance(recorded, dict) else {}
-    for name in names:
-        file = _file_of(name)
-        is_loaded = module_name(str(file)) in sys.modules  # its code has run in this process already
-        if not is_loaded and (why := _doubt(run, file, known)):
-            yield f"it would run code, {name}: {why}"
+    for reach in found:
+        why = _doubt_about_code(run, reach, known) if reach.kind == "code" else _doubt_about_place(run, reach)
+        if why:
+            yield f"{reach}: {why}"
 
 
-def _doubt(run: RunDir, file: Path, recorded: dict[str, object]) -> str:
-    """Why a file should not be run without a question; "" if there is no reason. A missing file is an error
-    elsewhere."""
+def _doubt_about_place(run: Recorded, reach: Reach) -> str:
+    inside = reach.kind == "files" and Path(reach.value).resolve().is_relative_to(run.path.resolve())
+    known = inside or (run.id is not None and run.id in _notes(_note_key(reach)))
+    return "" if known else "it was not started here with that"
+
+
+def _doubt_about_code(run: Recorded, reach: Reach, recorded: dict[str, object]) -> str:
+    """Why code should not be run without a question; "" if there is no reason, as for a file that is missing, which is
+    an error elsewhere, or code that has run in this process."""
+    file = Path(code_file(reach.value)).resolve()
+    if module_name(str(file)) in sys.modules:
+        return ""
     if file.is_relative_to(run.path.resolve()):
         return "the file lies in the run's own folder"
     if not file.is_file():
@@ -106,35 +133,27 @@ def _doubt(run: RunDir, file: Path, recorded: dict[str, object]) -> str:
     return "" if now in notes else "you have not trained with this file on this machine"
 
 
-def _ask_about(run: RunDir, doubts: list[str], trust: bool) -> bool:
+def _ask_about(run: Recorded, doubts: list[str], trust: bool, way_out: str) -> bool:
     """Continue if there are no doubts, if the user trusts the run, or agrees at the terminal."""
     if not doubts:
         return False
-    what = f"{run.name} is not opened without a question: {'; '.join(doubts)}"
+    shown = [*doubts[:MOST_SHOWN], *([f"and {len(doubts) - MOST_SHOWN} more"] if len(doubts) > MOST_SHOWN else [])]
+    what = f"{run.name} is not opened without a question: {'; '.join(shown)}"
     answer = True if trust else confirmed(f"{what}. Continue?")
     if answer is None:
-        raise RunError(f"{printable(what)}; {TRUST}")
+        raise NotAllowed(f"{printable(what)}; {way_out}")
     if not answer:
-        raise RunError("not opened, as you did not agree")
+        raise NotAllowed("not opened, as you did not agree")
     return True
 
 
 # --- files and notes --------------------------------------------------------------------------------------------------
 
 
-def _file_of(name: str) -> Path:
-    """The file of "file.py:Name"."""
-    return Path(name.rpartition(":")[0]).resolve()
-
-
-def _remote_guide(config: RunConfig) -> str | None:
-    """The endpoint of a guide on another machine."""
-    options = config.world_options
-    return f"guide_url {options.get('guide_url')!r:.200}" if options.get("guide_remote") else None
-
-
-def _outside(run: RunDir) -> str:
-    return str(run.checkpoints.resolve())
+def _note_key(reach: Reach) -> str:
+    """What a note is filed under: a path by what it leads to."""
+    is_path = reach.kind == "files" and "://" not in reach.value
+    return f"{reach.kind} {Path(reach.value).expanduser().resolve() if is_path else reach.value}"
 
 
 def _sha256(file: Path) -> str:

@@ -23,7 +23,7 @@ from rookery.training.show.replayed_game import ONLY_ENV, ReplayedGame
 from rookery.training.storage import checkpoint
 from rookery.training.storage.load_agent import agent_from, check_network
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.trust import check_code, world_code
+from rookery.training.storage.trust import check_run
 from rookery.web.play.frame_images import FrameImages
 from rookery.web.play.play_session import HOCKEY_NAMES, hockey_state, observation_parts, plain_action
 from rookery.web.play.policy_outputs import policy_outputs
@@ -46,7 +46,7 @@ def open_replay(request: ReplayRequest) -> Iterator[ReplaySession]:
     """Load both players and make the env."""
     run = RunDir(Path(request.run))
     config = build_config(run.read_config())
-    check_code(run, world_code(config), trust=False)
+    check_run(run, config, trust=False, playing=True)
     duel = duel_of(resolve_recorded_run(config).world)
     seat = seat_of(*duel.spaces)
     assert seat is not None  # or `duel_of` would have raised

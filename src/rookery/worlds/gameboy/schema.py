@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from rookery.gate import Inside, Reaches
 from rookery.worlds.gameboy import addresses, conditions
 
 BUTTONS = ("up", "down", "left", "right", "a", "b", "start", "select")
@@ -47,9 +48,11 @@ def _buttons(value: Any) -> Any:
 
 Hexadecimal = Annotated[int, BeforeValidator(_number)]
 Condition = Annotated[conditions.Condition, BeforeValidator(_condition)]
-Names = Annotated[list[str], BeforeValidator(_list), Field(min_length=1)]
-Action = Annotated[tuple[str, ...], BeforeValidator(_buttons)]
-Bound = int | float | str  # a number, or the name of a value
+Text = Annotated[str, Inside("it is only shown or compared")]
+ValueName = Annotated[str, Inside("the name of a value in [memory]")]
+Names = Annotated[list[ValueName], BeforeValidator(_list), Field(min_length=1)]
+Action = Annotated[tuple[Text, ...], BeforeValidator(_buttons)]
+Bound = int | float | ValueName
 
 
 class ProfileTable(BaseModel):
@@ -61,10 +64,10 @@ class ProfileTable(BaseModel):
 class Game(ProfileTable):
     """The game of the profile."""
 
-    title: str = Field(max_length=16, description="The title in the ROM's header, at address 0134; a few have none.")
-    description: str = Field("", description="A sentence about the game.")
-    sha256: list[str] = Field([], description="Checksums of the allowed ROM files; if empty, any with this title.")
-    sha1: list[str] = Field([], description="The same by SHA-1.")
+    title: Text = Field(max_length=16, description="The title in the ROM's header, at address 0134; a few have none.")
+    description: Text = Field("", description="A sentence about the game.")
+    sha256: list[Text] = Field([], description="Checksums of the allowed ROM files; if empty, any with this title.")
+    sha1: list[Text] = Field([], description="The same by SHA-1.")
     built_in: Literal["meadow"] | None = Field(None, description="A game that comes with rookery, and needs no ROM.")
 
     @model_validator(mode="after")
@@ -119,12 +122,14 @@ class MemoryValue(ProfileTable):
 class MemoryFeature(ProfileTable):
     """One part of the memory observation: a value scaled to 0..1 (or -1..1), or one-hot."""
 
-    value: str = Field(description="The name of a value in [memory].")
-    minus: str | None = Field(None, description="Another value, to be subtracted; the result is from -1 to 1.")
+    value: ValueName = Field(description="The name of a value in [memory].")
+    minus: ValueName | None = Field(None, description="Another value, to be subtracted; the result is from -1 to 1.")
     low: Bound | None = Field(None, description="What becomes 0; if omitted, 0 does.")
     high: Bound | None = Field(None, description="What becomes 1: a number or a value's name; else its largest number.")
     values: int | list[int] | None = Field(None, description="One number for each of so many values, or of these.")
-    equals: int | str | None = Field(None, description="1 where it is this number, or the same as this value; else 0.")
+    equals: int | ValueName | None = Field(
+        None, description="1 where it is this number, or the same as this value; else 0."
+    )
 
     @property
     def width(self) -> int:
@@ -174,7 +179,7 @@ class Observation(ProfileTable):
 class Reward(ProfileTable):
     """One term of the reward; all of them are added up."""
 
-    name: str = Field(min_length=1, description="What it is for.")
+    name: Text = Field(min_length=1, description="What it is for.")
     kind: Literal["step", "change", "first_visit", "threshold"] = Field(description="When it is given.")
     weight: float = Field(description="How much.")
     of: Names | None = Field(None, description="change, first_visit: the value, or several values as a tuple.")
@@ -239,7 +244,9 @@ def _press(value: Any) -> Any:
 class Start(ProfileTable):
     """What an episode starts from; of several states, the seed chooses one."""
 
-    files: list[str] = Field([], description="Save states, as paths relative to the profile's folder; * is a wildcard.")
+    files: Annotated[list[str], Reaches("files", when_playing=True)] = Field(
+        [], description="Save states, as paths relative to the profile's folder; * is a wildcard."
+    )
     boot: list[Annotated[ButtonPress, BeforeValidator(_press)]] = Field(
         [ButtonPress(buttons="nothing", frames=120)],  # type: ignore[arg-type]
         description="From power-on: the buttons to press, and for how many frames, before the episode starts.",
@@ -257,7 +264,7 @@ class Start(ProfileTable):
 class Info(ProfileTable):
     """The info dict of every step."""
 
-    values: list[str] = Field([], description="Names of values in [memory].")
+    values: list[ValueName] = Field([], description="Names of values in [memory].")
 
 
 class Profile(ProfileTable):
@@ -265,7 +272,7 @@ class Profile(ProfileTable):
 
     game: Game
     actions: Actions
-    memory: dict[str, MemoryValue] = Field({}, description="Names for values in the game's memory.")
+    memory: dict[ValueName, MemoryValue] = Field({}, description="Names for values in the game's memory.")
     observation: Observation = Observation()
     reward: list[Reward] = []
     episode: Episode = Episode()

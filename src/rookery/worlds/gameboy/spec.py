@@ -53,6 +53,7 @@ GAME_BOY = WorldSpec(
             "FILE:NAME",
             "what gives hints during training: my_file.py:Guide, openai, or the hints.jsonl of a run",
             is_file=True,
+            connects=("openai",),
         ),
     ),
     training_options=training_options,

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rookery.gate import follow_parent
 from rookery.user_code import find_in_file
 from rookery.worlds.gameboy.emulator import HEIGHT, WIDTH
 from rookery.worlds.gameboy.guide.frames import receive_frame, send_frame
@@ -37,6 +38,7 @@ class Guide(Protocol):
 
 def main() -> None:
     """Answer until the other side is gone."""
+    follow_parent()
     sock = socket.socket(fileno=int(sys.argv[1]))
     questions: SimpleQueue[tuple[Any, bytes]] = SimpleQueue()
     threading.Thread(target=_listen, args=(sock, questions), daemon=True).start()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rookery.errors import OptionError
+from rookery.gate import Inside, Reaches
 from rookery.worlds.gameboy.guide.replay import recorded_hints
 
 OPENAI = "openai"
@@ -24,15 +25,21 @@ class GuideSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
-    guide: str = Field(min_length=1, description="my_file.py:Guide, openai, or the hints.jsonl of a run.")
+    guide: Annotated[str, Reaches("code", "files", when_playing=True)] = Field(
+        min_length=1, description="my_file.py:Guide, openai, or the hints.jsonl of a run."
+    )
     guide_every: int = Field(200, ge=1, description="Steps of an env between two questions.")
     guide_weight: float = Field(1.0, ge=0, description="Factor of what hints add to the reward.")
     guide_fade: int | None = Field(
         None, ge=1, description="Steps of an env over which that factor falls to 0; a run sets its own length."
     )
     guide_timeout: float = Field(60.0, gt=0, description="Seconds after which a question is given up.")
-    guide_url: str | None = Field(None, description="openai: the base URL of the endpoint.")
-    guide_model: str | None = Field(None, description="openai: the name of the model.")
+    guide_url: Annotated[str | None, Reaches("network", when_playing=True)] = Field(
+        None, description="openai: the base URL of the endpoint."
+    )
+    guide_model: Annotated[str | None, Inside("it is sent to the endpoint")] = Field(
+        None, description="openai: the name of the model."
+    )
     guide_remote: bool = Field(False, description="openai: allow an endpoint that is not on this machine.")
     guide_screen: bool = Field(False, description="openai: send the screen too, for models that see images.")
 
