@@ -273,7 +273,10 @@ def test_keys_of_today_may_stand_beside() -> None:
         (file(agent={"type": "SAC", "checkpoint_path": "a.pt"}), ["checkpoint_path", "cannot be loaded"]),
         (file(agent=3), ["`agent` should be a table", "got 3"]),
         (file(hyperparameters={"learningrate": 1}), ["hyperparameters: unknown key", "did you mean `learning_rate`?"]),
-        (file(training={"updates_per_step": 0}), ["`training.updates_per_step` should be a number > 0, got 0"]),
+        (
+            file(training={"updates_per_step": 0}),
+            ["`training.updates_per_step` should be a number > 0 and <= 10000, got 0"],
+        ),
         (file(training={"train_freq": 1}), ["training: unknown key `train_freq`"]),
         (file(trainng={}), ["unknown key `trainng`; did you mean `training`?"]),
         (file(xyzzy=1), ["unknown key `xyzzy`", "curriculum, hyperparameters, training, agent"]),

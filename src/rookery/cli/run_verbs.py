@@ -61,11 +61,14 @@ def _add_resume(commands: Commands) -> None:
 
 def _resume(options: argparse.Namespace) -> int:
     from rookery.config import resumed_config
+    from rookery.config.run_size import check_run_size
 
     lengths = {"steps": options.steps, "episodes": options.num_episodes}
     changes = changes_from(options, **lengths, **{"monitor.panel": options.panel})
     found = find_run(options)
-    resumed_config(found.read_config(), changes)
+    config, _ = resumed_config(found.read_config(), changes)
+    if config.on_out_of_memory == "raise":  # else the run lowers what does not fit
+        check_run_size(config)
     found.refuse_links()
     trusted = check_run_world(found, options, resuming=True)
     changes.pop("runs_dir", None)  # the same as before, or it would have been refused

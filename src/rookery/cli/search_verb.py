@@ -92,9 +92,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _search(options: argparse.Namespace) -> int:
     from rookery import printing
     from rookery.config import user_config
+    from rookery.config.run_size import check_search_size
 
     config = user_config(options.world, options.set, **_given(options))
     check_cluster_flags(options, config)
+    check_search_size(config)
     from rookery.training.resolve import world_choice
 
     world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)

@@ -216,6 +216,7 @@ def _train(options: argparse.Namespace) -> int:
 
         return print_choices(options.json)
     from rookery.config import user_config
+    from rookery.config.run_size import check_run_size
 
     keys = {key for flags in FLAGS.values() for _, key, _ in flags} | SWITCHES | world_flags().keys()
     flags = {key: value for key, value in vars(options).items() if key in keys and value is not None}
@@ -225,9 +226,13 @@ def _train(options: argparse.Namespace) -> int:
         flags = {"device": "cuda", **flags, "devices": options.gpus}
     config = user_config(options.world, options.set, **flags)
     check_cluster_flags(options, config)
-    from rookery.training.resolve import world_choice
+    if config.on_out_of_memory == "raise":  # else the run lowers what does not fit
+        check_run_size(config)
+    from rookery.training.resolve import recipes, world_choice
 
-    world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)
+    world = world_choice.find(config.world, config.takes_twin, config.learner, config.world_options)
+    if config.on_out_of_memory == "raise":
+        check_run_size(recipes.with_usual_settings(config, world.name, world.kernel))
     check_installed()
     with _dashboard(config, options.dashboard) as tell_address:
         return _start(config, options, tell_address)

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 from rookery.config.curriculum_schema import ConfigTable, Count
 from rookery.gate import Inside, Reaches
 
+Runs = Annotated[int, Field(ge=1, le=1000)]  # of one trial, which are planned as a list
 UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -98,18 +99,21 @@ class SearchOptions(ConfigTable):
     enqueue: Annotated[list[dict[str, Any]], Reaches("code", "files", "network")] = Field(
         [], description="Settings that are tried first; the configuration's own are always among them."
     )
-    seeds: Count = Field(3, description="Largest number of seeds of a trial.")
-    first_seeds: Count = Field(1, description="Seeds that every trial gets; more only while it may still be the best.")
+    seeds: Runs = Field(3, description="Largest number of seeds of a trial.")
+    first_seeds: Runs = Field(1, description="Seeds that every trial gets; more only while it may still be the best.")
     verify: int = Field(
-        3, ge=0, description="Number of best trials that are trained again with held-out seeds; 0 verifies none."
+        3,
+        ge=0,
+        le=1000,
+        description="Number of best trials that are trained again with held-out seeds; 0 verifies none.",
     )
-    verify_seeds: Count = Field(5, description="Held-out seeds of each of them.")
+    verify_seeds: Runs = Field(5, description="Held-out seeds of each of them.")
     metric: Literal["auto", "best_evaluation", "evaluation", "sharpe_difference"] = Field(
         "auto",
         description="Value of a run: the mean return of its last evaluation, of its best one (biased upwards), or the "
         "Sharpe ratio less that of holding. auto is sharpe_difference in market worlds, else evaluation.",
     )
-    folds: Count | None = Field(
+    folds: Runs | None = Field(
         None, description="Groups of combinatorial purged cross-validation of a market world; if omitted, 4."
     )
     embargo: int = Field(50, ge=0, description="Bars between a test part of a fold and what follows it.")

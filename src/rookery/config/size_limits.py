@@ -12,6 +12,7 @@ LONGEST_KEY = 200  # characters
 LONGEST_TEXT = 20_000
 MOST_VALUES = 10_000
 LARGEST_NUMBER = 2**63
+LARGEST_AGENT = 2 << 30  # bytes of saved weights
 
 
 def check_size(content: Any, where: str = "") -> None:

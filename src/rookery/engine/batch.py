@@ -12,11 +12,12 @@ from gymnasium.vector import AutoresetMode
 
 from rookery.console import size_text
 from rookery.engine.layout import Field, SpaceLeaf, join, leaves, place, split
-from rookery.engine.machine import available_memory
-from rookery.errors import ActionTypeError, MemoryShortage, SpaceError
+from rookery.engine.machine import FEWEST_PROCESSES, available_memory, most_processes, usable_cores
+from rookery.errors import ActionTypeError, MemoryShortage, OptionError, SpaceError
 
 ALL = slice(None)  # all envs; compared by identity on the hot path
 LISTED_BYTES = 200  # memory per env in the engine's own lists
+PYTHON_ENV_BYTES = 2000  # of the smallest env that is a Python object
 MOST_FLAGGED = 62  # leaves of a space that one word can flag
 INFO_SLOTS = 32  # numeric info keys that are sent in shared memory; further keys are pickled
 WORKER_WORDS = 8  # one cache line per worker
@@ -93,13 +94,23 @@ def scalars(array: np.ndarray) -> Any:
     return memoryview(array)  # type: ignore[arg-type]
 
 
-def check_count(num_envs: int) -> None:
+def check_count(num_envs: int, compiled: bool) -> None:
     """Refuse more envs than could be listed, before a list of them is made."""
-    listed, free = num_envs * LISTED_BYTES, available_memory()
-    if listed > free:
+    each = LISTED_BYTES if compiled else LISTED_BYTES + PYTHON_ENV_BYTES
+    needed, free = num_envs * each, available_memory()
+    if needed > free:
         raise MemoryShortage(
-            f"{num_envs} envs need {size_text(listed)} of memory for a list of them alone, but only "
-            f"{size_text(free)} is free; use fewer envs"
+            f"{num_envs} envs need {size_text(needed)} of memory for a list of them alone, but only "
+            f"{size_text(free)} is free; num_envs={max(1, free // 2 // each)} would fit"
+        )
+
+
+def check_workers(workers: int) -> None:
+    """Refuse more workers than this machine can run, before the first one is started."""
+    if workers > FEWEST_PROCESSES and workers > (most := most_processes()):
+        raise OptionError(
+            f"workers={workers} are more processes or threads than this machine can run, about {most}; "
+            f"workers={usable_cores()} would be one for each core"
         )
 
 

@@ -41,7 +41,7 @@ class Engine(SegmentStepping):
 
     def __init__(self, source: EnvFactory, settings: Settings) -> None:
         super().__init__(source, settings)
-        check_count(self.num_envs)
+        check_count(self.num_envs, compiled=self.backend == "kernel")
         self._reset_options: dict[int, dict[str, Any]] = {}  # see reset_with
         self._last_ids: np.ndarray | None = None
         self._pending = None

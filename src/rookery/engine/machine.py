@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any
 import psutil
 
 _CGROUP = Path("/sys/fs/cgroup")
+PROCESSES_PER_CORE, FEWEST_PROCESSES = 64, 256  # steps that wait for a device or a network keep no core busy
 CAN_PIN = hasattr(psutil.Process, "cpu_affinity")  # not on macOS
 # Lets another process that waits for this core run first. Windows knows it as a sleep of no length.
 yield_core: Callable[[], Any] = getattr(os, "sched_yield", None) or partial(time.sleep, 0)
@@ -68,6 +70,25 @@ def available_memory(root: Path = _CGROUP) -> int:
         if limit and used:
             free = min(free, int(limit[0]) - int(used[0]))
     return max(0, free)
+
+
+def most_processes(root: Path = _CGROUP) -> int:
+    """How many more processes or threads this process may start: by its limits, and by what the cores can run."""
+    most = max(FEWEST_PROCESSES, PROCESSES_PER_CORE * usable_cores())
+    for folder in (*_own_cgroups(root), *_own_cgroups(root / "pids", "pids")):  # versions 2 and 1
+        limit, used = _words(folder / "pids.max"), _words(folder / "pids.current")
+        if limit and used and limit[0] != "max":
+            most = min(most, int(limit[0]) - int(used[0]))
+    return max(1, min(most, _process_limit()))
+
+
+def _process_limit() -> int:
+    """The processes that this user may have (`ulimit -u`), those that run already included."""
+    limit = psutil.RLIM_INFINITY if hasattr(psutil, "RLIMIT_NPROC") else None
+    if limit is None or os.geteuid() == 0:  # the superuser has no limit
+        return sys.maxsize
+    allowed = psutil.Process().rlimit(psutil.RLIMIT_NPROC)[0]
+    return sys.maxsize if allowed == limit else allowed
 
 
 def oom_kills() -> int:

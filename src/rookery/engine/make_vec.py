@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 
 from rookery.console import say
 from rookery.engine.autotune import Choice, choose
+from rookery.engine.batch import check_workers
 from rookery.engine.built_vector_env import is_vector_env, world_of
 from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory, kernel_of, resolve_given, with_wrappers
@@ -238,6 +239,8 @@ def _hint_at_compiled(name: str) -> None:
 
 
 def _build(source: EnvFactory, choice: Choice, settings: Settings) -> Engine:
+    if choice.backend not in ("serial", "cuda"):  # these start none
+        check_workers(choice.workers)
     module, _, name = BACKENDS[choice.backend].partition(":")
     engine = getattr(import_module(module), name)
     try:

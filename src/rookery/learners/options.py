@@ -108,7 +108,7 @@ class ReplayOptions(Options):
     batch_size: int = Field(256, ge=1, description="Transitions in one update.")
     buffer_size: int = Field(300_000, ge=1, description="Capacity of the replay buffer, in transitions.")
     start_steps: int = Field(100, ge=0, description="Steps with random actions before learning begins.")
-    updates_per_step: float = Field(1.0, gt=0, description="Updates per step of an env.")
+    updates_per_step: float = Field(1.0, gt=0, le=10_000, description="Updates per step of an env.")
     updates_each: UpdatesEach = Field(
         "step", description="What `updates_per_step` counts: each env's steps, or rounds in which all envs step once."
     )

@@ -102,7 +102,7 @@ class PPOOptions(Options):
     rollout_length: int = Field(128, ge=1, description="Steps of each env between two updates.")
     minibatches: int = Field(4, ge=1, description="Minibatches per epoch.")
     batch_size: int | None = Field(None, ge=1, description="Rows of a minibatch; if given, it replaces `minibatches`.")
-    epochs: int = Field(4, ge=1, description="How many times an update uses its rollout.")
+    epochs: int = Field(4, ge=1, le=10_000, description="How many times an update uses its rollout.")
     gae_lambda: float = Field(0.95, ge=0, le=1, description="Lambda of generalised advantage estimation.")
     clip: float = Field(0.2, gt=0, description="Clip range of the probability ratio.")
     clip_schedule: ScheduleText = Field(
@@ -192,7 +192,7 @@ class DQNOptions(PrioritisedOptions):
     batch_size: int = Field(64, ge=1, description="Transitions in one update.")
     buffer_size: int = Field(100_000, ge=1, description="Capacity of the replay buffer, in transitions.")
     start_steps: int = Field(1_000, ge=0, description="Steps with random actions before learning begins.")
-    updates_per_step: float = Field(0.25, gt=0, description="Updates per step of an env.")
+    updates_per_step: float = Field(0.25, gt=0, le=10_000, description="Updates per step of an env.")
     loss: Literal["huber", "squared"] = Field("huber", description="The loss of TD errors: Huber or half the square.")
     dueling: bool = Field(True, description="Estimate the state's value and the actions' advantages separately.")
     double: bool = Field(True, description="Choose the next action with the network, evaluate it with the target.")

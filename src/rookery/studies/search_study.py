@@ -13,6 +13,7 @@ import gymnasium as gym
 
 from rookery.config import RunConfig, user_config
 from rookery.config.layers import merge
+from rookery.config.run_size import check_search_size
 from rookery.console import say, silent
 from rookery.errors import RookeryError, UsageError, WorldError
 from rookery.monitor.alerts import Alerts
@@ -115,6 +116,7 @@ def _config(what: Any, given: dict[str, Any], options: dict[str, Any]) -> RunCon
 def run_search(config: RunConfig) -> StudyResult:
     """Search as a valid configuration says."""
     check_cluster_search(config)
+    check_search_size(config)
     cluster, config = config.cluster, without_cluster(config)
     recorded = _recorded(config)
     base = study_config(config, recorded)

@@ -143,9 +143,10 @@ def test_sizes_are_known_before_anything_is_made() -> None:
 
 
 def test_a_rollout_that_does_not_fit_is_refused() -> None:
-    """Observations take most of the memory: 2,000 envs x 128 x 3 MB."""
-    with pytest.raises(MemoryShortage, match=r"observations of 2000000 envs.*image_size=84"):
-        check_memory("ppo", LARGE, CHOICE, PPOOptions(), num_envs=2_000_000)
+    """Observations take most of the memory: 2,000,000 envs x 128 x 3 MB."""
+    config = build_config("CartPole-v1", learner="ppo", device="cpu")
+    with pytest.raises(MemoryShortage, match=r"the rollout.*`num_envs` \(2,000,000 now.*image_size=84"):
+        check_memory(config, LARGE, CHOICE, num_rows=2_000_000)
 
 
 def test_checkpoints_that_do_not_fit_are_refused(

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 
 from gymnasium import spaces as gs
 
+from rookery.config import RunConfig, with_recipe
 from rookery.learners.image_space import is_read_flat
 from rookery.learners.registry import specs
 from rookery.worlds import gymnasium_recipes, registry
@@ -29,6 +30,16 @@ def recipe_for(world: str, learner: str, kernel: bool) -> Recipe:
     if known is not None:
         return deepcopy(known)
     return {"num_envs": specs()[learner].kernel_envs} if kernel else {}
+
+
+def with_usual_settings(config: RunConfig, world: str, kernel: bool) -> RunConfig:
+    """With the recipe of the world, if the learner is known before an env is made."""
+    learner = config.learner if config.learner != "auto" else usual_learner(world)
+    if learner is None:
+        return config
+    chosen = config.model_copy(update={"learner": learner})
+    recipe = recipe_for(world, learner, kernel)
+    return with_recipe(chosen, recipe) if recipe else chosen
 
 
 def usual_options(observation_space: gs.Space, action_space: gs.Space) -> Recipe:

@@ -10,6 +10,7 @@ from gymnasium import Space
 
 from rookery.config import RunConfig, with_recipe
 from rookery.config.layers import merge
+from rookery.config.run_size import check_run_size
 from rookery.config.validation import check_phases
 from rookery.engine.autotune import Choice
 from rookery.engine.image_size import USUAL_SIZE, ImageSize, size_of
@@ -127,6 +128,7 @@ def resolve_run(config: RunConfig, world_object: Any = None, *, may_take_gpu: bo
     config = with_steps_of_phases(config)
     config = with_absolute_paths(config)
     check_phases(config)  # the learner is known only now
+    check_run_size(config)  # and with it the settings of its recipe
     choice = choose_engine(config, env_world, measured if measured and measured.step_seconds else None)
     if spaces is None and choice.description is not None:
         spaces = choice.description.observation_space, choice.description.action_space
@@ -149,6 +151,7 @@ def resolve_recorded_run(config: RunConfig, *, resuming: bool = False, world_obj
     env_world = _env_world(config, world)
     if not resuming:
         return ResolvedRun(config, world, env_world, config.num_envs if isinstance(config.num_envs, int) else 1)
+    check_run_size(config)
     choice = choose_engine(config, env_world)
     return _with_training_options(ResolvedRun(with_engine(config, choice), world, env_world, choice.num_envs))
 

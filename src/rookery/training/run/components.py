@@ -223,9 +223,7 @@ def _with_image_network(run: ResolvedRun) -> ResolvedRun:
 def _check_memory(run: ResolvedRun) -> None:
     seat, config = run.seat, run.config
     assert seat is not None
-    num_envs = run.num_rows if config.device == "cpu" else 0  # a GPU keeps observations in its own memory
-    options = getattr(config, config.learner)
-    check_memory(config.learner, seat.observation_space, seat.action_space, options, num_envs)
+    check_memory(config, seat.observation_space, seat.action_space, run.num_rows)
 
 
 def with_image_size(run: ResolvedRun, engine: Engine) -> ResolvedRun:

@@ -12,19 +12,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
+from gymnasium.spaces.utils import flatdim
 
+from rookery.config import RunConfig
+from rookery.config.run_size import COPIES, StepSize, check_run_size
+from rookery.config.size_limits import LARGEST_AGENT
 from rookery.console import say, size_text
 from rookery.engine.image_size import USUAL_SIZE, largest_image
+from rookery.engine.layout import leaves
 from rookery.errors import MemoryShortage, RookeryError, RunError
 from rookery.learners.observations import leaves_of
 from rookery.learners.registry import make_policy
-from rookery.training.storage.checkpoint import LARGEST_AGENT
 from rookery.training.storage.checkpoint_files import short_text
 
 TOO_LARGE = re.compile("overflow|allocate|too (big|large)|maximum allowed", re.IGNORECASE)  # as libraries say it
-COPIES = 4  # of each weight: itself, its gradient, and two averages of the optimizer
 SAVED_COPIES = 3  # all but the gradient
 LARGE_CHECKPOINT = 256 << 20  # bytes from which on the user is told
 
@@ -78,25 +80,37 @@ def learner_size(learner: str, observation_space: Any, action_space: Any, option
             f"`{learner}.hidden` = {options.hidden!r:.60}: nets of that size are not possible"
         ) from error
     size = sum(part.numel() * part.element_size() for part in nets.parameters())
-    row = sum(torch.Size(leaf.shape).numel() * leaf.dtype.itemsize for leaf in leaves_of(observation_space))
-    return LearnerSize(size, num_envs * getattr(options, "rollout_length", 0) * row)
+    steps = num_envs * getattr(options, "rollout_length", 0)
+    return LearnerSize(size, steps * _row_bytes(observation_space))
 
 
-def check_memory(learner: str, observation_space: Any, action_space: Any, options: Any, num_envs: int = 0) -> None:
-    """Refuse a learner that does not fit into the free memory."""
-    size = learner_size(learner, observation_space, action_space, options, num_envs)
-    free = psutil.virtual_memory().available
-    if size.memory <= free:
-        return
-    if COPIES * size.nets > free and not has_images(observation_space):
-        raise MemoryShortage(
-            f"nets with `{learner}.hidden` = {options.hidden!r:.60} need about {size_text(COPIES * size.nets)} for "
-            f"training, and {size_text(free)} are free"
-        )
-    raise MemoryShortage(
-        f"{learner} needs about {size_text(COPIES * size.nets)} for its nets and {size_text(size.rollout)} for the "
-        f"observations of {num_envs} envs, and {size_text(free)} are free; {_remedy(learner, observation_space)}"
-    )
+def check_memory(config: RunConfig, observation_space: Any, action_space: Any, num_rows: int) -> None:
+    """Refuse a run that does not fit into the free memory, now that its spaces are known."""
+    size = learner_size(config.learner, observation_space, action_space, getattr(config, config.learner), num_rows)
+    actions = leaves(action_space)
+    action = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in actions if leaf.dtype is not None)
+    outputs = 2 * torch.float32.itemsize * flatdim(action_space)  # and as much noise
+    sizes = StepSize(_row_bytes(observation_space), action, outputs, size.nets)
+    try:
+        check_run_size(config, sizes, num_rows, _free_on_gpu(config.device))
+    except MemoryShortage as error:
+        if largest_image(observation_space) <= math.prod(USUAL_SIZE):
+            raise
+        shortage = MemoryShortage(f"{error}; {_remedy(config.learner, observation_space)}")
+        shortage.lower = error.lower
+        raise shortage from None
+
+
+def _free_on_gpu(device: str) -> int | None:
+    if not device.startswith("cuda"):
+        return None
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # torch keeps it for itself
+    return torch.cuda.mem_get_info(device)[0] + unused
+
+
+def _row_bytes(observation_space: Any) -> int:
+    """Of one observation, as it is stored."""
+    return sum(torch.Size(leaf.shape).numel() * leaf.dtype.itemsize for leaf in leaves_of(observation_space))
 
 
 def announce_size(learner: str, spaces: tuple[Any, Any], options: Any, num_envs: int, folder: Path, keep: int) -> None:

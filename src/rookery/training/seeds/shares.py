@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rookery.config import RunConfig
-from rookery.errors import OptionError
+from rookery.config.run_size import LEARNING_PROCESS
+from rookery.console import size_text
+from rookery.errors import MemoryShortage, OptionError
 
 CORES_OF_PROCESSES = 4  # a run with worker processes uses several cores by itself
 MEMORY_OF_A_RUN = 1 << 30  # bytes: torch, a small net and its batches
@@ -38,5 +40,10 @@ def divide(config: RunConfig, runs: int, cores: int, memory: int, jobs: int | No
         else:
             jobs = cores // CORES_OF_PROCESSES if config.backend == "process" else cores
         jobs = min(jobs, memory // MEMORY_OF_A_RUN)
+    elif (needed := min(jobs, runs) * LEARNING_PROCESS) > memory:
+        raise MemoryShortage(
+            f"{min(jobs, runs):,} runs at a time need at least {size_text(needed)} of memory, and "
+            f"{size_text(memory)} are free: {max(1, memory // LEARNING_PROCESS):,} would fit"
+        )
     jobs = max(1, min(jobs, runs))
     return Shares(jobs, max(1, cores // jobs))

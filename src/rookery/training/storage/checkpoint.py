@@ -27,6 +27,7 @@ import numpy as np
 import psutil
 from safetensors.numpy import load_file
 
+from rookery.config.size_limits import LARGEST_AGENT
 from rookery.console import printable, say
 from rookery.errors import CheckpointError, FileError, OptionError
 from rookery.file_locks import open_folder, try_lock
@@ -48,7 +49,7 @@ from rookery.training.storage.state_tree import Tree, escape, join_arrays, split
 
 STATE = "state.json"
 UNFINISHED = ".unfinished-"  # folders being written or removed
-LARGEST_STATE, LARGEST_AGENT = 128 << 20, 2 << 30  # bytes of files that are read before their contents are checked
+LARGEST_STATE = 128 << 20  # bytes: as LARGEST_AGENT, of a file that is read before its contents are checked
 ABANDONED_SECONDS = 86400.0  # nobody saves for a day
 NAME = re.compile(r"step-([0-9]{12,18})(?:-([0-9]{1,9}))?")
 Check = Callable[[Tree], None]
