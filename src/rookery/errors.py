@@ -125,6 +125,11 @@ class RunBusy(RunError):
     """Another process uses the run's folder."""
 
 
+class FolderLost(RunError):
+    """The folder of a run was deleted, renamed or made unwritable while it trained; the message says where its agent
+    is saved."""
+
+
 class StudyError(RookeryError, RuntimeError):
     """A study cannot be found, opened or continued; the message names it and the remedy."""
 

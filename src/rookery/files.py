@@ -102,9 +102,10 @@ def pread(fd: int, size: int, offset: int) -> bytes:
         return os.read(fd, size)
 
 
-def own_folder(path: Path) -> Path:
-    """A subfolder, created if needed; one that is a link is refused."""
-    path.mkdir(parents=True, exist_ok=True)
+def own_folder(path: Path, parents: bool = True) -> Path:
+    """A subfolder, created if needed; one that is a link is refused. Without `parents`, the folder that it is in must
+    exist: one that was deleted or renamed is not made again."""
+    path.mkdir(parents=parents, exist_ok=True)
     if path.is_symlink():
         raise FileError(f"{printable(path)} is a link that leads elsewhere: nothing is written there; remove it")
     return path

@@ -10,9 +10,11 @@ from pathlib import Path
 from rookery.files import named, open_to_append
 
 
-def open_append_only(path: Path) -> FileIO:
-    """Open a file to append to. It has no buffer: after a failed write, a buffer would fail again at `close`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def open_append_only(path: Path, parents: bool = True) -> FileIO:
+    """Open a file to append to. It has no buffer: after a failed write, a buffer would fail again at `close`. Without
+    `parents`, its folder must exist."""
+    if parents:
+        path.parent.mkdir(parents=True, exist_ok=True)
     file = FileIO(open_to_append(path), "a+")
     file.name = str(path)  # the path instead of the descriptor, for error messages
     return file

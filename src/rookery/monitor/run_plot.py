@@ -25,7 +25,7 @@ Curve = tuple[np.ndarray, np.ndarray]
 def plot_run(folder: str | Path) -> Path | None:
     """Draw `plots/learning.png` of the run in `folder`; if that fails, print the reason in one line and return None."""
     try:
-        return draw(Path(folder) / METRICS, own_folder(Path(folder) / "plots") / "learning.png")
+        return draw(Path(folder) / METRICS, own_folder(Path(folder) / "plots", parents=False) / "learning.png")
     except Exception as error:  # noqa: BLE001 - a plot must never end a run
         say(f"the plot was not drawn: {error or type(error).__name__}")
         return None

@@ -30,7 +30,7 @@ class TensorBoard:
 
     def write(self, event: Event) -> None:
         if self._file is None:
-            self._file = open_append_only(own_folder(self._folder) / _file_name(event.time))
+            self._file = open_append_only(own_folder(self._folder, parents=False) / _file_name(event.time))
             self._record(event, 0, _text(3, "brain.Event:2"))
         if event.kind == "start" and event.values.get("resumed_from") is not None:
             # This message makes TensorBoard discard what an earlier process wrote after its checkpoint.

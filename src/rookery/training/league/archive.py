@@ -68,7 +68,7 @@ class Archive:
         """Add an agent, in the form of a checkpoint's part "agent". If there are too many then, the lowest rated of the
         others retires. A disk error raises OSError and changes nothing."""
         member = PastAgent(self._new_name(step), step, rating, OpponentRecord(rating))
-        checkpoint.save(self.folder / member.name, {"agent": agent})
+        checkpoint.save(self.folder / member.name, {"agent": agent}, parents=False)
         others = self.active
         self.members.append(member)
         if len(others) >= self.size:
@@ -108,7 +108,7 @@ class Archive:
         self.restore_members(state)
         for member in self.active:
             self._read(member)
-        for path in own_folder(self.folder).iterdir():
+        for path in own_folder(self.folder, parents=False).iterdir():
             if NAME.fullmatch(path.name) and self.find(path.name) is None and _is_folder(path):
                 shutil.rmtree(path, ignore_errors=True)
 

@@ -82,7 +82,7 @@ class GameLog:
     """Replaces the file of the last tournament, and then appends to it."""
 
     def __init__(self, folder: Path, header: GameHeader) -> None:
-        path = own_folder(folder) / FILE
+        path = own_folder(folder, parents=False) / FILE
         replace_file(path, [_line({"id": header.id, **asdict(header)})])
         self._file = open_append_only(path)
         self._written: np.ndarray | None = None

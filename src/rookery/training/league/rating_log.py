@@ -42,7 +42,7 @@ class RatingLog:
         if not changed:
             return
         line = json.dumps({"step": step, "time": time.time(), "players": changed}, separators=(",", ":"))
-        with open_append_only(own_folder(self._folder) / FILE) as file:
+        with open_append_only(own_folder(self._folder, parents=False) / FILE) as file:
             append_record(file, line.encode() + b"\n")
         self._known = now
 

@@ -18,6 +18,7 @@ from rookery.training.run.callbacks import Callback
 from rookery.training.run.components import make_learner
 from rookery.training.run.loop import Loop
 from rookery.training.run.open_run import OpenRun, open_new_run, open_recorded_run
+from rookery.training.run.rescue import rescue
 from rookery.training.run.result import Result
 from rookery.training.run.run_end import finish_run, write_failure
 from rookery.training.run.stop_request import StopRequest
@@ -73,9 +74,12 @@ class Member:
         self.loop.finish(reason)
         return finish_run(self.run, self.folder, self.loop, reason)
 
-    def fail(self, error: BaseException) -> None:
-        """Record why it ended."""
-        write_failure(self.folder, self.loop, error)
+    def fail(self, error: Exception) -> Exception:
+        """Record why it ended; returns the error to report."""
+        lost = rescue(self.folder, self.loop, error)
+        if lost is None:
+            write_failure(self.folder, self.loop, error)
+        return lost or error
 
 
 @contextmanager

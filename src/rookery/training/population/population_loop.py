@@ -114,6 +114,6 @@ class PopulationLoop:
     def _leave(self, place: int, outcome: Outcome) -> None:
         member = self._active.pop(place)
         if isinstance(outcome, Exception):
-            member.fail(outcome)
+            outcome = member.fail(outcome)
         self.outcomes[place] = outcome
         self.regroup()

@@ -52,6 +52,7 @@ from rookery.training.run.tensor_envs import make_tensor_engine, make_tensor_eva
 from rookery.training.storage.agent_folder import write_agent
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.checkpoint_mirror import CheckpointMirror, open_mirror
+from rookery.training.storage.folder_watch import FolderWatch
 from rookery.training.storage.run_dir import RunDir
 
 if TYPE_CHECKING:
@@ -78,6 +79,11 @@ class RunComponents:
     review: BackendReview | None = None
     shared: RunAlone = field(default_factory=RunAlone)
     mirror: CheckpointMirror | None = None
+    watch: FolderWatch | None = None
+
+    def why_lost(self) -> str:
+        """What has happened to the run's folder; "" while it is where it was."""
+        return "" if self.watch is None else self.watch.why_lost()
 
 
 @contextmanager
@@ -100,6 +106,7 @@ def open_components(
         adaptive = AdaptiveNumEnvs(MAX_ADAPTIVE_ENVS, folder.path / "num_envs.jsonl", resumed_at or -1)
     with (
         ExitStack() as opened,
+        closing(FolderWatch(folder.path)) as watch,
         open_sinks(folder, config) as sinks,
         open_episode_file(folder, config) as episodes,
         open_system_figures(config, learner) as system,
@@ -109,7 +116,7 @@ def open_components(
         envs = make_curriculum_env(run, engine, learner, folder.path) if config.has_curriculum else engine
         yield RunComponents(
             envs, learner, evaluator, checkpoints, sinks, stop, folder.path, callbacks, adaptive, episodes, system,
-            _make_review(run, folder, learner, opened), shared or RunAlone(), mirror,
+            _make_review(run, folder, learner, opened), shared or RunAlone(), mirror, watch,
         )  # fmt: skip
 
 

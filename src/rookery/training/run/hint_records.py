@@ -32,7 +32,7 @@ class HintRecords:
         if self._has_failed:
             return
         try:
-            with open_append_only(self._path) as file:
+            with open_append_only(self._path, parents=False) as file:
                 append_record(file, json.dumps(record).encode() + b"\n")
         except OSError as error:
             self._has_failed = True

@@ -11,7 +11,7 @@ import numpy as np
 from rookery.config import RunConfig
 from rookery.engine.engine import Engine
 from rookery.engine.segment_stepping import EPISODE
-from rookery.errors import RunError
+from rookery.errors import FolderLost, RunError
 from rookery.learners.learner import Tree
 from rookery.monitor.events import Event
 from rookery.training.curriculum.curriculum import Curriculum
@@ -26,6 +26,7 @@ from rookery.training.run.episode_records import EpisodeRecords
 from rookery.training.run.hint_records import HintRecords
 from rookery.training.run.timing import Interval, RunCounts
 from rookery.training.run.training_state import TrainingState
+from rookery.training.storage.folder_watch import UNWRITABLE
 
 COMPILED = ("kernel", "cuda")  # backends
 NO_EPISODES = np.zeros(0, EPISODE)
@@ -215,6 +216,8 @@ class Loop:
         evaluation_due = self._evaluations.passed(before, counts) and self.state.evaluated_at != self.steps
         checkpoint_due = self._checkpoints.passed(before, counts)
         due = evaluation_due or checkpoint_due or self.clock.log_due
+        if due:
+            self._check_folder()
         if due and self.collector.is_asynchronous:
             self._take_episodes()
         if due:
@@ -303,6 +306,7 @@ class Loop:
         state = self.state
         if (state.saved_at == self.steps and not again) or (self.stop.asked and not self.steps):
             return  # there is one already, or nothing was learned: without one, the run resumes from its beginning
+        self._check_folder()
         started = time.perf_counter()
         score = state.best_evaluation if state.best_at == self.steps else None
         tree = state.tree() | self.callbacks.tree()
@@ -312,6 +316,9 @@ class Loop:
         try:
             path = self.components.checkpoints.save(self.steps, tree, score=score)
         except OSError as error:
+            self._check_folder()
+            if error.errno in UNWRITABLE:
+                raise FolderLost(f"no checkpoint can be saved any more: {error}") from error
             self._warn(f"no checkpoint at step {self.steps}: {error}; the run continues")
             return
         state.saved_at = self.steps
@@ -320,6 +327,12 @@ class Loop:
         if self.components.mirror is not None:
             self.components.mirror.add(path)
         self.callbacks.call("on_checkpoint", path)
+
+    def _check_folder(self) -> None:
+        """End the run if its folder is no longer there: what is written would be found nowhere."""
+        why = self.components.why_lost()
+        if why:
+            raise FolderLost(why)
 
     def _log(self) -> None:
         """Report the progress, unless it was reported at this step."""

@@ -12,6 +12,7 @@ from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.resolve.world_choice import OBJECT
 from rookery.training.run.loop import Loop
 from rookery.training.run.out_of_memory import explained_shortage
+from rookery.training.run.rescue import rescued_if_lost
 from rookery.training.run.result import Result
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.run_dir import RunDir
@@ -21,14 +22,16 @@ from rookery.worlds.world_spec import AgentReport, WorldSpec, load_object
 
 def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, infos: dict[str, Any]) -> Result:
     """Run the loop from these observations, and write the run's summary, also if it fails."""
-    try:
-        with explained_shortage(run):
-            reason = loop.run(observations, infos)
-    except BaseException as error:
-        if not getattr(error, "lower", None):  # else it continues, with less memory
-            write_failure(folder, loop, error)
-        raise
-    return finish_run(run, folder, loop, reason)
+    with rescued_if_lost(folder, loop):
+        try:
+            with explained_shortage(run):
+                reason = loop.run(observations, infos)
+        except BaseException as error:
+            continues = getattr(error, "lower", None)  # with less memory
+            if not continues and not loop.components.why_lost():
+                write_failure(folder, loop, error)
+            raise
+        return finish_run(run, folder, loop, reason)
 
 
 def finish_run(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> Result:
@@ -73,7 +76,7 @@ def _draw(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> dict[str
 
         components = loop.components
         components.sinks.write(Event("doing", loop.steps, {"text": "recording a video"}))
-        file = own_folder(folder.videos) / "agent.mp4"
+        file = own_folder(folder.videos, parents=folder.outputs != folder.path) / "agent.mp4"
         made["video"] = record(run.world, loop.learner.agent, file, components.evaluator.seed)
     return {name: str(path) for name, path in made.items() if path is not None}
 

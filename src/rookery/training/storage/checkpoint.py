@@ -55,14 +55,14 @@ NAME = re.compile(r"step-([0-9]{12,18})(?:-([0-9]{1,9}))?")
 Check = Callable[[Tree], None]
 
 
-def save(folder: Path, tree: Tree, *, score: float | None = None, run: str | None = None) -> None:
+def save(folder: Path, tree: Tree, *, score: float | None = None, run: str | None = None, parents: bool = True) -> None:
     """Write `tree` to the new folder `folder`, as a checkpoint of the run with this id. If that fails, nothing has
-    changed and no file is left."""
+    changed and no file is left. Without `parents`, the folder around that of all checkpoints must exist."""
     folder = Path(folder)
     if os.path.lexists(folder):
         raise CheckpointError(f"{printable(folder)} exists already")
     values, arrays = split_arrays(tree)
-    own_folder(folder.parent)
+    own_folder(folder.parent, parents)
     prefix = UNFINISHED if run is None else f"{UNFINISHED}{run}-"
     _remove_leftovers(folder.parent, prefix)
     with _temporary_folder(folder.parent, prefix) as (beside, fd):
@@ -147,7 +147,7 @@ class Checkpoints:
         path = self.folder / f"step-{step:012d}{f'-{same.edition + 1}' if same else ''}"
         if score is None and same:  # the same agent, so its score is valid here too
             score = _score(same.path)
-        save(path, tree, score=score, run=self.run)
+        save(path, tree, score=score, run=self.run, parents=not self.own)  # its own folder is never made again
         self._prune(step, path)
         return path
 
