@@ -137,7 +137,7 @@ def test_a_stale_lock_and_metrics_to_append_to_go_on_working(run: RunDir) -> Non
 def test_checkpoints_of_another_run_are_never_removed(run: RunDir, tmp_path: Path) -> None:
     """A config that points to somebody's checkpoints is not followed without trust, and removes none even then."""
     outside = tmp_path / "checkpoints"
-    theirs = Checkpoints(outside / run.path.name, run="f" * 32)
+    theirs = Checkpoints(outside / run.path.name, run="f" * 32, own=False)
     for step in (1, 2, 10**9):
         theirs.save(step, {"agent": {}})
     (outside / run.path.name / f"{UNFINISHED}theirs").mkdir()

@@ -171,6 +171,22 @@ def test_what_is_on_a_gpu_is_compared_with_its_memory(monkeypatch: pytest.Monkey
         check_run_size(config.model_copy(update={"device": "cpu"}), sizes, 2**16)
 
 
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ({"league": {"size": 10**12}, "opponents": ["archive"]}, "league.size"),
+        ({"phases": [{"until": {"win_rate": 0.9, "games": 10**12}}]}, "phases[].until.games"),
+    ],
+)
+def test_places_on_a_gpu_are_counted(given: dict[str, Any], key: str) -> None:
+    """A GPU has places for all agents of a league, and all games of a window; a CPU does not."""
+    config = build_config("hockey", learner="ppo", device="cuda", backend="cuda", num_envs=64, **given)
+    with pytest.raises(MemoryShortage) as caught:
+        check_run_size(config, StepSize(nets=10_000), 64, device_free=100 << 30)
+    assert f"`{key}` (1,000,000,000,000 now" in str(caught.value)
+    check_run_size(config.model_copy(update={"device": "cpu", "backend": "kernel"}), StepSize(nets=10_000), 64)
+
+
 def test_a_run_that_may_lower_its_settings_is_told_what_to_lower(monkeypatch: pytest.MonkeyPatch) -> None:
     _with_free(monkeypatch, 1 << 30)
     given: dict[str, Any] = {"learner": "ppo", "device": "cpu", "ppo": {"rollout_length": 10**8}}

@@ -26,6 +26,7 @@ PPO_STEP = 23  # reward, three flags, and what an update computes: value, log-pr
 REPLAY_STEP = 8  # reward and discount
 ENV = 64  # state and results of the smallest compiled env
 EVALUATED_EPISODE = 300  # a result with its number, as Python objects
+GAME = 8  # its outcome
 WORKER_PROCESS = 8 << 20  # what a forked worker does not share with the others
 LEARNING_PROCESS = 200 << 20  # with torch
 SMALL = 64 << 20  # fits everywhere: free memory is not even looked up
@@ -173,7 +174,8 @@ def _learner_parts(name: str, options: Any, rows: int, sizes: StepSize) -> Itera
         yield Part("nets and their optimizer", COPIES * nets, tuple(layers), True)
     envs = Setting("num_envs", rows)
     if hasattr(options, "rollout_length"):
-        step = sizes.observation + sizes.action + sizes.outputs + PPO_STEP + WEIGHT * (options.recurrent or 0)
+        step = sizes.observation + sizes.action + sizes.outputs + PPO_STEP
+        step += WEIGHT * (getattr(options, "recurrent", None) or 0)  # what a core remembers
         size = rows * options.rollout_length * step
         yield Part("the rollout", size, (setting("rollout_length"), envs), True)
     if isinstance(options, ReplayOptions):
@@ -194,11 +196,8 @@ def _weights(options: Any) -> int:
     core = getattr(options, "recurrent", None) or 0
     layers = [core or 1, *options.hidden, 1]
     one = sum(before * after + after for before, after in pairwise(layers))
-    return 3 * core * (core + 1) + one * (2 if core or isinstance(options, PPOOptions) else 1 + _critics(options))
-
-
-def _critics(options: Any) -> int:
-    return getattr(options, "num_critics", 0)
+    nets = 2 if isinstance(options, PPOOptions) else 1 + getattr(options, "num_critics", 0)
+    return 3 * core * (core + 1) + nets * one
 
 
 def _other_parts(config: RunConfig, rows: int, sizes: StepSize) -> Iterator[Part]:
@@ -219,6 +218,17 @@ def _other_parts(config: RunConfig, rows: int, sizes: StepSize) -> Iterator[Part
         processes |= {"cluster.nodes": config.cluster.nodes or 1, "cluster.learners": config.cluster.learners}
     for key, count in processes.items():
         yield Part("processes that learn or collect", (count - 1) * LEARNING_PROCESS, (Setting(key, count),))
+    if config.backend == "cuda":
+        yield from _parts_of_games(config, sizes.nets or WEIGHT)
+
+
+def _parts_of_games(config: RunConfig, nets: int) -> Iterator[Part]:
+    """What a GPU has places for from the start, where a CPU keeps only what there is."""
+    if any(opponent.who == "archive" for phase in config.all_phases for opponent in phase.opponents):
+        size = config.league.size
+        yield Part("agents of the league", size * nets, (Setting("league.size", size),), True)
+    games = max((phase.until.games for phase in config.phases if phase.until), default=0)
+    yield Part("the latest games", 2 * GAME * games, (Setting("phases[].until.games", games),), True)
 
 
 def _times(part: Part, key: str, count: int) -> Part:
