@@ -80,6 +80,7 @@ CALLS = {
         "rookery.train('CartPole-v1', device='cpu', verbose=False, ppo={'rollout_length': 10**11})",
         "ppo.rollout_length",
     ),
+    "resume": ("rookery.resume('RUN', trust=True, verbose=False)", "ppo.rollout_length"),
     "search": ("rookery.search('CartPole-v1', search={'population': {'size': 10**12}})", "search.population.size"),
 }
 
@@ -211,7 +212,7 @@ def test_a_learner_that_is_open_may_be_the_smallest(monkeypatch: pytest.MonkeyPa
 def test_processes_are_limited_by_cores_and_by_the_cgroup(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(machine, "usable_cores", lambda: 192)
     most = machine.most_processes(tmp_path)
-    assert most == 192 * machine.PROCESSES_PER_CORE or most <= machine._process_limit()
+    assert most == min(192 * machine.PROCESSES_PER_CORE, machine._process_limit())
     (tmp_path / "pids.max").write_text("100\n")
     (tmp_path / "pids.current").write_text("30\n")
     assert machine.most_processes(tmp_path) == 70

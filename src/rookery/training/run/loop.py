@@ -129,6 +129,7 @@ class Loop:
 
     def finish(self, reason: str) -> None:
         """The last figures, evaluation and checkpoint."""
+        self._check_folder()
         self._take_episodes()
         self._log()
         arrived = reason != "interrupted" and self._take_evaluation(wait=True)
