@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 import rookery
 from rookery.errors import OptionError, WorldError
 from rookery.testing import WorldReport, check_world
-from rookery.tools import env_checks
+from rookery.tools import speed_checks
 
 
 class Sound(gym.Env):
@@ -258,6 +259,136 @@ def test_the_place_of_an_error_is_told():
     assert "(test_testing.py:" in only_problem(Raises)
 
 
+class SampleFails(Sound):
+    class Space(gym.spaces.Discrete):
+        def sample(self, *args: Any, **kwargs: Any) -> Any:
+            raise ValueError("no sample")
+
+    action_space = Space(3)
+
+
+class NoCopies(Sound):
+    class Array(np.ndarray):
+        def __deepcopy__(self, memo: Any) -> Any:
+            raise ValueError("no copies")
+
+    def observe(self) -> Any:
+        return super().observe().view(self.Array)
+
+
+class NoMessage(Sound):
+    class Fault(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no message")
+
+    def reward(self) -> Any:
+        raise self.Fault
+
+
+class ExitsInInit(Sound):
+    def __init__(self) -> None:
+        sys.exit("no licence")
+
+
+class ExitsInStep(Sound):
+    def reward(self) -> Any:
+        sys.exit(3)
+
+
+class ExitsInClose(Sound):
+    def close(self) -> None:
+        sys.exit(4)
+
+
+class NoRender(Sound):
+    render_mode = "rgb_array"
+
+    def render(self) -> Any:
+        raise ValueError("no screen")
+
+
+class NoState(Sound):
+    def get_state(self) -> Any:
+        raise ValueError("no state")
+
+    def set_state(self, state: Any) -> None:
+        pass
+
+
+class NoRestore(NoState):
+    def get_state(self) -> Any:
+        return 1
+
+    def set_state(self, state: Any) -> None:
+        raise ValueError("no way back")
+
+
+class Counts(Sound):
+    """Counts its steps and resets, in all episodes."""
+
+    steps = resets = 0
+
+    def reset(self, **kwargs: Any) -> Any:
+        self.resets += 1
+        return super().reset(**kwargs)
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return super().step(action)
+
+
+class RaisesLate(Counts):
+    def reward(self) -> Any:
+        if self.steps == 700:
+            raise ValueError("late")
+        return 1.0
+
+
+class ResetRaisesLate(Counts):
+    def reset(self, **kwargs: Any) -> Any:
+        if self.resets == 25:
+            raise ValueError("late")
+        return super().reset(**kwargs)
+
+
+class NotANumberLate(Counts):
+    def observe(self) -> Any:
+        return np.full(2, np.nan if self.steps == 700 else 0.5, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("world", "words"),
+    [
+        (SampleFails, "action_space.sample() raised ValueError: no sample (test_testing.py:"),
+        (NoCopies, "raised ValueError: no copies"),
+        (NoMessage, "step() number 0 raised Fault: its message cannot be shown"),
+        (ExitsInInit, "the env cannot be built: SystemExit: no licence"),
+        (ExitsInStep, "step() number 0 raised SystemExit: 3"),
+        (ExitsInClose, "close() raised SystemExit: 4"),
+        (NoRender, "render() with render_mode 'rgb_array' raised ValueError: no screen"),
+        (NoState, "saving the env's state raised ValueError: no state"),
+        (NoRestore, "restoring the env's saved state raised ValueError: no way back"),
+        (RaisesLate, "while its speed was measured raised ValueError: late"),
+        (ResetRaisesLate, "while its speed was measured raised ValueError: late"),
+        (NotANumberLate, "while its speed was measured: observation[0] is nan"),
+    ],
+)
+def test_whatever_an_env_raises_is_a_problem_with_its_place(world, words):
+    """In no part of the check does an exception of the env end it."""
+    assert words in only_problem(world)
+
+
+def test_ctrl_c_ends_a_check():
+    """Within this process a KeyboardInterrupt is the user's."""
+
+    class Interrupted(Sound):
+        def reward(self) -> Any:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check_world(Interrupted)
+
+
 # --- planted faults: determinism --------------------------------------------------------------------------------
 
 
@@ -370,6 +501,21 @@ class DoubleObservation(Sound):
         return self.at.astype(np.float32) if self.time == 0 else self.at
 
 
+class ChangingInfo(Sound):
+    def info(self) -> Any:
+        return {"place": 1 if self.time % 2 else "home"}
+
+
+class ChangingNestedInfo(Sound):
+    def info(self) -> Any:
+        return {"more": {"seen": np.zeros(self.time)}}
+
+
+class EndlessInfoKeys(Counts):
+    def info(self) -> Any:
+        return {f"step_{self.steps}": 1.0}
+
+
 class Windowed(Sound):
     render_mode = "human"
 
@@ -385,6 +531,9 @@ class Windowed(Sound):
         pytest.param(SlowReset, "a reset takes as long as", marks=pytest.mark.alone),
         (Endless, "no episode ended in a trial of "),
         (DoubleObservation, "step() number 0: observation is float64, its space float32: it is cast in every step"),
+        (ChangingInfo, "step() number 1: info['place'] is of type str, and was a number before"),
+        (ChangingNestedInfo, "info['more']['seen'] is an array of shape (2,), and was an array of shape (1,) before"),
+        (EndlessInfoKeys, "infos have had more than 100 different keys"),
         (Windowed, "do not render while training"),
         pytest.param("CartPole-v1", "give each worker many envs", marks=pytest.mark.alone),
     ],
@@ -407,6 +556,14 @@ class OneStep(gym.Env):
         return "b", 0.0, True, False, {}
 
 
+def test_infos_that_are_integers_and_floats_are_numbers():
+    class Score(Sound):
+        def info(self) -> Any:
+            return {"score": 0 if self.time % 2 else 0.5}
+
+    assert "info[" not in advice(Score)
+
+
 def test_the_speed_of_tiny_episodes_is_measured():
     """There are a hundred thousand of them: what a measurement adds to each must not grow with their number."""
     report = check_world(OneStep)
@@ -414,8 +571,8 @@ def test_the_speed_of_tiny_episodes_is_measured():
 
 
 def test_the_measurement_of_speed_ends_whatever_steps_take(monkeypatch):
-    monkeypatch.setattr(env_checks, "SPEED_SECONDS", float("inf"))
-    monkeypatch.setattr(env_checks, "SPEED_WALL_SECONDS", 0.05)
+    monkeypatch.setattr(speed_checks, "SPEED_SECONDS", float("inf"))
+    monkeypatch.setattr(speed_checks, "SPEED_WALL_SECONDS", 0.05)
     assert check_world(OneStep).steps_per_second > 0
 
 

@@ -10,12 +10,13 @@ import gymnasium as gym
 from rookery.engine.env_factory import EnvFactory, EnvFromWorld, kernel_of, resolve_given
 from rookery.errors import OptionError
 from rookery.kernel.two_players import TwoPlayerWorld
+from rookery.tools.guarded import Watch
 from rookery.tools.world_report import WorldReport
 
 __all__ = ["WorldReport", "check_world"]
 
 
-def check_world(env_or_world: Any, *, steps: int = 200, seed: int = 0) -> WorldReport:
+def check_world(env_or_world: Any, *, steps: int = 200, seed: int = 0, watch: Watch | None = None) -> WorldReport:
     """Step a world with random actions (legal ones, if its infos have an `action_mask`), and report problems.
 
     Args:
@@ -23,6 +24,8 @@ def check_world(env_or_world: Any, *, steps: int = 200, seed: int = 0) -> WorldR
             instance; with an instance, checks that need a second env are skipped.
         steps: Number of steps.
         seed: Seed of the env and of the actions.
+        watch: Is told what is being done; `rookery check` uses it. It also runs the env in a process of its own, which
+            an env that crashes or hangs cannot take along: in Python such an env ends or stops this process.
 
     Example:
         >>> from rookery.testing import check_world
@@ -37,7 +40,7 @@ def check_world(env_or_world: Any, *, steps: int = 200, seed: int = 0) -> WorldR
         raise OptionError(f"steps should be a positive integer, got {steps!r}")
     source, single = _source(env_or_world)
     report = WorldReport(source.name, steps)
-    EnvChecker(source, single, report, steps, seed).run()
+    EnvChecker(source, single, report, steps, seed, watch or Watch()).run()
     return report
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from importlib import import_module
 
-from rookery.cli.arguments import check_seed, env_arguments, named_env
+from rookery.cli.arguments import check_seed, env_arguments
 from rookery.cli.parser import Commands, add_command
-from rookery.console import meanwhile
+from rookery.console import meanwhile, printable_lines
 from rookery.errors import OptionError
 
 
@@ -22,26 +23,34 @@ def _add_check(commands: Commands) -> None:
         commands, "check", _check, "look for mistakes in an env before training on it",
         "Steps the env with random actions and checks spaces, values, determinism, buffers, pickling and speed. In a "
         "kernel world it also checks every array index and compares compiled code with plain Python. The exit status "
-        "is 1 if there are problems. In Python: rookery.testing.check_world.",
+        "is 1 if there are problems. The env runs in a process of its own: if it crashes, exits or hangs, that is "
+        "reported as well. In Python: rookery.testing.check_world.",
         "rookery check my_env.py:MyEnv --steps 1000",
     )  # fmt: skip
     env_arguments(parser)
     parser.add_argument("--steps", type=int, default=200, metavar="N", help="number of steps (200)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the env and of the actions (0)")
+    parser.add_argument(
+        "--timeout", type=float, default=60.0, metavar="SECONDS", help="a call to the env that takes longer hangs (60)"
+    )
 
 
 def _check(options: argparse.Namespace) -> int:
     from rookery import printing
-    from rookery.testing import check_world
+    from rookery.cli.check_process import run_check
 
     check_seed(options.seed)
+    if not options.timeout > 0:
+        raise OptionError(f"--timeout should be a positive number of seconds, got {options.timeout:g}")
     with meanwhile(f"checking {options.env}: {options.steps:,} steps, several times"):
-        report = check_world(named_env(options), steps=options.steps, seed=options.seed)
-    if options.json:
-        printing.emit_json(report.as_dict())
+        outcome = run_check(options)
+    if outcome.report is None:
+        print(outcome.error, file=sys.stderr)
+    elif options.json:
+        printing.emit_json(outcome.report.as_dict())
     else:
-        print(report)
-    return 0 if report.ok else 1
+        print(printable_lines(outcome.report))
+    return outcome.status
 
 
 def _add_doctor(commands: Commands) -> None:

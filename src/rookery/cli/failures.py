@@ -8,14 +8,29 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
+from rookery.console import printable_lines
+from rookery.errors import BadValue, EnvError, RestartLimit, RookeryError, WorkerDied
 from rookery.extras import missing_package
 
+BAD, USAGE = 1, 2  # exit status: of a bad result or a failed env, and of bad input
+ENV_FAILED = (BadValue, EnvError, RestartLimit, WorkerDied)
 VERBS_THAT_STEP = ("train", "tune", "profile", "bench")  # those that step an env of the user's
 TRACEBACK_LINES = 9
 # Frames in these files say nothing about the user's own code.
 PACKAGE = str(Path(__file__).parents[1])
 OWN_FRAMES = (f'  File "{PACKAGE}', '  File "<frozen ')
 LIBRARIES = ("site-packages", "dist-packages", str(Path(traceback.__file__).parent))
+
+
+def failure_and_status(options: argparse.Namespace, error: Exception) -> tuple[int, str]:
+    """The exit status of a command that raised an error, and what it prints about it."""
+    if isinstance(error, ENV_FAILED):
+        return BAD, f"rookery: {printable_lines(error).rstrip()}{hint(options, error)}"
+    if isinstance(error, RookeryError) or is_about_a_file(error):
+        return USAGE, f"rookery: {printable_lines(error)}"
+    if text := missing_text(error):
+        return USAGE, f"rookery: {printable_lines(text)}"
+    return BAD, f"{printable_lines(failure_text(error))}{hint(options, error)}"
 
 
 def hint(options: argparse.Namespace, error: Exception) -> str:

@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NoReturn
 
-from rookery.cli.failures import failure_text, hint, is_about_a_file, missing_text
+from rookery.cli.failures import USAGE, failure_and_status
 from rookery.cli.parser import Parser, add_command
-from rookery.console import printable_lines
-from rookery.errors import BadValue, EnvError, RestartLimit, RookeryError, WorkerDied
 from rookery.gate import allow_given
 from rookery.version import __version__
 
-GOOD, BAD, USAGE, INTERRUPTED = 0, 1, 2, 130
-ENV_FAILED = (BadValue, EnvError, RestartLimit, WorkerDied)
+GOOD, INTERRUPTED = 0, 130
 VERBS = (  # modules of this package, in the order of --help
     "train_verb", "run_verbs", "dashboard_verb", "compare_verbs", "report_verb", "eval_verb", "backtest_verb",
     "watch_verb", "export_verb", "import_sb3_verb", "minari_verbs", "league_verbs", "play_verb", "search_verb",
@@ -53,21 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of a pipe, such as head, has closed it
         sys.stderr.close()
         return GOOD
-    except ENV_FAILED as error:
-        print(f"rookery: {printable_lines(error).rstrip()}{hint(options, error)}", file=sys.stderr)
-        return BAD
-    except RookeryError as error:
-        print(f"rookery: {printable_lines(error)}", file=sys.stderr)
-        return USAGE
-    except Exception as error:  # noqa: BLE001 - raised by the user's env: they need its traceback, not ours
-        if is_about_a_file(error):
-            print(f"rookery: {printable_lines(error)}", file=sys.stderr)
-            return USAGE
-        if text := missing_text(error):
-            print(f"rookery: {printable_lines(text)}", file=sys.stderr)
-            return USAGE
-        print(f"{printable_lines(failure_text(error))}{hint(options, error)}", file=sys.stderr)
-        return BAD
+    except Exception as error:  # noqa: BLE001 - also raised by the user's env: they need its traceback, not ours
+        status, text = failure_and_status(options, error)
+        print(text, file=sys.stderr)
+        return status
 
 
 def _allow(words: Sequence[str]) -> None:

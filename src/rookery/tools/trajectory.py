@@ -5,9 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import numbers
-import traceback
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -20,52 +18,42 @@ from rookery.engine.global_random import GlobalRandom
 from rookery.engine.layout import leaves, split
 from rookery.engine.observation_writer import ADVICE, ObservationWriter
 from rookery.errors import RookeryError
+from rookery.tools.guarded import CheckAborted, Watch, error_text, value_text
 
 Frame = tuple[Any, ...]  # (observation,) of a reset, or a step's first four values
+MOST_INFO_KEYS = 100
 ReportProblem = Callable[[str, str], None]  # (kind, text): only the first of each kind is shown
 
 
-class CheckAborted(Exception):
-    """The env cannot be stepped further; the reason has been reported."""
-
-
 def record_trajectory(
-    env: gym.Env, actions: list[Any], seed: int, random: tuple[bool, bool], report: ReportProblem
+    env: gym.Env, actions: list[Any], seed: int, random: tuple[bool, bool], watch: Watch, report: ReportProblem
 ) -> list[Frame]:
     """Reset with `seed`, then step with `actions`, and reset at the end of each episode. Global generators that the env
     uses are seeded too, as in the engine; the caller restores them."""
     GlobalRandom(seed, *random).enter()
-    return list(_frames(env, actions, seed, report))
+    return list(_frames(env, actions, seed, watch, report))
 
 
-def _frames(env: gym.Env, actions: list[Any], seed: int, report: ReportProblem) -> Iterator[Frame]:
+def _frames(env: gym.Env, actions: list[Any], seed: int, watch: Watch, report: ReportProblem) -> Iterator[Frame]:
     checker = ReturnChecker(env, report)
-    last = _attempt(report, "reset(seed=...)", lambda: env.reset(seed=seed, options=None))
+    watch.now("reset(seed=...)")
+    last = env.reset(seed=seed, options=None)
     yield checker.reset(last)
     for number, drawn in enumerate(actions):
         action = legal(env.action_space, drawn, last)
         given = copy.deepcopy(action)
-        last = _attempt(report, f"step() number {number}", lambda: env.step(action))  # noqa: B023 - called at once
-        frame = checker.step(number, last)
+        where = f"step() number {number}"
+        watch.now(where)
+        last = env.step(action)
+        watch.now(f"reading what {where} returned")
+        frame = checker.step(where, last)
         if not identical(given, action):
             report("action", "step() changes the action that it gets, which belongs to the caller: copy it first")
         yield frame
         if frame[2] or frame[3]:
-            last = _attempt(report, "reset()", lambda: env.reset(seed=None, options=None))
+            watch.now(f"reset() after {where}")
+            last = env.reset(seed=None, options=None)
             yield checker.reset(last)
-
-
-def _attempt(report: ReportProblem, what: str, call: Callable[[], Any]) -> Any:
-    try:
-        return call()
-    except (Exception, SystemExit) as error:
-        report("raised", f"{what} raised {type(error).__name__}: {error}{_location(error)}")
-        raise CheckAborted from error
-
-
-def _location(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if len(frames) > 1 else ""
 
 
 class ReturnChecker:
@@ -80,6 +68,7 @@ class ReturnChecker:
         }
         self._observer = ObservationWriter(Columns(self._space, arrays, "observation", 1), 0, 1, strict=True)
         self._last: tuple[Any, Any] | None = None  # the observation as returned, and a copy of it
+        self._info_kinds: dict[str, str] = {}  # of the values of infos, by key
 
     def reset(self, result: Any) -> Frame:
         if not isinstance(result, tuple) or len(result) != 2:
@@ -88,7 +77,7 @@ class ReturnChecker:
         self._info("reset()", result[1])
         return (self._observation("reset()", result[0]),)
 
-    def step(self, number: int, result: Any) -> Frame:
+    def step(self, where: str, result: Any) -> Frame:
         if not isinstance(result, tuple) or len(result) != 5:
             old = (
                 "; four values are the API of gym before 0.26" if isinstance(result, tuple) and len(result) == 4 else ""
@@ -97,12 +86,11 @@ class ReturnChecker:
             self._report("step shape", f"step() should return {wanted}, got {_shape_of(result)}{old}")
             raise CheckAborted
         observation, reward, terminated, truncated, info = result
-        where = f"step() number {number}"
         self._info(where, info)
         self._reward(where, reward)
         for name, value in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(value, (bool, np.bool_)):
-                self._report(name, f"{where}: {name} should be a bool, got {value!r} ({type(value).__name__})")
+                self._report(name, f"{where}: {name} should be a bool, got {value_text(value)}")
         return self._observation(where, observation), reward, bool(terminated), bool(truncated)
 
     def _observation(self, where: str, observation: Any) -> Any:
@@ -151,7 +139,29 @@ class ReturnChecker:
         try:
             cloudpickle.dumps(info)
         except Exception as error:  # noqa: BLE001 - objects resist pickling in their own ways
-            self._report("info", f"{where}: info cannot be sent between processes ({error})")
+            self._report("info", f"{where}: info cannot be sent between processes ({error_text(error)})")
+        self._info_types(where, "info", info)
+
+    def _info_types(self, where: str, name: str, info: dict[Any, Any]) -> None:
+        """What code that reads infos stumbles over: values that change their kind, and keys without end."""
+        for key, value in info.items():
+            path = f"{name}[{key!r:.40}]"
+            if isinstance(value, dict):
+                self._info_types(where, path, value)
+            kind = _kind_of(value)
+            before = self._info_kinds.setdefault(path, kind)
+            if before != kind:
+                self._report(
+                    "info type",
+                    f"{where}: {path} is {kind}, and was {before} before: the envs' values become arrays of Python "
+                    "objects, and other code may fail on them; return one type",
+                )
+            if len(self._info_kinds) > MOST_INFO_KEYS:
+                self._report(
+                    "info keys",
+                    f"infos have had more than {MOST_INFO_KEYS} different keys, such as {path}: each becomes an "
+                    "array of its own for all envs; put what changes into the values",
+                )
 
 
 def identical(a: Any, b: Any) -> bool:
@@ -180,4 +190,13 @@ def _shape_of(value: Any) -> str:
     if isinstance(value, tuple):
         return f"a tuple of {len(value)}"
     shape = getattr(value, "shape", None)
-    return f"{type(value).__name__} of shape {shape}" if shape is not None else f"{value!r} ({type(value).__name__})"
+    return f"{type(value).__name__} of shape {shape}" if shape is not None else value_text(value)
+
+
+def _kind_of(value: Any) -> str:
+    """What an info's value is, as far as its column in a batch depends on it."""
+    if isinstance(value, (bool, int, float, np.number, np.bool_)):
+        return "a number"
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
+    return "None" if value is None else f"of type {type(value).__name__}"

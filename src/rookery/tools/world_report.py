@@ -19,6 +19,8 @@ class WorldReport:
     advice: list[str] = field(default_factory=list)
     steps_per_second: float = 0.0  # one env, resets included; 0 if it could not be stepped
     reset_seconds: float = 0.0
+    batch_envs: int = 0  # of a kernel world: how many envs were stepped together, and how many steps all of them made
+    batch_steps_per_second: float = 0.0
 
     @property
     def ok(self) -> bool:
@@ -38,7 +40,11 @@ class WorldReport:
         lines = [f"{self.world}: {verdict} in {self.steps} steps"]
         if self.steps_per_second:
             rate, reset = printing.rate(self.steps_per_second), printing.duration(self.reset_seconds)
-            lines[0] += f"; {rate} steps/s, a reset takes {reset}"
+            lines[0] += f"; one env makes {rate} steps/s, a reset takes {reset}"
+        if self.batch_steps_per_second:
+            lines.append(
+                f"  {self.batch_envs:,} envs in a batch make {printing.rate(self.batch_steps_per_second)} steps/s"
+            )
         lines += [f"  problem: {problem}" for problem in self.problems]
         lines += [f"  advice: {advice}" for advice in self.advice]
         return "\n".join(lines)
