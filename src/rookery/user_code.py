@@ -24,14 +24,31 @@ SHIPPED = "ROOKERY_SHIPPED"  # the folder of files that were sent to this machin
 
 def find_in_file(name: str, what: str) -> Any:
     """The class or function that "file.py:Name" names, which must be written in that file. `what` is the key that names
-    it, for the error message."""
+    it, for the error message. The file is not imported again if this process has it: a script would run again."""
     path, _, attribute = name.rpartition(":")
     if not path.endswith(".py") or not file_here(path).is_file():
         raise OptionError(f"{what}: {name!r}: there is no file {path!r}; give my_file.py:Name")
+    demand("code", path, what)
+    found = _in_this_process(path, attribute)
+    if found is not None:
+        return found
     found = getattr(load_file(path, what), attribute, None)
     if not written_in(path, found):
         raise OptionError(f"{what}: {name!r}: {path} has no class or function {attribute!r} of its own")
     return found
+
+
+def _in_this_process(path: str, attribute: str) -> Any:
+    """The class or function of a file that is the running script, or was imported by its own name; None otherwise."""
+    file = file_here(path)
+    for name in ("__main__", file.stem):
+        module = sys.modules.get(name)
+        if module is None or not getattr(module, "__file__", None) or Path(str(module.__file__)).resolve() != file:
+            continue
+        found = getattr(module, attribute, None)
+        if callable(found) and getattr(found, "__module__", None) == name and not INSTALLED.search(str(file)):
+            return found
+    return None
 
 
 def written_in(path: str, found: Any) -> bool:

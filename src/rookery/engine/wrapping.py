@@ -66,8 +66,10 @@ def as_wrappers(wrappers: Any) -> tuple[EnvWrapper, ...]:
 def _as_wrapper(wrapper: Any) -> EnvWrapper:
     if isinstance(wrapper, str):
         path, _, attribute = wrapper.rpartition(":")
-        is_reward = _is_reward_function(find_in_file(wrapper, "wrappers"), wrapper)
-        return EnvWrapper(f"{Path(path).resolve()}:{attribute}", None, is_reward)
+        found = find_in_file(wrapper, "wrappers")
+        # Workers do not import the running script, which would run again: they get its classes by value.
+        sent = found if found.__module__ == "__main__" else None
+        return EnvWrapper(f"{Path(path).resolve()}:{attribute}", sent, _is_reward_function(found, wrapper))
     if not callable(wrapper):
         raise OptionError(f"a wrapper should be a gymnasium.Wrapper class or a function of an env, got {wrapper!r:.80}")
     name = getattr(wrapper, "__name__", repr(wrapper))

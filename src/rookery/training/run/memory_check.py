@@ -26,7 +26,8 @@ from rookery.learners.observations import leaves_of
 from rookery.learners.registry import make_policy
 from rookery.training.storage.checkpoint_files import short_text
 
-TOO_LARGE = re.compile("overflow|allocate|too (big|large)|maximum allowed", re.IGNORECASE)  # as libraries say it
+# As torch, NumPy and Python say it.
+TOO_LARGE = re.compile("overflow|allocate|array is too big|int too large|maximum allowed (dim|size)", re.IGNORECASE)
 SAVED_COPIES = 3  # all but the gradient
 LARGE_CHECKPOINT = 256 << 20  # bytes from which on the user is told
 
@@ -75,7 +76,13 @@ def learner_size(learner: str, observation_space: Any, action_space: Any, option
     try:
         with torch.device("meta"):
             nets = make_policy(learner, observation_space, action_space, options)
-    except RuntimeError as error:  # too many to count
+    except RuntimeError as error:
+        if isinstance(error, RookeryError):
+            raise
+        if not TOO_LARGE.search(str(error)):
+            if options.network is None:
+                raise
+            return LearnerSize(0)  # it may read its weights, which have no values here; other errors are raised again
         raise MemoryShortage(
             f"`{learner}.hidden` = {options.hidden!r:.60}: nets of that size are not possible"
         ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
@@ -210,10 +211,15 @@ def _recorded_name(key: str, code: Any) -> str:
 
 
 def _refuse_while_imported(name: str) -> None:
-    """A script that trains on its own class is imported to find that class again, and must not train then."""
+    """A script that trains on its own class is imported where that class is not known, and must not train then."""
     file = being_imported()
     if file is not None:
         raise UsageError(
-            f"rookery.{name}() was called while {file} is imported for the world in it; "
-            "put the call under `if __name__ == '__main__':`"
+            f"rookery.{name}() was called while {file} was imported by {_this_process()}, which needs a class or "
+            "function in it; put the call under `if __name__ == '__main__':`, or the class into a file of its own"
         )
+
+
+def _this_process() -> str:
+    main = Path(getattr(sys.modules.get("__main__"), "__file__", None) or "rookery")
+    return "a process of rookery" if main.name in ("rookery", "__main__.py") else f"the process of {main.name}"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
-from rookery.errors import CheckpointError, RunError
+from rookery.errors import CheckpointError, RunError, UsageError
 from rookery.gate import allow_given
 from rookery.learners.agent import Agent
 from rookery.learners.learner import load_module
@@ -83,10 +83,13 @@ def check_agent(saved: Any) -> None:
     """Refuse a tree that describes no agent, or whose arrays are of another agent, before memory is allocated for its
     nets: they are made on torch's meta device, and their shapes compared."""
     try:
-        with torch.device("meta"):
-            nets = make_policy(saved["learner"], *_described(saved)).state_dict()
+        described = _described(saved)
+        with torch.device("meta" if described[-1].network is None else "cpu"):  # the user's own may read its weights
+            nets = make_policy(saved["learner"], *described).state_dict()
         wanted = {name: (*part.shape, str(part.dtype).removeprefix("torch.")) for name, part in nets.items()}
         given = {name: (*part.shape, part.dtype.name) for name, part in saved["policy"].items()}
+    except UsageError:  # the file of its own network cannot be imported here
+        raise
     except MALFORMED as error:
         raise CheckpointError(f"a checkpoint describes no agent: {short_text(error)}") from error
     for name in sorted(wanted.keys() | given.keys()):
