@@ -11,7 +11,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rookery.errors import BadValue, SpaceError, UsageError
+from rookery.errors import BadValue, RookeryError, SpaceError, UsageError
 from rookery.learners.agent import Agent
 from rookery.learners.custom_network import CustomEncoder
 from rookery.learners.policy import make_leaves
@@ -218,6 +218,71 @@ def test_a_network_of_ones_own_may_be_given_nan() -> None:
     agent.policy.encoder = CustomEncoder(torch.nn.Identity(), agent.observation_space, 3)
     bad = np.full((2, 3), np.nan)
     assert len(agent.act(bad)) == 2
+
+
+@pytest.mark.parametrize("form", [torch.tensor, lambda x: torch.tensor(x).bfloat16(), np.float64, np.ndarray.tolist])
+def test_nan_is_refused_in_every_form(form: Any) -> None:
+    bad = ROWS.copy()
+    bad[4, 1] = np.nan
+    for call in (agent_for().act, agent_for().predict, agent_for().act_batch):
+        with pytest.raises(BadValue, match=r"^observation\[4, 1\] is nan"):
+            call(form(bad))
+
+
+def test_nan_is_refused_in_a_large_batch() -> None:
+    large = np.zeros((5_000, ROWS.shape[1]), np.float32)
+    agent_for().act(large)
+    large[4_000, 1] = np.nan
+    with pytest.raises(BadValue, match=r"^observation\[4000, 1\] is nan"):
+        agent_for().act(large)
+
+
+def test_infinity_is_a_number() -> None:
+    """Squares of large numbers are infinite too, and must not be taken for NaN."""
+    agent_for().act(np.array([np.inf, -np.inf, 1e38], np.float32))
+
+
+PICTURE, CHOICE = spaces.Box(0, 255, (16, 16, 3), np.uint8), spaces.Discrete(5, start=1)
+
+
+@pytest.mark.parametrize(
+    ("space", "given", "words"),
+    [
+        (None, "x", "should be numbers of shape (3,), or a batch of such, got 'x'"),
+        (None, None, "got None"),
+        (None, [[1, 2], [1]], "with equally many in each row"),
+        (None, np.array(["a", "b", "c"]), "should be numbers"),
+        (None, np.zeros(3, complex), "should be numbers"),
+        (MIXED, "x", "should have a part 'place'"),
+        (MIXED, None, "should have a part 'place'"),
+        (MIXED, {"speed": [1, 2]}, "should have a part 'place'"),
+        (PICTURE, np.full((16, 16, 3), np.nan), "observation[0, 0, 0] is nan"),
+        (PICTURE, np.full((16, 16, 3), 0.5), "should be an integer from 0 to 255, got 0.5"),
+        (PICTURE, np.full((16, 16, 3), 300), "should be an integer from 0 to 255, got 300"),
+        (CHOICE, np.nan, "observation is nan"),
+        (CHOICE, 0, "should be an integer from 1 to 5, got 0"),
+        (CHOICE, [1, 6], "observation[1] should be an integer from 1 to 5, got 6"),
+        (CHOICE, 1.5, "should be an integer from 1 to 5, got 1.5"),
+    ],
+)
+def test_what_is_not_an_observation_is_refused(space: Any, given: Any, words: str) -> None:
+    """By an error of rookery's own, which is a ValueError too."""
+    agent = agent_for() if space is None else agent_for(space)
+    with pytest.raises(RookeryError) as error:
+        agent.act(given)
+    assert words in str(error.value) and isinstance(error.value, ValueError)
+
+
+@pytest.mark.parametrize("dtype", [">f4", np.longdouble, np.float16, np.int8, np.uint16, bool])
+def test_numbers_of_any_type_are_taken(dtype: Any) -> None:
+    assert agent_for().act(np.ones((2, 3), dtype), deterministic=True).shape == (2,)
+
+
+def test_repr_says_what_it_is() -> None:
+    agent = agent_for()
+    assert repr(agent) == "Agent(3 numbers -> 4 actions)"
+    agent.learner, agent.world, agent.steps = "ppo", "CartPole-v1", 102_400
+    assert repr(agent) == "Agent(ppo, CartPole-v1, 3 numbers -> 4 actions, 102,400 steps)"
 
 
 def test_masks_hold() -> None:

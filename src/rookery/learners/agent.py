@@ -12,12 +12,13 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from rookery.errors import BadValue, SpaceError, UsageError
+from rookery.errors import SpaceError, UsageError
 from rookery.learners.action_tree import action_tree, row_of
+from rookery.learners.agent_input import read_leaves
 from rookery.learners.custom_network import CustomEncoder
 from rookery.learners.frozen_policy import forward_pass
 from rookery.learners.masks import flat_mask, mask_of
-from rookery.learners.observations import choices_in, split
+from rookery.learners.observations import choices_in, leaves_of
 from rookery.learners.policy import Policy
 
 
@@ -31,6 +32,8 @@ class Agent:
 
     deterministic = True  # whether to show it with deterministic actions rather than sampled ones
     writer: Callable[[Agent, Path], Path] | None = None  # what `save` does; agents of runs have it
+    learner = world = ""  # their names, where they are known
+    steps: int | None = None  # of its training
 
     def __init__(
         self, policy: Policy, observation_space: spaces.Space, action_space: spaces.Space, device: torch.device
@@ -40,6 +43,13 @@ class Agent:
         self._choices, self._tree = choices_in(action_space), action_tree(action_space)
         self._generator = torch.Generator(device).manual_seed(0)
         self._memory: Tensor | None = None
+
+    def __repr__(self) -> str:
+        """The learner, the world, what it reads and returns, and for how many steps it was trained."""
+        parts = [self.learner, self.world, f"{_size(self.observation_space)} -> {_actions(self.action_space)}"]
+        parts += [f"{self.steps:,} steps"] if self.steps is not None else []
+        parts += [str(self.device)] if self.device.type != "cpu" else []
+        return f"Agent({', '.join(part for part in parts if part)})"
 
     def seed(self, seed: int) -> None:
         """Fix the random choices that follow."""
@@ -88,14 +98,9 @@ class Agent:
         self, observations: Any, deterministic: bool, mask: Any, recall: Callable[[int], Tensor]
     ) -> tuple[Any, Tensor | None]:
         """Actions, and the next memory of a recurrent agent."""
-        leaves = split(self.policy.leaves, observations, self.device)
-        single = all(x.shape == leaf.shape for leaf, x in zip(self.policy.leaves, leaves, strict=True))
-        leaves = [values.unsqueeze(0) for values in leaves] if single else leaves
-        self._check(leaves)
+        own = isinstance(getattr(self.policy, "encoder", None), CustomEncoder)  # it may know what to do with NaN
+        leaves, single = read_leaves(self.policy.leaves, observations, self.device, nan=own)
         as_tensors = isinstance(next(_arrays(observations)), Tensor)
-        # A GPU's tensors would have to be waited for; and a network of the user's own may know what to do with NaN.
-        if not as_tensors and not isinstance(getattr(self.policy, "encoder", None), CustomEncoder):
-            self._refuse_nan(leaves, single)
         rows = len(leaves[0])
         mask = mask_of(observations, action_space=self.action_space) if mask is None else mask
         if mask is not None:
@@ -142,22 +147,6 @@ class Agent:
             return known
         return known.masked_fill(torch.as_tensor(starts, device=self.device).bool().reshape(-1, 1), 0.0)
 
-    def _check(self, leaves: list[Tensor]) -> None:
-        for leaf, values in zip(self.policy.leaves, leaves, strict=True):
-            if values.ndim == 0 or values.shape[1:] != leaf.shape:
-                wanted = f"({', '.join(['batch', *map(str, leaf.shape)])})"
-                single = f", or {leaf.shape} for one observation" if len(self.policy.leaves) == 1 else ""
-                raise SpaceError(f"{leaf.name} should be of shape {wanted}{single}, got {tuple(values.shape)}")
-
-    def _refuse_nan(self, leaves: list[Tensor], single: bool) -> None:
-        for leaf, values in zip(self.policy.leaves, leaves, strict=True):
-            if not values.is_floating_point():
-                continue
-            least = np.minimum.reduce(values.cpu().numpy(), axis=None, initial=math.inf)  # quicker than torch
-            if math.isnan(least):
-                first = values.isnan().nonzero()[0].tolist()
-                raise BadValue(f"{leaf.name}{first[1:] if single else first} is nan: an agent needs numbers to act on")
-
 
 def _arrays(observations: Any) -> Any:
     if isinstance(observations, dict):
@@ -167,3 +156,33 @@ def _arrays(observations: Any) -> Any:
         return
     for part in observations:
         yield from _arrays(part)
+
+
+def _size(space: spaces.Space) -> str:
+    """
+    >>> _size(spaces.Dict(a=spaces.Discrete(3), b=spaces.Box(-1, 1, (4,)), c=spaces.Box(0, 255, (84, 84, 3), np.uint8)))
+    '1 of 3, 4 numbers, 84 x 84 x 3 pixels'
+    """
+    sizes = {"vector": "numbers", "image": "pixels"}
+    parts = [
+        f"{' x '.join(map(str, leaf.shape)) or 1} {sizes[leaf.kind]}"
+        if leaf.kind in sizes
+        else " x ".join(f"1 of {size}" for size in leaf.sizes[:4])
+        for leaf in leaves_of(space)
+    ]
+    return ", ".join(parts[:4]) + (f", and {len(parts) - 4} more" if len(parts) > 4 else "")
+
+
+def _actions(space: spaces.Space) -> str:
+    """
+    >>> _actions(spaces.Discrete(2)), _actions(spaces.MultiDiscrete([3, 2])), _actions(spaces.Box(-1, 1, (6,)))
+    ('2 actions', '3 x 2 actions', '6 numbers')
+    """
+    if isinstance(space, spaces.Discrete):
+        return f"{space.n} actions"
+    if isinstance(space, spaces.MultiDiscrete):
+        return f"{' x '.join(map(str, space.nvec.ravel()[:8]))} actions"
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        return " + ".join(_actions(part) for part in parts)
+    return f"{' x '.join(map(str, space.shape or (1,)))} {'numbers' if isinstance(space, spaces.Box) else 'switches'}"

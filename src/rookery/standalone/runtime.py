@@ -71,11 +71,7 @@ class NumPyAgent:
         """The arrays of a batch of observations; a single one becomes a batch of one."""
         arrays, single = [], None
         for leaf in self._leaves:
-            values = observation
-            for key in leaf["path"]:
-                values = values[key]
-            values = np.asarray(values, np.float32 if leaf["sizes"] is None else np.int64)
-            shape = tuple(leaf["shape"])
+            shape, values = tuple(leaf["shape"]), numbers(leaf, observation)
             single = values.shape == shape if single is None else single
             values = values[None] if single else values
             if values.ndim != len(shape) + 1 or values.shape[1:] != shape:
@@ -185,6 +181,21 @@ class ContinuousActions:
         if random is not None:
             outputs = outputs + np.exp(log_std) * random.normal(size=outputs.shape)
         return np.tanh(outputs) if self.squashed else outputs
+
+
+def numbers(leaf: Any, observation: Any) -> np.ndarray:
+    """The part of observations that the network reads as this leaf; what is not numbers is refused."""
+    try:
+        for key in leaf["path"]:
+            observation = observation[key]
+        values = np.asarray(observation)
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise ValueError(f"observations should have {leaf['name']}, with equally many numbers in each row") from None
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"{leaf['name']} should be numbers, got {observation!r:.60}")
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        raise ValueError(f"{leaf['name']} has a nan: an agent needs numbers to act on")
+    return values.astype(np.float32 if leaf["sizes"] is None else np.int64)
 
 
 def one_hot(values: np.ndarray, size: int) -> np.ndarray:

@@ -292,7 +292,9 @@ def make_learner(run: ResolvedRun, ranks: Ranks | None = None) -> Learner:
             from rookery.learners.distributed.data_parallel_ppo import DataParallelPPO
 
             learner = DataParallelPPO(*spaces, options, run.num_rows, config.seed, ranks.device, ranks=ranks)
-    learner.agent.deterministic, learner.agent.writer = config.evaluation.deterministic, write_agent
+    agent = learner.agent
+    agent.deterministic, agent.writer = config.evaluation.deterministic, write_agent
+    agent.learner, agent.world = name, config.world
     return learner
 
 

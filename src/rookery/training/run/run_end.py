@@ -37,6 +37,7 @@ def run_to_end(run: ResolvedRun, folder: RunDir, loop: Loop, observations: Any, 
 def finish_run(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> Result:
     """Write the summary of a run whose loop has ended for this reason, with the pictures that the config wants."""
     _write_summary(folder, loop, reason, **_draw(run, folder, loop, reason))
+    loop.learner.agent.steps = loop.steps
     result = Result(
         run_name=folder.name,
         path=folder.path,

@@ -45,8 +45,10 @@ def load(
 
 def load_agent(run: RunDir, best: bool = False, device: str = "cpu", trust: bool = False) -> Agent:
     """As `load`, from a run's folder."""
-    _, tree = load_checkpoint(run, best, trust=trust)
-    return agent_from(tree["agent"], device)
+    steps, tree = load_checkpoint(run, best, trust=trust)
+    agent = agent_from(tree["agent"], device)
+    agent.world, agent.steps = str(run.read_config().get("world", "")), steps
+    return agent
 
 
 def load_checkpoint(
@@ -70,7 +72,7 @@ def agent_from(saved: dict[str, Any], device: str = "cpu") -> Agent:
     policy = make_policy(saved["learner"], observation_space, action_space, options)
     load_module(policy, saved["policy"])
     agent = Agent(policy.to(device).eval(), observation_space, action_space, torch.device(device))
-    agent.writer = write_agent
+    agent.writer, agent.learner = write_agent, saved["learner"]
     return agent
 
 
