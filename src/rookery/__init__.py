@@ -17,7 +17,7 @@ from rookery.gymnasium_hook import register_with_gymnasium
 from rookery.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from rookery import errors, markets, pettingzoo, sb3, testing
+    from rookery import errors, markets, pettingzoo, sb3, standalone, testing
     from rookery.config import RunConfig
     from rookery.engine.engine import Engine
     from rookery.engine.make_vec import get_recommended_n_envs, make_vec
@@ -59,6 +59,7 @@ __all__ = [
     "resume",
     "sb3",
     "search",
+    "standalone",
     "testing",
     "train",
 ]
@@ -87,7 +88,7 @@ _HOMES = {
     "search": "rookery.studies.search_study",
     "train": "rookery.training.run.train",
 }
-_MODULES = {"errors", "markets", "pettingzoo", "sb3", "testing"}
+_MODULES = {"errors", "markets", "pettingzoo", "sb3", "standalone", "testing"}
 
 
 def __getattr__(name: str) -> Any:

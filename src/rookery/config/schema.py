@@ -11,6 +11,7 @@ from rookery.config.curriculum_schema import ConfigTable, Count, LeagueOptions, 
 from rookery.config.layers import split_names
 from rookery.config.search_schema import SearchOptions
 from rookery.gate import Inside, Reaches
+from rookery.config.train_options import Backend
 from rookery.learners.registry import option_classes, specs
 from rookery.worlds import registry
 
@@ -18,7 +19,6 @@ SEEDS = 2**63  # what both NumPy and torch take
 
 LearnerName: Any = Literal[("auto", *specs())]
 Sides = Annotated[list[Count], Field(min_length=2, max_length=2)]
-Backend = Literal["auto", "serial", "thread", "process", "kernel", "cuda", "tensor"]
 
 
 def _valid(text: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Section = Mapping[str, Any]  # such as ppo={"clip": 0.1}
+Backend = Literal["auto", "serial", "thread", "process", "kernel", "cuda", "tensor"]
 Code = str | Callable[..., Any]  # "file.py:Name", or the class or function itself
 
 
@@ -68,7 +69,7 @@ class TrainOptions(ResumeOptions, total=False):
     episode_length: int | None
     seed: int
     num_envs: int | Literal["auto", "adaptive"] | None
-    backend: Literal["auto", "serial", "thread", "process", "kernel"]
+    backend: Backend
     start_method: Literal["spawn", "forkserver", "fork"] | None
     twin: bool
     groups: Literal[1, 2] | None

@@ -35,3 +35,20 @@ def test_help_lists_the_keywords(function: typing.Any) -> None:
 @pytest.mark.parametrize("name", rookery.__all__)
 def test_what_is_public_is_documented(name: str) -> None:
     assert inspect.getdoc(getattr(rookery, name))
+
+
+def test_choices_are_those_of_the_schema() -> None:
+    """A keyword that is one of several words offers the words that a configuration accepts."""
+    hints = typing.get_type_hints(TrainOptions)
+    for name, field in RunConfig.model_fields.items():
+        wanted, typed = _words(field.annotation), _words(hints.get(name))
+        if wanted and typed:
+            assert typed == wanted, name
+    assert _words(hints["backend"]) >= {"cuda", "tensor"}
+
+
+def _words(kind: typing.Any) -> set[str]:
+    """The texts among the values of a Literal, also within a union."""
+    if typing.get_origin(kind) is typing.Literal:
+        return {value for value in typing.get_args(kind) if isinstance(value, str)}
+    return {word for part in typing.get_args(kind) for word in _words(part)}
