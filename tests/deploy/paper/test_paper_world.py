@@ -16,8 +16,9 @@ from rookery.deploy.paper.book import Book
 from rookery.deploy.paper.first_bar import first_bar
 from rookery.deploy.paper.market_form import MarketForm, form_of, last_training_time, training_world
 from rookery.deploy.paper.paper_world import PaperWorld
-from rookery.errors import DataError
+from rookery.errors import DataError, WorldError
 from rookery.training.storage.run_dir import RunDir
+from rookery.worlds.market.crypto import Crypto, CryptoWeights
 
 EVERYTHING = [
     "open", "high", "low", "close", "volume", "macd", "macd_signal", "rsi_14", "ema_50", "cci_14", "dx_14", "vwap_20",
@@ -114,3 +115,31 @@ def test_first_bar_is_after_training(tmp_path: Path) -> None:
     assert last < found and whole.bars[0].times[253] >= last  # of training and validation: the first 85 %
     assert first_bar(config, form, whole, found + 600) == found + 600
     assert first_bar(config, form, whole, 1) < found
+
+
+class OwnWeights(CryptoWeights):
+    """A world of a user's own, by another name."""
+
+
+@pytest.mark.parametrize("kind", [Crypto, CryptoWeights, OwnWeights])
+def test_the_world_says_which_action_orders_nothing(kind: type[Crypto]) -> None:
+    """Whatever its class is called."""
+    dataset = bars()
+    book = Book(kind(data=dataset), 0, dataset.symbols)
+    book.begin(int(book.times[60]), 100_000.0)
+    book.step(np.full(len(dataset.symbols), 0.5, np.float32), closing=False)
+    assert book.positions.any()
+    held = book.positions
+    assert book.step(book.hold_action(), closing=False)["trades"] == 0
+    assert np.array_equal(book.positions, held)
+    book.step(book.closing_action(), closing=True)
+    assert not book.positions.any()
+
+
+def test_a_world_without_such_actions_is_refused() -> None:
+    class Silent(Crypto):
+        hold_action = None  # type: ignore[assignment]
+
+    dataset = bars()
+    with pytest.raises(WorldError, match=r"Silent cannot be traded on paper: it needs a method hold_action\(state"):
+        Book(Silent(data=dataset), 0, dataset.symbols)

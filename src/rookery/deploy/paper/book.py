@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rookery.deploy.paper.paper_world import lookback_of, usable_rows
-from rookery.errors import DataError
+from rookery.errors import DataError, WorldError
 from rookery.kernel.kernel_env import KernelEnv
 
 ROOM = 4096  # rows that tables have for bars to come, at first
@@ -25,6 +25,7 @@ class Book:
     """
 
     def __init__(self, world: Any, block: int, symbols: tuple[str, ...]) -> None:
+        _check_actions(world)
         self.symbols, self._block = symbols, block
         self.row: int | None = None  # of the last bar, once the account has begun
         self.positions = np.zeros(len(symbols))
@@ -98,27 +99,11 @@ class Book:
 
     def hold_action(self) -> Any:
         """The action that orders nothing."""
-        if self._is_forex:
-            position = self.env.state.position
-            return int(position) + 1 if self._is_discrete else np.array([position], np.float32)
-        if type(self._world).__name__ == "CryptoWeights":
-            assert self.observation is not None
-            return (2.0 * self.observation[1 : 1 + len(self.symbols)] - 1.0).astype(np.float32)
-        return np.zeros(len(self.symbols), np.float32)
+        return self._world.hold_action(self.env.state, self.observation)
 
     def closing_action(self) -> Any:
         """The action that sells everything; forex waits for the end of its cooldown."""
-        if self._is_forex:
-            return 1 if self._is_discrete else np.zeros(1, np.float32)
-        return np.full(len(self.symbols), -1.0, np.float32)
-
-    @property
-    def _is_forex(self) -> bool:
-        return "position" in self._world.info
-
-    @property
-    def _is_discrete(self) -> bool:
-        return self._world.action_space.shape == ()
+        return self._world.closing_action()
 
     def _rows(self, world: Any) -> tuple[np.ndarray, np.ndarray]:
         first, last = world.market.blocks[self._block]
@@ -139,3 +124,13 @@ class Book:
         if "symbol_of" in self._world.tables:
             tables["symbol_of"] = np.full(len(self._bars), self._block, np.int16)
         return tables
+
+
+def _check_actions(world: Any) -> None:
+    """Refuse a world that does not say which actions order nothing and sell everything."""
+    for name, what in (("hold_action(state, observation)", "orders nothing"), ("closing_action()", "sells everything")):
+        if not callable(getattr(world, name.partition("(")[0], None)):
+            raise WorldError(
+                f"{world.name} cannot be traded on paper: it needs a method {name}, "
+                f"which returns the action that {what}"
+            )

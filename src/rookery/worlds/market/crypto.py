@@ -107,6 +107,14 @@ class Crypto(KernelWorld):
         order_parts(state, action, params, tables, scratch)
         return run_bar(state, params, tables, scratch, info)
 
+    def hold_action(self, state: Any, observation: np.ndarray) -> np.ndarray:
+        """The action that orders nothing, for accounts on paper."""
+        return np.zeros(len(self.market.symbols), np.float32)
+
+    def closing_action(self) -> np.ndarray:
+        """The action that sells everything."""
+        return np.full(len(self.market.symbols), -1.0, np.float32)
+
 
 class CryptoWeights(Crypto):
     """The actions are the wanted weights of the assets: -1 is nothing, 1 as much as the others leave."""
@@ -115,6 +123,10 @@ class CryptoWeights(Crypto):
     def step(state: Any, action: Any, params: Any, tables: Any, scratch: Any, info: Any) -> Any:
         order_weights(state, action, params, tables, scratch)
         return run_bar(state, params, tables, scratch, info)
+
+    def hold_action(self, state: Any, observation: np.ndarray) -> np.ndarray:
+        """The weights that the assets have, which an observation begins with, after that of cash."""
+        return (2.0 * observation[1 : 1 + len(self.market.symbols)] - 1.0).astype(np.float32)
 
 
 class CryptoFinRL(Crypto):

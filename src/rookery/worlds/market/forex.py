@@ -105,6 +105,14 @@ class Forex(KernelWorld):
     def step(state: Any, action: Any, params: Any, tables: Any, info: Any) -> Any:
         return step(state, action - 1.0, params, tables, info)
 
+    def hold_action(self, state: Any, observation: np.ndarray) -> Any:
+        """The action that orders nothing, for accounts on paper: the position that is held."""
+        return int(state.position) + 1
+
+    def closing_action(self) -> Any:
+        """The action that closes the position."""
+        return 1
+
 
 class ForexContinuous(Forex):
     """The action is the wanted position, from -1 (short) to 1 (long)."""
@@ -114,6 +122,12 @@ class ForexContinuous(Forex):
     @staticmethod
     def step(state: Any, action: Any, params: Any, tables: Any, info: Any) -> Any:
         return step(state, action[0], params, tables, info)
+
+    def hold_action(self, state: Any, observation: np.ndarray) -> Any:
+        return np.array([state.position], np.float32)
+
+    def closing_action(self) -> Any:
+        return np.zeros(1, np.float32)
 
 
 def forex(action_type: str = "discrete", layout: str = "rookery", **options: Any) -> KernelWorld:
