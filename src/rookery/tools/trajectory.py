@@ -37,7 +37,7 @@ def record_trajectory(
 def _frames(env: gym.Env, actions: list[Any], seed: int, watch: Watch, report: ReportProblem) -> Iterator[Frame]:
     checker = ReturnChecker(env, report)
     watch.now("reset(seed=...)")
-    last = env.reset(seed=seed, options=None)
+    last: Any = env.reset(seed=seed, options=None)
     yield checker.reset(last)
     for number, drawn in enumerate(actions):
         action = legal(env.action_space, drawn, last)
