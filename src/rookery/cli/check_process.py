@@ -34,7 +34,7 @@ CHILD = "import sys; sys.path[:] = {path!r}; from rookery.cli.check_process impo
 
 
 @dataclass
-class CheckOutcome:
+class EnvCheckOutcome:
     """The report, or the text of an error, with the exit status."""
 
     status: int
@@ -42,7 +42,7 @@ class CheckOutcome:
     error: str = ""
 
 
-def run_check(options: argparse.Namespace) -> CheckOutcome:
+def run_check(options: argparse.Namespace) -> EnvCheckOutcome:
     """Check an env in another process, and report how that ended if it did not end well."""
     with tempfile.TemporaryDirectory(prefix="rookery-check-") as name:
         folder = Path(name)
@@ -57,7 +57,7 @@ def run_check(options: argparse.Namespace) -> CheckOutcome:
         printed = _Printed(process.stdout)
         try:
             hung = _await(process, folder / "doing", options.timeout)
-            outcome = _read(folder) or CheckOutcome(1, _lost(options, folder, process.wait(), hung))
+            outcome = _read(folder) or EnvCheckOutcome(1, _lost(options, folder, process.wait(), hung))
         finally:
             _end_group(process)
         printed.show(outcome.report)
@@ -77,14 +77,14 @@ def child(name: str, parent: int) -> None:
             outcome = _checked(options, doing)
         except Exception as error:  # noqa: BLE001 - as the command itself reports it
             status, text = failure_and_status(options, error)
-            outcome = CheckOutcome(status, error=text)
+            outcome = EnvCheckOutcome(status, error=text)
         (folder / "outcome.new").write_bytes(pickle.dumps(outcome))
         (folder / "outcome.new").replace(folder / "outcome")
         sys.stdout.flush()
         os._exit(0)  # whatever threads and handlers the env has left
 
 
-def _checked(options: argparse.Namespace, doing: IO[bytes]) -> CheckOutcome:
+def _checked(options: argparse.Namespace, doing: IO[bytes]) -> EnvCheckOutcome:
     from rookery.cli.arguments import named_env
     from rookery.testing import check_world
     from rookery.tools.guarded import CheckAborted, Watch
@@ -94,14 +94,14 @@ def _checked(options: argparse.Namespace, doing: IO[bytes]) -> CheckOutcome:
         doing.write(f"{'slow' if slow else 'quick'} {text}".encode()[: RECORD - 1].ljust(RECORD))
 
     watch = Watch(tell, own_process=True)
-    watch.now(f"importing {options.env}")
+    watch.now(f"importing {options.env}", slow=True)
     try:
         report = check_world(named_env(options), steps=options.steps, seed=options.seed, watch=watch)
     except (SystemExit, KeyboardInterrupt) as error:  # raised while its file was imported
         report = WorldReport(options.env, options.steps)
         with suppress(CheckAborted), watch.guard(report.problems.append):
             raise error
-    return CheckOutcome(0 if report.ok else 1, report)
+    return EnvCheckOutcome(0 if report.ok else 1, report)
 
 
 def _await(process: subprocess.Popen[bytes], doing: Path, timeout: float) -> bool:
@@ -135,7 +135,7 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _read(folder: Path) -> CheckOutcome | None:
+def _read(folder: Path) -> EnvCheckOutcome | None:
     with suppress(FileNotFoundError):
         return pickle.loads((folder / "outcome").read_bytes())  # noqa: S301 - written by our own child
     return None

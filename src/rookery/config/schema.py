@@ -10,8 +10,8 @@ from rookery.config.cluster_schema import ClusterOptions
 from rookery.config.curriculum_schema import ConfigTable, Count, LeagueOptions, Opponent, Phase, opponents_by_name
 from rookery.config.layers import split_names
 from rookery.config.search_schema import SearchOptions
-from rookery.gate import Inside, Reaches
 from rookery.config.train_options import Backend
+from rookery.gate import Inside, Reaches
 from rookery.learners.registry import option_classes, specs
 from rookery.worlds import registry
 
