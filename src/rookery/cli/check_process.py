@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import json
 import os
-import pickle
 import re
 import signal
 import subprocess
@@ -18,11 +18,12 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
 from rookery.cli.failures import LIBRARIES, PACKAGE, failure_and_status
+from rookery.gate import follow_parent
 from rookery.tools.world_report import WorldReport
 
 POLL_SECONDS = 0.05
@@ -46,7 +47,8 @@ def run_check(options: argparse.Namespace) -> EnvCheckOutcome:
     """Check an env in another process, and report how that ended if it did not end well."""
     with tempfile.TemporaryDirectory(prefix="rookery-check-") as name:
         folder = Path(name)
-        (folder / "task").write_bytes(pickle.dumps(options))
+        task = {key: value for key, value in vars(options).items() if key != "run"}  # the function of the verb
+        (folder / "task").write_text(json.dumps(task))
         (folder / "doing").write_bytes(b"")
         code = CHILD.format(path=sys.path, folder=name, parent=os.getpid())
         process = subprocess.Popen(
@@ -70,7 +72,8 @@ def child(name: str, parent: int) -> None:
 
     die_with_parent(parent)
     folder = Path(name)
-    options = pickle.loads((folder / "task").read_bytes())  # noqa: S301 - what our parent has just written
+    follow_parent()
+    options = argparse.Namespace(**json.loads((folder / "task").read_text()))
     with (folder / "trace").open("wb") as trace, (folder / "doing").open("r+b", buffering=0) as doing:
         faulthandler.enable(trace)
         try:
@@ -78,7 +81,7 @@ def child(name: str, parent: int) -> None:
         except Exception as error:  # noqa: BLE001 - as the command itself reports it
             status, text = failure_and_status(options, error)
             outcome = EnvCheckOutcome(status, error=text)
-        (folder / "outcome.new").write_bytes(pickle.dumps(outcome))
+        (folder / "outcome.new").write_text(json.dumps(asdict(outcome)))
         (folder / "outcome.new").replace(folder / "outcome")
         sys.stdout.flush()
         os._exit(0)  # whatever threads and handlers the env has left
@@ -136,9 +139,13 @@ def _end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _read(folder: Path) -> EnvCheckOutcome | None:
-    with suppress(FileNotFoundError):
-        return pickle.loads((folder / "outcome").read_bytes())  # noqa: S301 - written by our own child
-    return None
+    """What the other process has written, if it came that far."""
+    try:
+        found = json.loads((folder / "outcome").read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    report = None if found["report"] is None else WorldReport(**found["report"])
+    return EnvCheckOutcome(found["status"], report, found["error"])
 
 
 def _lost(options: argparse.Namespace, folder: Path, status: int, hung: bool) -> WorldReport:
