@@ -1,4 +1,5 @@
-"""Four worlds as newcomers write them: a board of bytes, prices in single precision, a game with masks, physics."""
+"""Worlds as newcomers write them: a board of bytes, prices in single precision, a game with masks, physics, and a
+portfolio whose loops run over the length of its arrays."""
 
 from __future__ import annotations
 
@@ -243,3 +244,56 @@ class DoublePendulum(KernelWorld):
         for k in range(2):
             out[3 * k], out[3 * k + 1] = math.cos(state.angle[k]), math.sin(state.angle[k])
             out[3 * k + 2] = state.spin[k] * state.last
+
+
+class Portfolio(KernelWorld):
+    """Weights of eight assets; what is in a row of prices is read by loops over the arrays' own lengths."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (3, 8), np.float32)
+    action_space = spaces.Box(-1.0, 1.0, (8,), np.float32)
+    state = {"bar": "i8", "weights": ("f8", (8,)), "wealth": "f8"}
+    scratch = {"wanted": ("f8", (8,))}
+    parameters = {"fee": 0.0005}
+    info = {"wealth": "f8"}
+    tables = {"prices": Table((None, 8), "f8"), "volumes": Table((None, 8), "f4")}
+    time_limit = 250
+
+    @staticmethod
+    def reset(state, tables):
+        state.bar = integer(state, 5, len(tables.prices) - 260)
+        state.wealth = 1.0
+
+    @staticmethod
+    def step(state, action, params, tables, scratch, info):
+        total = 0.0
+        for asset in range(len(state.weights)):
+            scratch.wanted[asset] = math.exp(2.0 * action[asset])
+            total += scratch.wanted[asset]
+        traded, growth = 0.0, 0.0
+        for asset in range(len(state.weights)):
+            weight = scratch.wanted[asset] / total
+            traded += abs(weight - state.weights[asset])
+            state.weights[asset] = weight
+            growth += weight * tables.prices[state.bar + 1, asset] / tables.prices[state.bar, asset]
+        before = state.wealth
+        state.wealth *= growth * (1.0 - params.fee * traded)
+        state.bar += 1
+        info.wealth = state.wealth
+        return math.log(state.wealth / before), state.wealth < 0.2
+
+    @staticmethod
+    def observe(state, tables, out):
+        for asset in range(out.shape[1]):
+            out[0, asset] = state.weights[asset]
+            out[1, asset] = tables.prices[state.bar, asset] / tables.prices[state.bar - 5, asset] - 1.0
+            mean = 0.0
+            for back in range(5):
+                mean += tables.volumes[state.bar - back, asset] / 5
+            out[2, asset] = tables.volumes[state.bar, asset] / mean - 1.0
+
+
+def portfolio(rows=2000):
+    """A portfolio of made-up prices and volumes."""
+    generator = np.random.default_rng(9)
+    prices = 100 * np.exp(np.cumsum(generator.normal(0, 0.01, (rows, 8)), axis=0))
+    return Portfolio(prices=prices, volumes=generator.random((rows, 8)).astype(np.float32) + 0.5)

@@ -84,7 +84,7 @@ class CudaEngine(AsyncCalls):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.arena = DeviceArrays(self.world.on_device(num_worlds, self.device), num_worlds, self.device)
-        self._launcher = KernelLauncher(self.arena)
+        self._launcher = KernelLauncher(self.arena, self.settings.bounds)
         self.staging = StagedParameters(self.arena, self._launcher.refresh)
         self._actions = self.arena.tensors["actions"]
         self._action_dtype = self.arena.tensors["actions"].dtype
@@ -146,7 +146,7 @@ class CudaEngine(AsyncCalls):
         if not self._launcher.any_fault.item():
             return
         self._launcher.any_fault.zero_()
-        host = copied_columns(self.arena, ("faults", "rewards", "observations", "states"))
+        host = copied_columns(self.arena, ("faults", "failures", "rewards", "observations", "states"))
         host.arrays["actions"][...] = self._actions.cpu().numpy()
         self.arena.tensors["faults"].zero_()
         for env in np.flatnonzero(host.faults).tolist():

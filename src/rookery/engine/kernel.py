@@ -101,7 +101,7 @@ class KernelEngine(Engine):
         self._runner = self._new_runner(MODES[spec.autoreset_mode])
         self._envs.attach(self.arena, self._runner)
         self.close_extras()
-        threads = 1 if self.settings.bounds or self._runner.is_plain else self._threads
+        threads = 1 if self._runner.is_plain else self._threads
         self._thread_choice = ThreadChoice(self._runner, threads)
         self._silent = not self.world.info and self.world.action_mask is None
         self._info_keys = [(name, f"_{name}") for name in self.world.info]
@@ -117,10 +117,9 @@ class KernelEngine(Engine):
 
     def _new_runner(self, mode: int) -> Runner:
         settings = self.settings
-        kind = Runner
-        if settings.bounds:
-            from rookery.kernel.bounds_check import CheckedRunner as kind
-        return kind(self.arena, mode, settings.bad_values != "allow", timeout=settings.step_timeout)
+        return Runner(
+            self.arena, mode, settings.bad_values != "allow", timeout=settings.step_timeout, bounds=settings.bounds
+        )
 
     def _given(self, spec: BatchSpec) -> dict[str, np.ndarray]:
         """The batch's arrays, in the shapes that the compiled loop takes."""
@@ -236,7 +235,7 @@ class KernelEngine(Engine):
         if observed is None:
             return False
         vectors = observed.ndim == 2 and observed.dtype == np.float32 and acted.ndim == 1
-        watched = self.settings.bounds or self.settings.step_timeout is not None or self._runner.is_plain
+        watched = self.settings.step_timeout is not None or self._runner.is_plain
         return vectors and self.world.action_mask is None and self.agents == 1 and not self._copy and not watched
 
     def plain_arrays(self) -> tuple[np.ndarray, ...]:

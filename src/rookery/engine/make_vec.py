@@ -53,7 +53,7 @@ def make_vec(
     isolate_random: bool | None = None,
     close_timeout: float = 5.0,
     pin: bool | None = None,
-    bounds: bool = False,
+    bounds: bool | None = None,
     env_kwargs: dict[str, Any] | None = None,
     wrappers: Any = None,
     observation_mode: Any = "same",
@@ -91,8 +91,9 @@ def make_vec(
         isolate_random: Give each env its own `random` and `numpy.random`; None does so where the env's code uses them.
         close_timeout: Seconds that `close()` may take before workers are killed.
         pin: Pin workers to cores; None does so where there are as many workers as cores.
-        bounds: For kernel worlds: check every index of compiled code, and name the line of one that is out of bounds.
-            Several times slower: for testing a world, not for training.
+        bounds: For kernel worlds: whether compiled code checks indices. One that is out of bounds then ends the step of
+            its env with an error that names the line. None checks users' worlds, and not those of rookery, which its
+            tests check. False is faster by a few percent, but a wrong index can change other envs, or crash.
         env_kwargs: Keyword arguments for the world.
         wrappers: What every env is wrapped in, the first one innermost: Gymnasium wrapper classes, functions of an env,
             reward functions (see `rookery.engine.wrapping.RewardFunction`), or any of these as `"file.py:Name"`.
@@ -119,7 +120,7 @@ def make_vec(
         world, num_envs = world_of(world), num_envs or int(world.unwrapped.num_envs)
     allow_given(wrappers)
     source = with_wrappers(resolve_given(world, num_envs, env_kwargs), wrappers, backend)
-    if bounds:
+    if bounds is not None:
         backend = _with_bounds(source, backend)
     num_envs = num_envs if source.endless else len(source.makers)
     settings = Settings(  # which refuses bad options before anything starts
@@ -213,10 +214,12 @@ def _check_backend(
 
 
 def _with_bounds(source: EnvFactory, backend: str) -> str:
-    """The backend that checks indices; OptionError for those that cannot."""
-    if backend not in ("auto", "kernel") or kernel_of(source, build=True) is None:
-        raise OptionError("bounds=True checks the compiled code of kernel worlds: it needs one, and backend='kernel'")
-    return "kernel"
+    """The backend that compiles the world; OptionError for those that do not."""
+    if backend not in ("auto", "kernel", "cuda") or kernel_of(source, build=True) is None:
+        raise OptionError(
+            "bounds is for the compiled code of kernel worlds: it needs one, and backend='kernel' or 'cuda'"
+        )
+    return "kernel" if backend == "auto" else backend
 
 
 def _unmeasured(error: Exception, num_envs: int | None, workers: int | None, backend: str, at_least: int) -> Choice:

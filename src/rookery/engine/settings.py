@@ -33,7 +33,7 @@ class Settings:
     isolate_random: bool | None = None
     close_timeout: float = 5.0
     pin: bool | None = None
-    bounds: bool = False
+    bounds: bool | None = None
     observation_mode: Any = "same"
     shared_memory: bool | None = None
     device: str | None = None
@@ -74,6 +74,7 @@ class Settings:
         one_of("start_method", self.start_method, (None, *START_METHODS))
         one_of("on_failure", self.on_failure, ("raise", "restart"))
         one_of("bad_values", self.bad_values, ("raise", "restart", "finite", "allow"))
+        one_of("bounds", self.bounds, (None, True, False))
         if not isinstance(self.max_restarts, int) or self.max_restarts < 0:
             raise OptionError(f"max_restarts should be a non-negative integer, got {self.max_restarts!r}")
         for name in ("step_timeout", "restart_window", "close_timeout"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rookery.kernel.env_loop import BAD_ACTION, ENDED, FAULT, NOTHING, build, build_begin_step
@@ -15,10 +16,11 @@ STEP, RESET, CHECK_ACTIONS, BEGIN_STEP = 0, 1, 2, 3
 EPISODES_KEPT = 10_000  # finished episodes that a slot (one per thread) keeps until they are read
 
 
-def build_loop(world: KernelWorld) -> Function:
-    """`run(columns, tables, stats, command, low, high, slot, header)`: runs a command on envs [low, high)."""
-    functions = build(world)
-    step_env, reset_env = functions.step_env, functions.reset_env
+def build_loop(world: KernelWorld, catch: Callable[[Function], Function] | None = None) -> Function:
+    """`run(columns, tables, stats, command, low, high, slot, header)`: runs a command on envs [low, high). An exception
+    ends the call, unless `catch` wraps what is done for one env (see catching.py)."""
+    functions, catch = build(world), catch or _call_on
+    step_env, reset_env = catch(functions.step_env), catch(_with_mode(functions.reset_env))
     agents = world.num_agents
     fits = build_action_check(world)
 
@@ -49,7 +51,7 @@ def build_loop(world: KernelWorld) -> Function:
         if outcome != NOTHING:
             return outcome
         for i in range(low, high):
-            code = step_env(columns, tables, i, slot, per_env, mode, strict)
+            code = step_env(columns, tables, stats, i, slot, per_env, mode, strict)
             if code == ENDED:
                 record_episode(columns, stats, i, slot, batch_step, now)
             if columns.states[i].steps == 0:
@@ -58,11 +60,11 @@ def build_loop(world: KernelWorld) -> Function:
         return outcome
 
     def reset_masked(columns: Any, tables: Any, stats: Any, low: int, high: int, slot: int, header: Any) -> int:
-        _, per_env, _, strict, _, now = header
+        _, per_env, mode, strict, _, now = header
         outcome = NOTHING
         for i in range(low, high):
             if columns.reset_mask[i]:
-                outcome |= reset_env(columns, tables, i, slot, per_env, strict)
+                outcome |= reset_env(columns, tables, stats, i, slot, per_env, mode, strict)
                 stats.started[i] = now
         return outcome
 
@@ -73,7 +75,25 @@ def build_loop(world: KernelWorld) -> Function:
             return reset_masked(columns, tables, stats, low, high, slot, header)
         return check_actions(columns, low, high)
 
-    return run if world.begin_step is None else _also_in_parts(run, build_begin_step(world.begin_step))
+    return run if world.begin_step is None else _also_in_parts(run, catch(build_begin_step(world.begin_step)))
+
+
+def _call_on(function: Function) -> Function:
+    """What is done for one env, with an argument `stats` after the tables, which it does not use."""
+
+    def call(columns: Any, tables: Any, stats: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
+        return function(columns, tables, i, slot, per_env, mode, strict)
+
+    return call
+
+
+def _with_mode(reset_env: Function) -> Function:
+    """`reset_env` with the arguments of `step_env`."""
+
+    def reset(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
+        return reset_env(columns, tables, i, slot, per_env, strict)
+
+    return reset
 
 
 def _also_in_parts(run: Function, begin_env: Function) -> Function:
@@ -84,9 +104,10 @@ def _also_in_parts(run: Function, begin_env: Function) -> Function:
     ) -> int:
         if command != BEGIN_STEP:
             return run(columns, tables, stats, command, low, high, slot, header)
-        _, per_env, _, _, _, _ = header
+        _, per_env, mode, strict, _, _ = header
+        outcome = NOTHING
         for i in range(low, high):
-            begin_env(columns, tables, i, slot, per_env)
-        return NOTHING
+            outcome |= begin_env(columns, tables, stats, i, slot, per_env, mode, strict)
+        return outcome
 
     return run_or_begin

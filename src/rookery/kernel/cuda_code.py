@@ -21,11 +21,17 @@ from rookery.errors import MissingExtra, OptionError, WorldError
 from rookery.kernel import code_cache
 from rookery.kernel.cuda_bodies import Bodies, build_bodies, column_forms, key_of, reserve_serially
 from rookery.kernel.env_arrays import EnvArrays
+from rookery.kernel.failed_checks import lines_key, numbered
 from rookery.kernel.gpu_driver import GpuFunction
 from rookery.kernel.numba_support import load_native
 from rookery.kernel.world import KernelWorld
 
-SOURCES = ("cuda_compiler.py", "cuda_bodies.py", "cuda_windows.py")  # what they generate is not in the bodies
+# What they generate is not in the bodies.
+SOURCES = (
+    "cuda_compiler.py", "cuda_bodies.py", "cuda_windows.py", "cuda_checks.py", "check_code.py", "checks.py",
+    "failed_checks.py",
+)  # fmt: skip
+NOTED_BYTES = 24  # of shared memory for each thread, where a failed check is noted (see cuda_checks.py)
 Compile = Callable[[tuple[Any, ...]], tuple[str, bytes]]  # from arguments to the entry point's name and machine code
 _made: dict[str, Bodies] = {}  # key -> kernels: two engines of one world load them once
 
@@ -33,8 +39,9 @@ _made: dict[str, Bodies] = {}  # key -> kernels: two engines of one world load t
 class CachedKernel:
     """A kernel that is loaded or compiled at its first launch on a device."""
 
-    def __init__(self, label: str, key: str, compile_for: Compile) -> None:
+    def __init__(self, label: str, key: str, compile_for: Compile, checked: bool = False) -> None:
         self._label, self._key, self._compile_for = label, key, compile_for
+        self._shared_each = NOTED_BYTES if checked else 0
         self._functions: dict[int, GpuFunction] = {}  # by the number of the device
 
     def launch(self, blocks: int, threads: tuple[int, int], words: tuple[int, ...], arguments: tuple[Any, ...]) -> None:
@@ -43,7 +50,8 @@ class CachedKernel:
         function = self._functions.get(device)
         if function is None:
             function = self._functions[device] = self._load(device, arguments)
-        function.launch(blocks, threads, torch.cuda.current_stream(device).cuda_stream, words)
+        stream = torch.cuda.current_stream(device).cuda_stream
+        function.launch(blocks, threads, stream, words, self._shared_each * threads[0])
 
     def _load(self, device: int, arguments: tuple[Any, ...]) -> GpuFunction:
         capability = torch.cuda.get_device_capability(device)
@@ -57,14 +65,16 @@ class CachedKernel:
             return GpuFunction(*found)
 
 
-def kernels(world: KernelWorld) -> Bodies:
+def kernels(world: KernelWorld, checked: bool = False) -> Bodies:
     """The bodies of a world as kernels."""
     bodies = build_bodies(world, reserve_serially)  # `reserve` is numba-cuda's in a kernel; its source is in the key
-    key = key_of(bodies, [column_forms(world), table_forms(world), code_cache.fingerprint(world.easy, ""), versions()])
+    easy, lines = code_cache.fingerprint(world.easy, ""), lines_key(world) if checked else ""
+    key = key_of(bodies, [column_forms(world), table_forms(world), easy, lines, versions()])
     if key not in _made:
-        compile_for = WorldCompilation(world)
+        compile_for = WorldCompilation(world, checked)
         made = {
-            name: CachedKernel(f"{world.name}-{name}-gpu", key + name, compile_for(name)) for name in Bodies._fields
+            name: CachedKernel(f"{world.name}-{name}-gpu", key + name, compile_for(name), checked)
+            for name in Bodies._fields
         }
         _made[key] = Bodies(**made)  # type: ignore[arg-type]
     return _made[key]
@@ -73,8 +83,8 @@ def kernels(world: KernelWorld) -> Bodies:
 class WorldCompilation:
     """Compiles the kernels of a world; the world is translated for numba-cuda once, when the first one is needed."""
 
-    def __init__(self, world: KernelWorld) -> None:
-        self._world = world
+    def __init__(self, world: KernelWorld, checked: bool = False) -> None:
+        self._world, self._checked = world, checked
         self._dispatchers: Bodies | None = None
 
     def __call__(self, name: str) -> Compile:
@@ -85,8 +95,9 @@ class WorldCompilation:
         compiler = load_compiler()
         if self._dispatchers is None:
             say(f"compiling {self._world.name} for the GPU (later starts read the compiled code from disk)")
-            self._dispatchers = compiler.dispatchers(self._world)
-        return compiler.machine_code(getattr(self._dispatchers, name), arguments)
+            self._dispatchers = compiler.dispatchers(self._world, self._checked)
+        numbers = numbered(self._world) if self._checked else {}
+        return compiler.machine_code(getattr(self._dispatchers, name), arguments, numbers)
 
 
 def load_compiler() -> Any:

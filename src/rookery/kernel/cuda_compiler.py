@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,8 @@ from rookery.kernel.cuda_bodies import (
     build_bodies,
     column_forms,
 )
-from rookery.kernel.env_loop import COLUMNS, Columns
+from rookery.kernel.cuda_checks import WORDS, call_checked, checking, noted_word
+from rookery.kernel.env_loop import COLUMNS, FAILED_CHECK, OVER, Columns
 from rookery.kernel.translate import translate
 from rookery.kernel.world import KernelWorld, own_codes
 
@@ -50,19 +52,27 @@ PARAMS = ("params", "next_params")  # one record for all envs, or one for each
 FEW = 64  # columns with at most so many numbers per env are copied to local memory
 
 
-def dispatchers(world: KernelWorld) -> Bodies:
+def dispatchers(world: KernelWorld, checked: bool = False) -> Bodies:
     """The bodies as functions that numba-cuda can compile to kernels."""
     # For the CPU first: its errors name the line, and it refuses writes to tables.
-    native.entry_point(world.on_cpu)
+    native.entry_point(world.on_cpu, checked)
     bodies, jit = build_bodies(world, _reserve), partial(_jit, inlined=own_codes(world))
     return Bodies(
-        **{name: cuda.jit(_kernel(world, translate(body, jit), name)) for name, body in bodies._asdict().items()}
+        **{
+            name: cuda.jit(_kernel(world, translate(body, jit), name, checked))
+            for name, body in bodies._asdict().items()
+        }
     )
 
 
-def machine_code(dispatcher: Any, arguments: tuple[Any, ...]) -> tuple[str, bytes]:
-    """The entry point's name and the machine code of a kernel for arguments of these types, on the current GPU."""
-    made = dispatcher.compile(tuple(dispatcher.typeof_pyval(_as_numba(argument)) for argument in arguments))
+def machine_code(
+    dispatcher: Any, arguments: tuple[Any, ...], numbers: Mapping[Any, int] = MappingProxyType({})
+) -> tuple[str, bytes]:
+    """The entry point's name and the machine code of a kernel for arguments of these types, on the current GPU.
+    `numbers` are those of functions that are checked."""
+    kinds = tuple(dispatcher.typeof_pyval(_as_numba(argument)) for argument in arguments)
+    with checking(numbers):
+        made = dispatcher.compile(kinds)
     cubin = made._codelibrary.get_cubin()  # numba-cuda has no public name for it
     return made.entry_name, bytes(getattr(cubin, "code", cubin))
 
@@ -96,13 +106,14 @@ def _jit(function: Any, inlined: Collection[Any]) -> Any:
     return cuda.jit(device=True, forceinline=inline)(function)
 
 
-def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
-    """The kernel that makes arrays from addresses and calls the body `device`."""
+def _kernel(world: KernelWorld, device: Any, name: str, checked: bool) -> Any:
+    """The kernel that makes arrays from addresses and calls the body `device`. If that raises, it ends the env."""
     forms = column_forms(world)
     scope: dict[str, Any] = {
         "cuda": cuda, "carray": carray, "pointer": pointer, "device": device, "Columns": Columns,
         "LaunchNotes": LaunchNotes,
         "hard_env": _hard_env, "int32": np.int32, "word": np.int64,
+        "call_checked": call_checked, "noted_word": noted_word,
         **{f"{part}_type": dtype for part, (_, dtype) in forms.items()},
     }  # fmt: skip
     size = {part: math.prod(shape) for part, (shape, _) in forms.items()}
@@ -149,12 +160,22 @@ def _kernel(world: KernelWorld, device: Any, name: str) -> Any:
         first = "0" if name.startswith("step") else "infos_there[k]"
         lines.append(f"    for k in range({info_words}):\n        infos_here[k] = {first}")
         copies.append(("infos_here[k]", "infos_there[k]", info_words))
-    lines.append(
-        f"    device(Columns({', '.join(COLUMNS)}), tables, 0, 0, mode, strict, LaunchNotes(any_fault, count, hard, i))"
-    )
+    given = f"Columns({', '.join(COLUMNS)}), tables, 0, 0, mode, strict, LaunchNotes(any_fault, count, hard, i)"
+    lines += _ending_failed(given) if checked else [f"    device({given})"]
     lines += [f"    for k in range({many}):\n        {its} = {mine}" for mine, its, many in copies]
     exec("\n".join(lines), scope)  # noqa: S102 - made of names from this package
     return scope["kernel"]
+
+
+def _ending_failed(given: str) -> list[str]:
+    """Lines that call the body, and end the env if that raises."""
+    return [
+        f"    if call_checked(device, {given}):",
+        *(f"        failures[0, {word}] = noted_word({word})" for word in range(WORDS)),
+        f"        faults[0] = {FAILED_CHECK}",
+        f"        states[0].stage = {OVER}",
+        "        any_fault[0] = 1",
+    ]
 
 
 @intrinsic

@@ -28,6 +28,7 @@ from rookery.kernel.cuda_code import array_words, kernels
 from rookery.kernel.device_tables import device_table
 from rookery.kernel.env_arrays import NO_TABLES, EnvArrays, read_only, tables_type
 from rookery.kernel.env_loop import COLUMNS, NEXT_STEP, SAME_STEP, Columns
+from rookery.kernel.failed_checks import is_checked
 from rookery.kernel.plain_values import PlainRows
 from rookery.kernel.world import KernelWorld
 
@@ -127,7 +128,8 @@ class DeviceArrays:
 class KernelLauncher:
     """Runs the bodies once per env, on the device of the arrays."""
 
-    def __init__(self, env_arrays: DeviceArrays) -> None:
+    def __init__(self, env_arrays: DeviceArrays, bounds: bool | None = None) -> None:
+        """`bounds`: whether a GPU's code is checked; None: if the world is a user's."""
         self.env_arrays, device = env_arrays, env_arrays.device
         self._on_gpu = device.type == "cuda"
         self._easy = env_arrays.world.easy is not None
@@ -135,7 +137,8 @@ class KernelLauncher:
         kinds = env_arrays.world.hard_kinds
         self._count = torch.zeros(kinds, dtype=torch.int32, device=device)
         self._hard = torch.zeros((kinds, env_arrays.num_envs), dtype=torch.int32, device=device)
-        self._run = kernels(env_arrays.world) if self._on_gpu else build_bodies(env_arrays.world, reserve_serially)
+        world = env_arrays.world
+        self._run = kernels(world, is_checked(world, bounds)) if self._on_gpu else build_bodies(world, reserve_serially)
         self.refresh()
 
     @property

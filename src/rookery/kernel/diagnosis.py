@@ -64,9 +64,9 @@ OURS = (
 )
 
 
-def dry_run(world: KernelWorld) -> None:
-    """Run a few steps in plain Python before compiling: its errors are clearer than the compiler's, and it detects what
-    compiled code does not, such as an index out of bounds."""
+def dry_run(world: KernelWorld) -> str | None:
+    """Run a few steps in plain Python before compiling: its errors are clearer than the compiler's. If they take longer
+    than DRY_RUN_SECONDS, it returns the line that was reached then: they may be slow, or never end."""
     _refuse_unsupported(world)
     env_arrays = EnvArrays(world, 1)
     plan, entry = env_arrays.plan(), entry_point(_with_checked_step(world))
@@ -83,10 +83,15 @@ def dry_run(world: KernelWorld) -> None:
                 ]
                 _try_easy(world, env_arrays)
                 entry(env_arrays, plan, STEP, 0, 1, 0)
-    except (ArithmeticError, RookeryError, DryRunTimeout):
-        return  # division by zero gives infinity in compiled code, where the checks of values find it
+    except DryRunTimeout as reached:
+        return _line_raised(world, reached)
+    except RookeryError:
+        return None
     except Exception as error:
+        if isinstance(error, ArithmeticError) and not str(error).startswith("integer "):
+            return None  # division by zero gives infinity in compiled code, where the checks of values find it
         raise error_in_world(world, error) from error
+    return None
 
 
 def error_in_world(world: KernelWorld, error: Exception, where: str = "") -> WorldError:

@@ -22,7 +22,8 @@ from rookery.kernel.world_calls import mask_size
 EPISODE = np.dtype(
     [("batch_step", "i8"), ("row", "i8"), ("total", "f8"), ("length", "i8"), ("nanoseconds", "i8")], align=True
 )
-EPISODE_STATS = ("started", "episodes", "counts")  # written by the CPU loop beside the columns
+EPISODE_STATS = ("started", "episodes", "counts", "calls")  # written by the CPU loop beside the columns
+CALL_WORDS = 16  # of `calls`, a row for each slot: more than a thread's call needs, so that no two share a cache line
 EpisodeStats: Any = namedtuple("EpisodeStats", EPISODE_STATS)  # type: ignore[misc]
 # Numbers at the start of a plan: those that are passed to the loop, and those that can stop it (see interrupt.py).
 HEADER = ("num_envs", "per_env", "mode", "strict", "batch_step", "clock")
@@ -31,7 +32,7 @@ CONTINUE, TIMED_OUT, INTERRUPTED = 0, 1, 2  # values of `stop`
 
 PER_ENV = (
     "states", "params", "next_params", "staged", "info_mask", "reset_mask", "actions", "flat_actions", "faults",
-    "started",
+    "failures", "started",
 )  # fmt: skip
 PER_ROW = (
     "infos", "final_infos", "observations", "flat", "finals", "flat_finals", "rewards", "terminated", "truncated",
@@ -112,11 +113,13 @@ class EnvArrays:
             "last_returns": np.zeros(rows),
             "last_lengths": np.zeros(rows, np.int64),
             "faults": np.zeros(n, np.uint8),
+            "failures": np.zeros((n, 3), np.int64),
             "window_starts": np.zeros(rows, np.int64),
             "final_starts": np.zeros(rows, np.int64),
             "started": np.zeros(n, np.int64),
             "episodes": np.zeros((self.slots, EPISODES_KEPT), EPISODE),
             "counts": np.zeros(self.slots, np.int64),
+            "calls": np.zeros((self.slots, CALL_WORDS), np.int64),
         }
 
     def spread_params(self) -> None:

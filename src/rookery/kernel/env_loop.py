@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from rookery.kernel.observation_form import build_check, build_copy
 from rookery.kernel.problems import FIRST_PROBLEM
 from rookery.kernel.random import EMPTY_RANGE, mark_empty_range
-from rookery.kernel.table_window import build_window
+from rookery.kernel.table_window import BAD_WINDOW, build_window
 from rookery.kernel.translate import Function, reachable
 from rookery.kernel.world import ROLES, KernelWorld, adapt
 from rookery.kernel.world_calls import (
@@ -37,6 +37,7 @@ NOTHING, ENDED, FAULT = 0, 1, 2
 HARD = 4  # the step was not made because it is hard: HARD for the first kind, HARD + 1 for the second, and so on
 # Values of `faults`. STOPPED is set at the first env of a range in which one env raised an exception.
 NO_FAULT, BAD_OBSERVATION, BAD_REWARD, BAD_ACTION, NOT_RUNNING, STOPPED, BAD_RANGE, PROBLEM = range(8)
+FAILED_CHECK = 8  # `failures` has more
 
 COLUMNS = (
     "states",  # (n,) records
@@ -66,6 +67,7 @@ COLUMNS = (
     "last_returns",  # (rows,) of the episode that ended last
     "last_lengths",  # (rows,)
     "faults",  # (n,)
+    "failures",  # (n, 3) of an env whose compiled code failed: the place, and two numbers (see failed_checks.py)
     "window_starts",  # (rows,) where the windows of tables begin, if they are copied later
     "final_starts",  # the same, of the last observations of episodes
 )
@@ -82,9 +84,9 @@ class EnvFunctions(NamedTuple):
     settle_env: Function  # observes an episode's first state again, after a simulation has settled it; has no `mode`
 
 
-def functions_of(world: KernelWorld) -> set[Any]:
-    """A world's functions, and all functions that they call."""
-    found: set[Any] = set()
+def functions_of(world: KernelWorld) -> dict[FunctionType, None]:
+    """A world's functions, and all functions that they call, as keys. Their order depends on their code alone."""
+    found: dict[FunctionType, None] = {}
     for function in (getattr(world, role, None) for role in ROLES):
         if isinstance(function, FunctionType):
             reachable(function, found)
@@ -122,7 +124,8 @@ def build(world: KernelWorld, windows_later: bool = False, takes_staged: bool = 
         """The step of an env that is not running."""
         if columns.states[i].stage == RESET_NEXT:
             return reset_env(columns, tables, i, slot, per_env, strict)
-        columns.faults[i] = NOT_RUNNING
+        if columns.faults[i] == NO_FAULT:  # else the first part of the step failed
+            columns.faults[i] = NOT_RUNNING
         return FAULT
 
     def step_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
@@ -154,11 +157,12 @@ def build_begin_step(begin_step: Function) -> Function:
     """Makes all of a running env's step but its last part, by this function of the world; `step_env` makes the rest."""
     world_begin = adapt(begin_step, "begin_step")
 
-    def begin_env(columns: Any, tables: Any, i: int, slot: int, per_env: int) -> None:
+    def begin_env(columns: Any, tables: Any, i: int, slot: int, per_env: int, mode: int, strict: int) -> int:
         state = columns.states[i]
         if state.stage == RUNNING:
             world_begin(state, columns.actions[i], columns.params[i * per_env], tables, columns.scratch[slot])
             state.stage = ~state.stage
+        return NOTHING
 
     return begin_env
 
@@ -222,6 +226,7 @@ def _build_check_values(world: KernelWorld) -> Function:
     """Looks for faults in what a step or reset wrote. Returns FAULT, or else the outcome that it is given."""
     agents, in_space = world.num_agents, build_check(world.observation_space, world.table_window)
     draws, marks = mark_empty_range in functions_of(world), bool(world.problems)
+    windowed = world.table_window is not None
 
     def find_fault(columns: Any, i: int) -> int:
         for row in range(i * agents, i * agents + agents):
@@ -241,6 +246,8 @@ def _build_check_values(world: KernelWorld) -> Function:
                 fault = PROBLEM
             else:
                 columns.states[i].stage = RUNNING
+        if windowed and columns.faults[i] == BAD_WINDOW:
+            fault = BAD_WINDOW
         if fault != NO_FAULT:
             columns.faults[i] = fault
             return FAULT

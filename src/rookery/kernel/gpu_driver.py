@@ -26,12 +26,13 @@ class GpuFunction:
         _check(driver.cuModuleGetFunction(ctypes.byref(self._function), module, entry.encode()), "cuModuleGetFunction")
         self._launch = driver.cuLaunchKernel
 
-    def launch(self, blocks: int, threads: tuple[int, int], stream: int, words: Sequence[int]) -> None:
-        """Start the kernel on a stream, without waiting. The driver copies the words before it returns."""
+    def launch(self, blocks: int, threads: tuple[int, int], stream: int, words: Sequence[int], shared: int = 0) -> None:
+        """Start the kernel on a stream, without waiting, with so many bytes of shared memory. The driver copies the
+        words before it returns."""
         arguments = (ctypes.c_int64 * len(words))(*words)
         size = ctypes.c_size_t(ctypes.sizeof(arguments))
         extra = (ctypes.c_void_p * 5)(BUFFER, ctypes.addressof(arguments), BUFFER_SIZE, ctypes.addressof(size), END)
-        result = self._launch(self._function, blocks, 1, 1, *threads, 1, 0, ctypes.c_void_p(stream), None, extra)
+        result = self._launch(self._function, blocks, 1, 1, *threads, 1, shared, ctypes.c_void_p(stream), None, extra)
         _check(result, "cuLaunchKernel")
 
 

@@ -7,7 +7,8 @@ all its iterations before the first one, and polls then; more than 2**32 iterati
 - the clock, if there is a time limit;
 - signals, which Python would not handle before the call returns.
 
-A stop request ends the call by an exception.
+A stop request ends the call by an exception. Where a world is checked (see failed_checks.py), a loop that runs for
+longer than ENDLESS_SECONDS in one step of one env, or over more than 2**32 numbers, ends the step of that env.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ from numba.extending import intrinsic
 
 from rookery.atomics import NUMBER, WORD, call_c, load, store
 from rookery.errors import WorldError
+from rookery.kernel import call_record
+from rookery.kernel.call_record import LOOPING, PLAN, current_call, emit_failure, note_failure
 from rookery.kernel.env_arrays import CONTINUE, INTERRUPTED, PLAN_WORDS, TIMED_OUT
+from rookery.kernel.failed_checks import ENDLESS, ENDLESS_SECONDS, LONG_LOOP, place_of
 
 POLL_EVERY = 1024  # iterations of a loop; a power of two
 SIGNAL_POLL_NS = 20_000_000  # nanoseconds between two checks for signals, which take Python's lock
@@ -43,7 +47,7 @@ CLOCK, TIMEOUT, NEXT_POLL, STOP = (8 * PLAN_WORDS.index(name) for name in ("cloc
 # Words of memory that compiled code finds by a symbol's name. The last three hold an exception that a signal raised.
 WORDS_SYMBOL = "rookery_interrupt_words"
 POLL_SYMBOL = "rookery_poll"
-KEY, CLOCK_ID, MAIN_THREAD, RAISED = (8 * k for k in range(4))
+CLOCK_ID, MAIN_THREAD, RAISED = (8 * k for k in range(3))
 INT = cgutils.ir.IntType(32)
 
 
@@ -52,10 +56,8 @@ def prepare() -> np.ndarray:
     """Set up the words, before any code that reads them is loaded."""
     if not hasattr(os, "register_at_fork"):
         raise WorldError("compiled kernel worlds need the threads of Linux or macOS: give plain=True, which is slow")
-    words = np.zeros(6, np.int64)
-    key = ctypes.c_uint()
-    ctypes.CDLL(None).pthread_key_create(ctypes.byref(key), None)
-    words[KEY // 8] = key.value
+    call_record.prepare()
+    words = np.zeros(5, np.int64)
     words[CLOCK_ID // 8] = getattr(time, "CLOCK_UPTIME_RAW", time.CLOCK_MONOTONIC)  # that of time.monotonic_ns()
     _store_main_thread(words)
     os.register_at_fork(after_in_child=lambda: _store_main_thread(words))
@@ -78,10 +80,25 @@ def raise_interrupt() -> None:
 # --- compiled ---------------------------------------------------------------------------------------------------------
 
 
-def poll_current_call() -> int:
+def poll_current_call(place: int) -> int:
     """What a loop calls to poll: 1 means stop. It is compiled on its own and found by the name POLL_SYMBOL: if inlined
-    into every loop, it would make a step of hockey 5 % slower."""
-    return should_stop(current_plan())
+    into every loop, it would make a step of hockey 5 % slower. A place of 0 may take any time."""
+    call = current_call()
+    if should_stop(load(call + 8 * PLAN)) != 0:
+        return 1
+    return 0 if place == 0 else is_endless(call, place)
+
+
+def is_endless(call: int, place: int) -> int:
+    """Whether an env has been in loops for too long since its step began; if so, that is noted."""
+    now, began = clock(), load(call + 8 * LOOPING)
+    if began == 0:
+        store(call + 8 * LOOPING, now)
+        return 0
+    if now - began < ENDLESS_SECONDS * 10**9:
+        return 0
+    note_failure(place, ENDLESS_SECONDS, 0)
+    return 1
 
 
 def should_stop(plan: int) -> int:
@@ -98,29 +115,6 @@ def should_stop(plan: int) -> int:
     elif signals_raise():
         store(plan + STOP, INTERRUPTED)
     return int(load(plan + STOP) != CONTINUE)
-
-
-@intrinsic
-def set_current_plan(typing_context: Any, plan: Any) -> Any:
-    """Store the plan of this thread's call in thread-local storage."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        key = builder.trunc(_load_word(builder, KEY), INT)
-        pointer = builder.bitcast(arguments[0], cgutils.voidptr_t)
-        return builder.sext(call_c(builder, "pthread_setspecific", [key, pointer], INT), WORD)
-
-    return NUMBER(plan), generate
-
-
-@intrinsic
-def current_plan(typing_context: Any) -> Any:
-    """The address of the plan of this thread's call."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        key = builder.trunc(_load_word(builder, KEY), INT)
-        return builder.ptrtoint(call_c(builder, "pthread_getspecific", [key], cgutils.voidptr_t), WORD)
-
-    return NUMBER(), generate
 
 
 @intrinsic
@@ -165,38 +159,50 @@ def _load_word(builder: Any, offset: int) -> Any:
 
 
 @intrinsic
-def poll_interrupt(typing_context: Any) -> Any:
-    """Raise if the call must stop."""
+def poll_interrupt(typing_context: Any, place: Any) -> Any:
+    """Raise if the call, or the step of this env, must stop."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        stop = call_c(builder, POLL_SYMBOL, [])
+        stop = call_c(builder, POLL_SYMBOL, arguments)
         with builder.if_then(cgutils.is_not_null(builder, stop), likely=False):
             context.call_conv.return_user_exc(builder, InterruptedError, ())
         return context.get_dummy_value()
 
-    return types.void(), generate
+    return types.void(NUMBER), generate
+
+
+@intrinsic
+def refuse_range(typing_context: Any, place: Any, length: Any) -> Any:
+    """Raise because a range is too long."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        with builder.if_then(cgutils.true_bit, likely=False):
+            emit_failure(context, builder, *arguments, WORD(0))
+        return context.get_dummy_value()
+
+    return types.void(NUMBER, NUMBER), generate
 
 
 _jit = numba.njit(error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, forceinline=True)
 
 
 @_jit
-def count_iteration(iterations: int) -> int:
-    """Count one iteration of a `while` loop."""
+def count_iteration(iterations: int, endless: int, too_long: int) -> int:
+    """Count one iteration of a `while` loop. The last two arguments are places: see failed_checks.py."""
     iterations += 1
     if iterations % POLL_EVERY == 0:
-        poll_interrupt()
+        poll_interrupt(endless)
     return iterations
 
 
 @_jit
-def count_range(iterations: int, numbers: Any) -> int:
+def count_range(iterations: int, endless: int, too_long: int, numbers: Any) -> int:
     """Count all iterations of a `for` loop before the first one. Counting each would make hockey 5 % slower."""
     iterations += len(numbers)
     if iterations >= POLL_EVERY:
         if iterations > MAX_ITERATIONS:
-            raise OverflowError
-        poll_interrupt()
+            refuse_range(too_long, len(numbers))
+        poll_interrupt(endless)
         iterations = 0
     return iterations
 
@@ -217,21 +223,26 @@ class CountIterations(FunctionPass):
         headers = [code.blocks[loop.header] for loop in loops]
         first = code.blocks[min(code.blocks)]
         for block, statement, numbers in ranges:
-            _insert(first, block, block.body.index(statement), count_range, numbers)
+            places = [place_of(state, statement.loc.line, kind) for kind in (ENDLESS, LONG_LOOP)]
+            _insert(first, block, block.body.index(statement), count_range, places, numbers)
         for header in headers:
             if next(header.find_exprs("iternext"), None) is None:
-                _insert(first, header, 0, count_iteration)
+                places = [place_of(state, header.loc.line, kind) for kind in (ENDLESS, LONG_LOOP)]
+                _insert(first, header, 0, count_iteration, places)
         code._definitions = build_definitions(code.blocks)
         return True
 
 
-def _insert(first: Any, block: Any, place: int, function: Any, *arguments: Any) -> None:
-    """Insert `iterations = function(iterations, *arguments)` in a block, and `iterations = 0` in the first block."""
+def _insert(first: Any, block: Any, at_statement: int, function: Any, places: list[int], *arguments: Any) -> None:
+    """Insert `iterations = function(iterations, *places, *arguments)` in a block, and `iterations = 0` in the first
+    block."""
     at = block.loc
     iterations, called = block.scope.redefine("$iterations", at), block.scope.redefine("$count", at)
-    block.body[place:place] = [
+    known = [block.scope.redefine("$place", at) for _ in places]
+    block.body[at_statement:at_statement] = [
+        *(ir.Assign(ir.Const(place, at), name, at) for place, name in zip(places, known, strict=True)),
         ir.Assign(ir.FreeVar(0, function.__name__, function, at), called, at),
-        ir.Assign(ir.Expr.call(called, (iterations, *arguments), (), at), iterations, at),
+        ir.Assign(ir.Expr.call(called, (iterations, *known, *arguments), (), at), iterations, at),
     ]
     first.body.insert(0, ir.Assign(ir.Const(0, at), iterations, at))
 

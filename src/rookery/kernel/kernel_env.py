@@ -33,6 +33,7 @@ class KernelEnv(gym.Env):
             "file.py:Class", or "package.module:Class".
         render_mode: One of the world's render modes.
         plain: Run the world's functions as plain Python, to debug them.
+        bounds: Whether indices in compiled code are checked; None: as in `rookery.make_vec`.
         **parameters: The world's parameters, if `world` is not an instance.
 
     Example:
@@ -47,7 +48,14 @@ class KernelEnv(gym.Env):
     metadata = {"render_modes": ["human", "rgb_array"], "render_fps": 50}  # each instance has its world's own
     _is_view = False  # whether it is an env of a batch, over the batch's arrays
 
-    def __init__(self, world: Any, render_mode: str | None = None, plain: bool = False, **parameters: Any) -> None:
+    def __init__(
+        self,
+        world: Any,
+        render_mode: str | None = None,
+        plain: bool = False,
+        bounds: bool | None = None,
+        **parameters: Any,
+    ) -> None:
         allow_given(world)
         world = find_world(world, parameters)
         if world.num_agents > 1:
@@ -55,7 +63,7 @@ class KernelEnv(gym.Env):
                 f"{world.name} has {world.num_agents} agents, and a Gymnasium env has one: "
                 "use rookery.make_vec with backend='kernel', or rookery.kernel.parallel_env.KernelParallelEnv"
             )
-        self._setup(EnvArrays(world, 1), render_mode, plain)
+        self._setup(EnvArrays(world, 1), render_mode, plain, bounds=bounds)
 
     @classmethod
     def from_arrays(
@@ -67,16 +75,23 @@ class KernelEnv(gym.Env):
         env._setup(env_arrays, render_mode, plain, like)
         return env
 
-    def _setup(self, env_arrays: EnvArrays, render_mode: str | None, plain: bool, like: Runner | None = None) -> None:
+    def _setup(
+        self,
+        env_arrays: EnvArrays,
+        render_mode: str | None,
+        plain: bool,
+        like: Runner | None = None,
+        bounds: bool | None = None,
+    ) -> None:
         world = env_arrays.world
         modes = world.metadata.get("render_modes", [])
         if render_mode is not None and render_mode not in modes:
             raise WorldError(f"{world.name} has no render_mode {render_mode!r}; its render modes are {modes}")
-        self.world, self._env_arrays, self._plain = world, env_arrays, plain
+        self.world, self._env_arrays, self._plain, self._bounds = world, env_arrays, plain, bounds
         # Copies: a space has a random generator, which two envs must not share.
         self.observation_space, self.action_space = deepcopy(world.observation_space), deepcopy(world.action_space)
         self.metadata, self.render_mode = dict(world.metadata), render_mode
-        self._runner = Runner(env_arrays, DISABLED, plain=plain, like=like)
+        self._runner = Runner(env_arrays, DISABLED, plain=plain, like=like, bounds=bounds)
 
     # --- Gymnasium's interface ----------------------------------------------------------------------------------
 
@@ -200,7 +215,8 @@ class KernelEnv(gym.Env):
         return {"tables": np.frombuffer(hashlib.sha256(facts).digest(), np.uint8)}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"world": self.world, "render_mode": self.render_mode, "plain": self._plain, "state": self.get_state()}
+        made = {"world": self.world, "render_mode": self.render_mode, "plain": self._plain, "bounds": self._bounds}
+        return {**made, "state": self.get_state()}
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
         state = saved.pop("state")

@@ -13,7 +13,8 @@ import inspect
 from collections.abc import Collection
 from ctypes.util import find_library
 from functools import lru_cache, partial
-from typing import Any
+from time import monotonic_ns
+from typing import Any, ClassVar
 
 import llvmlite.binding as llvm
 import numba
@@ -22,36 +23,59 @@ from numba.core import registry
 from numba.core.compiler import DefaultPassBuilder
 from numba.core.runtime import rtsys
 from numba.core.typed_passes import NopythonTypeInference
-from numba.core.untyped_passes import IRProcessing
+from numba.core.untyped_passes import InlineClosureLikes, IRProcessing
 
 from rookery import atomics
 from rookery.console import say
-from rookery.kernel import code_cache, interrupt, part_compiler, plan_arrays, readonly, widening
-from rookery.kernel.batch_loop import build_loop
+from rookery.errors import WorldError
+from rookery.kernel import (
+    call_record,
+    catching,
+    check_code,
+    checks,
+    code_cache,
+    failed_checks,
+    interrupt,
+    native_checks,
+    part_compiler,
+    plan_arrays,
+    readonly,
+    widening,
+)
+from rookery.kernel.batch_loop import RESET, STEP, build_loop
 from rookery.kernel.diagnosis import dry_run, explain_compile_errors
-from rookery.kernel.env_arrays import EPISODE_STATS, HEADER, PLAN_WORDS, EnvArrays, EpisodeStats
-from rookery.kernel.env_loop import COLUMNS, FAULT, STOPPED, Columns
+from rookery.kernel.env_arrays import EPISODE_STATS, HEADER, PLAN_WORDS, TIMED_OUT, EnvArrays, EpisodeStats
+from rookery.kernel.env_loop import COLUMNS, FAILED_CHECK, FAULT, STOPPED, Columns
 from rookery.kernel.part_compiler import PartCompiler
 from rookery.kernel.plan_arrays import Form
 from rookery.kernel.translate import translate
 from rookery.kernel.world import KernelWorld, own_codes
 
 INLINED = tuple(
-    f"rookery.kernel.{name}" for name in ("batch_loop", "env_loop", "observation_form", "world", "world_calls")
+    f"rookery.kernel.{name}"
+    for name in ("batch_loop", "catching", "env_loop", "observation_form", "world", "world_calls")
 )
 SIGNATURE = types.int64(types.CPointer(types.int64), types.int64, types.int64, types.int64, types.int64)
 PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 4)
+TRIAL_SECONDS = 5.0  # for a reset or a step of one env
 
 _loaded: dict[str, tuple[Any, Any]] = {}  # fingerprint -> (function, the LLVM engine that owns its code)
 
 
 class WorldCompiler(PartCompiler):
-    """With three more passes, for the functions of a world; the loop around them needs none."""
+    """With more passes, for the functions of a world; the loop around them needs none."""
+
+    numbers: ClassVar[dict[Any, int]] = {}  # of the functions that are checked
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.state.numbers = self.numbers
 
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(widening.WidenLoads, IRProcessing)
         passes.add_pass_after(interrupt.CountIterations, IRProcessing)
+        passes.add_pass_after(native_checks.CheckCode, InlineClosureLikes)
         passes.add_pass_after(readonly.RefuseWrites, NopythonTypeInference)
         passes.finalize()
         return [passes]
@@ -61,14 +85,15 @@ def entry_point(world: KernelWorld, checked: bool = False) -> Any:
     """The C function `f(plan_address, command, low, high, slot)`, which runs a command on envs [low, high) of a plan.
 
     It releases the GIL and returns the bitwise or of the envs' outcomes. With `checked`, an index out of bounds in the
-    world's code ends the call.
+    world's code ends the step of its env.
     """
     world.link()
     env_arrays = EnvArrays(world, 1)
-    loop = build_loop(world)
+    loop = build_loop(world, catching.build_catch if checked else None)
+    lines = failed_checks.lines_key(world) if checked else ""
     names = [*COLUMNS, *EPISODE_STATS, *env_arrays.tables]
     easy = code_cache.fingerprint(world.easy, "")  # not compiled here, but the dry run calls it
-    key = code_cache.fingerprint(loop, [names, easy, _forms(env_arrays), checked, _passes(), *_circumstances()])
+    key = code_cache.fingerprint(loop, [names, easy, _forms(env_arrays), lines, _passes(), *_circumstances()])
     if key not in _loaded:
         _link_poll()
         found = code_cache.find(world.name, key, lambda: _compile(world, env_arrays, loop, checked))
@@ -94,7 +119,20 @@ def _passes() -> str:
     """A hash of the sources of the compiler passes: other passes make other code."""
     sources = [
         inspect.getsource(part)
-        for part in (WorldCompiler, part_compiler, interrupt, atomics, widening, readonly, plan_arrays)
+        for part in (
+            WorldCompiler,
+            part_compiler,
+            interrupt,
+            atomics,
+            widening,
+            readonly,
+            plan_arrays,
+            call_record,
+            checks,
+            check_code,
+            native_checks,
+            failed_checks,
+        )
     ]
     return hashlib.sha256("".join(sources).encode()).hexdigest()
 
@@ -102,17 +140,41 @@ def _passes() -> str:
 def _forms(env_arrays: EnvArrays) -> list[Form]:
     """All that compiled code depends on, of each array. Parameters and tables are read-only."""
     others = len(COLUMNS) + len(EPISODE_STATS)
+    tables = env_arrays.world.table_sizes
     fixed = {COLUMNS.index("params"), *range(others, others + len(env_arrays.tables))}
-    return [(part.dtype, part.ndim, k in fixed) for k, part in enumerate(env_arrays.parts())]
+    known = [part.shape[1:] for part in env_arrays.parts()[:others]] + [tables.get(name) for name in env_arrays.tables]
+    return [(part.dtype, part.ndim, k in fixed, known[k]) for k, part in enumerate(env_arrays.parts())]
 
 
 def _compile(world: KernelWorld, env_arrays: EnvArrays, loop: Any, checked: bool) -> tuple[str, bytes]:
     """The name of the entry point, and object code that holds it."""
     say(f"compiling {world.name} (once on this machine; later starts read the compiled code from disk)")
-    dry_run(world)
+    slow_line = dry_run(world)
     with explain_compile_errors(world):
-        jit = partial(_jit, inlined=own_codes(world), checked=checked)
-        return _object_code(_entry(env_arrays, translate(loop, jit)), SIGNATURE)
+        numbers = failed_checks.numbered(world) if checked else {}
+        compiler = type("WorldCompiler", (WorldCompiler,), {"numbers": numbers})
+        jit = partial(_jit, inlined=own_codes(world), compiler=compiler)
+        made = _object_code(_entry(env_arrays, translate(loop, jit)), SIGNATURE)
+    if slow_line is not None:
+        _refuse_endless(world, made, slow_line)
+    return made
+
+
+def _refuse_endless(world: KernelWorld, made: tuple[str, bytes], line: str) -> None:
+    """Refuse a world whose reset or first step does not end, before its code is stored. In plain Python it had reached
+    this line when its time was over."""
+    call, _engine = _load(*made, PROTOTYPE)
+    env_arrays = EnvArrays(world, 1)
+    plan = env_arrays.plan()
+    plan[PLAN_WORDS.index("timeout")] = int(TRIAL_SECONDS * 1e9)
+    env_arrays.reset_mask[:] = True
+    for command, done in ((RESET, "reset"), (STEP, "step")):
+        plan[PLAN_WORDS.index("clock")] = monotonic_ns()
+        call(plan.ctypes.data, command, 0, 1, 0)
+        if plan[PLAN_WORDS.index("stop")] == TIMED_OUT:
+            raise WorldError(f"{world.name} does not end: its {done} was stopped after {TRIAL_SECONDS:g} seconds{line}")
+        if env_arrays.faults[0] == FAILED_CHECK:
+            raise failed_checks.error_of(world, "", env_arrays.failures[0])
 
 
 def _object_code(function: Any, signature: Any) -> tuple[str, bytes]:
@@ -122,13 +184,13 @@ def _object_code(function: Any, signature: Any) -> tuple[str, bytes]:
     return made.native_name, _target_machine().emit_object(module)
 
 
-def _jit(function: Any, inlined: Collection[Any], checked: bool) -> Any:
+def _jit(function: Any, inlined: Collection[Any], compiler: type) -> Any:
     """The loop's own functions are inlined: a call passes all columns, and a step of CartPole would take 325 ns instead
     of 30. So are the world's own functions, which have one or two callers. For their helpers, LLVM decides."""
     if function.__module__ in INLINED:
         return _jit_own(function, forceinline=True)
     inline = function.__code__ in inlined
-    return _jit_own(function, forceinline=inline, boundscheck=checked, pipeline_class=WorldCompiler)
+    return _jit_own(function, forceinline=inline, pipeline_class=compiler)
 
 
 def _jit_own(function: Any, **options: Any) -> Any:
@@ -147,15 +209,15 @@ def _entry(env_arrays: EnvArrays, run: Any) -> Any:
     for named, by_reference in ((Columns, True), (EpisodeStats, True), (env_arrays.tables_type, False)):
         own, forms = forms[: len(named._fields)], forms[len(named._fields) :]
         readers.append(plan_arrays.reader(named, own, at, by_reference))
-        at += sum(1 + ndim for _, ndim, _ in own)
+        at += sum(1 + ndim for _, ndim, _, _ in own)
     columns_of, stats_of, tables_of = readers
-    header_of, set_current_plan = plan_arrays.header_reader(len(HEADER)), interrupt.set_current_plan
+    header_of, begin_call = plan_arrays.header_reader(len(HEADER)), call_record.begin_call
 
     def entry(plan: Any, command: int, low: int, high: int, slot: int) -> int:
-        set_current_plan(plan)
-        columns = columns_of(plan)
+        columns, stats = columns_of(plan), stats_of(plan)
+        begin_call(plan, stats.calls, slot)
         try:
-            return run(columns, tables_of(plan), stats_of(plan), command, low, high, slot, header_of(plan))
+            return run(columns, tables_of(plan), stats, command, low, high, slot, header_of(plan))
         except Exception:  # noqa: BLE001 - a C function cannot raise: the batch would be half stepped unnoticed
             columns.faults[low] = STOPPED
             return FAULT
@@ -182,9 +244,11 @@ def _load(name: str, code: bytes, prototype: Any) -> tuple[Any, Any]:
 
 @lru_cache
 def _link_poll() -> None:
-    """Give the linker the function that loops of worlds call to poll."""
-    poll_current_call = compiled("poll-current-call", interrupt.poll_current_call, types.int64())
-    llvm.add_symbol(interrupt.POLL_SYMBOL, ctypes.cast(poll_current_call, ctypes.c_void_p).value)
+    """Give the linker the functions that worlds call when a loop polls and when a check fails."""
+    note = compiled("note-failure", call_record.note_failure, types.int64(types.int64, types.int64, types.int64))
+    llvm.add_symbol(call_record.NOTE_SYMBOL, ctypes.cast(note, ctypes.c_void_p).value)
+    poll = compiled("poll-current-call", interrupt.poll_current_call, types.int64(types.int64))
+    llvm.add_symbol(interrupt.POLL_SYMBOL, ctypes.cast(poll, ctypes.c_void_p).value)
 
 
 @lru_cache

@@ -22,7 +22,9 @@ from numba.np.numpy_support import from_dtype
 
 from rookery.kernel.readonly import frozen
 
-Form = tuple[np.dtype, int, bool]  # of an array: its elements, its number of dimensions, whether it is read-only
+# Of an array: its elements, its number of dimensions, whether it is read-only, and its shape without the first number
+# if that never changes: compiled code then knows that loops over it stay within it.
+Form = tuple[np.dtype, int, bool, tuple[int, ...] | None]
 
 
 class ByReference(types.Type):
@@ -60,7 +62,7 @@ def _load_field(context: Any, builder: Any, kind: ByReference, pointer: Any, nam
 
 def reader(named: Any, forms: Sequence[Form], at: int, by_reference: bool) -> Any:
     """A function of a plan's address, for compiled code: the arrays from word `at` of the plan on, as a named tuple."""
-    kinds = [types.Array(from_dtype(dtype), ndim, "C") for dtype, ndim, _ in forms]
+    kinds = [types.Array(from_dtype(dtype), ndim, "C") for dtype, ndim, _, _ in forms]
     kinds = [frozen(kind) if form[2] else kind for kind, form in zip(kinds, forms, strict=True)]
     made = types.NamedTuple(kinds, named)
 
@@ -68,7 +70,10 @@ def reader(named: Any, forms: Sequence[Form], at: int, by_reference: bool) -> An
     def read(typing_context: Any, plan: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             words = _Words(builder, arguments[0], at)
-            value = context.make_tuple(builder, made, [_array(context, builder, kind, words) for kind in kinds])
+            arrays = [
+                _array(context, builder, kind, rest, words) for kind, (*_, rest) in zip(kinds, forms, strict=True)
+            ]
+            value = context.make_tuple(builder, made, arrays)
             return cgutils.alloca_once_value(builder, value) if by_reference else value
 
         return (ByReference(made) if by_reference else made)(plan), generate
@@ -104,10 +109,11 @@ class _Words:
         return word
 
 
-def _array(context: Any, builder: Any, kind: types.Array, words: _Words) -> Any:
-    """A contiguous array, from its address and its shape."""
+def _array(context: Any, builder: Any, kind: types.Array, rest: tuple[int, ...] | None, words: _Words) -> Any:
+    """A contiguous array, from its address and its shape, of which the `rest` may be known."""
     address = words.take()
     shape = [words.take() for _ in range(kind.ndim)]
+    shape[1:] = [context.get_constant(types.intp, size) for size in rest] if rest is not None else shape[1:]
     itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
     strides = [itemsize]
     for size in shape[:0:-1]:

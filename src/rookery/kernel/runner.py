@@ -12,10 +12,22 @@ import numpy as np
 from rookery.errors import BadValue, ResetNeeded, RookeryError, SpaceError, StepTimeout, WorldError
 from rookery.kernel.batch_loop import CHECK_ACTIONS, RESET, STEP
 from rookery.kernel.env_arrays import CONTINUE, INTERRUPTED, PLAN_WORDS, TIMED_OUT, EnvArrays
-from rookery.kernel.env_loop import BAD_ACTION, BAD_OBSERVATION, BAD_RANGE, BAD_REWARD, OVER, PROBLEM, STOPPED
+from rookery.kernel.env_loop import (
+    BAD_ACTION,
+    BAD_OBSERVATION,
+    BAD_RANGE,
+    BAD_REWARD,
+    FAILED_CHECK,
+    OVER,
+    PROBLEM,
+    STOPPED,
+)
+from rookery.kernel.failed_checks import error_of, is_checked
 from rookery.kernel.numba_support import load_native
 from rookery.kernel.observation_form import outside
 from rookery.kernel.problems import FIRST_PROBLEM
+from rookery.kernel.table_window import BAD_WINDOW, outside_table
+from rookery.kernel.world import KernelWorld
 
 MODE, STRICT, BATCH_STEP, CLOCK, TIMEOUT, STOP = (
     PLAN_WORDS.index(name) for name in ("mode", "strict", "batch_step", "clock", "timeout", "stop")
@@ -34,9 +46,9 @@ class Runner:
         plain: Run the world as plain Python. So it is also if the installed Numba cannot compile worlds.
         timeout: Seconds after which a call is stopped, if the world's code is in a loop.
         like: Another runner of the same world, whose code this one shares.
+        bounds: Whether compiled code is checked; None: if the world is a user's (see failed_checks.py).
     """
 
-    checked = False  # whether indices are checked
     is_plain: bool  # whether the world runs as plain Python
 
     def __init__(
@@ -47,6 +59,7 @@ class Runner:
         plain: bool = False,
         timeout: float | None = None,
         like: Runner | None = None,
+        bounds: bool | None = None,
     ) -> None:
         self.env_arrays, self.mode, self._strict, self._timeout = env_arrays, mode, int(strict), timeout
         self.is_plain: bool
@@ -54,9 +67,9 @@ class Runner:
         if like is not None:
             self._call, self.is_plain = like._call, like.is_plain
         else:
-            native = None if plain else load_native()
+            native, world = None if plain else load_native(), env_arrays.world
             self.is_plain = native is None
-            self._call = _plain(env_arrays) if native is None else native.entry_point(env_arrays.world, self.checked)
+            self._call = _plain(env_arrays) if native is None else native.entry_point(world, is_checked(world, bounds))
         self._numbers: Any = [0] * len(PLAN_WORDS)
         self._other_steps = self._env_steps_in_others = 0  # batch steps of some envs only, and the env steps in them
         self.refresh()
@@ -139,12 +152,9 @@ class Runner:
                 f"{env_arrays.world.name}: a step did not end within step_timeout={self._timeout} s, and was stopped; "
                 "call reset() before the next step"
             )
-        raise self._world_error(fault)
-
-    def _world_error(self, fault: int) -> WorldError:
-        """The error of the world's code in the last call."""
-        what = EMPTY if fault == BAD_RANGE else "failed in a step, because of an index beyond the end of a tuple"
-        return WorldError(f"{self.env_arrays.world.name} {what}; make_vec(..., bounds=True) names the line")
+        if fault == BAD_RANGE:
+            raise _empty_range(env_arrays.world)
+        raise error_of(env_arrays.world, "", (0, 0, 0))
 
 
 def prepared(function: int, *numbers: int) -> Any:
@@ -170,7 +180,12 @@ def value_fault_to_exception(env_arrays: EnvArrays, env: int) -> RookeryError:
     env_arrays.faults[env] = 0
     rows = range(env * world.num_agents, (env + 1) * world.num_agents)
     if fault == BAD_RANGE:
-        return WorldError(f"{world.name} {EMPTY}; make_vec(..., backend='kernel', bounds=True) names the line")
+        return _empty_range(world)
+    where = f"env {env}, after {env_arrays.states['steps'][env]} steps of its episode: "
+    if fault == FAILED_CHECK:
+        return error_of(world, where, env_arrays.failures[env])
+    if fault == BAD_WINDOW:
+        return WorldError(f"{world.name} fails: {where}{outside_table(world, env_arrays.failures[env])}")
     if fault == PROBLEM:
         return BadValue(world.problem(int(env_arrays.states["stage"][env]) - FIRST_PROBLEM))
     if fault == BAD_ACTION:
@@ -183,6 +198,10 @@ def value_fault_to_exception(env_arrays: EnvArrays, env: int) -> RookeryError:
     return ResetNeeded(
         "the env is not in an episode: call reset(), or reset(options={'reset_mask': ...}) for some of the envs"
     )
+
+
+def _empty_range(world: KernelWorld) -> WorldError:
+    return WorldError(f"{world.name} {EMPTY}; make_vec(..., bounds=True) names the line")
 
 
 def _bad_observation(env_arrays: EnvArrays, rows: range) -> RookeryError:

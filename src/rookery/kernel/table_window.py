@@ -14,7 +14,9 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.errors import WorldError
-from rookery.kernel.translate import Function
+from rookery.kernel.translate import Function, line_of
+
+BAD_WINDOW = 9  # a value of `faults`, besides those in env_loop.py: a window that is not in its table
 
 
 @dataclass(frozen=True)
@@ -62,25 +64,38 @@ def build_window(world: Any, window_start: Function | None, later: bool) -> tupl
     if window is None or window_start is None:
         return _write_nothing, _keep_nothing
 
-    def note(columns: Any, tables: Any, i: int, state: Any, params: Any) -> None:
-        columns.window_starts[i] = window_start(state, params, tables)
-
     def keep(columns: Any, i: int) -> None:
         columns.final_starts[i] = columns.window_starts[i]
 
-    if later:
-        return note, keep
+    copied = (
+        "        columns.window_starts[i] = start\n"
+        if later
+        else f"        for k in range({window.size}):\n"
+        f"            columns.flat[i, {window.at} + k] = tables.{window.table}[start + k]\n"
+    )
     scope: dict[str, Any] = {"window_start": window_start, "__name__": __name__}
     exec(  # noqa: S102 - names of tables were checked before
         "def write(columns, tables, i, state, params):\n"
         "    start = window_start(state, params, tables)\n"
-        "    if start < 0:  # never true; but it lets the compiler drop the handling of negative indices\n"
-        "        return\n"
-        f"    for k in range({window.size}):\n"
-        f"        columns.flat[i, {window.at} + k] = tables.{window.table}[start + k]\n",
+        f"    if 0 <= start <= tables.{window.table}.shape[0] - {window.size}:\n"
+        f"{copied}"
+        "    else:\n"
+        "        columns.window_starts[i] = 0\n"
+        f"        columns.faults[i] = {BAD_WINDOW}\n"
+        "        columns.failures[i, 1] = start\n"
+        f"        columns.failures[i, 2] = tables.{window.table}.shape[0]\n",
         scope,
     )
-    return scope["write"], _keep_nothing
+    return scope["write"], keep if later else _keep_nothing
+
+
+def outside_table(world: Any, failure: Any) -> str:
+    """What is wrong with the window of an env with the fault BAD_WINDOW."""
+    window, (_, start, length) = world.table_window, map(int, failure)
+    return (
+        f"window_start returned {start}, and the table {window.table!r} of {length} numbers does not contain "
+        f"{window.size} from there on{line_of(world.window_start)}"
+    )
 
 
 def _write_nothing(columns: Any, tables: Any, i: int, state: Any, params: Any) -> None:

@@ -44,7 +44,7 @@ def translate(function: Function, jit: Jit, done: dict[Function, Any] | None = N
         assert isinstance(function, FunctionType)
         done[function] = None  # in progress
         own = {name: _ready(value, jit, done) for name, value in used_globals(function).items()}
-        cells = {name: _ready(value, jit, done) for name, value in closed_over(function).items()}
+        cells = {name: _ready(_compiled_instead(value), jit, done) for name, value in closed_over(function).items()}
         done[function] = jit(rebound(function, own, cells))
     if done[function] is None:
         raise WorldError(f"{function.__qualname__} calls itself, which compiled code cannot do{line_of(function)}")
@@ -61,12 +61,13 @@ def rebound(function: Any, names: dict[str, Any], cells: dict[str, Any]) -> Func
     return copy
 
 
-def reachable(function: Any, seen: set[FunctionType] | None = None) -> set[FunctionType]:
-    """`function` and all plain functions that it calls by name, directly or indirectly."""
-    seen = set() if seen is None else seen
+def reachable(function: Any, seen: dict[FunctionType, None] | None = None) -> dict[FunctionType, None]:
+    """`function` and all plain functions that it calls by name, directly or indirectly, as keys in the order in which
+    they are found."""
+    seen = {} if seen is None else seen
     if function not in seen:
-        seen.add(function)
-        for value in (*used_globals(function).values(), *closed_over(function).values()):
+        seen[function] = None
+        for value in (*used_globals(function).values(), *map(_compiled_instead, closed_over(function).values())):
             if isinstance(value, FunctionType):
                 reachable(value, seen)
     return seen
@@ -79,6 +80,11 @@ def used_globals(function: Any) -> dict[str, Any]:
 
 
 def _compiled_instead(value: Any) -> Any:
+    """What compiled code uses in place of a value. Of a function that its author has decorated with `njit`, that is the
+    function itself: it is compiled like the others, and checked if they are."""
+    inner = getattr(value, "py_func", None)
+    if isinstance(inner, FunctionType) and not inner.__module__.startswith("rookery."):
+        return inner
     return REPLACED.get(value, value) if isinstance(value, (FunctionType, type)) else value
 
 

@@ -62,7 +62,9 @@ _CATCH = (
 _WITH = "compiled code has no `with`; leave it out"
 _GLOBAL = "compiled code cannot change a global name; keep what changes in a field of `state`"
 _PRINT = "print; run it as plain Python (plain=True) to debug it"
+_INNER = "compiled code has no functions inside functions; write it at the top of the file"
 _OPERATIONS = {
+    "MAKE_FUNCTION": _INNER,  # Numba would inline it, and then drop what the function around it writes to arrays
     "RAISE_VARARGS": _RAISE,
     "LOAD_ASSERTION_ERROR": _RAISE,
     "CHECK_EXC_MATCH": _CATCH,
@@ -97,8 +99,8 @@ def unsupported(function: FunctionType) -> tuple[str, int | None] | None:
         why = _why(instruction, value, name)
         if why is not None:
             found.append((why, instruction.positions.lineno if instruction.positions else None))
-    # A text is often that of an exception, which is named first.
-    return min(found, key=lambda each: each[0] == _NO_TEXTS, default=None)
+    # A text is often that of an exception, and a comprehension is a function: what they are for is named first.
+    return min(found, key=lambda each: each[0] in (_NO_TEXTS, _INNER), default=None)
 
 
 def _with_values(function: FunctionType) -> Iterator[tuple[dis.Instruction, Any, str]]:

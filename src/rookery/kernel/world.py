@@ -94,6 +94,7 @@ class KernelWorld:
     clips_actions = False  # True: the world clips actions outside a Box; False: such actions are refused
     problems: tuple[str, ...] = ()  # what `mark_problem(state, k)` reports, in words, by its number k
     returned_by = "step"  # the function of the class that returns what a step does
+    bounds = True  # False: indices are not checked in compiled code, where a wrong one can change other envs, or crash
     calls_c = False  # True: it calls functions of a C library, which a GPU cannot
     step_parts = 1  # equal parts of a step, of which `begin_step`, if there is one, makes all but the last
     simulation: Simulation | None = None  # what steps all envs on a GPU, between the world's own functions
@@ -173,6 +174,12 @@ class KernelWorld:
     def table_facts(self) -> dict[str, Any]:
         """Shape, dtype and hash of each table; computed at the first use, and once, because tables do not change."""
         return describe(self.tables)
+
+    @property
+    def table_sizes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each table without its first dimension, where `set_tables` cannot change it."""
+        shapes = {name: form.shape[1:] for name, form in self._table_forms.items()}
+        return {name: tuple(map(int, shape)) for name, shape in shapes.items() if None not in shape}  # type: ignore[arg-type]
 
     def with_tables(self, **tables: Any) -> KernelWorld:
         """The same world with other arrays of some tables. They are not copied if they are contiguous and of the

@@ -59,8 +59,9 @@ def build_step(world: KernelWorld) -> Function:
     def step_single(columns: Any, tables: Any, i: int, slot: int, state: Any, params: Any) -> tuple[bool, bool]:
         clear_info(columns.infos[i])
         reward, terminated, truncated = step(
-            state, columns.actions[i], params, tables, columns.scratch[slot], columns.infos[i], columns.rewards
-        )
+            state, columns.actions[i], params, tables, columns.scratch[slot], columns.infos[i],
+            columns.rewards[i : i + 1],
+        )  # fmt: skip
         columns.rewards[i] = reward
         state.returns[0] += reward
         return terminated, truncated
@@ -90,7 +91,7 @@ def build_easy_step(world: KernelWorld) -> Function:
     def step_single(columns: Any, tables: Any, i: int, state: Any, params: Any) -> tuple[int, bool, bool]:
         clear_info(columns.infos[i])
         kind, reward, terminated, truncated = easy(
-            state, columns.actions[i], params, tables, columns.infos[i], columns.rewards
+            state, columns.actions[i], params, tables, columns.infos[i], columns.rewards[i : i + 1]
         )
         if kind == 0:
             columns.rewards[i] = reward

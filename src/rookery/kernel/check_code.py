@@ -1,0 +1,182 @@
+"""The machine code of the checks in checks.py, for a CPU and for a GPU. Needs Numba."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from numba import types
+from numba.core import cgutils
+
+from rookery.atomics import NUMBER, WORD
+
+LARGEST = 2.0**63  # integers are smaller
+
+
+class Checks(NamedTuple):
+    """Functions for compiled code."""
+
+    check_index: Any  # (array, index, place) -> index
+    check_divisor: Any  # (number, divisor, place)
+    check_to_integer: Any  # (number, place)
+    check_range: Any  # (low, high, place)
+
+
+class Target(NamedTuple):
+    """What differs between a CPU and a GPU."""
+
+    intrinsic: Any  # the decorator
+    arrays: Any  # the module with `make_array` and `load_item`
+    emit_failure: Callable[..., None]  # (context, builder, place, first, second): notes it and leaves the function
+    frozen: Callable[..., Any]  # (builder, number): the number, which is the same wherever it is used
+
+
+def build_checks(target: Target) -> Checks:
+    """The checks for a target."""
+    return Checks(_index_check(target), _divisor_check(target), _integer_check(target), _range_check(target))
+
+
+def _index_check(target: Target) -> Any:
+    def check_index(typing_context: Any, array: Any, index: Any, place: Any) -> Any:
+        """The index, with numbers in it counted from the start. What is not a number or an array of numbers stays."""
+        several = isinstance(index, types.BaseTuple)
+        elements = list(index.types) if several else [index]
+        axes = list(_axes(array, elements))
+        numbers = [axis is not None and _is_number(kind) for axis, kind in zip(axes, elements, strict=True)]
+        kinds = [types.uint64 if number else kind for number, kind in zip(numbers, elements, strict=True)]
+        returned = types.Tuple(kinds) if several else kinds[0]
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            values = cgutils.unpack_tuple(builder, arguments[1]) if several else [arguments[1]]
+            sizes = _sizes(target, context, builder, array, arguments[0])
+            for k, axis in enumerate(axes):
+                if axis is not None:
+                    here = builder.add(arguments[2], WORD(axis))
+                    values[k] = _check_element(target, context, builder, elements[k], values[k], sizes[axis], here)
+            return context.make_tuple(builder, returned, values) if several else values[0]
+
+        return returned(array, index, NUMBER), generate
+
+    return target.intrinsic(check_index)
+
+
+def _axes(array: Any, elements: list[Any]) -> Iterator[int | None]:
+    """The axis that each element of an index is a number for; None for a slice, and if `array` is not an array."""
+    one_axis = isinstance(array, (types.UniTuple, types.NumpyFlatType))
+    dimensions = array.ndim if isinstance(array, types.Array) else int(one_axis)
+    used = [not isinstance(element, (types.NoneType, types.EllipsisType)) for element in elements]
+    axis = 0
+    for k, element in enumerate(elements):
+        if isinstance(element, types.EllipsisType):
+            axis = dimensions - sum(used[k:])
+        is_index = _is_number(element) or isinstance(element, types.Array)
+        yield axis if is_index and axis < dimensions else None
+        axis += used[k]
+
+
+def _is_number(kind: Any) -> bool:
+    return isinstance(kind, types.Integer)
+
+
+def _sizes(target: Target, context: Any, builder: Any, kind: Any, value: Any) -> list[Any]:
+    if isinstance(kind, types.UniTuple):
+        return [WORD(kind.count)]
+    if isinstance(kind, types.NestedArray):
+        return [WORD(size) for size in kind.shape]
+    if isinstance(kind, types.NumpyFlatType):
+        whole = WORD(1)
+        array = context.make_helper(builder, kind, value).array
+        for size in _sizes(target, context, builder, kind.array_type, array):
+            whole = builder.mul(whole, size)
+        return [whole]
+    if not isinstance(kind, types.Array):
+        return []
+    return cgutils.unpack_tuple(builder, target.arrays.make_array(kind)(context, builder, value).shape, kind.ndim)
+
+
+def _check_element(target: Target, context: Any, builder: Any, kind: Any, value: Any, size: Any, place: Any) -> Any:
+    if _is_number(kind):
+        return _check_number(target, context, builder, kind, value, size, place)
+    array = target.arrays.make_array(kind)(context, builder, value)
+    shape = cgutils.unpack_tuple(builder, array.shape, kind.ndim)
+    if isinstance(kind.dtype, types.Boolean):
+        _fail_if(target, context, builder, builder.icmp_signed("!=", shape[0], size), place, shape[0], size)
+        return value
+    with cgutils.loop_nest(builder, shape, WORD) as places:
+        pointer = cgutils.get_item_pointer(context, builder, kind, array, places)
+        number = target.arrays.load_item(context, builder, kind, pointer)
+        _check_number(target, context, builder, kind.dtype, number, size, place)
+    return value
+
+
+def _check_number(target: Target, context: Any, builder: Any, kind: Any, value: Any, size: Any, place: Any) -> Any:
+    """The index counted from the start of an axis. One comparison, if it is already."""
+    index = target.frozen(builder, context.cast(builder, value, kind, types.int64 if kind.signed else types.uint64))
+    found = cgutils.alloca_once_value(builder, index)
+    with builder.if_then(builder.not_(builder.icmp_unsigned("<", index, size)), likely=False):
+        from_end = builder.add(index, size) if kind.signed else index
+        outside = builder.not_(builder.icmp_unsigned("<", from_end, size))
+        _fail_if(target, context, builder, outside, place, index, size)
+        builder.store(from_end, found)
+    return builder.load(found)
+
+
+def _fail_if(target: Target, context: Any, builder: Any, failed: Any, place: Any, first: Any, second: Any) -> None:
+    with builder.if_then(failed, likely=False):
+        target.emit_failure(context, builder, place, first, second)
+
+
+def _divisor_check(target: Target) -> Any:
+    def check_divisor(typing_context: Any, number: Any, divisor: Any, place: Any) -> Any:
+        """An integer is not divided by 0. (Floats may be: that gives infinity or NaN.)"""
+        integers = (types.Integer, types.Boolean)
+        both = isinstance(number, integers) and isinstance(divisor, integers)
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            if both:
+                by_zero = cgutils.is_null(builder, arguments[1])
+                _fail_if(target, context, builder, by_zero, arguments[2], WORD(0), WORD(0))
+            return context.get_dummy_value()
+
+        return types.void(number, divisor, NUMBER), generate
+
+    return target.intrinsic(check_divisor)
+
+
+def _integer_check(target: Target) -> Any:
+    def check_to_integer(typing_context: Any, number: Any, place: Any) -> Any:
+        """A float that becomes an integer is finite, and not too large."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            if isinstance(number, types.Float):
+                wide = context.cast(builder, arguments[0], number, types.float64)
+                limit = cgutils.ir.Constant(wide.type, LARGEST)
+                inside = builder.and_(
+                    builder.fcmp_ordered("<", wide, limit), builder.fcmp_ordered(">=", wide, builder.fneg(limit))
+                )
+                _fail_if(target, context, builder, builder.not_(inside), arguments[1], WORD(0), WORD(0))
+            return context.get_dummy_value()
+
+        return types.void(number, NUMBER), generate
+
+    return target.intrinsic(check_to_integer)
+
+
+def _range_check(target: Target) -> Any:
+    def check_range(typing_context: Any, low: Any, high: Any, place: Any) -> Any:
+        """`integer(state, low, high)` has something to draw from."""
+        both = _is_number(low) and _is_number(high)
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            if both:
+                limits = [
+                    context.cast(builder, *pair, types.int64) for pair in zip(arguments, (low, high), strict=False)
+                ]
+                _fail_if(
+                    target, context, builder, builder.icmp_signed("<=", limits[1], limits[0]), arguments[2], *limits
+                )
+            return context.get_dummy_value()
+
+        return types.void(low, high, NUMBER), generate
+
+    return target.intrinsic(check_range)
