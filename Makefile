@@ -65,7 +65,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 .PHONY: dist test-dist docs docs-serve test-docs
 .PHONY: help setup train train-20k train-parallel train-pure-rl test test-all test-web $(PARTS) test-portable test-mujoco-gpu test-sanitize check
 .NOTPARALLEL:
-.PHONY: bench bench-portable bench-cost bench-kernels bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
+.PHONY: bench bench-portable bench-cost bench-kernels bench-bounds bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -189,6 +189,9 @@ bench-cost: $(READY)  ## what the working tree costs in speed against another co
 bench-kernels: $(READY)  ## the kernel worlds' table of figures, against EnvPool, on this machine
 	$(INSTALL_PEERS)
 	$(BIN)/python benchmarks/kernels.py
+
+bench-bounds: $(READY)  ## what checked indices cost in four users' worlds, with 64 and 16,384 envs (three minutes)
+	$(BIN)/python benchmarks/bounds.py
 
 bench-mujoco: $(READY)  ## the MuJoCo worlds' table, against EnvPool, Gymnasium and Stable-Baselines3 (five minutes)
 	$(INSTALL_PEERS)

@@ -1,5 +1,5 @@
-"""Fault 34: a kernel world that reads or writes out of bounds, at any step. That env fails, with file, line and index; no
-other number changes."""
+"""Fault 34: a kernel world that reads or writes out of bounds, at any step. That env fails, with file, line and index.
+No other number changes."""
 
 from __future__ import annotations
 

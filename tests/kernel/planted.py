@@ -169,3 +169,43 @@ class Endless(KernelWorld):
     @staticmethod
     def observe(state, out):
         out[0] = state.x
+
+
+class EndlessFromTheStart(Endless):
+    """Does not come back from its first reset (1) or its first step (2)."""
+
+    @staticmethod
+    def reset(state, params):
+        while params.kind == 1:
+            state.x += 1.0  # endless reset
+
+    @staticmethod
+    def step(state, params):
+        while params.kind == 2:
+            state.x += 1.0  # endless step
+        return 0.0, False
+
+
+class DividesByZero(Endless):
+    """At its first step."""
+
+    @staticmethod
+    def reset(state):
+        state.x = 0.0
+
+    @staticmethod
+    def step(state):
+        state.x = 5 // (state.steps - state.steps)  # zero
+        return 0.0, False
+
+
+class FunctionInside(Endless):
+    """Numba would drop the writes to arrays around it."""
+
+    @staticmethod
+    def step(state):
+        def twice(x):  # inner
+            return 2.0 * x
+
+        state.x = twice(state.x)
+        return 0.0, False

@@ -98,3 +98,40 @@ def test_check_world_finds_an_index_out_of_bounds():
     """In code with checks, before any without is run."""
     report = check_world(lambda: planted.Indices(mistake=4))
     assert len(report.problems) == 1 and f"line {line_with('table row')}" in report.problems[0]
+
+
+@pytest.mark.parametrize("kind", [1, 2])
+def test_a_world_that_never_ends_is_refused_while_it_is_made(kind, monkeypatch):
+    """With the line of its loop, in seconds: plain Python is given up, and then the compiled code."""
+    monkeypatch.setattr("rookery.kernel.diagnosis.DRY_RUN_SECONDS", 0.5)
+    monkeypatch.setattr("rookery.kernel.native.TRIAL_SECONDS", 0.5)
+    place = "reset" if kind == 1 else "step"
+    for _ in range(2):  # nothing is stored on disk that would hang the second time
+        with pytest.raises(WorldError, match=f"does not end: its {place} was stopped") as caught:
+            rookery.make_vec(planted.EndlessFromTheStart(kind=kind), 2, backend="kernel")
+        line = line_with(f"endless {place}")
+        assert any(f'planted.py", line {number}' in str(caught.value) for number in (line - 1, line))
+
+
+@pytest.mark.slow
+def test_a_later_step_that_never_ends_is_stopped_in_seconds():
+    """Without step_timeout; the other envs make the step."""
+    envs = rookery.make_vec(planted.Endless(), 3, backend="kernel")
+    envs.set_parameters(envs=[1], kind=1)
+    envs.reset(seed=1)
+    with pytest.raises(WorldError, match=r"env 1, after 6 steps.*a loop does not end(.|\n)*planted.py"):
+        for _ in range(8):
+            envs.step(np.zeros(3, np.int64))
+    assert envs.arena.states["steps"].tolist() == [7, 6, 7]
+
+
+def test_an_integer_divided_by_zero_at_once_is_refused_while_the_world_is_made():
+    with pytest.raises(WorldError, match="integer division or modulo by zero") as caught:
+        rookery.make_vec(planted.DividesByZero(), 2, backend="kernel")
+    assert f'planted.py", line {line_with("zero")}' in str(caught.value)
+
+
+def test_a_function_inside_a_function_is_refused():
+    with pytest.raises(WorldError, match="no functions inside functions; write it at the top") as caught:
+        rookery.make_vec(planted.FunctionInside(), 2, backend="kernel")
+    assert f'planted.py", line {line_with("inner")}' in str(caught.value)
