@@ -7,7 +7,7 @@ an exception. The kernel reads both, and ends the env. Launches reserve the memo
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,7 +75,7 @@ class CheckGpuCode(FunctionPass):
 
 
 @contextmanager
-def checking(numbers: dict[Any, int]) -> Iterator[None]:
+def checking(numbers: Mapping[Any, int]) -> Iterator[None]:
     """In the meantime, numba-cuda checks the functions with these numbers. It has no option for a compiler of one's
     own."""
     if not numbers:
@@ -83,7 +83,7 @@ def checking(numbers: dict[Any, int]) -> Iterator[None]:
         return
     original = compiler.CUDACompiler
 
-    class CheckingCompiler(original):
+    class CheckingCompiler(original):  # type: ignore[valid-type, misc]
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             self.state.numbers = numbers

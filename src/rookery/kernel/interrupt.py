@@ -176,8 +176,9 @@ def refuse_range(typing_context: Any, place: Any, length: Any) -> Any:
     """Raise because a range is too long."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place, length = arguments
         with builder.if_then(cgutils.true_bit, likely=False):
-            emit_failure(context, builder, *arguments, WORD(0))
+            emit_failure(context, builder, place, length, WORD(0))
         return context.get_dummy_value()
 
     return types.void(NUMBER, NUMBER), generate
