@@ -59,7 +59,7 @@ def test_a_kernel_is_compiled_once_and_then_read_from_disk(gpu):
         for _ in range(3):
             kernel.launch(4, (128, 1), (1, 2, 3), ((1, 2), 3))
     assert calls == [((1, 2), 3)]
-    assert RecordingFunction.launched == [("entry", b"machine code", 4, (128, 1), 7, (1, 2, 3))] * 6
+    assert RecordingFunction.launched == [("entry", b"machine code", 4, (128, 1), 7, (1, 2, 3), 0)] * 6
 
 
 @pytest.mark.parametrize("change", ["key", "capability"])
@@ -116,3 +116,15 @@ def test_tables_are_passed_as_numba_cuda_passes_arrays(shape):
     array = np.zeros(shape, np.float32)
     tensor = torch.from_numpy(array)
     assert array_words(tensor) == (0, 0, array.size, 4, array.ctypes.data, *shape, *array.strides)
+
+
+def test_a_checked_kernel_has_memory_for_what_each_thread_notes(gpu):
+    kernel = CachedKernel("world-gpu-step", "key", compiler([]), checked=True)
+    kernel.launch(4, (128, 1), (1, 2, 3), ((1, 2), 3))
+    assert RecordingFunction.launched[0][-1] == 128 * cuda_code.NOTED_BYTES
+
+
+def test_checked_and_unchecked_kernels_are_stored_apart(gpu):
+    """And the lines of a checked one count: its errors name them."""
+    keys = {kernels(DoublePendulum(), checked).step._key for checked in (True, False)}
+    assert len(keys) == 2

@@ -93,3 +93,33 @@ def test_the_window_is_the_same_compiled_in_plain_python_and_as_a_gpu_copies_it(
 def test_a_window_that_does_not_fit_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(WorldError, match=message):
         type("Tape", (Tape,), change)()
+
+
+class Ahead(Tape):
+    """Its window leaves the table after some steps, on one side or the other."""
+
+    parameters = {"far": 97}
+    time_limit = 20
+
+    @staticmethod
+    def window_start(state: Any, params: Any) -> int:
+        return state.place if state.steps < 6 else params.far
+
+
+@pytest.mark.parametrize("far", [97, -1])
+def test_a_window_that_is_not_in_its_table_is_an_error(far: int) -> None:
+    """In that env; no number outside the table is read. So on a GPU, whose code runs as plain Python here."""
+    envs = make_vec(Ahead, 3, backend="kernel")
+    envs.set_parameters(envs=[1], far=far)
+    envs.set_parameters(envs=[0, 2], far=0)
+    envs.reset(seed=1)
+    with pytest.raises(WorldError, match=f"env 1, .*window_start returned {far}, and the table 'tape' of 100"):
+        for _ in range(8):
+            envs.step(np.zeros(3, np.int64))
+    assert envs.arena.states["steps"].tolist() == [6, 6, 6]
+    device = CudaEngine(resolve(Ahead), Settings(3), "cpu")
+    device.set_parameters(far=far)
+    device.reset(seed=1)
+    with pytest.raises(WorldError, match=f"window_start returned {far}"):
+        for _ in range(8):
+            device.step(torch.zeros(3, dtype=torch.int64))
