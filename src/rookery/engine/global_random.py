@@ -18,10 +18,12 @@ import numpy as np
 
 from rookery.engine.env_state.snapshot import wrapper_chain
 from rookery.engine.env_state.value_tree import copied_state, python_random_in, python_random_out
+from rookery.once import new_lock
 
 _PYTHON = random._inst  # type: ignore[attr-defined]  # the generators behind the module-level functions
 _NUMPY: Any = np.random.mtrand._rand
 _swap: Any = np.random.set_bit_generator  # type: ignore[attr-defined]
+_swapping = new_lock()
 _KNOWN_CLEAN = {"gymnasium", "numpy", "builtins", "abc", "typing", "rookery", "random", "math"}
 
 
@@ -65,14 +67,19 @@ class GlobalRandom:
 
 
 class PreserveRandomState:
-    """Restores the caller's global generators at the end of the `with` block."""
+    """Restores the caller's global generators at the end of the `with` block. One thread at a time may be in one: else
+    an env would draw from the generators of another thread's."""
 
     def __enter__(self) -> None:
+        _swapping.acquire()
         self._python, self._numpy = random.getstate(), _NUMPY._bit_generator
 
     def __exit__(self, *_: object) -> None:
-        random.setstate(self._python)
-        _swap(self._numpy)
+        try:
+            random.setstate(self._python)
+            _swap(self._numpy)
+        finally:
+            _swapping.release()
 
 
 def uses_global_random(env: gym.Env) -> tuple[bool, bool]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -21,6 +20,7 @@ from rookery.engine.probe import Probe, probe
 from rookery.engine.settings import Settings, autoreset, one_of, plain_int, positive_int
 from rookery.errors import OptionError, RookeryError, StepTimeout
 from rookery.gate import allow_given
+from rookery.once import once
 
 KERNEL_ENVS = 1024  # if num_envs is omitted: enough to fill a few cores, few enough to stay in their caches
 
@@ -233,7 +233,7 @@ def _unmeasured(error: Exception, num_envs: int | None, workers: int | None, bac
     return choice
 
 
-@cache
+@once
 def _hint_at_compiled(name: str) -> None:
     """The engine never replaces the world; it says once that a compiled version exists."""
     compiled = f"rookery/{name}"

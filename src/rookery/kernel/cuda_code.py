@@ -25,6 +25,7 @@ from rookery.kernel.failed_checks import lines_key, numbered
 from rookery.kernel.gpu_driver import GpuFunction
 from rookery.kernel.numba_support import load_native
 from rookery.kernel.world import KernelWorld
+from rookery.once import make_once
 
 # What they generate is not in the bodies.
 SOURCES = (
@@ -49,7 +50,7 @@ class CachedKernel:
         device = torch.cuda.current_device()
         function = self._functions.get(device)
         if function is None:
-            function = self._functions[device] = self._load(device, arguments)
+            function = make_once(self._functions, device, lambda: self._load(device, arguments))
         stream = torch.cuda.current_stream(device).cuda_stream
         function.launch(blocks, threads, stream, words, self._shared_each * threads[0])
 
@@ -70,14 +71,16 @@ def kernels(world: KernelWorld, checked: bool = False) -> Bodies:
     bodies = build_bodies(world, reserve_serially)  # `reserve` is numba-cuda's in a kernel; its source is in the key
     easy, lines = code_cache.fingerprint(world.easy, ""), lines_key(world) if checked else ""
     key = key_of(bodies, [column_forms(world), table_forms(world), easy, lines, versions()])
-    if key not in _made:
+
+    def make() -> Bodies:
         compile_for = WorldCompilation(world, checked)
         made = {
             name: CachedKernel(f"{world.name}-{name}-gpu", key + name, compile_for(name), checked)
             for name in Bodies._fields
         }
-        _made[key] = Bodies(**made)  # type: ignore[arg-type]
-    return _made[key]
+        return Bodies(**made)  # type: ignore[arg-type]
+
+    return make_once(_made, key, make)
 
 
 class WorldCompilation:

@@ -7,7 +7,6 @@ both sides, as those of images with four planes do, are copied four at a time.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import torch
 
 from rookery.kernel.cuda_code import CachedKernel, load_compiler, versions
 from rookery.kernel.table_window import TableWindow
+from rookery.once import once
 
 LARGE = 4096  # numbers of a window for which more than 32 threads work
 
@@ -39,7 +39,7 @@ def copy_windows(
         kernel.launch((n + envs - 1) // envs, (lanes, envs), (*addresses, *numbers), (addresses, *numbers))
 
 
-@cache
+@once
 def _kernel(*form: Any) -> CachedKernel:
     """The kernel for windows of this form."""
 

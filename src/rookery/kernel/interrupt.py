@@ -18,7 +18,6 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -37,6 +36,7 @@ from rookery.kernel import call_record
 from rookery.kernel.call_record import LOOPING, PLAN, current_call, emit_failure, note_failure
 from rookery.kernel.env_arrays import CONTINUE, INTERRUPTED, PLAN_WORDS, TIMED_OUT
 from rookery.kernel.failed_checks import ENDLESS, ENDLESS_SECONDS, LONG_LOOP, place_of
+from rookery.once import once
 
 POLL_EVERY = 1024  # iterations of a loop; a power of two
 SIGNAL_POLL_NS = 20_000_000  # nanoseconds between two checks for signals, which take Python's lock
@@ -51,7 +51,7 @@ CLOCK_ID, MAIN_THREAD, RAISED = (8 * k for k in range(3))
 INT = cgutils.ir.IntType(32)
 
 
-@lru_cache
+@once
 def prepare() -> np.ndarray:
     """Set up the words, before any code that reads them is loaded."""
     if not hasattr(os, "register_at_fork"):

@@ -50,6 +50,7 @@ from rookery.kernel.part_compiler import PartCompiler
 from rookery.kernel.plan_arrays import Form
 from rookery.kernel.translate import translate
 from rookery.kernel.world import KernelWorld, own_codes
+from rookery.once import make_once, once
 
 INLINED = tuple(
     f"rookery.kernel.{name}"
@@ -94,20 +95,24 @@ def entry_point(world: KernelWorld, checked: bool = False) -> Any:
     names = [*COLUMNS, *EPISODE_STATS, *env_arrays.tables]
     easy = code_cache.fingerprint(world.easy, "")  # not compiled here, but the dry run calls it
     key = code_cache.fingerprint(loop, [names, easy, _forms(env_arrays), lines, _passes(), *_circumstances()])
-    if key not in _loaded:
+
+    def load() -> tuple[Any, Any]:
         _link_poll()
         found = code_cache.find(world.name, key, lambda: _compile(world, env_arrays, loop, checked))
-        _loaded[key] = _load(*found, PROTOTYPE)
-    return _loaded[key][0]
+        return _load(*found, PROTOTYPE)
+
+    return make_once(_loaded, key, load)[0]
 
 
 def compiled(name: str, function: Any, signature: Any) -> Any:
     """A function of 64-bit integers as a C function that releases the GIL. It is cached on disk as worlds are."""
     key = code_cache.fingerprint(function, [str(signature), *_circumstances()])
-    if key not in _loaded:
+
+    def load() -> tuple[Any, Any]:
         found = code_cache.find(name, key, lambda: _object_code(translate(function, _jit_own), signature))
-        _loaded[key] = _load(*found, ctypes.CFUNCTYPE(*[ctypes.c_int64] * (1 + len(signature.args))))
-    return _loaded[key][0]
+        return _load(*found, ctypes.CFUNCTYPE(*[ctypes.c_int64] * (1 + len(signature.args))))
+
+    return make_once(_loaded, key, load)[0]
 
 
 def _circumstances() -> list[str]:
@@ -242,7 +247,7 @@ def _load(name: str, code: bytes, prototype: Any) -> tuple[Any, Any]:
     return prototype(engine.get_function_address(name)), engine
 
 
-@lru_cache
+@once
 def _link_poll() -> None:
     """Give the linker the functions that worlds call when a loop polls and when a check fails."""
     note = compiled("note-failure", call_record.note_failure, types.int64(types.int64, types.int64, types.int64))
@@ -251,7 +256,7 @@ def _link_poll() -> None:
     llvm.add_symbol(interrupt.POLL_SYMBOL, ctypes.cast(poll, ctypes.c_void_p).value)
 
 
-@lru_cache
+@once
 def _prepare_linker() -> None:
     """Give the linker what compiled code may call: Numba's helpers and the C math library. (A name that the linker does
     not know becomes a null pointer.)"""

@@ -8,16 +8,16 @@ is missing, kernel worlds run as plain Python: with the same results, but slowly
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from types import ModuleType
 
 from rookery.console import say
 from rookery.errors import MissingExtra
+from rookery.once import once
 
 OLDEST, NEWEST = (0, 60), (0, 68)  # pyproject.toml has the same bounds
 
 
-@lru_cache
+@once
 def load_native() -> ModuleType | None:
     """The module `rookery.kernel.native`, or None, after one line of warning, if this Numba cannot compile worlds."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -125,36 +126,42 @@ def _store(into: Any, at: Any, value: Any) -> None:
         if into.flags.writeable:
             raise
         raise TypeError(READ_ONLY) from None
-    if _truncations is not None and type(value) is float:
+    if type(value) is float and _dry_run.truncations is not None:
         _note_truncation(into, at, value)
 
 
 # --- what integers lose -----------------------------------------------------------------------------------------------
 
-_truncations: list[str] | None = None
+
+class _DryRun(threading.local):
+    """What this thread has found; others may step plain worlds at the same time."""
+
+    truncations: list[str] | None = None
+
+
+_dry_run = _DryRun()
 
 
 @contextmanager
 def note_truncations() -> Iterator[list[str]]:
     """Meanwhile, list each float that loses its fraction in an integer field, with the line that stores it."""
-    global _truncations
     noted: list[str] = []
-    _truncations = noted
+    _dry_run.truncations = noted
     try:
         yield noted
     finally:
-        _truncations = None
+        _dry_run.truncations = None
 
 
 def _note_truncation(into: Any, at: Any, value: float) -> None:
-    assert _truncations is not None
+    assert _dry_run.truncations is not None
     if (into.dtype[at] if isinstance(at, str) else into.dtype).base.kind not in "iu" or np.all(value == into[at]):
         return
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back
     field = f"the integer field {at!r}" if isinstance(at, str) else "an array of integers"
-    _truncations.append(
+    _dry_run.truncations.append(
         f"{value} becomes {int(value)} in {field}; write int(...) or round(...), or declare the field as 'f8'\n"
         f'  File "{frame.f_code.co_filename}", line {frame.f_lineno}'
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import numba
 
+from rookery.once import exclusive
 from rookery.user_dirs import cache_folder
 
 
@@ -24,17 +25,19 @@ def cached_cfunc(signature: Any, **options: Any) -> Callable[[Any], Any]:
 
 
 def _cached(compile_with: Callable[..., Any], options: dict[str, Any]) -> Callable[[Any], Any]:
-    def decorate(function: Any) -> Any:
-        folder = cache_folder("numba")
-        if folder is None:
-            return compile_with(**options)(function)
-        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder.absolute() / _source_version())
-        try:
-            return compile_with(cache=True, **options)(function)
-        finally:
-            numba.config.CACHE_DIR = before
+    return lambda function: _compile_in_folder(compile_with, options, function)
 
-    return decorate
+
+@exclusive  # Numba has one folder for the whole process
+def _compile_in_folder(compile_with: Callable[..., Any], options: dict[str, Any], function: Any) -> Any:
+    folder = cache_folder("numba")
+    if folder is None:
+        return compile_with(**options)(function)
+    before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder.absolute() / _source_version())
+    try:
+        return compile_with(cache=True, **options)(function)
+    finally:
+        numba.config.CACHE_DIR = before
 
 
 @lru_cache

@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from functools import cache
 from queue import SimpleQueue
 from typing import Any
 
 from rookery.engine.workers.portability import PORTABLE
+from rookery.once import once
 
 LOOK_SECONDS = 0.5  # between two looks whether the parent lives
 ONE_THREAD = {
@@ -97,7 +97,7 @@ def in_lasting_thread(call: Callable[[], Any]) -> Any:
     return future.result()
 
 
-@cache
+@once
 def _lasting_thread() -> SimpleQueue[tuple[Callable[[], Any], Future[Any]]]:
     """The queue of calls for that thread."""
     calls: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()

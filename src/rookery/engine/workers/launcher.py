@@ -80,14 +80,15 @@ class WorkerLauncher:
         return PidfdProcess(child.pid, partial(_status, child))
 
     def _fork(self, theirs: socket.socket, ours: FdChannel) -> PidfdProcess:
+        # Before the fork: if another thread is importing one of these modules, the child would wait for it for ever.
+        from rookery.engine.workers.linux_worker import main
+
         parent = os.getpid()
 
         def fork() -> int:
             sys.stdout.flush()  # else the child would print what is still in the buffer a second time
             pid = os.fork()
             if pid == 0:
-                from rookery.engine.workers.linux_worker import main
-
                 ours.close()
                 main(theirs.detach(), parent)
             return pid

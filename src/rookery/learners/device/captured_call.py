@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from rookery.console import say
+from rookery.once import once
 
 WARM_UP = 1  # calls before a graph is captured, in which libraries allocate, compile and choose
 
@@ -125,7 +125,7 @@ def unchanged(state: Sequence[Tensor], generators: Sequence[torch.Generator] = (
             generator.set_state(seed)
 
 
-@cache
+@once
 def _side_stream(device: torch.device) -> torch.cuda.Stream:
     """Captures need a stream of their own. One for all: libraries keep tens of megabytes for every stream."""
     return torch.cuda.Stream(device)

@@ -10,6 +10,8 @@ from threading import Thread
 
 import torch
 
+from rookery.once import once
+
 
 @cache
 def find_triton() -> bool:
@@ -17,7 +19,7 @@ def find_triton() -> bool:
     return find_spec("triton") is not None
 
 
-@cache
+@once
 def hash_triton_early() -> Thread:
     """Begin in a thread, once, what every lookup of a stored kernel needs: the hash of Triton's own library, which
     takes 0.4 s. Meanwhile modules are imported, and envs and networks made."""

@@ -8,7 +8,6 @@ threads. A task is a row of numbers, mostly addresses; `PassTeam` runs them.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from rookery.learners.fast.activations import activate_numbers, multiply_by_slop
 from rookery.learners.fast.layer_table import COLUMNS, even, pack_layers, share, wide
 from rookery.learners.fast.memory_views import double_array, float_array, int_array
 from rookery.learners.fast.product_tiles import add_outer, multiply, product_addresses
+from rookery.once import once
 
 compiled = cached_njit(nogil=True, error_model="numpy")
 ROWS_AT_ONCE = 128  # of the batch in a weight's gradient: as many as the first cache holds of both matrices
@@ -164,7 +164,7 @@ COMMANDS = {
 }
 
 
-@lru_cache
+@once
 def pass_entries() -> list[int]:
     """The addresses of all commands, in their order, for a team."""
     signature = types.int64(*[types.int64] * 5)

@@ -8,7 +8,6 @@ products read. A plan holds addresses and sizes; `PPOPlan` fills it.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -98,6 +97,7 @@ from rookery.learners.fast.ppo_words import (
 )
 from rookery.learners.fast.product_tiles import ROWS
 from rookery.learners.fast.slice_team import run_tasks
+from rookery.once import once
 
 compiled = cached_njit(nogil=True, error_model="numpy")
 BLOCK = 64  # rows that a thread computes at a time; a multiple of ROWS
@@ -316,7 +316,7 @@ def _outputs(
 COMMANDS = {STATS: _stats, SLICE: _slice, SUM: _sum, ADAM: _adam, PACK: _pack, VALUES: _values, ACT: _act}
 
 
-@lru_cache
+@once
 def entry_points() -> np.ndarray:
     """The addresses of all commands, in their order, for a team."""
     signature = types.int64(*[types.int64] * 5)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -22,6 +21,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from rookery.learners.cached_njit import cached_cfunc, cached_njit
+from rookery.once import once
 
 ARM = platform.machine() in ("aarch64", "arm64")
 
@@ -189,7 +189,7 @@ def _add_outer(
     return 0
 
 
-@lru_cache
+@once
 def product_addresses() -> tuple[int, int]:
     """The addresses of both products, for `multiply` and `add_outer`. Compiled on their own: a compiler that works
     through the tiles again for every function that calls them takes ten times as long."""

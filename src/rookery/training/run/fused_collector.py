@@ -8,7 +8,6 @@ which an episode ends.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from rookery.learners.fast.ppo_words import PLAN_SIZE
 from rookery.learners.fast.slice_team import SliceTeam, run_tasks
 from rookery.learners.learner import Learner
 from rookery.learners.onpolicy import OnPolicy
+from rookery.once import once
 
 ROWS_OF_TASK = 8  # envs that a thread acts for and steps at a time, at least
 MOST_TASKS = 32
@@ -60,7 +60,7 @@ def _act_and_step(address: int, command: int, task: int, end: int, slot: int) ->
     return 0
 
 
-@lru_cache
+@once
 def _entry_point() -> Any:
     return cached_cfunc(types.int64(*[types.int64] * 5), error_model="numpy")(_act_and_step)
 

@@ -9,7 +9,6 @@ MUJOCO_LOG.TXT would say it a second time.
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -20,6 +19,7 @@ from numba.extending import intrinsic
 
 from rookery.atomics import BYTE, NUMBER, WORD, call_c, load, word_at
 from rookery.kernel.native import compiled
+from rookery.once import once
 
 INT = cgutils.ir.IntType(32)
 ERROR = 3  # mjLOG_ERROR
@@ -32,7 +32,7 @@ WORDS, SET_HANDLER, HANDLER, GUARDED = (
 )
 
 
-@lru_cache
+@once
 def link(library: Any) -> np.ndarray:
     """Make this module's functions known to the linker; returns the words."""
     words, key = np.zeros(1 + LENGTH // 8, np.int64), ctypes.c_uint()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from functools import lru_cache
 from typing import Any
 
 from rookery.console import say
 from rookery.kernel.problems import mark_problem
 from rookery.kernel.translate import Function
 from rookery.kernel.world import passing
+from rookery.once import once
 from rookery.worlds.mujoco.array_fields import STATE_FIELDS, record_kind
 from rookery.worlds.mujoco.mujoco_library import load
 from rookery.worlds.mujoco.step_functions import HOOKS, constants, copy_action, do_nothing
@@ -49,7 +49,7 @@ def gpu_version(world: Any, num_envs: int, device: Any) -> Any:
     return other
 
 
-@lru_cache
+@once
 def tell(text: str) -> None:
     """Say something once."""
     say(text)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rookery.errors import MissingExtra, WorldError
+from rookery.once import once
 
 MAJOR_VERSION = "4"
 POINTER, INT = ctypes.c_void_p, ctypes.c_int
@@ -50,7 +50,7 @@ def load_package() -> Any:
     return mujoco
 
 
-@lru_cache
+@once
 def load() -> Library:
     """The library, after a trial of its functions; a WorldError if it is not one that rookery knows."""
     package = load_package()

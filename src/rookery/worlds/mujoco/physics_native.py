@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from functools import lru_cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -15,6 +14,7 @@ from numba.np import arrayobj
 
 from rookery.atomics import NUMBER, WORD, call_c, word_at
 from rookery.kernel import translate
+from rookery.once import once
 from rookery.worlds.mujoco import failure_guard, mujoco_library, physics_calls
 
 INT, NOTHING = cgutils.ir.IntType(32), cgutils.ir.VoidType()
@@ -24,7 +24,7 @@ CALLS = (
 )  # fmt: skip
 
 
-@lru_cache
+@once
 def link() -> Any:
     """Load the library, and let compiled code call the functions of this module. Returns the words of the guard."""
     package, path, _ = mujoco_library.load()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from rookery.errors import MissingExtra, OptionError
+from rookery.once import once
 from rookery.worlds.mujoco.mujoco_library import load
 
 NEEDED = ("put_model", "make_data", "step", "forward", "rne_postconstraint", "OverflowType")
@@ -18,7 +18,7 @@ class WarpLibrary(NamedTuple):
     engine: Any
 
 
-@lru_cache
+@once
 def load_warp() -> WarpLibrary:
     """The library, without its lines about every kernel that it loads."""
     try:
