@@ -193,15 +193,15 @@ def test_workers_that_a_thread_restarts_leave_no_threads_behind(make: Make) -> N
     assert counts[0] == counts[-1]
 
 
-def test_ctrl_c_while_a_worker_is_replaced_ends_the_engine(make: Make, diary: Path) -> None:
-    """Nobody is there for the lost envs: later calls say so, rather than hand out what the dead worker left."""
+def test_ctrl_c_while_a_worker_is_replaced_loses_nothing(make: Make, diary: Path) -> None:
+    """The restart continues with the next call: `recv` returns the step that was interrupted, restart included."""
     envs = make(partial(Interrupting, os.getpid(), diary), 2, "process", 2, on_failure="restart")
     envs.reset(seed=SEED)
     with pytest.raises(KeyboardInterrupt):
         play(envs, 1, {(0, 1): Act.SIGKILL})
-    for call in (envs.recv, lambda: play(envs, 1)):
-        with pytest.raises(RookeryError, match="this engine has failed: KeyboardInterrupt"):
-            call()
+    results = [envs.recv(), *play(envs, 5, first=1)]
+    assert restarted(results[0][4]) == [1]
+    assert same_rows(results, undisturbed(Walk, 2, 6, SEED), [0])
 
 
 class Interrupting(Walk):

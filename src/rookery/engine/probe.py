@@ -49,7 +49,7 @@ def probe(
     handle: WorkerHandle | None = None
     try:
         with DeferInterrupt():  # else a process could be started and never stopped
-            handle = WorkerHandle(0, launcher)
+            handle = WorkerHandle(0, launcher, launcher.start())
         handle.response(handle.request("start", (source, True, None, [], 0.0), timeout=timeout), timeout)
         return handle.response(handle.request("run", (_measure, seconds)), timeout)
     except ChannelTimeout:

@@ -11,22 +11,22 @@ from typing import Any
 from rookery.console import say, size_text
 from rookery.engine.async_calls import Finish, timed_out
 from rookery.engine.batch import ASLEEP, Batch, BatchSpec
-from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory
-from rookery.engine.failure import Failed, Failure
+from rookery.engine.failure import Failed
 from rookery.engine.loops import fence, watch
 from rookery.engine.machine import CAN_PIN, allowed_cores, oom_kills, process_usage, usable_cores
 from rookery.engine.segments import Segment, format_rows, rows_of
 from rookery.engine.settings import Settings
 from rookery.engine.step_report import StepReport
 from rookery.engine.worker_envs import EnvDescription
+from rookery.engine.worker_restarts import POLL_SECONDS, WorkerRestarts
 from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout, DeferInterrupt
 from rookery.engine.workers.contention import Contention
-from rookery.engine.workers.launcher import describe_exit, new_launcher
+from rookery.engine.workers.launcher import new_launcher
 from rookery.engine.workers.portability import PORTABLE
+from rookery.engine.workers.process_resources import ProcessResources
 from rookery.engine.workers.worker_handle import (
     OVERSLEPT_SECONDS,
-    ProcessResources,
     WorkerHandle,
     kill_unresponsive,
     stop_workers,
@@ -35,14 +35,16 @@ from rookery.engine.workers.worker_handle import (
 from rookery.errors import MemoryShortage, StepTimeout, WorkerDied
 
 SPIN_SECONDS = 1e-3  # how long parent and workers poll shared memory before they sleep; not at all after longer waits
-START_SECONDS = 60.0  # per env: a start that takes longer counts as hung, where steps have a timeout
+START_SECONDS = 60.0  # a first start that takes longer counts as hung, where steps have a timeout,
+SLOWER = 3  # unless the first env took so long that all others may need more, with this factor
 LAST_STEP_SECONDS = 0.5  # how long the other workers may take to finish their step when an engine fails
 clock = time.perf_counter
+SHORTEST_WAIT = 0.5  # for a message that should be there, when the time is over
 AWAY_SECONDS, READY_SECONDS = 5e-5, 2e-5  # the caller came late to a step that was over: its length is not known
-CHECK_SECONDS = 1.0  # the longest sleep without checking for hung workers
+CHECK_SECONDS = 0.5  # the longest sleep without checking for hung workers
 
 
-class ProcessEngine(Engine):
+class ProcessEngine(WorkerRestarts):
     """Workers write observations straight into the batch that the caller reads.
 
     To start a step, the engine counts up `go` of each segment and wakes the workers (`wake_workers`). A worker steps
@@ -55,7 +57,7 @@ class ProcessEngine(Engine):
     def __init__(self, source: EnvFactory, settings: Settings) -> None:
         launcher = new_launcher(settings.start_method or default_start_method(settings.workers))
         self._resources = ProcessResources(launcher)
-        self._handles = self._resources.handles
+        self._handles, self._restarting = self._resources.handles, self._resources.restarting
         self._oom_kills = oom_kills()
         self._pinned = _should_pin(settings)
         # Polling pays where it takes no core from a worker: one core is free, or each worker is pinned to its own.
@@ -65,6 +67,8 @@ class ProcessEngine(Engine):
         self._last_wait, self._contention = 0.0, Contention()
         self._sent: dict[int, float] = {}  # when the steps that begin with a segment were started
         self._progress: dict[int, tuple[Any, float]] = {}  # per busy worker: its env and step, and since when
+        self._lost_reports: dict[int, StepReport] = {}
+        self._first_env_seconds = self._start_seconds = 0.0
         self._finalizer = weakref.finalize(self, self._resources.close, settings.close_timeout)
         try:
             super().__init__(source, settings)
@@ -85,21 +89,27 @@ class ProcessEngine(Engine):
 
     def _build_first_env(self, rows: list[int]) -> EnvDescription:
         """Start the first worker alone: bad input and lack of memory are found before there is a second one."""
+        start = clock()
         self._start_worker(0)
-        return self._first_response(0, "build", (rows[:1], None, self.settings.own_space))
+        description = self._first_response(0, "build", (rows[:1], None, self.settings.own_space))
+        self._first_env_seconds = clock() - start
+        return description
 
     def _start_worker(self, number: int) -> WorkerHandle:
         with DeferInterrupt():  # else a process could be started and never stopped
-            handle = WorkerHandle(number, self._resources.launcher)
+            launcher = self._resources.launcher
+            handle = WorkerHandle(number, launcher, launcher.start())
             self._handles[number : number + 1] = [handle]
+        with contextlib.suppress(ChannelClosed, ChannelTimeout):  # found with the next request
+            handle.request("start", self._start_arguments(number), timeout=self._start_timeout())
+        return handle
+
+    def _start_arguments(self, number: int) -> tuple:
         settings = self.settings
-        arguments = (
+        return (
             self.source, settings.strictness, settings.isolate_random, self._cores(number), self._spin_seconds,
             settings.observation_mode,
         )  # fmt: skip
-        with contextlib.suppress(ChannelClosed, ChannelTimeout):  # found with the next request
-            handle.request("start", arguments, timeout=self._start_timeout())
-        return handle
 
     def _add_worker(self, number: int) -> WorkerHandle:
         """Start a worker of an engine that runs already, and can no longer fall back to another backend."""
@@ -121,11 +131,28 @@ class ProcessEngine(Engine):
         except (ChannelClosed, ChannelTimeout) as lost:
             raise self._start_error(number, lost) from None
 
+    def _start_timeout(self) -> float | None:
+        """How long all workers together may take to start: interpreters, imports, and all envs."""
+        timeout = self.settings.step_timeout
+        if timeout is None:
+            return None
+        rounds = -(-self.settings.num_envs // usable_cores())
+        return max(timeout, START_SECONDS, SLOWER * rounds * self._first_env_seconds)
+
+    def _start_error(self, number: int, lost: Exception) -> WorkerDied:
+        if isinstance(lost, ChannelClosed):
+            return self._death_error(number, None)
+        self._kill(number)
+        seconds, rows = self._start_timeout(), format_rows(rows_of(self.segments, number))
+        return StepTimeout(f"worker {number} did not start its envs {rows} within {seconds:g} s; it was killed")
+
     def _start_workers(self, spec: BatchSpec, description: EnvDescription) -> None:
+        start = clock()
         self._allocate(spec)
         while len(self._handles) <= max(s.worker for s in self.segments):
             self._start_worker(len(self._handles))
         self._attach(range(len(self._handles)), built={0: {rows_of(self.segments, 0)[0]}})
+        self._start_seconds = self._first_env_seconds + clock() - start
         self._poll_exits()
         if self.settings.shared_memory is None and spec.has_objects:
             say(
@@ -145,21 +172,25 @@ class ProcessEngine(Engine):
         spaces = self.single_observation_space, self.single_action_space
         pending, block = [], self._resources.block
         problems: list[BaseException] = []
+        timeout = self._start_timeout()
+        deadline = None if timeout is None else time.monotonic() + timeout
+
+        def left() -> float | None:
+            return None if deadline is None else max(SHORTEST_WAIT, deadline - time.monotonic())
+
         for number in numbers:
             handle = self._handles[number]
             mine = [s for s in self.segments if s.worker == number]
             missing = [row for row in rows_of(self.segments, number) if row not in built.get(number, ())]
-            timeout = self._start_timeout(len(missing))
             try:
-                build = handle.request("build", (missing, spaces), timeout=timeout)
-                pending.append((handle, build, timeout, mine))
+                pending.append((handle, handle.request("build", (missing, spaces), timeout=left()), mine))
             except (ChannelClosed, ChannelTimeout) as lost:
                 problems.append(self._start_error(number, lost))
-        for handle, build, timeout, mine in pending:
+        for handle, build, mine in pending:
             try:
                 # The response first: large spaces fill a socket, and each side would wait for the other to read.
-                handle.response(build, timeout)
-                handle.response(handle.request_attach(block, self.batch.spec, mine, timeout), timeout)
+                handle.response(build, left())
+                handle.response(handle.request_attach(block, self.batch.spec, mine, left()), left())
                 handle.attach(self.batch)
             except Failed as failed:
                 problems.append(failed.failure.exception())
@@ -186,7 +217,7 @@ class ProcessEngine(Engine):
         self._share_slots()
 
     def _poll_exits(self) -> None:
-        self._poll = self._resources.launcher.poll(self._handles)
+        self._poll = self._resources.launcher.poll([handle for handle in self._handles if not handle.discarded])
 
     # --- stepping -----------------------------------------------------------------------------------------------
 
@@ -197,14 +228,18 @@ class ProcessEngine(Engine):
         for segment in segments:
             go[segment.index] += 1
         self._sent[segments[0].index] = clock()
-        all_of_them = segments is self.segments
-        wake_workers(self._handles if all_of_them else [self._handles[k] for k in {s.worker for s in segments}])
+        if segments is self.segments and not self._restarting:
+            wake_workers(self._handles)
+        else:
+            wake_workers([self._handles[k] for k in {s.worker for s in segments} - self._restarting.keys()])
 
     def _send_objects(self, segments: Sequence[Segment]) -> None:
         """The slow path: actions without a fixed size are sent as messages."""
         actions = self.batch.actions
         items: dict[int, list[tuple[int, int, Any]]] = {}
         for s in segments:
+            if s.worker in self._restarting:  # its first step takes no actions
+                continue
             mine = items.setdefault(s.worker, [])
             mine += [(k, row, actions.columns[k][row]) for k in actions.object_leaves for row in range(s.low, s.high)]
         self._call_workers({worker: ("take_actions", (mine,)) for worker, mine in items.items()})
@@ -214,6 +249,10 @@ class ProcessEngine(Engine):
         if some and self.settings.step_timeout is not None:  # other envs may finish again and again beside a hung one
             self._check_hangs(self.settings.step_timeout)
         start = clock()
+        if not self._resent:  # else a call goes on that has found a worker lost
+            self._call_began = start
+        if self._restarting:
+            self._advance_restarts()
         if some or self._last_wait > self._spin_seconds or not self._spin(segments, start + self._spin_seconds):
             self._sleep(segments, need if some else len(segments), timeout)
         now = clock()
@@ -234,7 +273,7 @@ class ProcessEngine(Engine):
         """Unpin workers and stop polling while other programs want the cores, or undo that."""
         crowded = self._contention.crowded
         self._spin_seconds = 0.0 if crowded else SPIN_SECONDS
-        for handle in self._handles:
+        for handle in self._live_handles():
             cores = allowed_cores() if crowded else self._cores(handle.number)
             handle.notify("set_affinity", (cores, self._spin_seconds))
 
@@ -256,7 +295,7 @@ class ProcessEngine(Engine):
         def ready() -> bool:
             return sum([done[s.index] == go[s.index] for s in segments]) >= enough
 
-        for handle in self._handles:
+        for handle in self._live_handles():
             with contextlib.suppress(ChannelClosed, ChannelTimeout):  # found below
                 handle.drain(timeout)
         pause = CHECK_SECONDS if timeout is None else min(CHECK_SECONDS, timeout / 4)
@@ -270,14 +309,17 @@ class ProcessEngine(Engine):
                     if start >= until:
                         raise timed_out("step", at_most)
                     pause = min(pause, until - start)
-                dead = self._poll.wait(pause)
+                dead = self._poll.wait(POLL_SECONDS if self._restarting else pause)
                 if time.monotonic() - start > pause + OVERSLEPT_SECONDS:
                     self._progress.clear()  # no worker hung: all processes were stopped, as by Ctrl-Z
                 for number in dead:
-                    if not ready():
+                    if not ready() and number not in self._restarting:
                         self._handle_lost(number, None)
                 if timeout is not None:
                     self._check_hangs(timeout)
+                if self._restarting:
+                    self._advance_restarts()
+                    self._answer_for_lost(segments)
         finally:
             batch.parent_words[ASLEEP] = 0
 
@@ -286,7 +328,7 @@ class ProcessEngine(Engine):
         now, go, done = time.monotonic(), self.batch.go, self.batch.done
         busy: dict[int, int] = {}
         for s in self._in_flight.values():
-            if done[s.index] != go[s.index]:
+            if done[s.index] != go[s.index] and s.worker not in self._restarting:
                 busy[s.worker] = busy.get(s.worker, 0) + go[s.index]
         for number, steps in busy.items():
             row = self._handles[number].current_row()
@@ -297,9 +339,13 @@ class ProcessEngine(Engine):
                 self._handle_lost(number, self._kill(number))
 
     def _read_report(self, segment: Segment) -> StepReport:
-        handle = self._handles[segment.worker]
+        if segment.index in self._lost_reports:
+            return self._lost_reports.pop(segment.index)
+        handle, timeout = self._handles[segment.worker], self.settings.step_timeout
+        if timeout is not None:  # it has made its step: what is left is to send a message
+            timeout = max(SHORTEST_WAIT, self._call_began + timeout - clock())
         try:
-            return handle.read_report(segment.index, segment.low, self.settings.step_timeout)
+            return handle.read_report(segment.index, segment.low, timeout)
         except ChannelClosed:  # it died between its step and its report
             self._handle_lost(segment.worker, None)
         except ChannelTimeout:
@@ -352,112 +398,17 @@ class ProcessEngine(Engine):
         return results
 
     def _notify_workers(self, method: str, args: tuple) -> None:
-        for handle in self._handles:
-            handle.notify(method, args, self._start_timeout())
+        for handle in self._live_handles():
+            handle.notify(method, args, self.settings.step_timeout)
 
     def _request(self, worker: int, method: str, args: tuple) -> int | Exception:
+        self._await_restart(worker)
         handle, timeout = self._handles[worker], self.settings.step_timeout
         try:
             handle.drain(timeout)  # a worker that has nothing else to do reads even a long message at once
             return handle.request(method, args, timeout=timeout)
         except (ChannelClosed, ChannelTimeout) as lost:
             return lost
-
-    # --- losing workers -----------------------------------------------------------------------------------------
-
-    def _handle_lost(self, number: int, hung_row: int | None) -> None:
-        """Handle a worker that is dead, or was killed at env `hung_row`: raise, or start another in its place."""
-        error = self._death_error(number, hung_row)
-        if self.settings.on_failure != "restart":
-            self._fail(error)
-            raise error
-        cause = f"{type(error).__name__}: {error}"
-        lost = [s for s in self.segments if s.worker == number and s.index in self._in_flight]
-        self._resent |= {s.index for s in lost}
-        while True:
-            self._count_restart("worker", number, cause)
-            try:
-                failure = self._replace(number, lost)
-            except Failed as failed:
-                failure = failed.failure
-            except (ChannelClosed, ChannelTimeout) as lost_again:
-                row = self._kill(number) if isinstance(lost_again, ChannelTimeout) else None
-                cause = f"WorkerDied: {self._death_error(number, row)}"
-                continue
-            except BaseException as not_started:  # or Ctrl-C: there is no worker in its place
-                self._fail(not_started)
-                raise not_started from error
-            if failure is None:
-                return
-            cause = failure.trace
-
-    def _kill(self, number: int) -> int:
-        """Kill a worker that hangs; returns the env it was at."""
-        row = self._handles[number].current_row()
-        self._handles[number].process.kill()
-        return row
-
-    def _replace(self, number: int, lost: Sequence[Segment]) -> Failure | None:
-        """Start a new worker with the same envs, on seeds of their own. Its segments that were in flight are sent
-        again, also if the dead worker had finished them: their observations are lost."""
-        self._discard(number)
-        batch, rows = self.batch, rows_of(self.segments, number)
-        for segment in lost:  # the new worker has nothing to step yet
-            batch.done[segment.index] = batch.go[segment.index]
-        handle, timeout = self._add_worker(number), self._start_timeout(len(rows))
-        mine = [s for s in self.segments if s.worker == number]
-        spaces = self.single_observation_space, self.single_action_space
-        self._poll_exits()
-        handle.response(handle.request("build", (rows, spaces), timeout=timeout), timeout)
-        handle.response(handle.request_attach(self._resources.block, batch.spec, mine, timeout), timeout)
-        handle.attach(batch)
-        slots = list(self._slot_table.slots.values())
-        handle.response(handle.request("set_slots", (slots,)), timeout)
-        handle.response(handle.request("reset_with", (self._reset_options,), timeout=timeout), timeout)
-        seeds = [self._restarts.next_seed(row) for row in rows]
-        reports = handle.response(handle.request("restart_all", (rows, seeds)), self.settings.step_timeout)
-        for report in reports:
-            for k, row, value in report.objects:
-                batch.observations.columns[k][row] = value
-            if report.failures:
-                return report.failures[0]
-        for segment in lost:
-            batch.done[segment.index] = batch.go[segment.index] - 1
-        wake_workers([handle])
-        return None
-
-    def _discard(self, number: int) -> None:
-        handle = self._handles[number]
-        handle.process.kill()
-        handle.process.wait()
-        handle.discard()
-
-    def _start_timeout(self, envs: int = 1) -> float | None:
-        """How long a worker may take to start: interpreter, imports, building `envs` envs."""
-        timeout = self.settings.step_timeout
-        return None if timeout is None else max(timeout, START_SECONDS) * max(envs, 1)
-
-    def _start_error(self, number: int, lost: Exception) -> WorkerDied:
-        if isinstance(lost, ChannelClosed):
-            return self._death_error(number, None)
-        self._kill(number)
-        seconds, rows = self._start_timeout(), format_rows(rows_of(self.segments, number))
-        return StepTimeout(f"worker {number} did not start its envs {rows} within {seconds:g} s per env; it was killed")
-
-    def _death_error(self, number: int, hung_row: int | None) -> WorkerDied:
-        handle, rows = self._handles[number], rows_of(self.segments, number)
-        name = f"worker {number} (pid {handle.process.pid}, envs {format_rows(rows)})"
-        if hung_row is not None:
-            handle.process.wait()
-            return StepTimeout(
-                f"env {hung_row} did not return within step_timeout={self.settings.step_timeout:g} s; {name} was killed"
-            )
-        row = handle.current_row()
-        at = f" while at env {row}" if row in rows else ""
-        handle.process.kill()  # no effect on a dead one; an env may also have closed the channel of a living one
-        manner = describe_exit(handle.process.wait(), oom_kills() > self._oom_kills)
-        self._oom_kills = oom_kills()
-        return WorkerDied(f"{name} {manner}{at}")
 
     # --- closing ------------------------------------------------------------------------------------------------
 

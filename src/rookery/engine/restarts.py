@@ -44,9 +44,11 @@ class Restarts:
         if not times:
             self._first[key] = cause
         if len(times) >= limit:
+            first = self._first[key]
+            last = "" if cause == first else f"\nThe last one:\n{cause}"
             raise RestartLimit(
                 f"{kind} {number} failed again after {len(times)} restarts within {window:g} s "
-                f"(max_restarts={limit}). The first failure:\n{self._first[key]}"
+                f"(max_restarts={limit}). The first failure:\n{first}{last}"
             )
         times.append(now)
         self.total += 1

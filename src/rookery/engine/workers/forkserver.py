@@ -13,21 +13,21 @@ from rookery.engine.workers.platform.linux import FdChannel
 
 
 def main(fd: int, parent: int) -> None:
-    """Serve until the parent closes the channel."""
+    """Serve until the parent closes the channel. Responses have the number of their request."""
     set_up_child(parent)
     channel = FdChannel(socket.socket(fileno=fd))
     me = os.getpid()
     while True:
         try:
-            message, fds = channel.receive()
+            (number, method, *args), fds = channel.receive()
         except ChannelClosed:
             os._exit(0)
-        if message[0] == "fork":
+        if method == "fork":
             pid = os.fork()
             if pid == 0:
                 channel.close()
                 linux_worker.main(fds[0], me)
             os.close(fds[0])
-            channel.send(pid)
+            channel.send((number, pid))
         else:
-            channel.send(collect(message[1]))
+            channel.send((number, collect(*args)))

@@ -10,12 +10,13 @@ from typing import Any
 
 import psutil
 
-from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout
+from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout, DeferInterrupt
 from rookery.engine.workers.child_process import interpreter
 from rookery.engine.workers.platform.linux import END_SECONDS, pair
 
 START_SECONDS = 60.0  # it first imports everything, on a machine that may be busy
 RESPONSE_SECONDS = 10.0  # later it only forks
+STATUS_SECONDS = 2.0  # for the exit status of a worker, which only an error message needs
 LOOK_SECONDS = 0.5  # how often it is checked meanwhile
 
 
@@ -35,57 +36,99 @@ class ForkServer:
             raise
         finally:
             theirs.close()
-        self._in_sync = True  # whether the next response belongs to the next request
-        self._timeout = START_SECONDS
+        self.workers: set[int] = set()  # those whose end was not noticed yet: they die with the server
+        self._lost, self._last_request = False, 0
+        self._responses: dict[int, Any] = {}
+        self._timeout = START_SECONDS  # until its first response
+        self._deadline = self._next_look = 0.0
 
     @property
     def usable(self) -> bool:
-        return self._in_sync and not self.dead
+        return not self._lost and not self.dead
 
     @property
     def dead(self) -> bool:
         return self._process.poll() is not None
 
-    def fork(self, theirs: socket.socket) -> int:
-        """The pid of a new worker, which has this socket."""
+    def request_fork(self, theirs: socket.socket) -> int:
+        """Request a new worker, which has this socket; `forked` with the number returned here gives its pid."""
         return self._request(("fork",), (theirs.fileno(),))
+
+    def forked(self, number: int, until: float) -> int | None:
+        """The pid of the new worker; None if the server has not responded by then."""
+        pid = self._response(number, until)
+        if pid is not None:
+            self.workers.add(pid)
+        return pid
 
     def status(self, pid: int) -> int | None:
         """The exit status of a worker that has ended; None if it cannot be known."""
+        self.workers.discard(pid)
         with contextlib.suppress(ForkServerLost):
-            return self._request(("wait", pid))
+            return self._response(self._request(("wait", pid)), time.monotonic() + STATUS_SECONDS)
         return None
+
+    def give_up(self) -> None:
+        """Use it no longer. It is kept while it has workers."""
+        self._lost = True
 
     def close(self) -> None:
         """End it, and with it all its workers."""
+        self._lost = True
         self._channel.close()
         self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(END_SECONDS)
 
-    def _request(self, request: tuple, fds: tuple[int, ...] = ()) -> Any:
-        if not self._in_sync:
-            raise ForkServerLost("the fork server does not respond")
-        self._in_sync = False  # until it has responded, whatever is raised between
+    def _request(self, request: tuple, fds: tuple[int, ...] = ()) -> int:
+        if self._lost:
+            raise _lost()
+        now = time.monotonic()
+        self._last_request += 1
+        self._deadline, self._next_look = now + self._timeout, now + LOOK_SECONDS
         try:
-            self._channel.send(request, fds, LOOK_SECONDS)
-            response = self._response()
-        except (ChannelClosed, ChannelTimeout):
-            raise ForkServerLost("the fork server died, was stopped, or takes too long to respond") from None
-        self._in_sync, self._timeout = True, RESPONSE_SECONDS
-        return response
+            self._channel.send((self._last_request, *request), fds, LOOK_SECONDS)
+        except BaseException as error:
+            self._lost = True
+            if isinstance(error, (ChannelClosed, ChannelTimeout)):
+                raise _lost() from None
+            raise
+        return self._last_request
 
-    def _response(self) -> Any:
+    def _response(self, number: int, until: float) -> Any:
         """Wait long for a server that is working, but not for one that was stopped."""
-        deadline = time.monotonic() + self._timeout
-        while True:
+        while number not in self._responses:
+            if self._lost:  # found by another request
+                raise _lost()
             try:
-                return self._channel.receive(LOOK_SECONDS)[0]
+                self._channel.gather(max(0.0, min(until - time.monotonic(), LOOK_SECONDS)))
             except ChannelTimeout:
-                if time.monotonic() > deadline or self._is_stopped():
-                    raise
+                if self._hangs():
+                    self._lost = True
+                    raise _lost() from None
+                if time.monotonic() >= until:
+                    return None
+                continue
+            except ChannelClosed:
+                self._lost = True
+                raise _lost() from None
+            with DeferInterrupt():  # else a response could be lost between the channel and its dict
+                (responded, value), _ = self._channel.receive()
+                self._responses[responded], self._timeout = value, RESPONSE_SECONDS
+        return self._responses.pop(number)
+
+    def _hangs(self) -> bool:
+        now = time.monotonic()
+        if now < self._next_look:
+            return False
+        self._next_look = now + LOOK_SECONDS
+        return now > self._deadline or self.dead or self._is_stopped()
 
     def _is_stopped(self) -> bool:
         with contextlib.suppress(psutil.Error):
             return psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED
         return False
+
+
+def _lost() -> ForkServerLost:
+    return ForkServerLost("the fork server died, was stopped, or takes too long to respond")

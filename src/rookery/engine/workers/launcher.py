@@ -12,15 +12,54 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from rookery.engine.workers.child_process import in_lasting_thread, interpreter
-from rookery.engine.workers.forkserver_client import ForkServer, ForkServerLost
+from rookery.engine.workers.forkserver_client import LOOK_SECONDS, ForkServer, ForkServerLost
 from rookery.engine.workers.platform.linux import EventfdWakeup, FdChannel, MemfdBlock, PidfdPoll, PidfdProcess, pair
 from rookery.engine.workers.portability import PORTABLE
 from rookery.engine.workers.portable_launcher import PortableLauncher
+
+START_TRIES = 3  # for a first start, where fork servers are lost; restarts are counted by the engine
+Started = tuple[PidfdProcess, FdChannel, EventfdWakeup]
+FindProcess = Callable[[float], PidfdProcess | None]  # a process, or None if it is not known by then
+
+
+class Launch:
+    """The start of a worker, which may take time where a fork server must start first."""
+
+    def __init__(self, start: Callable[[socket.socket, FdChannel], tuple[FindProcess, Callable[[], None]]]) -> None:
+        self._wakeup = EventfdWakeup()
+        try:
+            self._channel, theirs = pair()
+            try:
+                self._find_process, self._give_up = start(theirs, self._channel)
+            except BaseException:
+                self._channel.close()
+                raise
+            finally:
+                theirs.close()
+        except BaseException:
+            self._wakeup.close()
+            raise
+
+    def poll(self, until: float) -> Started | None:
+        """The worker, its channel and its wake-up; None if they are not there by then. ForkServerLost if they never
+        will be."""
+        process = self._find_process(until)
+        if process is None:
+            return None
+        self._channel.peer = process.pidfd
+        return process, self._channel, self._wakeup
+
+    def abort(self) -> None:
+        """Forget a worker that did not come. One that comes later finds its channel closed, and ends."""
+        self._give_up()
+        self._channel.close()
+        self._wakeup.close()
 
 
 class WorkerLauncher:
@@ -31,12 +70,23 @@ class WorkerLauncher:
         self._wakeup = EventfdWakeup()  # set by all workers
         self._servers: list[ForkServer] = []  # the last one forks new workers
 
-    def start(self) -> tuple[PidfdProcess, FdChannel, EventfdWakeup]:
+    def start(self) -> Started:
         """A new worker that listens on the channel, and its wake-up."""
-        try:
-            return self._start()
-        except ForkServerLost:  # try a new one, with a new channel: the lost one may continue and still use its own
-            return self._start()
+        for tries_left in reversed(range(START_TRIES)):
+            launch = self.begin()
+            try:
+                while (started := launch.poll(time.monotonic() + LOOK_SECONDS)) is None:
+                    pass
+                return started
+            except BaseException as error:
+                launch.abort()
+                if not isinstance(error, ForkServerLost) or not tries_left:
+                    raise
+        raise AssertionError("not reached")
+
+    def begin(self) -> Launch:
+        """Begin to start a worker."""
+        return Launch({"fork": self._fork, "spawn": self._spawn, "forkserver": self._from_server}[self.method])
 
     def new_block(self, size: int) -> MemfdBlock:
         return MemfdBlock(size)
@@ -54,32 +104,11 @@ class WorkerLauncher:
             self._servers.pop().close()
         self._wakeup.close()
 
-    def _start(self) -> tuple[PidfdProcess, FdChannel, EventfdWakeup]:
-        wakeup = EventfdWakeup()
-        try:
-            return *self._start_process(), wakeup
-        except BaseException:
-            wakeup.close()
-            raise
-
-    def _start_process(self) -> tuple[PidfdProcess, FdChannel]:
-        channel, theirs = pair()
-        try:
-            start = {"fork": self._fork, "spawn": self._spawn, "forkserver": self._from_server}[self.method]
-            process = start(theirs, channel)
-        except BaseException:
-            channel.close()
-            raise
-        finally:
-            theirs.close()
-        channel.peer = process.pidfd
-        return process, channel
-
-    def _spawn(self, theirs: socket.socket, _: FdChannel) -> PidfdProcess:
+    def _spawn(self, theirs: socket.socket, _: FdChannel) -> tuple[FindProcess, Callable[[], None]]:
         child = interpreter("linux_worker", theirs)
-        return PidfdProcess(child.pid, partial(_status, child))
+        return _known(PidfdProcess(child.pid, partial(_status, child)))
 
-    def _fork(self, theirs: socket.socket, ours: FdChannel) -> PidfdProcess:
+    def _fork(self, theirs: socket.socket, ours: FdChannel) -> tuple[FindProcess, Callable[[], None]]:
         # Before the fork: if another thread is importing one of these modules, the child would wait for it for ever.
         from rookery.engine.workers.linux_worker import main
 
@@ -94,24 +123,43 @@ class WorkerLauncher:
             return pid
 
         pid = in_lasting_thread(fork)
-        return PidfdProcess(pid, lambda: collect(pid))
+        return _known(PidfdProcess(pid, lambda: collect(pid)))
 
-    def _from_server(self, theirs: socket.socket, _: FdChannel) -> PidfdProcess:
+    def _from_server(self, theirs: socket.socket, _: FdChannel) -> tuple[FindProcess, Callable[[], None]]:
         server = self._server()
-        pid = server.fork(theirs)
-        try:
-            return PidfdProcess(pid, partial(server.status, pid))
-        except ProcessLookupError:
-            raise ForkServerLost("the fork server died, and its new worker with it") from None
+        number = server.request_fork(theirs)
+
+        def find_process(until: float) -> PidfdProcess | None:
+            pid = server.forked(number, until)
+            if pid is None:
+                return None
+            try:
+                return PidfdProcess(pid, partial(server.status, pid))
+            except ProcessLookupError:
+                raise ForkServerLost("the fork server died, and its new worker with it") from None
+
+        return find_process, server.give_up
 
     def _server(self) -> ForkServer:
-        """A server that responds. One that does not is kept for the workers it has: they would die with it."""
-        for server in [server for server in self._servers if server.dead]:
+        """A server that responds. One that does not is kept for the workers it has, as they would die with it, and is
+        killed when it has none."""
+        for server in [s for s in self._servers if s.dead or not (s.usable or s.workers)]:
             self._servers.remove(server)
             server.close()
         if not self._servers or not self._servers[-1].usable:
             self._servers.append(ForkServer())
         return self._servers[-1]
+
+
+def _known(process: PidfdProcess) -> tuple[FindProcess, Callable[[], None]]:
+    """A process that runs already."""
+
+    def give_up() -> None:
+        process.kill()
+        process.wait()
+        process.close()
+
+    return lambda _: process, give_up
 
 
 Launcher = WorkerLauncher | PortableLauncher

@@ -28,6 +28,25 @@ main(hello["ends"])
 """
 
 
+class PortableLaunch:
+    """A worker that was started; what Linux does in two parts is one here."""
+
+    def __init__(self, started: tuple[PipedProcess, Channel, Wakeup]) -> None:
+        self._started = started
+
+    def poll(self, _: float) -> tuple[PipedProcess, Channel, Wakeup]:
+        """The worker, its channel and its wake-up."""
+        return self._started
+
+    def abort(self) -> None:
+        """End it."""
+        process, channel, wakeup = self._started
+        process.kill()
+        process.wait()
+        for part in (process, channel, wakeup):
+            part.close()
+
+
 class PortableLauncher:
     """Starts the workers of one engine, and owns what they share with it."""
 
@@ -56,6 +75,10 @@ class PortableLauncher:
         finally:
             close_ends(ends)
         return process, Channel(ours, process.has_ended), wakeup
+
+    def begin(self) -> PortableLaunch:
+        """Start a worker, without waiting for it."""
+        return PortableLaunch(self.start())
 
     def new_block(self, size: int) -> NamedBlock:
         return NamedBlock(size, self._guardian)

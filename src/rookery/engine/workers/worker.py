@@ -56,7 +56,7 @@ class Worker:
         self._channel, self._parent = channel, parent
         self._envs: WorkerEnvs | None = None
         self._batch: Batch | None = None
-        self._running = True
+        self._running = self._stepping = True
         self._last_pause = 0.0
 
     def serve(self) -> None:
@@ -68,7 +68,8 @@ class Worker:
             while self._messages_read != self._words[self._base + MESSAGES]:
                 self._messages_read += 1
                 self._handle_request()
-            self._step_segments()
+            if self._stepping:
+                self._step_segments()
 
     def close(self) -> None:
         self._channel.close()
@@ -169,6 +170,10 @@ class Worker:
         self._envs.attach(batch, base + ROW, segments)
         self._batch, self._words, self._base = batch, batch.worker_words, base
         self._messages_read = self._words[self._base + MESSAGES]
+
+    def _do_set_stepping(self, _: list[int], stepping: bool) -> None:
+        """A worker that takes the place of a lost one does not step before its envs have been reset."""
+        self._stepping = stepping
 
     def _do_ping(self, _: list[int]) -> None:
         """Nothing; the response says that all earlier requests are done."""

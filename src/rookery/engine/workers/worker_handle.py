@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
-import os
 import pickle
 import time
 from collections.abc import Iterator, Sequence
@@ -26,9 +24,8 @@ OVERSLEPT_SECONDS = 1.0  # a process that wakes up this late was stopped, as by 
 class WorkerHandle:
     """Worker `number`: its process, its channel and, once attached, its words in the batch."""
 
-    def __init__(self, number: int, launcher: Launcher) -> None:
+    def __init__(self, number: int, launcher: Launcher, started: tuple[Any, Channel, Any]) -> None:
         self.number, self._launcher = number, launcher
-        started: tuple[Any, Channel, Any] = launcher.start()
         self.process, self.channel, self.wakeup = started
         self.batch: Batch | None = None
         self.discarded = False  # whether `discard` was called
@@ -207,37 +204,3 @@ def _load(packed: bytes, row: int) -> Any:
     except Exception as error:  # noqa: BLE001 - an object's own __setstate__ or constructor may raise anything
         problem = TypeError(f"what the env returned cannot be read in this process: {type(error).__name__}: {error}")
         return Failure(row, "step", problem)
-
-
-class ProcessResources:
-    """All resources of the system that a process engine holds, so that one call releases them."""
-
-    def __init__(self, launcher: Launcher) -> None:
-        self.launcher = launcher
-        self.block: Any = None
-        self.handles: list[WorkerHandle] = []
-        self._owner, self._closed = os.getpid(), False
-
-    def new_block(self, size: int) -> mmap.mmap:
-        """A shared block that replaces the one there was."""
-        self._release_block()
-        self.block = self.launcher.new_block(size)
-        return self.block.memory
-
-    def close(self, timeout: float) -> list[Failure]:
-        """End all workers. It may be called again, and at interpreter exit; it does nothing in a forked child, which
-        does not own them."""
-        if os.getpid() != self._owner or self._closed:
-            return []
-        self._closed = True
-        handles, self.handles[:] = list(self.handles), []
-        try:
-            return stop_workers(handles, timeout)
-        finally:
-            self._release_block()
-            self.launcher.close()
-
-    def _release_block(self) -> None:
-        if self.block is not None:
-            self.block.close()
-            self.block = None
