@@ -65,7 +65,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 .PHONY: dist test-dist docs docs-serve test-docs
 .PHONY: help setup train train-20k train-parallel train-pure-rl test test-all test-web $(PARTS) test-portable test-mujoco-gpu test-sanitize check
 .NOTPARALLEL:
-.PHONY: bench bench-portable bench-cost bench-kernels bench-bounds bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
+.PHONY: bench bench-portable bench-cost bench-kernels bench-bounds bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-signals bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -251,6 +251,9 @@ bench-population: $(READY)  ## sixteen PPO trials side by side, over one by one 
 
 bench-search-faults: $(READY)  ## whether a search survives kills, and a restarted, full, locked or deleted database (an hour)
 	$(BIN)/python benchmarks/search_faults.py
+
+bench-signals: $(READY)  ## a minute of signals to workers and fork servers, ten times for each start method (half an hour)
+	PYTHONPATH=tests $(BIN)/python -m faults.signal_storm
 
 bench-serve: $(READY)  ## an agent behind HTTP: 64 clients while its champion changes 20 times (two minutes)
 	$(BIN)/python benchmarks/serve.py

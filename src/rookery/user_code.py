@@ -13,11 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from rookery.errors import OptionError, WorldError
-<<<<<<< HEAD
 from rookery.gate import demand, module_name
-=======
 from rookery.once import exclusive
->>>>>>> b1ddc3c (Make process-wide code, symbols and threads once, whatever the number of threads)
 
 _being_imported: list[str] = []
 STDLIB = sysconfig.get_paths()["stdlib"] + "/"
@@ -74,15 +71,10 @@ def shipped_at(path: str, folder: Path) -> Path:
     return folder / f"{zlib.crc32(str(file.parent).encode()):x}" / file.name
 
 
-<<<<<<< HEAD
+@exclusive
 def load_file(path: str, key: str = "world") -> ModuleType:
     """Import a Python file by path, once per process, if the user allows it; its folder becomes importable, as when it
     is run. `key` is what names the file."""
-=======
-@exclusive  # else a second thread would find a module that is half imported
-def load_file(path: str) -> ModuleType:
-    """Import a Python file by path, once per process; its folder becomes importable, as when it is run."""
->>>>>>> b1ddc3c (Make process-wide code, symbols and threads once, whatever the number of threads)
     file, name = file_here(path), module_name(path)
     if name in sys.modules:
         return sys.modules[name]

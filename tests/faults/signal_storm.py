@@ -72,7 +72,7 @@ def send_signals(target: int, seconds: float, seed: int) -> None:
         victims = [child for child in psutil.Process(target).children(recursive=True) if child.pid != os.getpid()]
         servers = [child for child in victims if is_server(child)]
         workers = [child for child in victims if child not in servers]
-        pool = servers if servers and (not workers or chosen.random() < SERVER_SHARE) else workers
+        pool = servers if chosen.random() < SERVER_SHARE else workers
         number = chosen.choice(SIGNALS)
         if pool:
             try:

@@ -81,8 +81,8 @@ def make_vec(
         step_timeout: Seconds after which a step counts as hung. Backend "process" kills its worker; backend "kernel"
             stops the world's loops and raises `StepTimeout`.
         on_failure: "raise", or "restart": a failed env or dead worker is replaced, and its envs come back `truncated`
-            with `info["restarted"]`. `rookery.train` has other defaults for this option and for
-            `bad_values`; docs/engine.md says why.
+            with `info["restarted"]`. With a `step_timeout`, a restart delays a step by less than 5 s more than that.
+            `rookery.train` has other defaults for this option and for `bad_values`; docs/engine.md says why.
         max_restarts: How many restarts of one env or worker are allowed within `restart_window` seconds.
         restart_window: See `max_restarts`.
         bad_values: What to do about NaN, infinity or values outside the observation space: "raise", "restart", "finite"

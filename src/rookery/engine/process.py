@@ -11,6 +11,7 @@ from typing import Any
 from rookery.console import say, size_text
 from rookery.engine.async_calls import Finish, timed_out
 from rookery.engine.batch import ASLEEP, Batch, BatchSpec
+from rookery.engine.engine import Engine
 from rookery.engine.env_factory import EnvFactory
 from rookery.engine.failure import Failed
 from rookery.engine.loops import fence, watch
@@ -44,7 +45,7 @@ AWAY_SECONDS, READY_SECONDS = 5e-5, 2e-5  # the caller came late to a step that 
 CHECK_SECONDS = 0.5  # the longest sleep without checking for hung workers
 
 
-class ProcessEngine(WorkerRestarts):
+class ProcessEngine(WorkerRestarts, Engine):
     """Workers write observations straight into the batch that the caller reads.
 
     To start a step, the engine counts up `go` of each segment and wakes the workers (`wake_workers`). A worker steps

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import AutoresetMode
 
-from rookery.engine.engine import Engine
 from rookery.engine.failure import Failed
 from rookery.engine.machine import oom_kills
+from rookery.engine.segment_stepping import SegmentStepping
 from rookery.engine.segments import Segment, format_rows, rows_of
 from rookery.engine.step_report import REPORT, StepReport
 from rookery.engine.workers.channel import ChannelClosed, ChannelTimeout, DeferInterrupt
@@ -32,7 +32,7 @@ SEND_SECONDS = 2.0  # for messages to a new worker that listens
 POLL_SECONDS = 0.005  # between two looks at a worker that is starting
 
 
-class WorkerRestarts(Engine):
+class WorkerRestarts(SegmentStepping):
     """Replaces lost workers, where `on_failure="restart"` allows it."""
 
     _handles: list[WorkerHandle]
@@ -40,6 +40,7 @@ class WorkerRestarts(Engine):
     _resources: ProcessResources
     _progress: dict[int, tuple[Any, float]]
     _oom_kills: int
+    _reset_options: dict[int, dict[str, Any]]
     _start_seconds: float  # what the first start of all workers took
     _call_began = 0.0  # when the caller began to wait for results
     _lost_reports: dict[int, StepReport]  # of segments whose worker is still starting
@@ -182,13 +183,14 @@ class WorkerRestarts(Engine):
     # --- steps without a worker ---------------------------------------------------------------------------------
 
     def _answer_for_lost(self, segments: Sequence[Segment]) -> None:
-        """If a step has waited long enough, end it for the envs whose worker is still starting."""
+        """If a step has waited long enough, and only for workers that are still starting, end it for their envs."""
         timeout = math.inf if self.settings.step_timeout is None else self.settings.step_timeout
         if time.perf_counter() < self._call_began + timeout + RESTART_SECONDS:
             return
         go, done = self.batch.go, self.batch.done
-        for segment in segments:
-            if segment.worker in self._restarting and done[segment.index] != go[segment.index]:
+        missing = [segment for segment in segments if done[segment.index] != go[segment.index]]
+        if all(segment.worker in self._restarting for segment in missing):
+            for segment in missing:
                 self._lost_reports[segment.index] = self._truncate(segment.rows)
                 self.batch.status[segment.index], done[segment.index] = REPORT, go[segment.index]
 

@@ -28,7 +28,7 @@ Started = tuple[PidfdProcess, FdChannel, EventfdWakeup]
 FindProcess = Callable[[float], PidfdProcess | None]  # a process, or None if it is not known by then
 
 
-class Launch:
+class WorkerLaunch:
     """The start of a worker, which may take time where a fork server must start first."""
 
     def __init__(self, start: Callable[[socket.socket, FdChannel], tuple[FindProcess, Callable[[], None]]]) -> None:
@@ -84,9 +84,9 @@ class WorkerLauncher:
                     raise
         raise AssertionError("not reached")
 
-    def begin(self) -> Launch:
+    def begin(self) -> WorkerLaunch:
         """Begin to start a worker."""
-        return Launch({"fork": self._fork, "spawn": self._spawn, "forkserver": self._from_server}[self.method])
+        return WorkerLaunch({"fork": self._fork, "spawn": self._spawn, "forkserver": self._from_server}[self.method])
 
     def new_block(self, size: int) -> MemfdBlock:
         return MemfdBlock(size)
