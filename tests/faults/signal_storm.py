@@ -70,7 +70,7 @@ def send_signals(target: int, seconds: float, seed: int) -> None:
     while time.monotonic() < until:
         time.sleep(min(chosen.expovariate(1 / MEAN_PAUSE), max(0.0, until - time.monotonic())))
         victims = [child for child in psutil.Process(target).children(recursive=True) if child.pid != os.getpid()]
-        servers = [child for child in victims if is_server(child)]
+        servers = [child for child in victims if is_server(child, target)]
         workers = [child for child in victims if child not in servers]
         pool = servers if chosen.random() < SERVER_SHARE else workers
         number = chosen.choice(SIGNALS)
@@ -82,9 +82,10 @@ def send_signals(target: int, seconds: float, seed: int) -> None:
             print(f"{'server' if pool is servers else 'worker'}-{number.name[3:]}", flush=True)
 
 
-def is_server(process: psutil.Process) -> bool:
+def is_server(process: psutil.Process, target: int) -> bool:
+    """Its workers, which it forked, have its command line too."""
     try:
-        return any("workers.forkserver import" in part for part in process.cmdline())
+        return process.ppid() == target and any("workers.forkserver import" in part for part in process.cmdline())
     except psutil.Error:
         return False
 

@@ -20,7 +20,6 @@ import pytest
 import rookery
 from faults.envs import Act, Relapsing, Walk
 from faults.watch import QUICKEST_FIRST, play
-from rookery.engine import process
 from rookery.errors import MemoryShortage, RestartLimit, StepTimeout, WorkerDied
 
 pytestmark = pytest.mark.timeout(30)
@@ -118,7 +117,7 @@ def no_memory_for_more(method: str, _: Path, patch: Patch) -> None:
 def no_process_for_more(method: str, _: Path, patch: Patch) -> None:
     envs = engine(method)
     envs.resize(1)
-    patch.setattr(process, "WorkerHandle", _refuse)
+    patch.setattr(envs._resources.launcher, "start", _refuse)
     envs.resize(2)
 
 
