@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import re
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import psutil
 import pytest
 
 import rookery
+from faults.watch import own_shared_memory
 from rookery.engine.process import ProcessEngine
 from rookery.engine.workers.portability import PORTABLE
 
@@ -53,15 +53,7 @@ def _possessions() -> Possessions:
             files[name] = os.readlink(f"/proc/self/fd/{name}")
     # On aarch64, torch opens descriptions of the processor when it is imported, and keeps them open.
     files = {name: target for name, target in files.items() if not target.startswith("/sys/devices/system/cpu/")}
-    return children, {name for name in os.listdir("/dev/shm") if not _is_anothers(name, children)}, files
-
-
-def _is_anothers(name: str, children: set[int]) -> bool:
-    """Whether a living process that is not of this test, such as a test beside it, holds this shared memory."""
-    found = re.fullmatch(r"rookery-(\d+)-[0-9a-f]+", name)
-    if not found or int(found[1]) in {os.getpid(), *children}:
-        return False
-    return psutil.pid_exists(int(found[1]))
+    return children, own_shared_memory(), files
 
 
 def _difference(before: Possessions) -> str:

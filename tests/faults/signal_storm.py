@@ -25,7 +25,7 @@ import psutil
 
 import rookery
 from faults.envs import Walk
-from faults.watch import START_METHODS, action_of, gone_within
+from faults.watch import START_METHODS, action_of, gone_within, own_shared_memory
 from rookery.engine.seeding import child_seed
 
 N, WORKERS, SEED = 8, 4, 5
@@ -125,7 +125,7 @@ class Twin:
 
 
 def possessions() -> tuple[int, set[str]]:
-    return len(os.listdir("/proc/self/fd")), set(os.listdir("/dev/shm"))
+    return len(os.listdir("/proc/self/fd")), own_shared_memory()
 
 
 def storm(method: str, seconds: float, seed: int) -> Run:

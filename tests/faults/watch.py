@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 import subprocess
 import sys
 import time
@@ -117,6 +119,17 @@ def same_rows(results: list[Result], expected: list[Result], rows: list[int]) ->
     return len(results) == len(expected) and all(
         same(mine[k][rows], theirs[k][rows]) for mine, theirs in zip(results, expected, strict=True) for k in range(4)
     )
+
+
+def own_shared_memory() -> set[str]:
+    """What is in /dev/shm, without what a living process holds that is not of this test, such as a test beside it."""
+    ours = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
+
+    def is_anothers(name: str) -> bool:
+        found = re.fullmatch(r"rookery-(\d+)-[0-9a-f]+", name)
+        return found is not None and int(found[1]) not in ours and psutil.pid_exists(int(found[1]))
+
+    return {name for name in os.listdir("/dev/shm") if not is_anothers(name)}
 
 
 def restarted(infos: dict[str, Any]) -> list[int]:

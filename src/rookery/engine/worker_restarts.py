@@ -27,7 +27,7 @@ from rookery.errors import StepTimeout, WorkerDied
 
 RESTART_SECONDS = 3.0  # how long a step waits for new workers when its `step_timeout` is over
 START_SECONDS = 10.0  # a new worker that takes longer to build its envs is hung, where steps have a timeout,
-SLOWER = 5  # unless all workers took long at first: then so many times that
+SLOWER = 3  # unless all workers took long at first: then so many times that
 SEND_SECONDS = 2.0  # for messages to a new worker that listens
 POLL_SECONDS = 0.005  # between two looks at a worker that is starting
 

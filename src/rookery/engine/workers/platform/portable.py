@@ -51,10 +51,13 @@ class Guardian:
             os.write(self._pipe, f"{what} {name}\n".encode())
 
     def close(self) -> None:
-        """Let it clean up and end."""
+        """Let it clean up and end. One that was stopped is killed: what it guarded is released by now."""
         forks.close(self._pipe)
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 class PipedProcess:
