@@ -71,7 +71,7 @@ def shipped_at(path: str, folder: Path) -> Path:
     return folder / f"{zlib.crc32(str(file.parent).encode()):x}" / file.name
 
 
-@exclusive
+@exclusive  # else a second thread would find a module that is half imported
 def load_file(path: str, key: str = "world") -> ModuleType:
     """Import a Python file by path, once per process, if the user allows it; its folder becomes importable, as when it
     is run. `key` is what names the file."""
