@@ -1,7 +1,8 @@
 """An on-disk cache of compiled code, keyed by a hash of everything that the code depends on.
 
-The hash covers the bytecode of every function that the world calls, in any file, the constants they use, the compiler's
-version and the CPU. An edit of any of these compiles the world again; an edit of anything else does not.
+The hash covers the bytecode of every function that the world calls, in any file, the constants they use, the versions
+of the compilers, this package among them, and the CPU. An edit of any of these compiles the world again; an edit of
+anything else does not.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -27,6 +29,15 @@ from rookery.user_dirs import cache_folder, read_own, write_own
 
 PATIENCE = 120.0  # seconds to wait for another process that compiles the same code: no world takes as long
 STDLIB = sysconfig.get_paths()["stdlib"]
+
+
+@lru_cache
+def sources_hash() -> str:
+    """A hash of the compiler's own sources, this package: another version of it makes other code from the same world,
+    and lays out memory in another way."""
+    folder = Path(__file__).parent
+    files = [folder.parent / "atomics.py", *sorted(folder.glob("*.py"))]
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def fingerprint(function: Any, circumstances: Any) -> str:

@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -27,11 +26,6 @@ from rookery.kernel.numba_support import load_native
 from rookery.kernel.world import KernelWorld
 from rookery.once import make_once
 
-# What they generate is not in the bodies.
-SOURCES = (
-    "cuda_compiler.py", "cuda_bodies.py", "cuda_windows.py", "cuda_checks.py", "check_code.py", "checks.py",
-    "failed_checks.py",
-)  # fmt: skip
 NOTED_BYTES = 24  # of shared memory for each thread, where a failed check is noted (see cuda_checks.py)
 Compile = Callable[[tuple[Any, ...]], tuple[str, bytes]]  # from arguments to the entry point's name and machine code
 _made: dict[str, Bodies] = {}  # key -> kernels: two engines of one world load them once
@@ -130,10 +124,8 @@ def array_words(tensor: torch.Tensor) -> tuple[int, ...]:
 
 @lru_cache
 def versions() -> str:
-    """The compilers' versions, and a hash of the code that generates the kernels."""
-    folder = Path(__file__).parent
-    sources = b"".join((folder / name).read_bytes() for name in SOURCES)
-    return f"{_version('numba')} {_version('numba-cuda')} {hashlib.sha256(sources).hexdigest()}"
+    """The compilers' versions, that of this package among them."""
+    return f"{_version('numba')} {_version('numba-cuda')} {code_cache.sources_hash()}"
 
 
 def _version(package: str) -> str:

@@ -8,11 +8,9 @@ start compiles nothing. It is plain object code, so that loading it unpickles no
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import inspect
 from collections.abc import Collection
 from ctypes.util import find_library
-from functools import lru_cache, partial
+from functools import partial
 from time import monotonic_ns
 from typing import Any, ClassVar
 
@@ -25,19 +23,15 @@ from numba.core.runtime import rtsys
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.untyped_passes import InlineClosureLikes, IRProcessing
 
-from rookery import atomics
 from rookery.console import say
 from rookery.errors import WorldError
 from rookery.kernel import (
     call_record,
     catching,
-    check_code,
-    checks,
     code_cache,
     failed_checks,
     interrupt,
     native_checks,
-    part_compiler,
     plan_arrays,
     readonly,
     widening,
@@ -94,7 +88,7 @@ def entry_point(world: KernelWorld, checked: bool = False) -> Any:
     lines = failed_checks.lines_key(world) if checked else ""
     names = [*COLUMNS, *EPISODE_STATS, *env_arrays.tables]
     easy = code_cache.fingerprint(world.easy, "")  # not compiled here, but the dry run calls it
-    key = code_cache.fingerprint(loop, [names, easy, _forms(env_arrays), lines, _passes(), *_circumstances()])
+    key = code_cache.fingerprint(loop, [names, easy, _forms(env_arrays), lines, *_circumstances()])
 
     def load() -> tuple[Any, Any]:
         _link_poll()
@@ -116,30 +110,8 @@ def compiled(name: str, function: Any, signature: Any) -> Any:
 
 
 def _circumstances() -> list[str]:
-    return [numba.__version__, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
-
-
-@lru_cache
-def _passes() -> str:
-    """A hash of the sources of the compiler passes: other passes make other code."""
-    sources = [
-        inspect.getsource(part)
-        for part in (
-            WorldCompiler,
-            part_compiler,
-            interrupt,
-            atomics,
-            widening,
-            readonly,
-            plan_arrays,
-            call_record,
-            checks,
-            check_code,
-            native_checks,
-            failed_checks,
-        )
-    ]
-    return hashlib.sha256("".join(sources).encode()).hexdigest()
+    cpu = [llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
+    return [code_cache.sources_hash(), numba.__version__, *cpu]
 
 
 def _forms(env_arrays: EnvArrays) -> list[Form]:
