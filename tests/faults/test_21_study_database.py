@@ -16,7 +16,7 @@ import pytest
 from faults.study_watch import wait_until, workers_of
 from faults.study_worker import EXIT_STOPPED, settings_of
 from rookery.errors import StorageLost, StudyError
-from rookery.studies.storage import rdb
+from rookery.studies.storage import sqlite_file
 from rookery.studies.storage.study_folder import StudyFolder
 from rookery.studies.storage.study_store import StudyStore
 from studies.postgres import Server, programs
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(300)
 
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StudyStore]:
-    monkeypatch.setattr(rdb, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite_file, "BUSY_SECONDS", 0.05)
     with opened(tmp_path) as found:
         yield found
 

@@ -17,6 +17,8 @@ from rookery.errors import OptionError
 if TYPE_CHECKING:
     from rookery.web.dashboard_server import DashboardServer
 
+END_SECONDS = 0.5  # for threads that still read
+
 
 def add_commands(commands: Commands) -> None:
     """Add it to the parser."""
@@ -63,7 +65,15 @@ def _dashboard(options: argparse.Namespace) -> int:
         # In a thread: a browser in the terminal would wait here for an answer of the server.
         threading.Thread(target=_open, args=(server.url,), daemon=True).start()
     server.run()
+    _end_soon()
     return 0
+
+
+def _end_soon() -> None:
+    """Nothing is written any more, so a thread that still reads a hung drive is not waited for."""
+    from rookery.web.dashboard_server import end_process
+
+    end_process(END_SECONDS).start()
 
 
 def _server(options: argparse.Namespace, folders: list[str]) -> DashboardServer:

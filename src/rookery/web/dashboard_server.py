@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ PORT = 7007
 TOKEN = "ROOKERY_DASHBOARD_TOKEN"  # noqa: S105 - the variable's name
 KEEP_ALIVE_SECONDS = 30
 STOP_SECONDS = 2  # streams of events never end by themselves
+END_SECONDS = 4.0  # after a signal; a thread that reads a hung drive cannot be ended otherwise
 MOST_MESSAGE_BYTES = 64 << 10  # of a browser, over a WebSocket
 
 
@@ -65,10 +67,34 @@ class DashboardServer(HttpServer):
         logging.getLogger("uvicorn.error").addFilter(_is_error)
         super().__init__(uvicorn.Server(config), self._socket)
 
+    def run(self) -> None:
+        """Serve until a signal says to stop, or `stop` is called. A process that has not stopped soon after the signal,
+        whatever it reads, is ended."""
+        ending = end_process(END_SECONDS)
+        handle = self._server.handle_exit
+
+        def handle_exit(sig: int, frame: Any) -> None:
+            if not ending.is_alive() and not self._server.should_exit:
+                ending.start()
+            handle(sig, frame)
+
+        self._server.handle_exit = handle_exit
+        try:
+            super().run()
+        finally:
+            ending.cancel()
+
     @property
     def url(self) -> str:
         """Where it is reached from this machine, such as http://127.0.0.1:7007."""
         return socket_url(self._socket).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+
+
+def end_process(seconds: float) -> threading.Timer:
+    """What ends this process after some seconds, once it is started. The interpreter's own end waits for threads."""
+    timer = threading.Timer(seconds, os._exit, (0,))
+    timer.daemon = True
+    return timer
 
 
 def _web_socket(*args: Any, **kwargs: Any) -> Any:

@@ -6,8 +6,21 @@ from pathlib import Path
 from typing import Any
 
 from rookery.console import printable
-from rookery.errors import StorageLost
-from rookery.studies.storage.stored_trials import FAIL_REASON, FIXED_PARAMS, STATES, StoredStudy, StoredTrial
+from rookery.errors import FileError, StorageLost
+from rookery.files import read_plain
+from rookery.studies.storage.stored_trials import (
+    DAMAGED,
+    FAIL_REASON,
+    FIXED_PARAMS,
+    MOST_BYTES,
+    SIGNS,
+    STATES,
+    StoredStudy,
+    StoredTrial,
+)
+
+LARGEST = 64 << 20  # bytes of a journal; 10,000 trials take some 20 MB
+UNREADABLE = (OSError, AssertionError, FileError, *DAMAGED)
 
 
 class JournalFile:
@@ -19,9 +32,10 @@ class JournalFile:
 
         self._path = path
         try:
+            _check_size(path)
             self._journal = JournalStorage(JournalFileBackend(str(path)))
-        except (OSError, ValueError, KeyError) as error:
-            raise StorageLost(f"{printable(path)} cannot be read as a journal of Optuna: {error}") from None
+        except UNREADABLE as error:
+            raise _unreadable(path, error) from None
 
     def names(self) -> list[str]:
         return [study.study_name for study in self.studies()]
@@ -46,9 +60,22 @@ class JournalFile:
         if not self._path.exists():
             raise StorageLost(f"{printable(self._path)} is gone")
         try:
+            _check_size(self._path)
             return self._journal.get_all_studies()
-        except (OSError, ValueError, KeyError) as error:
-            raise StorageLost(f"{printable(self._path)} cannot be read: {error}") from None
+        except UNREADABLE as error:
+            raise _unreadable(self._path, error) from None
+
+
+def _check_size(path: Path) -> None:
+    """Refuse a journal whose values would take too much memory."""
+    data = read_plain(path, LARGEST)
+    if sum(size * data.count(sign.encode()) for sign, size in SIGNS.items()) > MOST_BYTES:
+        raise FileError(f"its values take more than {MOST_BYTES >> 20} MB")
+
+
+def _unreadable(path: Path, error: BaseException) -> StorageLost:
+    why = f"{type(error).__name__}: {printable(error)[:200]}"
+    return StorageLost(f"{printable(path)} cannot be read as a journal of Optuna ({why})")
 
 
 def _stored(trial: Any) -> StoredTrial:

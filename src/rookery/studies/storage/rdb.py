@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
+from rookery.studies.storage.sqlite_file import open_to_write
 from rookery.studies.storage.storage_place import StoragePlace
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
 
-BUSY_SECONDS = 5.0  # SQLite waits so long for another process before it says that the file is locked
 CONNECT_SECONDS = 10
 # A worker that is stopped in the middle of a transaction must not hold its locks forever.
 POSTGRES_LIMITS = ("SET idle_in_transaction_session_timeout = '30s'", "SET lock_timeout = '30s'")
 
 
-def open_rdb(place: StoragePlace, *, read_only: bool = False) -> RDBStorage:
-    """Optuna's storage for this database. SQLite files are opened anew for every transaction: a file that was deleted
+def open_rdb(place: StoragePlace) -> RDBStorage:
+    """Optuna's storage for this database. SQLite files are opened again for every transaction: a file that was deleted
     is noticed, and forked children share nothing."""
     from optuna.storages import RDBStorage
     from sqlalchemy import event
     from sqlalchemy.pool import NullPool
 
     place.check_driver()
-    if place.file is not None:
-        options: dict[str, Any] = {"poolclass": NullPool, "creator": lambda: connect(place.file, read_only)}
-        url = f"sqlite:///{place.file}"
+    file = place.file
+    if file is not None:
+        options: dict[str, Any] = {"poolclass": NullPool, "creator": lambda: open_to_write(file)}
+        url = f"sqlite:///{file}"
     else:
         options = {"pool_size": 2, "max_overflow": 8, "pool_pre_ping": True, "connect_args": postgres_options(place)}
         url = place.url.replace("postgresql://", "postgresql+psycopg://", 1)
     braces = url.replace("{", "{{").replace("}", "}}")  # Optuna formats the text
-    storage = RDBStorage(
-        braces, engine_kwargs=options, skip_table_creation=read_only, skip_compatibility_check=read_only
-    )
+    storage = RDBStorage(braces, engine_kwargs=options)
     if place.file is None:
         event.listen(storage.engine, "connect", _limit)
         storage.engine.dispose()  # connections from before the limits
@@ -55,14 +51,6 @@ def forget_in_children(engine: Any) -> None:
 
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=forget)
-
-
-def connect(file: Path, read_only: bool = False) -> sqlite3.Connection:
-    """A connection to a file that exists. SQLite would make a new one where it was deleted."""
-    mode = "ro" if read_only else "rw"
-    return sqlite3.connect(
-        f"file:{quote(str(file))}?mode={mode}", uri=True, timeout=BUSY_SECONDS, check_same_thread=False
-    )
 
 
 def postgres_options(place: StoragePlace) -> dict[str, Any]:

@@ -6,7 +6,6 @@ of that, and trials that have ended are read once.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -14,25 +13,25 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from sqlalchemy import Connection, NullPool, column, create_engine, select, table
 from sqlalchemy.exc import SQLAlchemyError
 
 from rookery.console import printable
 from rookery.errors import StorageLost, StudyError
+from rookery.studies.storage.sqlite_file import open_to_read
 from rookery.studies.storage.stored_trials import (
+    DAMAGED,
     FAIL_REASON,
     FIXED_PARAMS,
     STATES,
     StoredStudy,
+    StoredTexts,
     StoredTrial,
-    distribution,
 )
 
 SCHEMA = 12  # of Optuna's tables, since its version 3
 MOST_NAMED = 500  # trials that a query names one by one
-WAIT_SECONDS = 5  # for a SQLite file that is locked
 SPECIAL = {"INF_POS": math.inf, "INF_NEG": -math.inf}
 VALUES = ("trial_values", "objective", "value", "value_type")
 PARAMS = ("trial_params", "param_name", "param_value", "distribution_json")
@@ -50,9 +49,8 @@ class SqlStorage:
         self._where = printable(storage if self._file else str(storage).rpartition("@")[2])  # without a password
         self._ended: dict[int, StoredTrial] = {}  # by the id of the trial
         options: dict[str, Any] = {"isolation_level": "REPEATABLE READ"}
-        if self._file is not None:
-            storage = f"sqlite:///file:{quote(str(self._file.absolute()))}?mode=ro&uri=true"
-            options = {"connect_args": {"timeout": WAIT_SECONDS}}
+        if (file := self._file) is not None:
+            storage, options = "sqlite://", {"creator": lambda: open_to_read(file)}
         try:
             self._engine = create_engine(_with_driver(str(storage)), poolclass=NullPool, **options)
         except SQLAlchemyError as error:
@@ -60,7 +58,7 @@ class SqlStorage:
 
     def names(self) -> list[str]:
         with self._transaction() as connection:
-            return sorted(name for (name,) in connection.execute(_select("studies", "study_name")))
+            return sorted(str(name) for (name,) in connection.execute(_select("studies", "study_name")))
 
     def read(self, name: str) -> StoredStudy | None:
         with self._transaction() as connection:
@@ -76,9 +74,11 @@ class SqlStorage:
             columns = ("trial_id", "number", "state", "datetime_start", "datetime_complete")
             trials = connection.execute(_select("trials", *columns).where(of_study).order_by(column("number"))).all()
             details = _details(connection, study, [row[0] for row in trials if row[0] not in self._ended])
+        texts = StoredTexts()
         try:
-            return StoredStudy(maximised, _decoded(attributes), [self._trial(tuple(row), details) for row in trials])
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            made = [self._trial(tuple(row), details, texts) for row in trials]
+            return StoredStudy(maximised, _decoded(attributes, texts), made)
+        except DAMAGED as error:
             raise StudyError(
                 f"the study {name!r} in {self._where} is damaged, or of another version of Optuna "
                 f"({type(error).__name__}: {printable(error)[:200]})"
@@ -87,11 +87,11 @@ class SqlStorage:
     def close(self) -> None:
         self._engine.dispose()
 
-    def _trial(self, row: Row, details: Details) -> StoredTrial:
+    def _trial(self, row: Row, details: Details, texts: StoredTexts) -> StoredTrial:
         known = self._ended.get(row[0])
         if known is not None:
             return known
-        made = _stored_trial(row, details)
+        made = _stored_trial(row, details, texts)
         if made.state not in ("waiting", "running"):
             self._ended[row[0]] = made
         return made
@@ -153,37 +153,41 @@ def _details(connection: Connection, study: int, wanted: list[int]) -> Details:
     return found
 
 
-def _stored_trial(row: Row, details: Details) -> StoredTrial:
+def _stored_trial(row: Row, details: Details, texts: StoredTexts) -> StoredTrial:
+    """SQLite stores anything in any column, so numbers are made sure to be numbers."""
     trial, number, state, started, ended = row
     values = {objective: _value(value, kind) for objective, value, kind in details[VALUES[0]].get(trial, ())}
-    system = _decoded(details[SYSTEM[0]].get(trial, ()))
+    system = _decoded(details[SYSTEM[0]].get(trial, ()), texts)
     distributions, params = {}, {}
     for name, value, text in details[PARAMS[0]].get(trial, ()):
-        distributions[name] = distribution(text)
+        distributions[name] = texts.distribution(text)
         params[name] = distributions[name].to_external_repr(value)
     return StoredTrial(
-        number=number,
+        number=int(number),
         state=STATES[state],
         values=tuple(values[objective] for objective in sorted(values)),
         params=params or system.get(FIXED_PARAMS) or {},
         distributions=distributions,
-        attributes=_decoded(details[USER[0]].get(trial, ())),
+        attributes=_decoded(details[USER[0]].get(trial, ()), texts),
         fail_reason=system.get(FAIL_REASON),
         started=_time(started),
         ended=_time(ended),
     )
 
 
-def _decoded(rows: Any) -> dict[str, Any]:
-    return {key: json.loads(value) for key, value in rows}
+def _decoded(rows: Any, texts: StoredTexts) -> dict[str, Any]:
+    return {str(key): texts.decoded(value) for key, value in rows}
 
 
-def _value(value: float, kind: str) -> float:
-    return SPECIAL.get(kind, value)
+def _value(value: Any, kind: str) -> float:
+    return SPECIAL[kind] if kind in SPECIAL else math.nan if value is None else float(value)
 
 
 def _time(value: Any) -> datetime | None:
-    return datetime.fromisoformat(value) if isinstance(value, str) else value
+    found = datetime.fromisoformat(value) if isinstance(value, str) else value
+    if found is not None and not isinstance(found, datetime):
+        raise ValueError(f"{found!r:.60} is not a time")
+    return found if found is None else found.replace(tzinfo=None)
 
 
 def _first_line(error: SQLAlchemyError) -> str:

@@ -19,6 +19,7 @@ from rookery.studies.storage.study_storage import shown
 from rookery.training.storage.trust import check_reach, remember_places
 
 SHOWN = 10  # names in an error message
+MOST_COMPARED = 1_000  # names, which takes up to 0.1 s
 LARGEST = 1 << 20  # bytes of study.json
 DATABASE = "study.db"
 URL = re.compile(r"[a-z][a-z0-9+]*://")
@@ -58,8 +59,8 @@ def study_folders(studies_dir: str | Path) -> list[Path]:
 
 def near_names(name: str, names: Iterable[str]) -> str:
     """Names that may have been meant, for the end of an error message."""
-    known = sorted(names)
-    near = difflib.get_close_matches(name, known, 3)
+    known = sorted(printable(name)[:80] for name in names)
+    near = difflib.get_close_matches(name[:80], known[:MOST_COMPARED], 3)
     listed = ", ".join(known[:SHOWN]) + (", ..." if len(known) > SHOWN else "")
     return (f"; did you mean {' or '.join(near)}? There are" if near else "; there are") + f": {listed}"
 

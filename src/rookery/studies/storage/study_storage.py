@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Protocol
 
 from rookery.console import printable
-from rookery.errors import MissingExtra
+from rookery.errors import FileError, MissingExtra
+from rookery.files import open_plain
 from rookery.studies.storage.stored_trials import StoredStudy
 
 
@@ -52,8 +54,8 @@ def shown(storage: str | Path) -> str:
 def is_journal(path: Path) -> bool:
     """Whether a file is Optuna's journal: lines of JSON. A SQLite file that is being made is empty."""
     try:
-        with open(path, "rb") as file:
+        with os.fdopen(open_plain(Path(os.path.realpath(path)), os.O_RDONLY), "rb") as file:
             start = file.read(1)
-    except OSError:
+    except (OSError, FileError):
         return False
     return start == b"{"

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rookery.console import printable
 from rookery.errors import StudyError
-from rookery.studies.storage.stored_trials import State, StoredStudy
+from rookery.studies.storage.stored_trials import DAMAGED, State, StoredStudy
 from rookery.studies.storage.study_place import StudyPlace, near_names
 from rookery.studies.storage.study_storage import Storage, open_storage, shown
 from rookery.studies.storage.trial_attributes import STUDY_CONFIG
@@ -82,10 +83,15 @@ class StudyReader:
         name = self.place.name or self._only_name(self._storage)
         stored = self._storage.read(name)
         if stored is None:
+            others = near_names(name, self._storage.names())
+            raise StudyError(f"there is no study {name[:80]!r} in {shown(self.place.storage)}{others}")
+        try:
+            return self._view(name, stored)
+        except DAMAGED as error:
             raise StudyError(
-                f"there is no study {name!r} in {shown(self.place.storage)}{near_names(name, self._storage.names())}"
-            )
-        return self._view(name, stored)
+                f"the study {name[:80]!r} in {shown(self.place.storage)} is damaged "
+                f"({type(error).__name__}: {printable(error)[:200]})"
+            ) from None
 
     def close(self) -> None:
         """Forget the storage, so that the next `read` opens it anew."""
@@ -101,8 +107,8 @@ class StudyReader:
             raise StudyError(f"there is no study in {where}")
         if len(names) > 1:
             raise StudyError(
-                f"{where} holds {len(names)} studies: name one of them, such as `rookery study {sorted(names)[0]} "
-                f"--storage {where}`; there are: {', '.join(sorted(names)[:10])}"
+                f"{where} holds {len(names)} studies: name one of them, such as `rookery study {sorted(names)[0]:.80} "
+                f"--storage {where}`; there are: {', '.join(printable(name)[:80] for name in sorted(names)[:10])}"
             )
         return names[0]
 

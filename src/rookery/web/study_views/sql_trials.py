@@ -6,7 +6,6 @@ at most, so that a search is not kept from writing. Ids and limits are numbers o
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -15,9 +14,10 @@ from typing import Any, Protocol
 
 from rookery.console import printable
 from rookery.errors import MissingExtra, StorageLost, StudyError
-from rookery.studies.storage.rdb import connect, postgres_options
+from rookery.studies.storage.rdb import postgres_options
+from rookery.studies.storage.sqlite_file import open_to_read
 from rookery.studies.storage.storage_place import StoragePlace
-from rookery.studies.storage.stored_trials import FAIL_REASON
+from rookery.studies.storage.stored_trials import FAIL_REASON, StoredTexts
 from rookery.studies.storage.trial_attributes import STUDY_ID
 from rookery.web.study_views.study_source import Row, StudyHead
 
@@ -36,7 +36,7 @@ class Connected(Protocol):
 
 
 class SqliteFile:
-    """A SQLite file, opened anew for every look: one that was deleted is noticed."""
+    """A SQLite file, opened again for every look: one that was deleted is noticed."""
 
     mark = "?"
 
@@ -44,7 +44,7 @@ class SqliteFile:
         self.path, self.where = path, printable(path)
 
     def open(self) -> Any:
-        return connect(self.path, read_only=True)
+        return open_to_read(self.path)
 
 
 class PostgresDatabase:
@@ -78,7 +78,8 @@ class SqlTrials:
             directions = ask(f"SELECT direction FROM study_directions {of_study} ORDER BY objective")  # noqa: S608
             attributes = ask(f"SELECT key, value_json FROM study_user_attributes {of_study}")  # noqa: S608
             first = ask(f"SELECT MIN(trial_id) FROM trials {of_study}")  # noqa: S608
-        known = {key: json.loads(text) for key, text in attributes}
+        texts = StoredTexts()
+        known = {str(key): texts.decoded(text) for key, text in attributes}
         key = f"{self._study} {name} {known.get(STUDY_ID)} {first[0][0]}"
         return StudyHead(key, tuple(direction == "MAXIMIZE" for (direction,) in directions), known)
 
@@ -136,7 +137,7 @@ class SqlTrials:
         else:
             found = ask(f"SELECT study_id, study_name FROM studies WHERE study_name = {mark}", (self._name,))  # noqa: S608
         if len(found) != 1:
-            names = ", ".join(printable(name) for _, name in found[:5])
+            names = ", ".join(printable(name)[:80] for _, name in found[:5])
             what = f"holds {len(found)} studies ({names})" if found else f"holds no study {self._name or ''}".rstrip()
             raise StudyError(f"{self._database.where} {what}")
         return int(found[0][0]), str(found[0][1])

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import orjson
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -19,6 +18,7 @@ from rookery.web.study_views.column_importances import column_importances
 from rookery.web.study_views.open_studies import OpenStudies, OpenStudy
 from rookery.web.study_views.packed_columns import packed
 from rookery.web.study_views.study_summary import pareto_front, summary
+from rookery.web.study_views.study_threads import in_thread
 from rookery.web.study_views.trial_columns import STATE_NAMES, TrialColumns
 from rookery.web.study_views.trial_details import MOST_ASKED, details, failures, learning_curves, running_runs
 
@@ -43,7 +43,7 @@ def study_routes() -> list[BaseRoute]:
 async def studies(request: Request) -> Response:
     """All studies, without their trials."""
     known = _open_studies(request)
-    return _json({"studies": await run_in_threadpool(known.rows)})
+    return _json({"studies": await in_thread(known.rows)})
 
 
 def _answering(answer: Answer) -> Any:
@@ -57,9 +57,11 @@ def _answering(answer: Answer) -> Any:
             return _packed(found) if request.query_params.get("format") == "packed" else _json(found)
 
         try:
-            return await run_in_threadpool(made)
+            return await in_thread(made)
         except RookeryError as error:
             return JSONResponse({"error": str(error)}, 409)
+        except orjson.JSONEncodeError as error:
+            return JSONResponse({"error": f"the study is damaged ({error})"}, 409)
         except ValueError as error:
             return JSONResponse({"error": f"the address asks for what is not there: {error}"}, 400)
 

@@ -6,8 +6,8 @@ that were open then. Every trial has the number of the look that changed it, by 
 
 from __future__ import annotations
 
-import json
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from rookery.studies.storage.stored_trials import STATES, State
+from rookery.errors import StorageLost, StudyError
+from rookery.studies.storage.stored_trials import STATES, State, StoredTexts
 from rookery.web.study_views.study_source import Row, StudyHead, TrialSource
 
 STATE_NAMES: tuple[State, ...] = ("finished", "running", "pruned", "failed", "waiting")
@@ -25,6 +26,8 @@ SPECIAL = {"INF_POS": np.inf, "INF_NEG": -np.inf, "NAN": np.nan}
 NEAR = 100  # ids: trials not farther apart are read by one statement
 AT_ONCE = 5_000  # ids of one statement
 MOST_PARAMS = 500  # columns; a study with more of them shows the first
+MOST_TRIALS, MOST_CELLS, MOST_DIRECTIONS = 1_000_000, 20_000_000, 100  # so that a study takes up to some 300 MB
+REFRESH_SECONDS = 20.0  # of all statements of one look; the first one at 50,000 trials takes one or two
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -58,7 +61,10 @@ class TrialColumns:
 
     def refresh(self, with_params: bool = True) -> None:
         """Read what is new. Parameters are many, and a list of studies does not need them."""
+        self._until = time.monotonic() + REFRESH_SECONDS
         head = self.source.head()
+        if len(head.directions) > MOST_DIRECTIONS:
+            raise StudyError(f"the study has more than {MOST_DIRECTIONS} objectives")
         if head.key != self.head.key:
             self.head = head
             self._begin()
@@ -68,14 +74,23 @@ class TrialColumns:
         self.revision += 1
         rows = self.source.trials(before, [int(each) for each in opened])
         while rows:
+            self._check()
             known = self._last
             self._take(rows)
             rows = self.source.trials(self._last, []) if self._last > known else []
         for first, last in self._spans(before, opened):
+            self._check()
             self._take_values(self.source.values(first, last))
         if with_params:
             self._read_params(list(self._spans(self._params_until, opened)))
             self._params_until = self._last
+
+    def _check(self) -> None:
+        """Give up what takes too long or has too many trials."""
+        if time.monotonic() > self._until:
+            raise StorageLost(f"the study was not read within {REFRESH_SECONDS:.0f} s")
+        if len(self) > MOST_TRIALS or len(self) * len(self.params) > MOST_CELLS:
+            raise StudyError(f"the study has {len(self):,} trials with {len(self.params)} parameters, too many to show")
 
     def _read_params(self, spans: Sequence[tuple[int, int]]) -> None:
         """Two at a time, once the first has told the names: a database works while Python does not."""
@@ -174,6 +189,7 @@ class TrialColumns:
     def _param_rows(self, first: int, last: int) -> Floats:
         """Rows with all parameters of these trials: a trial that has more than are known tells their names."""
         while True:
+            self._check()
             rows = self._rows(list(self.params), first, last)
             if self._is_whole(rows) or len(self.params) >= MOST_PARAMS:
                 return rows
@@ -203,7 +219,7 @@ def read_distribution(text: str) -> dict[str, Any]:
     >>> read_distribution('{"name": "FloatDistribution", "attributes": {"low": 0.1, "high": 1.0, "log": true}}')
     {'low': 0.1, 'high': 1.0, 'log': True, 'choices': None}
     """
-    found = json.loads(text)
+    found = StoredTexts().decoded(text)
     given = found.get("attributes") or {}
     log = bool(given.get("log")) or "Log" in str(found.get("name"))
     return {"low": given.get("low"), "high": given.get("high"), "log": log, "choices": given.get("choices")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rookery.studies.report.study_figures import failure_reasons
-from rookery.studies.storage.stored_trials import FAIL_REASON
+from rookery.studies.storage.stored_trials import FAIL_REASON, StoredTexts
 from rookery.studies.storage.trial_attributes import INTERVAL, LINEAGE, PARTS, REASON, SETTINGS
 from rookery.studies.storage.trial_view import TrialView
 from rookery.web.study_views.study_summary import comparable, failed_trials, signed
@@ -100,9 +99,10 @@ def _curve_trials(columns: TrialColumns, most: int) -> list[int]:
 
 def _attributes(columns: TrialColumns, ids: Sequence[int]) -> dict[int, dict[str, Any]]:
     kept: dict[int, dict[str, Any]] = {each: {} for each in ids}
+    texts = StoredTexts()
     for each, key, text in columns.source.attributes(ids):
         try:
-            kept[each][key] = json.loads(text)
-        except (ValueError, RecursionError):
-            kept[each][key] = None  # cut off by the database, or damaged
+            kept[each][str(key)] = texts.decoded(text)
+        except (ValueError, TypeError, RecursionError):
+            kept[each][str(key)] = None  # cut off by the database, or damaged
     return kept
