@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -206,6 +207,46 @@ def test_any_bytes_are_read_or_refused(body: bytes, headers: dict[str, str]) -> 
 
 
 READERS = [RequestReader(make_agent()), RequestReader(make_agent(DICT)), RequestReader(make_agent(spaces.Discrete(3)))]
+
+
+def header(text: str) -> bytes:
+    """A .npy file of 32 bytes with any header."""
+    line = text.encode() + b" \n"
+    return b"\x93NUMPY\x01\x00" + len(line).to_bytes(2, "little") + line + bytes(32)
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<f3", "|O", "<U9", "<x1", "|V4", "<f16", "=q99"])
+@pytest.mark.parametrize(
+    "shape",
+    ["1000000000000,", "-1, 4", "0, 1000000000000000000000000000000", "9" * 199, "1, " * 60, "2, 4, 0", "10**9, 4",
+     "1 0 0 0 0 0 0 0 0 0 0 0, 4", "__import__('os')", ""],
+)  # fmt: skip
+@pytest.mark.parametrize("order", ["False", "True"])
+def test_no_header_allocates(reader: RequestReader, dtype: str, shape: str, order: str) -> None:
+    """All are refused before anything is made of their sizes."""
+    body = header(f"{{'descr': '{dtype}', 'fortran_order': {order}, 'shape': ({shape}), }}")
+    tracemalloc.start()
+    with pytest.raises((OptionError, SpaceError)):
+        read_request(reader, body, NPY)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 60_000, "(" * 60_000, "{'descr': " * 5_000, "{'descr': '<f4', 'shape': (2, 4), }",
+     "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,), }",
+     "9" * 60_000, "1" + "+1" * 30_000, "'x' * 10**9", "\0" * 1000],
+)  # fmt: skip
+def test_headers_are_never_evaluated(reader: RequestReader, text: str) -> None:
+    with pytest.raises(OptionError, match=r"\.npy"):
+        read_request(reader, header(text), NPY)
+
+
+def test_a_body_of_empty_lists_takes_no_memory(reader: RequestReader) -> None:
+    """5 million lists in 15 MB of text would take 400 MB."""
+    with pytest.raises(OptionError, match="lists"):
+        read_request(reader, b'{"observations": [' + b"[]," * 5_000_000 + b"[]]}", {})
 
 
 def test_answers_are_of_the_kind_of_the_request() -> None:

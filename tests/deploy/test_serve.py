@@ -209,7 +209,7 @@ def test_half_requests_and_gone_clients_do_not_block_others(server: AgentServer,
     """Requests without an end, clients that leave before the answer, and bytes that are no HTTP."""
     host, port = server.url.removeprefix("http://").split(":")
     body = json.dumps({"observations": OBSERVATIONS.tolist()}).encode()
-    head = b"POST /act HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+    head = b"POST /act HTTP/1.1\r\nHost: localhost:%d\r\nContent-Length: %d\r\n\r\n" % (int(port), len(body))
     parts = [b"", b"POST /act HT", head, head + body[:-1], head + body, os.urandom(200), b"GET " + b"/" * 100_000]
     opened = []
     for part in parts * 10:
@@ -229,7 +229,7 @@ def test_a_body_that_does_not_arrive_is_given_up(server: AgentServer, monkeypatc
     monkeypatch.setattr("rookery.deploy.serving.app.BODY_SECONDS", 0.05)
     host, port = server.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=20) as made:
-        made.sendall(b"POST /act HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        made.sendall(b"POST /act HTTP/1.1\r\nHost: localhost:%d\r\nContent-Length: 9\r\n\r\n{" % int(port))
         assert made.recv(100).startswith(b"HTTP/1.1 408")
 
 
@@ -248,6 +248,27 @@ def test_an_error_of_the_agent_is_no_end(server: AgentServer, client: Client, mo
         with pytest.raises(RequestRefused, match="the agent failed: ArithmeticError: broken"):
             client.act(OBSERVATIONS)
     assert client.act(OBSERVATIONS).shape == (16,)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Host": "evil.example"}, {"Host": "localhost"}, {"Host": ""}, {"Origin": "http://evil.example"},
+     {"Origin": "null"}, {"Sec_Fetch_Site": "cross-site"}, {"Sec_Fetch_Site": "none"}],
+)  # fmt: skip
+def test_pages_of_other_sites_are_not_answered(server: AgentServer, headers: dict[str, str]) -> None:
+    """As by the dashboard: a site's name may point to this machine, and its pages may send what they want."""
+    body = json.dumps({"observations": OBSERVATIONS.tolist()}).encode()
+    status, value, _ = ask(server.url, "POST", "/act", body, **headers)
+    assert status == 403 and "error" in value
+    if "none" not in headers.values():  # an address that was typed may be shown
+        assert ask(server.url, "GET", "/health", **headers)[0] == 403
+    assert ask(server.url, "POST", "/act", body, Origin=server.url)[0] == 200
+
+
+def test_another_host_can_be_allowed(registry: Registry) -> None:
+    with AgentServer(registry.folder, port=0, allow_hosts=["agents.example.org"]) as made:
+        assert ask(made.url, "GET", "/health", Host="agents.example.org")[0] == 200
+        assert ask(made.url, "GET", "/health", Host="agents.example.com")[0] == 403
 
 
 # --- tokens and addresses ---------------------------------------------------------------------------------------------
@@ -338,7 +359,8 @@ def test_sigterm_finishes_what_was_accepted(registry: Registry, tmp_path: Path) 
     host, port = started["url"].removeprefix("http://").split(":")
     body = json.dumps({"observations": OBSERVATIONS.tolist()}).encode()
     with socket.create_connection((host, int(port)), timeout=30) as half:
-        half.sendall(b"POST /act HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body))
+        head = b"POST /act HTTP/1.1\r\nHost: localhost:%d\r\nContent-Length: %d\r\n\r\n"
+        half.sendall(head % (int(port), len(body)))
         with Client(started["url"]) as client:
             client.act(OBSERVATIONS)  # by then the first request has been accepted
         process.send_signal(signal.SIGTERM)

@@ -14,12 +14,12 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocket
 
+from rookery.deploy.serving.own_hosts import OwnHosts, is_same_origin
 from rookery.errors import OptionError
 from rookery.web import guard
 from rookery.web.dashboard_app import make_app
 from rookery.web.dashboard_state import DashboardState
 from rookery.web.guard import Guard
-from rookery.web.own_hosts import OwnHosts, is_same_origin
 from rookery.web.run_folders import RunFolders
 from rookery.web.token_login import PUBLIC, TokenLogin
 

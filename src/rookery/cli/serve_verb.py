@@ -28,6 +28,10 @@ def add_commands(commands: Commands) -> None:
     runs_dir_argument(parser)
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="the port to listen on; 0 is any free one (8000)")
+    parser.add_argument(
+        "--allow-host", action="append", metavar="NAME[:PORT]",
+        help="another name by which clients reach it, through a proxy or a tunnel; may be given several times",
+    )  # fmt: skip
     parser.add_argument("--device", default="cpu", help="where the agent computes: cpu or cuda (cpu)")
     parser.add_argument(
         "--max-waiting", type=int, default=1024, metavar="N",
@@ -48,7 +52,7 @@ def _serve(options: argparse.Namespace) -> int:
     server = AgentServer(
         options.name, host=options.host, port=options.port, runs_dir=options.runs_dir, best=options.best,
         device=options.device, trust=options.trust, most_waiting=options.max_waiting,
-        most_body_bytes=options.max_body << 20,
+        most_body_bytes=options.max_body << 20, allow_hosts=options.allow_host or (),
     )  # fmt: skip
     if options.json:
         print(json.dumps({"url": server.url, "version": server.version, "pid": os.getpid()}), flush=True)

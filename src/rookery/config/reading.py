@@ -13,14 +13,15 @@ from typing import Any
 
 from rookery import toml_reader
 from rookery.config.curriculum_json import from_grid, from_json, is_curriculum, is_grid
-from rookery.config.size_limits import DEEPEST, LONGEST_KEY, MOST_VALUES, check_size
+from rookery.config.size_limits import DEEPEST, LONGEST_KEY, LONGEST_TEXT, MOST_VALUES, check_size
 from rookery.config.trading_config import from_trading, is_trading
 from rookery.console import printable, printable_lines
 from rookery.errors import ConfigError, MissingExtra
 from rookery.files import read_plain
 
+LONGEST_ERROR = 1_000  # characters of a reader's message, which may quote the file
 LARGEST = 1 << 20  # bytes: a larger file is not a configuration
-YAML_NUMBER = re.compile(r"^[-+]?(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)[eE][-+]?\d+$")
+YAML_NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)[eE][-+]?[0-9]+$")
 
 
 def is_config(source: str) -> bool:
@@ -61,8 +62,8 @@ def read_file(path: str | PathLike[str]) -> dict[str, Any]:
         check_size(content)
     except RecursionError:
         raise ConfigError(f"{shown}: is nested too deeply") from None
-    except ValueError as error:  # a syntax error, or an invalid number or date
-        raise ConfigError(f"{shown}: {printable_lines(error)}") from None
+    except (ValueError, OverflowError) as error:  # a syntax error, or an invalid number or date
+        raise ConfigError(f"{shown}: {printable_lines(error)[:LONGEST_ERROR]}") from None
     if not isinstance(content, dict):
         found = "nothing" if content is None else f"a {type(content).__name__}"
         raise ConfigError(f"{shown}: should hold keys with values, such as the key `world`, got {found}")
@@ -133,6 +134,8 @@ def _yaml(text: str) -> Any:
             if self.depth > 2 * DEEPEST:
                 raise _FileError(f"is nested too deeply: more than {DEEPEST} levels")
             node = super().compose_node(parent, index)
+            if isinstance(node, yaml.ScalarNode) and len(node.value) > LONGEST_TEXT:  # 1:1:1:... is one number
+                raise _FileError(f"holds a string of {len(node.value):,} characters: {node.value[:40]!r}...")
             self.depth -= 1
             return node
 

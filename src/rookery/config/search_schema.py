@@ -22,7 +22,7 @@ def seconds_in(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", value)
+    found = re.fullmatch(r"(\d{1,20}(?:\.\d+)?)\s*([smhd]?)", value.strip())
     if found is None:
         raise ValueError(f'a length of time is a number of seconds, or a text such as "20h" or "90m", got {value!r}')
     return float(found[1]) * UNITS[found[2]]
@@ -36,7 +36,7 @@ def bytes_in(value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", value, re.IGNORECASE)
+    found = re.fullmatch(r"(\d{1,20}(?:\.\d+)?)\s*([KMGT]?)i?B?", value.strip(), re.IGNORECASE)
     if found is None:
         raise ValueError(f'an amount of memory is a number of bytes, or a text such as "4GB", got {value!r}')
     return int(float(found[1]) * 1024 ** " KMGT".index(found[2].upper() or " "))

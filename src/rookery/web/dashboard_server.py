@@ -11,6 +11,7 @@ from typing import Any
 
 from rookery.deploy.serving.http_server import HttpServer
 from rookery.deploy.serving.listening import checked_token, open_socket, socket_url
+from rookery.deploy.serving.own_hosts import OwnHosts
 from rookery.errors import MissingExtra
 from rookery.web.run_folders import RunFolders
 from rookery.web.run_views.read_ahead import read_ahead
@@ -56,7 +57,7 @@ class DashboardServer(HttpServer):
         bound = self._socket.getsockname()[1]
         app = modules.guard.Guard(
             modules.dashboard_app.make_app(state),
-            modules.own_hosts.OwnHosts(host, bound, allow_hosts),
+            OwnHosts(host, bound, allow_hosts),
             modules.token_login.TokenLogin(token, bound) if token else None,
         )
         config = uvicorn.Config(

@@ -10,8 +10,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rookery.deploy.serving.own_hosts import OwnHosts
 from rookery.web.answer_headers import with_headers
-from rookery.web.own_hosts import OwnHosts, is_same_origin
 from rookery.web.refused import Refused
 from rookery.web.token_login import TokenLogin
 
@@ -52,13 +52,10 @@ class Guard:
     def _check(self, scope: Scope, headers: Headers) -> Response | None:
         """None if the request may pass, or the answer of the login."""
         _check_size(scope)
-        hosts = headers.getlist("host")
-        if len(hosts) != 1 or not self._hosts.has(hosts[0]):
-            raise Refused(
-                403, f"the host {', '.join(hosts)!r:.80} is not this dashboard: if it is the name of a proxy or a "
-                "tunnel, start the dashboard with --allow-host NAME[:PORT]",
-            )  # fmt: skip
-        _check_origin(scope, headers, hosts[0])
+        is_change = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
+        foreign = self._hosts.refusal(scope["headers"], is_change, "dashboard")
+        if foreign is not None:
+            raise Refused(403, foreign)
         return self._login.check(scope, headers) if self._login else None
 
     @contextmanager
@@ -85,21 +82,6 @@ def _check_size(scope: Scope) -> None:
         raise Refused(
             431, f"a request may have up to {MOST_HEADERS} headers and {MOST_HEADER_BYTES} bytes with its query"
         )
-
-
-def _check_origin(scope: Scope, headers: Headers, host: str) -> None:
-    """Refuse what a page of another site sends. Who is no browser sends neither header."""
-    origins = headers.getlist("origin")
-    if any(not is_same_origin(origin, host) for origin in origins):
-        raise Refused(403, f"the origin {origins[0]!r:.80} is not this dashboard's page")
-    site = headers.get("sec-fetch-site", "same-origin")
-    if site == "same-origin":
-        return
-    changes = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
-    # A link may be followed from anywhere, and an address typed; a page of another site may not load from here.
-    is_opened = site == "none" or headers.get("sec-fetch-mode") == "navigate"
-    if changes or not is_opened:
-        raise Refused(403, f"requests from other sites are not answered (Sec-Fetch-Site: {site:.20})")
 
 
 async def _with_body(headers: Headers, receive: Receive) -> Receive | None:

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from rookery.console import say
 from rookery.deploy.serving.batching import Batcher, QueueFull
 from rookery.deploy.serving.http_bodies import UnknownBody, read_request, write_answer
+from rookery.deploy.serving.own_hosts import OwnHosts
 from rookery.deploy.serving.swap import ChampionWatch
 from rookery.errors import OptionError, SpaceError
 from rookery.version import __version__
@@ -39,15 +40,17 @@ class ServedState:
     failure: str = ""  # the last error of the agent itself
 
 
-def make_app(state: ServedState, token: str | None = None) -> Starlette:
-    """The application. With a token, every request must carry it as `Authorization: Bearer TOKEN`."""
+def make_app(state: ServedState, token: str | None = None, hosts: OwnHosts | None = None) -> Starlette:
+    """The application. With a token, every request must carry it as `Authorization: Bearer TOKEN`; with `hosts`, it
+    must be sent to one of them, and not by a page of another site."""
     state.started = time.monotonic()
     routes = [
         Route("/act", act, methods=["POST"]),
         Route("/health", health, methods=["GET"]),
         Route("/version", version, methods=["GET"]),
     ]
-    guard = [Middleware(TokenGuard, token=token)] if token else []
+    guard = [Middleware(HostGuard, hosts=hosts)] if hosts else []
+    guard += [Middleware(TokenGuard, token=token)] if token else []
     app = Starlette(routes=routes, middleware=guard, exception_handlers={HTTPException: _refusal})
     app.state.served = state
     return app
@@ -106,6 +109,20 @@ async def version(request: Request) -> Response:
     return JSONResponse(
         {"version": agent.version, "recurrent": recurrent, **spaces, **state.about, "rookery": __version__}
     )
+
+
+class HostGuard:
+    """Answers 403 to requests to other host names, and of pages of other sites."""
+
+    def __init__(self, app: ASGIApp, hosts: OwnHosts) -> None:
+        self._app, self._hosts = app, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        foreign = None
+        if scope["type"] == "http":
+            foreign = self._hosts.refusal(scope["headers"], scope["method"] not in ("GET", "HEAD"), "server")
+        answer = self._app if foreign is None else _error(403, foreign, {"connection": "close"})
+        await answer(scope, receive, send)
 
 
 class TokenGuard:

@@ -24,6 +24,7 @@ NPY_MAGIC = b"\x93NUMPY"
 DTYPE, SHAPE, VERSION = "x-dtype", "x-shape", "x-version"
 DETERMINISTIC, SESSION, STARTS = "x-deterministic", "x-session", "x-starts"
 MOST_AXES = 8
+MOST_LISTS = 1_000_000  # in one body of JSON
 # The header of a .npy file of numbers, as NumPy writes it. `np.load` would evaluate it, which takes longer than acting,
 # and allocate what it promises.
 NPY_HEADER = re.compile(
@@ -41,6 +42,8 @@ def read_request(reader: RequestReader, body: bytes, headers: Mapping[str, str])
     """The request in a body; an OptionError or a SpaceError says what is wrong with it."""
     kind = _kind(body, headers)
     if kind == JSON:
+        if body.count(b"[") + body.count(b"{") > MOST_LISTS:  # three bytes of text would be 64 of memory
+            raise OptionError(f"the body has more than {MOST_LISTS:,} lists: send a .npy file, or fewer observations")
         try:
             value = json.loads(body)
         except (ValueError, RecursionError) as error:
@@ -84,7 +87,11 @@ def _npy_array(body: bytes) -> np.ndarray:
     if header is None or header.end() != 10 + int.from_bytes(header[1], "little"):
         raise OptionError("the body is no .npy file of numbers, as `np.save` writes it")
     shape = tuple(int(size) for size in header[4].replace(b" ", b"").split(b",") if size)
-    array = _array(body[header.end() :], np.dtype(header[2].decode()), shape)
+    try:
+        dtype = np.dtype(header[2].decode())
+    except TypeError:
+        raise OptionError(f"the type {header[2].decode()!r} of the .npy file is unknown") from None
+    array = _array(body[header.end() :], dtype, shape)
     return array if header[3] == b"False" else array.reshape(shape[::-1]).T
 
 
@@ -113,7 +120,7 @@ def _plain_array(body: bytes, headers: Mapping[str, str]) -> np.ndarray:
 def _array(data: bytes, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     if dtype.kind not in "biuf" or dtype.itemsize > 8:
         raise OptionError(f"observations should be an array of bool, integers or floats, got {str(dtype)!r:.60}")
-    if len(shape) > MOST_AXES or any(size < 0 for size in shape):
+    if len(shape) > MOST_AXES or any(size < 0 for size in shape) or not data:
         raise OptionError(f"the shape {shape!s:.80} cannot be that of a batch of observations")
     wanted = math.prod(shape) * dtype.itemsize
     if wanted != len(data):

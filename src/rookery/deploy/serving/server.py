@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from rookery.deploy.serving.batching import MOST_WAITING, Batcher
 from rookery.deploy.serving.http_server import HttpServer
 from rookery.deploy.serving.listening import checked_token, open_socket, socket_url
+from rookery.deploy.serving.own_hosts import OwnHosts
 from rookery.deploy.serving.swap import ChampionWatch
 from rookery.deploy.serving.version_source import find_source
 from rookery.errors import MissingExtra
@@ -33,16 +35,18 @@ class AgentServer(HttpServer):
         device: str = "cpu",
         trust: bool = False,
         token: str | None = None,
+        allow_hosts: Iterable[str] = (),
         poll_seconds: float = 1.0,
         most_waiting: int = MOST_WAITING,
         most_body_bytes: int | None = None,
     ) -> None:
         """Open the socket and load the agent. `token` is that of ROOKERY_SERVE_TOKEN if it is not given; port 0 is any
-        free port."""
+        free port; `allow_hosts` are further names by which clients reach it, through a proxy or a tunnel."""
         uvicorn, app = _load_packages()
         token = checked_token(token or os.environ.get(TOKEN), TOKEN)
         self._socket = open_socket(host, port, token is not None, TOKEN)
         try:
+            hosts = OwnHosts(host, self._socket.getsockname()[1], allow_hosts)
             source = find_source(what, runs_dir, best=best, device=device, trust=trust)
             first = source.load(source.wanted())
         except BaseException:
@@ -54,7 +58,7 @@ class AgentServer(HttpServer):
         if most_body_bytes is not None:
             state.most_body_bytes = most_body_bytes
         config = uvicorn.Config(
-            app.make_app(state, token), log_config=None, log_level="warning", access_log=False, lifespan="off",
+            app.make_app(state, token, hosts), log_config=None, log_level="warning", access_log=False, lifespan="off",
             ws="none", server_header=False, timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
         )  # fmt: skip

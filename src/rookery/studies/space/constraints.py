@@ -1,5 +1,5 @@
 """Conditions on the settings of a trial, such as "ppo.epochs * ppo.minibatches <= 64": arithmetic and comparisons of
-keys and numbers. Nothing else is evaluated."""
+keys and numbers. Nothing else is evaluated: texts and lists are compared, never repeated, joined or formatted."""
 
 from __future__ import annotations
 
@@ -12,14 +12,20 @@ from typing import Any
 from rookery.errors import ConfigError
 
 LONGEST = 500  # characters
-OPERATORS: dict[type, Callable[..., Any]] = {
+MOST_BITS = 1024  # of an integer, about as large as a float can be
+ARITHMETIC: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.USub: operator.neg, ast.Not: operator.not_,
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
-    ast.GtE: operator.ge, ast.In: lambda value, values: value in values,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.USub: operator.neg,
+}  # fmt: skip
+OPERATORS: dict[type, Callable[..., Any]] = {
+    **ARITHMETIC, ast.Not: operator.not_, ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
+    ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.In: lambda value, values: value in values,
     ast.NotIn: lambda value, values: value not in values,
 }  # fmt: skip
-FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "len": len, "sum": sum, "abs": abs}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "min": min, "max": max, "len": len, "abs": lambda value: abs(_number(value)),
+    "sum": lambda values: _number(sum(map(_number, values))),
+}  # fmt: skip
 
 
 class Constraint:
@@ -38,7 +44,7 @@ class Constraint:
             self.keys = tuple(dict.fromkeys(_keys(self._tree)))
             if not self.keys:
                 raise ValueError("it names no key of the configuration")
-        except (SyntaxError, ValueError, RecursionError) as error:
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise _wrong(text, str(getattr(error, "msg", error))) from None
 
     def holds(self, settings: Mapping[str, Any]) -> bool:
@@ -47,8 +53,8 @@ class Constraint:
             return True
         try:
             return bool(_value(self._tree, settings))
-        except (TypeError, ValueError, ArithmeticError) as error:
-            shown = ", ".join(f"{key} = {settings[key]!r}" for key in self.keys)
+        except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
+            shown = ", ".join(f"{key} = {settings[key]!r:.60}" for key in self.keys)
             raise _wrong(self.text, f"it cannot be computed with {shown}: {error}") from None
 
 
@@ -91,9 +97,11 @@ def _value(node: Any, settings: Mapping[str, Any]) -> Any:
         case ast.Name() | ast.Attribute():
             return settings[_name(node)]
         case ast.BinOp(left=left, op=op, right=right):
-            return OPERATORS[type(op)](_value(left, settings), _value(right, settings))
+            return _computed(op, _value(left, settings), _value(right, settings))
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return not _value(operand, settings)
         case ast.UnaryOp(op=op, operand=operand):
-            return OPERATORS[type(op)](_value(operand, settings))
+            return _computed(op, _value(operand, settings))
         case ast.BoolOp(op=op, values=values):
             found = (_value(value, settings) for value in values)
             return all(found) if isinstance(op, ast.And) else any(found)
@@ -104,6 +112,19 @@ def _value(node: Any, settings: Mapping[str, Any]) -> Any:
             return FUNCTIONS[name](*(_value(part, settings) for part in args))
         case _:
             return [_value(part, settings) for part in node.elts]
+
+
+def _computed(op: ast.AST, *values: Any) -> Any:
+    return _number(ARITHMETIC[type(op)](*map(_number, values)))
+
+
+def _number(value: Any) -> int | float:
+    """The value, if it can be calculated with. A text times a number could fill the memory."""
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r:.60} is not a number")
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise OverflowError(f"a number has more than {MOST_BITS} bits")
+    return value
 
 
 def _wrong(text: str, why: str) -> ConfigError:

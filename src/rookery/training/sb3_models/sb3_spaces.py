@@ -25,7 +25,7 @@ def space_from_facts(facts: Any, what: str) -> spaces.Space:
     Raises:
         FileError: The plain facts do not suffice.
     """
-    kind = re.search(r"(\w+)'>$", str(facts.get(":type:", ""))) if isinstance(facts, dict) else None
+    kind = re.search(r"\b(\w{1,100})'>$", str(facts.get(":type:", ""))) if isinstance(facts, dict) else None
     reader = READERS.get(kind[1]) if kind else None
     if reader is None:
         name = f" {kind[1]}" if kind else ""

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 Steps = tuple[str | int, ...]
-HEADER = re.compile(r"\s*(\[\[?)\s*([^\]]+?)\s*\]")
+HEADER = re.compile(r"\s*(\[\[?)([^\]]+)\]")
 KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w.-]+)\s*=""")
 
 

@@ -1,4 +1,4 @@
-"""By which names the dashboard is called, in the headers Host and Origin.
+"""Accepted host names of the dashboard and of `rookery serve`, in the headers Host and Origin.
 
 A page of any site can let its own name point to 127.0.0.1 and then read what is served there as its own (DNS
 rebinding). Such a request has that site's name in Host. So only names that are known to be ours are answered.
@@ -10,6 +10,7 @@ import ipaddress
 import re
 import socket
 from collections.abc import Iterable
+from functools import lru_cache
 
 from rookery.errors import OptionError
 
@@ -37,6 +38,31 @@ class OwnHosts:
             name = socket.gethostname().lower()
             self._names |= {name, f"{name}.local"}
         self._others = [_parsed_option(other) for other in others]
+        self._has = lru_cache(maxsize=64)(self.has)  # most requests have the same host
+
+    def refusal(self, headers: Iterable[tuple[bytes, bytes]], is_change: bool, what: str) -> str | None:
+        """Why a request with these headers is not answered: its host is not ours, or a page of another site sent it.
+        None if it is. Programs that are not browsers do not send the headers of origins. `what` is the server, for the
+        message."""
+        hosts, origins, fetch = list[str](), list[str](), dict[bytes, str]()
+        for name, value in headers:
+            if name in (b"host", b"origin"):
+                (hosts if name == b"host" else origins).append(value.decode("latin-1"))
+            elif name in (b"sec-fetch-site", b"sec-fetch-mode"):
+                fetch[name] = value.decode("latin-1")
+        if len(hosts) != 1 or not self._has(hosts[0]):
+            return (
+                f"the host {', '.join(hosts)!r:.80} is not this {what}: if it is the name of a proxy or a tunnel, "
+                f"start the {what} with --allow-host NAME[:PORT]"
+            )
+        if any(not is_same_origin(origin, hosts[0]) for origin in origins):
+            return f"the origin {origins[0]!r:.80} is not a page of this {what}"
+        site = fetch.get(b"sec-fetch-site", "same-origin")
+        # A link may be followed from anywhere, and an address typed; a page of another site may not load from here.
+        is_opened = site == "none" or fetch.get(b"sec-fetch-mode") == "navigate"
+        if site == "same-origin" or (is_opened and not is_change):
+            return None
+        return f"requests from other sites are not answered (Sec-Fetch-Site: {site:.20})"
 
     def has(self, value: str) -> bool:
         """Whether a value of the header Host is ours. Without a port it is that of HTTP, 80."""
