@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from rookery.config.reading import YAML_NUMBER, read_config, read_file
 from rookery.config.search_schema import bytes_in, seconds_in
-from rookery.errors import ConfigError
+from rookery.errors import ConfigError, FileError
 from rookery.studies.space.constraints import Constraint
+from rookery.training.backtest.account_file import read_account
+from rookery.training.sb3_models.vecnormalize_stats import read_vecnormalize
 
 SECONDS = 15.0  # of computing, for what takes up to 2 on a machine with nothing else to do
 MIB = 1 << 20
@@ -120,3 +123,19 @@ def test_amounts_are_read_in_linear_time(read: object, text: str) -> None:
     with pytest.raises(ValueError, match="a text such as"):
         read(text)  # type: ignore[operator]
     assert time.thread_time() - began < 1.0
+
+
+@pytest.mark.parametrize(
+    "shape", ["(1000000000000,)", "(-1,)", "(0, 10000000000000000000000)", "(9223372036854775807, 9)"]
+)
+def test_an_absurd_shape_in_a_file_is_one_error(shape: str, tmp_path: Path) -> None:
+    """The statistics of a stranger's observations, and a stranger's account."""
+    line = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".encode().ljust(117) + b"\n"
+    array = b"\x93NUMPY\x01\x00" + len(line).to_bytes(2, "little") + line + bytes(64)
+    with zipfile.ZipFile(tmp_path / "stats.npz", "w") as archive:
+        archive.writestr("mean.npy", array)
+    (tmp_path / "account.npy").write_bytes(array)
+    with pytest.raises(FileError):
+        read_vecnormalize(tmp_path / "stats.npz", 8)
+    with pytest.raises(FileError):
+        read_account(tmp_path / "account.npy")

@@ -42,7 +42,7 @@ def read_vecnormalize(path: Path, width: int) -> dict[str, np.ndarray]:
         raise FileError(f"{name} is larger than statistics of observations can be: it is not read")
     try:
         found = {key: np.asarray(value, np.float64) for key, value in _read(path).items()}
-    except (ValueError, TypeError, OSError, zipfile.BadZipFile, RecursionError) as error:
+    except (ValueError, TypeError, OSError, OverflowError, MemoryError, zipfile.BadZipFile, RecursionError) as error:
         raise FileError(f"{name} cannot be read: {printable(str(error))[:200]}") from None
     return _checked(found, width, name)
 
