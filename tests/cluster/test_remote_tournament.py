@@ -21,6 +21,8 @@ from rookery.training.players.file_player import FilePlayer
 from training.league.test_tournament import HOCKEY, hockey_agents, same, tug_agents
 from training.tug import SEAT, TUG, write_agent
 
+pytestmark = pytest.mark.usefixtures("all_allowed")
+
 
 def elsewhere(duel: Any, players: Any, parts: Sequence[GamePart], seed: int, backend: str) -> Any:
     """Plays the last part first; all that is sent is pickled."""

@@ -21,6 +21,8 @@ from rookery.errors import RunError
 from rookery.user_code import SHIPPED, file_here, find_in_file
 from training.runs import differences, last_state, small
 
+pytestmark = pytest.mark.usefixtures("all_allowed")
+
 WORLD = """
 import numpy as np
 from beside import REWARD
@@ -71,7 +73,8 @@ def test_what_a_node_lacks_is_used_from_elsewhere(world: Path) -> None:
     assert copy.is_relative_to(folder_for(contents)) and copy.read_text() == WORLD
     assert find_in_file(f"{world}:Walk", "world").__name__ == "Walk"
     code = (
-        f"from rookery.user_code import find_in_file; print(find_in_file({str(world) + ':Walk'!r}, 'world').__module__)"
+        "from rookery import gate, user_code; gate.follow_parent(); "
+        f"print(user_code.find_in_file({str(world) + ':Walk'!r}, 'world').__module__)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.startswith("rookery_file_walk_")

@@ -16,6 +16,8 @@ from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.world import KernelWorld
 from rookery.user_code import load_file
 
+pytestmark = pytest.mark.usefixtures("all_allowed")
+
 PAGE = (Path(__file__).parents[2] / "docs" / "kernel-worlds.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 MESSAGES = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)

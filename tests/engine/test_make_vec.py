@@ -388,7 +388,7 @@ def test_public_names():
     assert sorted(rookery.__all__) == [
         "Agent", "Callback", "DQN", "Engine", "KernelWorld", "MujocoWorld", "PPO", "Result", "RunConfig", "SAC", "TD3",
         "Table", "backtest", "errors", "get_recommended_n_envs", "load", "make_vec", "markets", "pettingzoo", "resume",
-        "sb3", "search", "testing", "train",
+        "sb3", "search", "standalone", "testing", "train",
     ]  # fmt: skip
     assert all(getattr(rookery, name) is not None for name in rookery.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

@@ -20,6 +20,7 @@ def kernel_counts(monkeypatch: pytest.MonkeyPatch, *counts: int) -> None:
     """What the kernel's counter of such kills shows, look by look; the last one stays."""
     shown: Iterator[int] = chain(counts, repeat(counts[-1]))
     monkeypatch.setattr("rookery.engine.process.oom_kills", lambda: next(shown))
+    monkeypatch.setattr("rookery.engine.worker_restarts.oom_kills", lambda: next(shown))
 
 
 def test_the_message_says_that_memory_ran_out(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

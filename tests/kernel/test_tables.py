@@ -102,6 +102,10 @@ class CheckingCompiler(CompilerBase):
 
     define_pipelines = WorldCompiler.define_pipelines
 
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.state.numbers = {}  # of functions that are checked
+
 
 @intrinsic
 def read_only(typing_context, array):

@@ -178,7 +178,7 @@ def test_own_splits_are_refused(folder: Path, option: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "search", [{"folds": 5000}, {"folds": 60}, {"embargo": 300}, {"embargo": 5000}, {"folds": 4, "embargo": 160}]
+    "search", [{"folds": 1000}, {"folds": 60}, {"embargo": 300}, {"embargo": 5000}, {"folds": 4, "embargo": 160}]
 )
 def test_too_few_bars_for_the_folds_are_an_error_that_says_what_to_do(folder: Path, search: dict[str, Any]) -> None:
     config = config_of(folder, search=search)

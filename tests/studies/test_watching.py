@@ -103,7 +103,7 @@ def test_a_study_that_is_deleted_ends_it_in_a_sentence(
 def test_a_locked_database_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("rookery.studies.storage.sql_storage.WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("rookery.studies.storage.sqlite_file.BUSY_SECONDS", 0.01)
     study = make_folder(tmp_path)
     study.set_user_attr("rookery:config", {**TOTAL, "search": {"n_trials": 1, "verify": 0}})
     study.ask()

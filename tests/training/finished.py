@@ -9,6 +9,7 @@ import torch
 from gymnasium import spaces
 
 from rookery.config import build_config
+from rookery.gate import allow_given
 from rookery.learners.learner import module_state
 from rookery.learners.registry import make_policy
 from rookery.learners.space_json import to_tree
@@ -16,6 +17,7 @@ from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.resolve.world_choice import find
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.run_dir import RunDir
+from rookery.training.storage.trust import remember
 
 STEP = 1_000
 
@@ -34,6 +36,7 @@ def make_run(
     run of another world than it says, which only matters to who looks at the world."""
     world = world or ("Pendulum-v1" if learner == "sac" else "CartPole-v1")
     wish: dict[str, Any] = {learner: options} if options else {}
+    allow_given(world)
     if not find(world, options=world_options).kernel:
         wish["num_envs"] = 1  # so that nothing is measured
     resolved = resolve_run(build_config(world, learner=learner, world_options=world_options or {}, **wish))
@@ -41,6 +44,7 @@ def make_run(
     seen, done = resolved.world.spaces if observation_space is None else (observation_space, action_space)
     run = RunDir.create(base, "finished")
     run.write_config(config.model_dump(mode="json"))
+    remember(run, config)  # as `train` does
     torch.manual_seed(1)
     policy = make_policy(learner, seen, done, getattr(config, learner))
     with torch.no_grad():

@@ -21,6 +21,7 @@ from starlette.testclient import TestClient
 
 from rookery.studies.report.report import Reporter
 from rookery.studies.report.report_json import report_json
+from rookery.studies.storage.study_place import StudyRecord, remember_storage
 from rookery.studies.storage.study_view import open_study
 from rookery.web.dashboard_app import make_app
 from rookery.web.dashboard_state import DashboardState
@@ -316,20 +317,25 @@ def test_a_study_that_is_a_single_file(client: TestClient, folder: Path, tmp_pat
 def test_a_database_outside_is_not_read(client: TestClient, folder: Path, tmp_path: Path) -> None:
     add_trial(make_study(tmp_path / "elsewhere.db"), 1.0)
     (folder / "demo").mkdir(parents=True)
-    about = {"name": "demo", "storage": str(tmp_path / "elsewhere.db"), "format": 1}
+    about = {"name": "demo", "storage": str(tmp_path / "elsewhere.db"), "format": 1, "id": "f" * 32}
     (folder / "demo" / "study.json").write_text(json.dumps(about))
+    assert "--storage" in get(client, STUDY, 409)["error"]
+    remember_storage(folder / "demo", StudyRecord.model_validate(about))  # as the search that made it does
     assert "--runs-dir" in get(client, STUDY, 409)["error"]
     (folder / "link").mkdir()
     (folder / "link" / "study.json").write_text(json.dumps({**about, "storage": "study.db"}))
     (folder / "link" / "study.db").symlink_to(tmp_path / "elsewhere.db")
-    assert "--runs-dir" in get(client, "/api/studies/studies/link", 409)["error"]
+    assert "--storage" in get(client, "/api/studies/studies/link", 409)["error"]
 
 
 def test_a_database_of_a_server_is_opened_only_when_asked_for(client: TestClient, folder: Path) -> None:
     """What lies in a folder does not make the list connect anywhere."""
     (folder / "demo").mkdir(parents=True)
-    about = {"name": "demo", "storage": "postgresql://ann@127.0.0.1:1/studies", "format": 1}
+    about = {"name": "demo", "storage": "postgresql://ann@127.0.0.1:1/studies", "format": 1, "id": "e" * 32}
     (folder / "demo" / "study.json").write_text(json.dumps(about))
+    (row,) = get(client, "/api/studies")["studies"]
+    assert "--storage postgresql://ann@127.0.0.1:1/studies" in row["error"], "it may be a stranger's"
+    remember_storage(folder / "demo", StudyRecord.model_validate(about))  # as the search that made it does
     (row,) = get(client, "/api/studies")["studies"]
     assert (row["unread"], row["error"]) == (True, None)
     assert "cannot be read" in get(client, STUDY, 409)["error"]
@@ -353,7 +359,9 @@ def _check_postgresql(client: TestClient, folder: Path, postgres_url: str) -> No
     storage.remove_session()
     storage.engine.dispose()
     (folder / "demo").mkdir(parents=True)
-    (folder / "demo" / "study.json").write_text(json.dumps({"name": "demo", "storage": postgres_url, "format": 1}))
+    about = {"name": "demo", "storage": postgres_url, "format": 1, "id": "d" * 32}
+    (folder / "demo" / "study.json").write_text(json.dumps(about))
+    remember_storage(folder / "demo", StudyRecord.model_validate(about))
     found = get(client, f"{STUDY}/trials")
     assert found["values"] == [[0.0, 1.0, 2.0, 3.0, 4.0]]
     assert None not in found["params"]["x"]

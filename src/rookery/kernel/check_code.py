@@ -1,4 +1,4 @@
-"""The machine code of the checks in checks.py, for a CPU and for a GPU. Needs Numba."""
+"""The machine code of the checks in code_checks.py, for a CPU and for a GPU. Needs Numba."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from numba.cuda.np import arrayobj
 
 from rookery.atomics import WORD
 from rookery.kernel.check_code import Target, build_checks
-from rookery.kernel.checks import Toolkit, insert_checks
+from rookery.kernel.code_checks import Toolkit, insert_checks
 
 SHARED_MEMORY = 3  # an address space
 NOTES = "rookery_failed_checks"

@@ -11,7 +11,7 @@ from numba.np import arrayobj
 
 from rookery.kernel.call_record import emit_failure
 from rookery.kernel.check_code import Target, build_checks
-from rookery.kernel.checks import Toolkit, insert_checks
+from rookery.kernel.code_checks import Toolkit, insert_checks
 
 
 def frozen(builder: Any, value: Any) -> Any:

@@ -111,10 +111,10 @@ class _Rows(KernelEnv):
     """An env of several agents. `reset` and `step` return the first agent's results; the other methods, one row per
     agent."""
 
-    def __init__(self, world: KernelWorld, render_mode: str | None, plain: bool) -> None:
+    def __init__(self, world: KernelWorld, render_mode: str | None, plain: bool, bounds: bool | None = None) -> None:
         if world.num_agents < 2:
             raise WorldError(f"{world.name} has one agent: use rookery.kernel.kernel_env.KernelEnv")
-        self._setup(EnvArrays(world, 1), render_mode, plain)
+        self._setup(EnvArrays(world, 1), render_mode, plain, bounds=bounds)
 
     def observations(self) -> list[Any]:
         return [one_observation(self.observation_space, row) for row in self._env_arrays.observations]

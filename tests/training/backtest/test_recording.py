@@ -10,6 +10,7 @@ import torch
 
 import rookery
 from rookery.errors import OptionError, UsageError
+from rookery.gate import allow_given
 from rookery.training.backtest.backtest import seen_notes
 from rookery.training.backtest.benchmark_accounts import hold
 from rookery.training.backtest.recording import record_windows
@@ -23,6 +24,7 @@ WORLD = f"{Path(__file__).parent / 'small_market.py'}:SmallMarket"
 @pytest.fixture(autouse=True, scope="module")
 def without_compiling():
     """The world runs as plain Python: compiling it would take longer than all these tests."""
+    allow_given(WORLD)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rookery.kernel.runner.load_native", lambda: None)
         yield

@@ -22,6 +22,8 @@ from rookery.worlds.hockey.world import HockeyOne
 from training.curriculum.test_vector_env import MIRROR, echo_config
 from training.echoes.world import Echo
 
+pytestmark = pytest.mark.usefixtures("all_allowed")
+
 LENGTH = 8
 SELF = {"who": "self", "deterministic": True}
 MIXED = {

@@ -23,6 +23,8 @@ from training.evaluation.test_episodes import agent_for
 from training.runs import QUIET
 from training.tug import TUG, agent, write_agent
 
+pytestmark = pytest.mark.usefixtures("all_allowed")
+
 
 class Coin(gym.Env):
     """One step, with a reward of 1 in some of the episodes. With a chance of 1 all episodes are the same."""

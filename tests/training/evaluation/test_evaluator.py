@@ -13,6 +13,8 @@ from rookery.training.resolve.world_choice import duel_of, find
 from training.finished import make_run
 from training.tug import TUG, agent, write_agent
 
+pytestmark = pytest.mark.usefixtures("all_allowed")
+
 HOCKEY = find("hockey", options={"time_limit": 60})
 SEAT = seat_of(*duel_of(HOCKEY).spaces)
 

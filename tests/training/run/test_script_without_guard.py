@@ -12,9 +12,10 @@ import pytest
 from torch import nn
 
 from rookery.errors import UsageError
+from rookery.gate import allow_given
 from rookery.learners.ppo import PPOOptions
 from rookery.training.run.memory_check import LearnerSize, enough_memory, learner_size
-from rookery.user_code import find_in_file, permit
+from rookery.user_code import find_in_file
 
 SCRIPT = """
 import gymnasium as gym
@@ -87,8 +88,10 @@ def test_a_module_is_not_imported_twice(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     import nets_of_test  # type: ignore[import-not-found]
 
+    allow_given(f"{tmp_path}/nets_of_test.py:Net")
     assert find_in_file(f"{tmp_path}/nets_of_test.py:Net", "network") is nets_of_test.Net
     monkeypatch.delitem(sys.modules, "nets_of_test")
+    allow_given(f"{tmp_path}/nets_of_test.py:Net")
     assert find_in_file(f"{tmp_path}/nets_of_test.py:Net", "network") is not nets_of_test.Net
 
 
@@ -119,7 +122,7 @@ class ReadsWeights(WrongShape):
 def test_a_network_that_cannot_be_counted_is_not_too_large(net):
     """The real error, if there is one, follows when the network is made with memory."""
     name = f"{__file__}:{net.__name__}"
-    permit([name])
+    allow_given(name)
     options = PPOOptions(network=name)
     assert learner_size("ppo", BOX, CHOICE, options, 2) == LearnerSize(0)
 

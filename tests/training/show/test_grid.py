@@ -19,6 +19,8 @@ from rookery.training.storage.load_agent import load_agent
 from training.finished import STEP, make_run
 from training.videos import frames_of
 
+pytestmark = pytest.mark.usefixtures("all_allowed")
+
 WORLDS = Path(__file__).parents[1] / "shown_worlds.py"
 CORRIDOR = f"{WORLDS}:Corridor"
 

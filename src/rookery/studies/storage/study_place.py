@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rookery.console import printable
 from rookery.errors import StudyError
@@ -79,6 +80,8 @@ def _is_study(path: Path) -> bool:
 class StudyRecord(BaseModel):
     """The contents of study.json: which study this is, and where its trials are."""
 
+    model_config = ConfigDict(strict=True)
+
     name: Annotated[str | None, Inside("the name of the study in its database")] = None
     storage: Annotated[str, Reaches("network")] = DATABASE
     format: int = 0
@@ -132,7 +135,7 @@ def remember_storage(folder: Path, record: StudyRecord) -> None:
 def _is_inside(storage: str, folder: Path) -> bool:
     """Whether it is a file in the study's folder, and no link to elsewhere."""
     place = _url_or_file(storage, folder)
-    return isinstance(place, Path) and place.resolve().is_relative_to(folder.resolve())
+    return isinstance(place, Path) and Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder))
 
 
 def _url_or_file(storage: str, base: Path) -> str | Path:

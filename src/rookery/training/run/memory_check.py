@@ -109,7 +109,7 @@ def check_memory(config: RunConfig, observation_space: Any, action_space: Any, n
 
 
 def _free_on_gpu(device: str) -> int | None:
-    if not device.startswith("cuda"):
+    if not device.startswith("cuda") or not torch.cuda.is_available():  # where it is missing, an error says so later
         return None
     unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # torch keeps it for itself
     return torch.cuda.mem_get_info(device)[0] + unused

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.errors import CheckpointError, FileError, OptionError
+from rookery.gate import allow_given
 from rookery.learners.agent import Agent
 from rookery.learners.learner import module_state, seeded
 from rookery.learners.observations import Leaf
@@ -47,6 +48,7 @@ def import_sb3(path: str | Path, env: str | None = None, vecnormalize: str | Pat
     Raises:
         FileError: The file is damaged, holds something else, or a model that no agent here can be.
     """
+    allow_given(env)
     archive = read_sb3_archive(Path(path))
     observation_space, action_space = _spaces(archive, env)
     leaves = make_leaves(observation_space)
