@@ -150,10 +150,9 @@ def _integer_check(target: Target) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             if isinstance(number, types.Float):
                 wide = context.cast(builder, arguments[0], number, types.float64)
-                limit = cgutils.ir.Constant(wide.type, LARGEST)
-                inside = builder.and_(
-                    builder.fcmp_ordered("<", wide, limit), builder.fcmp_ordered(">=", wide, builder.fneg(limit))
-                )
+                # Two constants: the compiler for GPUs has no `fneg`.
+                least, limit = (cgutils.ir.Constant(wide.type, end) for end in (-LARGEST, LARGEST))
+                inside = builder.and_(builder.fcmp_ordered("<", wide, limit), builder.fcmp_ordered(">=", wide, least))
                 _fail_if(target, context, builder, builder.not_(inside), arguments[1], WORD(0), WORD(0))
             return context.get_dummy_value()
 
