@@ -40,7 +40,7 @@ def code_of(check, kinds):
     def emit_failure(context, builder, place, first, second):
         builder.ret_void()
 
-    target = Target(lambda function: function, arrayobj, emit_failure, lambda builder, value: value)
+    target = Target(lambda function: function, arrayobj, emit_failure, lambda builder, value: value, few_branches=True)
     context = cpu_target.target_context
     signature, generate = getattr(build_checks(target), check)(None, *kinds, WORD)
     module = ir.Module()

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from kernel.trial_worlds import DoublePendulum
+from kernel.trial_worlds import DoublePendulum, Portfolio, portfolio
 from rookery.errors import WorldError
 from rookery.kernel import cuda_code
 from rookery.kernel.cuda_code import CachedKernel, array_words, kernels
+from rookery.kernel.tables import Table
 
 
 class RecordingFunction:
@@ -109,6 +110,18 @@ def test_kernels_of_a_world_are_shared_and_those_of_a_changed_world_are_not():
 
     assert kernels(DoublePendulum()) is kernels(DoublePendulum())
     assert kernels(DoublePendulum()) is not kernels(Changed())
+
+
+def test_the_sizes_of_tables_are_in_the_key():
+    """They are constants in the code."""
+
+    class AnySize(Portfolio):
+        tables = {"prices": Table((None, None), "f8"), "volumes": Table((None, None), "f4")}
+
+    given = portfolio(300)
+    worlds = (given, AnySize(**given.tables), portfolio(400))
+    keys = [kernels(world).step._key for world in worlds]
+    assert keys[0] != keys[1] and keys[0] == keys[2]
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 4)])

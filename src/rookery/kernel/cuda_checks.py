@@ -55,7 +55,8 @@ def same(builder: Any, value: Any) -> Any:
     return value
 
 
-TOOLS = Toolkit(ir, ir_utils, *build_checks(Target(intrinsic, arrayobj, emit_failure, same)))
+# A branch for negative indices made a portfolio world a sixth slower: see docs/decisions.md.
+TOOLS = Toolkit(ir, ir_utils, *build_checks(Target(intrinsic, arrayobj, emit_failure, same, few_branches=True)))
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)

@@ -64,7 +64,8 @@ def kernels(world: KernelWorld, checked: bool = False) -> Bodies:
     """The bodies of a world as kernels."""
     bodies = build_bodies(world, reserve_serially)  # `reserve` is numba-cuda's in a kernel; its source is in the key
     easy, lines = code_cache.fingerprint(world.easy, ""), lines_key(world) if checked else ""
-    key = key_of(bodies, [column_forms(world), table_forms(world), easy, lines, versions()])
+    sizes = sorted(world.table_sizes.items())
+    key = key_of(bodies, [column_forms(world), table_forms(world), sizes, easy, lines, versions()])
 
     def make() -> Bodies:
         compile_for = WorldCompilation(world, checked)

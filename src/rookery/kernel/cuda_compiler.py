@@ -23,6 +23,7 @@ if not hasattr(np, "row_stack"):  # removed in NumPy 2.5; numba-cuda 0.30 still 
 from numba import cuda, types
 from numba.core import cgutils
 from numba.cuda.extending import intrinsic
+from numba.cuda.np import arrayobj
 from numba.cuda.np.numpy_support import carray
 
 from rookery.kernel import native
@@ -113,7 +114,7 @@ def _kernel(world: KernelWorld, device: Any, name: str, checked: bool) -> Any:
         "cuda": cuda, "carray": carray, "pointer": pointer, "device": device, "Columns": Columns,
         "LaunchNotes": LaunchNotes,
         "hard_env": _hard_env, "int32": np.int32, "word": np.int64,
-        "call_checked": call_checked, "noted_word": noted_word,
+        "call_checked": call_checked, "noted_word": noted_word, "sized": _sized(world.table_sizes),
         **{f"{part}_type": dtype for part, (_, dtype) in forms.items()},
     }  # fmt: skip
     size = {part: math.prod(shape) for part, (shape, _) in forms.items()}
@@ -134,6 +135,7 @@ def _kernel(world: KernelWorld, device: Any, name: str, checked: bool) -> Any:
         f"    i = {'hard_env(count, hard)' if name == 'step_hard' else 'cuda.grid(1)'}",
         "    if i < 0 or i >= n:",
         "        return",
+        "    tables = sized(tables)",
     ]
     for part, (shape, _) in forms.items():
         source = FLAT.get(part, part)
@@ -186,6 +188,26 @@ def pointer(typing_context: Any, address: Any) -> Any:
         return builder.inttoptr(arguments[0], cgutils.voidptr_t)
 
     return types.voidptr(types.int64), generate
+
+
+def _sized(sizes: Mapping[str, tuple[int, ...]]) -> Any:
+    """A function that returns tables whose sizes, except the first, are constants: the compiler then knows that loops
+    over them stay inside."""
+
+    def sized(typing_context: Any, tables: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            arrays = cgutils.unpack_tuple(builder, arguments[0])
+            for k, (name, kind) in enumerate(zip(tables.fields, tables.types, strict=True)):
+                if sizes.get(name):
+                    array = arrayobj.make_array(kind)(context, builder, arrays[k])
+                    rest = [context.get_constant(types.intp, size) for size in sizes[name]]
+                    array.shape = cgutils.pack_array(builder, [builder.extract_value(array.shape, 0), *rest])
+                    arrays[k] = array._getvalue()
+            return context.make_tuple(builder, tables, arrays)
+
+        return tables(tables), generate
+
+    return intrinsic(sized)
 
 
 def _memory(size: int) -> Any:
