@@ -40,8 +40,9 @@ def code_of(check, kinds):
     def emit_failure(context, builder, place, first, second):
         builder.ret_void()
 
-    target = Target(lambda function: function, arrayobj, emit_failure, lambda builder, value: value, few_branches=True)
+    target = Target(lambda function: function, arrayobj, emit_failure, lambda builder, value: value)
     context = cpu_target.target_context
+    context.refresh()  # else it knows no casts before something was compiled
     signature, generate = getattr(build_checks(target), check)(None, *kinds, WORD)
     module = ir.Module()
     arguments = [context.get_value_type(kind) for kind in (*kinds, WORD)]

@@ -55,8 +55,7 @@ def same(builder: Any, value: Any) -> Any:
     return value
 
 
-# A branch for negative indices made a portfolio world a sixth slower: see docs/decisions.md.
-TOOLS = Toolkit(ir, ir_utils, *build_checks(Target(intrinsic, arrayobj, emit_failure, same, few_branches=True)))
+TOOLS = Toolkit(ir, ir_utils, *build_checks(Target(intrinsic, arrayobj, emit_failure, same)))
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)

@@ -22,7 +22,7 @@ def frozen(builder: Any, value: Any) -> Any:
     return instruction
 
 
-TOOLS = Toolkit(ir, ir_utils, *build_checks(Target(intrinsic, arrayobj, emit_failure, frozen, few_branches=False)))
+TOOLS = Toolkit(ir, ir_utils, *build_checks(Target(intrinsic, arrayobj, emit_failure, frozen)))
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
