@@ -35,7 +35,6 @@ _allowed: set[tuple[Kind, str]] = set()
 _follows_parent: list[bool] = []  # not empty in a process that only does what a process of ours tells it
 
 
-@dataclass(frozen=True)
 class Reaches:
     """The mark of a field whose value can reach outside, as metadata of its annotation.
 
@@ -45,13 +44,8 @@ class Reaches:
         name: What is reached if the value, such as true, does not name it.
     """
 
-    kinds: tuple[Kind, ...]
-    when_playing: bool
-    name: str
-
     def __init__(self, *kinds: Kind, when_playing: bool = False, name: str = "") -> None:
-        for key, value in (("kinds", kinds), ("when_playing", when_playing), ("name", name)):
-            object.__setattr__(self, key, value)
+        self.kinds, self.when_playing, self.name = kinds, when_playing, name
 
 
 @dataclass(frozen=True)
