@@ -19,7 +19,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from learners.device.held_together import KINDS, fill, make
-from rookery.learners.ppo import PPO
+from rookery.learners.algorithms.ppo import PPO
 
 ENVS, STEPS, UPDATES = 8, 6, 20
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # a CPU shows only that the script works

@@ -27,9 +27,9 @@ from report import measured, parser_for, report
 from rookery.engine.cuda import CudaEngine
 from rookery.engine.env_factory import resolve
 from rookery.engine.settings import Settings, autoreset
-from rookery.learners.device.captured_call import CapturedCall
+from rookery.learners.algorithms.ppo import PPO
+from rookery.learners.execution.captured_call import CapturedCall
 from rookery.learners.learner import StepBatch, TensorFinals
-from rookery.learners.ppo import PPO
 from rookery.learners.registry import PPOOptions
 from rookery.worlds.catch.game import Catch
 

@@ -51,7 +51,7 @@ def test_a_run_on_a_gpu_starts_without_compilers() -> None:
     code = """
 import sys, torch
 import rookery.training.run.train
-from rookery.learners.device.precision import Products
+from rookery.learners.kernels.gpu.precision import Products
 with Products("auto", True, torch.device("cuda"), images=False):
     pass
 print([name for name in ("numba", "torch._dynamo", "triton", "matplotlib") if name in sys.modules])

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from rookery.kernel.tables import Table
     from rookery.kernel.world import KernelWorld
     from rookery.learners.agent import Agent
-    from rookery.learners.dqn import DQN
-    from rookery.learners.ppo import PPO
-    from rookery.learners.sac import SAC
-    from rookery.learners.td3 import TD3
+    from rookery.learners.algorithms.dqn import DQN
+    from rookery.learners.algorithms.ppo import PPO
+    from rookery.learners.algorithms.sac import SAC
+    from rookery.learners.algorithms.td3 import TD3
     from rookery.studies.search_study import search
     from rookery.training.backtest.backtest import backtest
     from rookery.training.run.callbacks import Callback
@@ -70,15 +70,15 @@ register_with_gymnasium()  # so that gymnasium.make("rookery/CartPole-v1") works
 _HOMES = {
     "Agent": "rookery.learners.agent",
     "Callback": "rookery.training.run.callbacks",
-    "DQN": "rookery.learners.dqn",
+    "DQN": "rookery.learners.algorithms.dqn",
     "Engine": "rookery.engine.engine",
     "KernelWorld": "rookery.kernel.world",
     "MujocoWorld": "rookery.worlds.mujoco.mujoco_world",
-    "PPO": "rookery.learners.ppo",
+    "PPO": "rookery.learners.algorithms.ppo",
     "Result": "rookery.training.run.result",
     "RunConfig": "rookery.config",
-    "SAC": "rookery.learners.sac",
-    "TD3": "rookery.learners.td3",
+    "SAC": "rookery.learners.algorithms.sac",
+    "TD3": "rookery.learners.algorithms.td3",
     "Table": "rookery.kernel.tables",
     "backtest": "rookery.training.backtest.backtest",
     "get_recommended_n_envs": "rookery.engine.make_vec",

@@ -18,7 +18,7 @@ from learners.distributed.test_data_parallel_ppo import assert_close
 from rookery.cluster.learner_gpus import free_gpu
 from rookery.cluster.ray_transport import RayTransport
 from rookery.errors import ConfigError, RunError
-from rookery.learners.distributed import nccl_ranks
+from rookery.learners.execution import nccl_ranks
 from training.runs import differences
 
 

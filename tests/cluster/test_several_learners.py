@@ -18,7 +18,7 @@ from rookery.cluster.learner_actor import LearnerActor
 from rookery.cluster.node_facts import NodeFacts, facts_here
 from rookery.cluster.transport import CollectorLost
 from rookery.errors import ConfigError, RestartLimit, RunError, WorkerDied
-from rookery.learners.distributed.shared_update import SharedUpdate
+from rookery.learners.execution.shared_update import SharedUpdate
 from training.runs import differences, last_state, notes
 
 KERNEL = WORLDS["kernel"]

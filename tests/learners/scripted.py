@@ -8,8 +8,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space
 
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.learner import StepBatch
-from rookery.learners.ppo import PPO
 
 
 class Scene(NamedTuple):

@@ -11,20 +11,20 @@ from gymnasium import spaces
 
 from learners import offpolicy_tools as replayed
 from learners.scripted import Script, play
-from rookery.learners.device.device_actor_critic import DeviceSAC, DeviceTD3
-from rookery.learners.dqn import DQN
-from rookery.learners.fast.accelerator import Accelerator
-from rookery.learners.fast.fused_dqn import FusedDQN
-from rookery.learners.fast.fused_ppo import CompiledAdvantages, FusedPPO
-from rookery.learners.fast.fused_td3 import FusedTD3
-from rookery.learners.fast.product_tiles import ARM
-from rookery.learners.fast.team_sac import TeamSAC
-from rookery.learners.fast.team_td3 import TeamTD3
+from rookery.learners.algorithms.dqn import DQN
+from rookery.learners.algorithms.ppo import PPO
+from rookery.learners.algorithms.sac import SAC
+from rookery.learners.algorithms.td3 import TD3
+from rookery.learners.execution.accelerator import Accelerator
+from rookery.learners.kernels.cpu.fused_dqn import FusedDQN
+from rookery.learners.kernels.cpu.fused_ppo import CompiledAdvantages, FusedPPO
+from rookery.learners.kernels.cpu.fused_td3 import FusedTD3
+from rookery.learners.kernels.cpu.product_tiles import ARM
+from rookery.learners.kernels.cpu.team_sac import TeamSAC
+from rookery.learners.kernels.cpu.team_td3 import TeamTD3
+from rookery.learners.kernels.gpu.device_actor_critic import DeviceSAC, DeviceTD3
 from rookery.learners.learner import Learner
-from rookery.learners.ppo import PPO
 from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions, TD3Options
-from rookery.learners.sac import SAC
-from rookery.learners.td3 import TD3
 
 UPDATES = 20
 SEEN = spaces.Box(-1, 1, (3,))

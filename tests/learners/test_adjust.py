@@ -12,9 +12,9 @@ from gymnasium import spaces
 from learners import offpolicy_tools, scripted
 from learners.offpolicy_tools import Centre, Corridor, arrays, assert_same
 from rookery.errors import OptionError
-from rookery.learners.dqn import DQN
+from rookery.learners.algorithms.dqn import DQN
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.learner import Learner
-from rookery.learners.ppo import PPO
 from rookery.learners.registry import make_learner, option_classes
 
 SEEN = spaces.Box(-3, 3, (1,), np.float32)

@@ -13,9 +13,9 @@ from gymnasium import spaces
 
 from rookery.errors import BadValue, RookeryError, SpaceError, UsageError
 from rookery.learners.agent import Agent
+from rookery.learners.algorithms.ppo import ActorCritic
 from rookery.learners.custom_network import CustomEncoder
 from rookery.learners.policy import make_leaves
-from rookery.learners.ppo import ActorCritic
 from rookery.learners.registry import PPOOptions
 
 PLAIN = spaces.Box(-1, 1, (3,))

@@ -10,11 +10,11 @@ import pytest
 from gymnasium import spaces
 
 from learners.offpolicy_tools import Batch, Centre, Corridor, assert_same, play
-from rookery.learners.dqn import DQN
+from rookery.learners.algorithms.dqn import DQN
+from rookery.learners.algorithms.ppo import PPO
+from rookery.learners.algorithms.sac import SAC
 from rookery.learners.offpolicy import OffPolicy
-from rookery.learners.ppo import PPO
 from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions
-from rookery.learners.sac import SAC
 
 SEEN = spaces.Box(-3, 3, (1,), np.float32)
 SMALL = {"hidden": [16], "batch_size": 16, "buffer_size": 500, "start_steps": 40, "n_step": 3}

@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from learners.offpolicy_tools import Corridor, assert_same, play
 from rookery.errors import OptionError
-from rookery.learners.dqn import DQN
+from rookery.learners.algorithms.dqn import DQN
 from rookery.learners.learner import StepBatch
 from rookery.learners.registry import DQNOptions
 from rookery.learners.replay import ReplayBatch

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.learners.fast.gae import compute_gae
-from rookery.learners.ppo import gae
+from rookery.learners.algorithms.ppo import gae
+from rookery.learners.kernels.cpu.gae import compute_gae
 
 
 def estimate(*columns: list[float], gamma: float, lam: float) -> np.ndarray:

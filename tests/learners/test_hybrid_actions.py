@@ -12,10 +12,10 @@ from gymnasium import spaces
 from learners.scripted import each_row
 from rookery.errors import OptionError, SpaceError
 from rookery.learners.action_tree import ActionTree
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.composite_head import head_for
 from rookery.learners.learner import StepBatch
 from rookery.learners.masks import mask_of
-from rookery.learners.ppo import PPO
 from rookery.learners.registry import PPOOptions, SACOptions, TD3Options, make_learner, specs
 from rookery.learners.space_json import from_tree, to_tree
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rookery.learners.fast.accelerator import Accelerator
-from rookery.learners.fast.activations import KINDS
-from rookery.learners.fast.fused_ppo import FusedPPO
-from rookery.learners.fast.perceptron import FusedMLP, PackedMLP, activate
+from rookery.learners.algorithms.ppo import PPO
+from rookery.learners.execution.accelerator import Accelerator
 from rookery.learners.flat_adam import FlatAdam
+from rookery.learners.kernels.cpu.activations import KINDS
+from rookery.learners.kernels.cpu.fused_ppo import FusedPPO
+from rookery.learners.kernels.cpu.perceptron import FusedMLP, PackedMLP, activate
 from rookery.learners.networks import MLP
-from rookery.learners.ppo import PPO
 from rookery.learners.registry import PPOOptions
 
 SHAPES = [(3, [16, 12], 2), (20, [8], 1), (4, [], 3), (1, [5, 6, 7], 4)]

@@ -7,8 +7,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rookery.learners.device.policy_stack import ModuleStack, PerceptronStack, make_stack
-from rookery.learners.ppo import ActorCritic
+from rookery.learners.algorithms.ppo import ActorCritic
+from rookery.learners.kernels.gpu.policy_stack import ModuleStack, PerceptronStack, make_stack
 from rookery.learners.registry import PPOOptions
 
 VIEW = spaces.Box(-5, 5, (3,), np.float32)

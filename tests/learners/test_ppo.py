@@ -12,8 +12,8 @@ from torch.distributions import Categorical
 
 from learners.scripted import Script, play
 from rookery.errors import OptionError, SpaceError
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.learner import StepBatch
-from rookery.learners.ppo import PPO
 from rookery.learners.registry import PPOOptions
 
 VECTOR = spaces.Box(-2, 2, (3,))

@@ -8,8 +8,8 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.learners.agent import Agent
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.learner import StepBatch
-from rookery.learners.ppo import PPO
 from rookery.learners.registry import PPOOptions
 
 NUM_ENVS = 16

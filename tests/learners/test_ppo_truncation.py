@@ -9,8 +9,8 @@ from gymnasium import spaces
 from torch import Tensor
 
 from learners.scripted import Scene, Script, play, tell
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.learner import StepBatch
-from rookery.learners.ppo import PPO
 from rookery.learners.registry import PPOOptions
 
 SPACE = spaces.Box(-1000, 1000, (1,))

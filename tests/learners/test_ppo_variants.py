@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 
 from learners.scripted import Script, arrays_of, each_row, play
-from rookery.learners.ppo import PPO
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.registry import PPOOptions
 
 VECTOR = spaces.Box(-2, 2, (3,))

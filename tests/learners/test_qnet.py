@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rookery.learners.fast.fused_dqn import FusedQNet
 from rookery.learners.flat_adam import FlatAdam
+from rookery.learners.kernels.cpu.fused_dqn import FusedQNet
 from rookery.learners.networks import ACTIVATIONS
 from rookery.learners.qnet import QNet
 

@@ -18,8 +18,8 @@ from rookery.learners.policy import Policy
 
 PLUGIN = LearnerSpec(
     name="mine",
-    learner="rookery.learners.ppo:PPO",
-    policy="rookery.learners.ppo:ActorCritic",
+    learner="rookery.learners.algorithms.ppo:PPO",
+    policy="rookery.learners.algorithms.ppo:ActorCritic",
     options=Options,
     supports=registry.is_discrete,
     needs="mine needs a Discrete",

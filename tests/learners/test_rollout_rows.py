@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from rookery.learners.ppo import PPO
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.registry import PPOOptions
 from rookery.learners.rollout_rows import RowFiller, WaitingRows
 

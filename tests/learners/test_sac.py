@@ -13,10 +13,10 @@ from gymnasium import spaces
 
 from learners.offpolicy_tools import Centre, assert_same, play
 from rookery.errors import OptionError
+from rookery.learners.algorithms.sac import SAC, squashed_log_prob
 from rookery.learners.learner import StepBatch
 from rookery.learners.registry import SACOptions
 from rookery.learners.replay import ReplayBatch
-from rookery.learners.sac import SAC, squashed_log_prob
 
 SEEN, DONE = spaces.Box(-3, 3, (1,), np.float32), spaces.Box(-2, 2, (1,), np.float32)
 

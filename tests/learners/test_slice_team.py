@@ -11,8 +11,9 @@ import torch
 from gymnasium import spaces
 
 from learners.scripted import Script, play
-from rookery.learners.fast.fused_ppo import FusedPPO
-from rookery.learners.fast.product_tiles import (
+from rookery.learners.algorithms.ppo import PPO
+from rookery.learners.kernels.cpu.fused_ppo import FusedPPO
+from rookery.learners.kernels.cpu.product_tiles import (
     LANES,
     ROWS,
     UNROLL,
@@ -22,8 +23,7 @@ from rookery.learners.fast.product_tiles import (
     panel_place,
     product_addresses,
 )
-from rookery.learners.fast.slice_team import SliceTeam
-from rookery.learners.ppo import PPO
+from rookery.learners.kernels.cpu.slice_team import SliceTeam
 from rookery.learners.registry import PPOOptions
 
 SEEN = spaces.Box(-1, 1, (3,))

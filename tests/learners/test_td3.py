@@ -13,10 +13,10 @@ from gymnasium import spaces
 from learners.offpolicy_tools import Centre, assert_same, play
 from rookery import standalone
 from rookery.errors import OptionError
+from rookery.learners.algorithms.td3 import TD3
 from rookery.learners.frozen_policy import PackedPolicy, freeze
 from rookery.learners.registry import REDQ, TD3Options, option_classes
 from rookery.learners.replay import ReplayBatch
-from rookery.learners.td3 import TD3
 
 SEEN, DONE = spaces.Box(-3, 3, (1,), np.float32), spaces.Box(-2, 2, (1,), np.float32)
 ALL = slice(0, 4)

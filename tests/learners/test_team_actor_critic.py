@@ -11,12 +11,12 @@ import torch
 from gymnasium import spaces
 
 from learners import offpolicy_tools as replayed
+from rookery.learners.algorithms.sac import SAC
+from rookery.learners.algorithms.td3 import TD3
 from rookery.learners.cpu_threads import threads_for
-from rookery.learners.fast.team_sac import TeamSAC, squashed_sample
-from rookery.learners.fast.team_td3 import TeamTD3
+from rookery.learners.kernels.cpu.team_sac import TeamSAC, squashed_sample
+from rookery.learners.kernels.cpu.team_td3 import TeamTD3
 from rookery.learners.registry import SACOptions, TD3Options
-from rookery.learners.sac import SAC
-from rookery.learners.td3 import TD3
 
 MADE = {"sac": (SAC, SACOptions, TeamSAC), "td3": (TD3, TD3Options, TeamTD3)}
 SEEN, ACTIONS = spaces.Box(-1, 1, (1,)), spaces.Box(-2, 2, (1,))

@@ -7,8 +7,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.learner import StepBatch, TensorFinals
-from rookery.learners.ppo import PPO
 from rookery.learners.registry import PPOOptions
 
 ENVS, STEPS = 3, 6

@@ -14,7 +14,8 @@ from gymnasium import spaces
 
 import rookery
 from rookery.errors import OptionError, RunError
-from rookery.learners import heads, normalize, sac
+from rookery.learners import heads, normalize
+from rookery.learners.algorithms import sac
 from rookery.learners.saved_agent import saved_agent
 from rookery.standalone import from_agent, runtime, writer
 from rookery.standalone.description import describe

@@ -247,7 +247,7 @@ def _start(config: RunConfig, options: argparse.Namespace, tell_address: Callabl
         open_context_early(config.device)
     with meanwhile(LOADING):
         if early and config.device.startswith("cuda"):
-            from rookery.learners.device.triton_support import hash_triton_early
+            from rookery.learners.kernels.gpu.triton_support import hash_triton_early
 
             hash_triton_early()
         from rookery.training.run.train import train

@@ -15,10 +15,10 @@ from rookery.cluster.remote_collectors import START_SECONDS, RemoteCollectors, l
 from rookery.cluster.transport import CollectorLost, Transport
 from rookery.config import RunConfig
 from rookery.errors import WorkerDied
-from rookery.learners.distributed.gloo_ranks import LosableRanks, RankLost, open_store
-from rookery.learners.distributed.leading_ppo import LeadingPPO, helping_ppo
-from rookery.learners.distributed.nccl_ranks import open_ranks
-from rookery.learners.distributed.shared_update import Columns, envs_of
+from rookery.learners.execution.gloo_ranks import LosableRanks, RankLost, open_store
+from rookery.learners.execution.leading_ppo import LeadingPPO, helping_ppo
+from rookery.learners.execution.nccl_ranks import open_ranks
+from rookery.learners.execution.shared_update import Columns, envs_of
 from rookery.learners.learner import Tree
 from rookery.training.storage.trust import code_in
 

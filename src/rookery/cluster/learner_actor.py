@@ -17,12 +17,12 @@ from rookery.cluster.learner_gpus import free_gpu, gpu_name
 from rookery.cluster.node_facts import NodeFacts, facts_here
 from rookery.cluster.shipped_files import Contents, use_files
 from rookery.gate import allow_given
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.cpu_threads import keep_memory, small_products
-from rookery.learners.distributed.gloo_ranks import LosableRanks, own_address
-from rookery.learners.distributed.leading_ppo import help_update, helping_ppo
-from rookery.learners.distributed.nccl_ranks import open_ranks
+from rookery.learners.execution.gloo_ranks import LosableRanks, own_address
+from rookery.learners.execution.leading_ppo import help_update, helping_ppo
+from rookery.learners.execution.nccl_ranks import open_ranks
 from rookery.learners.learner import Tree
-from rookery.learners.ppo import PPO
 
 
 class LearnerActor:

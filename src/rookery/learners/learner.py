@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from rookery.errors import CheckpointError
 from rookery.learners.agent import Agent
-from rookery.learners.fast.accelerator import Accelerator
+from rookery.learners.execution.accelerator import Accelerator
 from rookery.learners.normalize import ReturnScale
 from rookery.learners.options import Options
 from rookery.learners.policy import Policy

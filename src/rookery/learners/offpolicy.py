@@ -12,9 +12,9 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from rookery.learners.device.device_n_step import DeviceNStep
-from rookery.learners.device.device_replay import DeviceReplay
-from rookery.learners.device.device_updates import DeviceUpdates
+from rookery.learners.execution.device_n_step import DeviceNStep
+from rookery.learners.execution.device_replay import DeviceReplay
+from rookery.learners.execution.device_updates import DeviceUpdates
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.learner import Finals, Learner, StepBatch, TensorFinals, Tree, means
 from rookery.learners.networks import Encoder

@@ -125,8 +125,8 @@ class PPOOptions(Options):
 
 PPO_SPEC = LearnerSpec(
     name="ppo",
-    learner="rookery.learners.ppo:PPO",
-    policy="rookery.learners.ppo:ActorCritic",
+    learner="rookery.learners.algorithms.ppo:PPO",
+    policy="rookery.learners.algorithms.ppo:ActorCritic",
     options=PPOOptions,
     supports=is_any,
     needs="ppo needs a Discrete, MultiDiscrete, MultiBinary or Box of floats, or a Dict or Tuple of these",
@@ -168,8 +168,8 @@ class SACOptions(ReplayOptions):
 
 SAC_SPEC = LearnerSpec(
     name="sac",
-    learner="rookery.learners.sac:SAC",
-    policy="rookery.learners.sac:SACPolicy",
+    learner="rookery.learners.algorithms.sac:SAC",
+    policy="rookery.learners.algorithms.sac:SACPolicy",
     options=SACOptions,
     supports=is_bounded,
     needs="sac needs a Box of floats with finite bounds, or a Dict or Tuple of these",
@@ -218,8 +218,8 @@ class DQNOptions(PrioritisedOptions):
 
 DQN_SPEC = LearnerSpec(
     name="dqn",
-    learner="rookery.learners.dqn:DQN",
-    policy="rookery.learners.dqn:QPolicy",
+    learner="rookery.learners.algorithms.dqn:DQN",
+    policy="rookery.learners.algorithms.dqn:QPolicy",
     options=DQNOptions,
     supports=is_discrete,
     needs="dqn needs a Discrete",
@@ -270,8 +270,8 @@ class TD3Options(PrioritisedOptions):
 
 TD3_SPEC = LearnerSpec(
     name="td3",
-    learner="rookery.learners.td3:TD3",
-    policy="rookery.learners.td3:TD3Policy",
+    learner="rookery.learners.algorithms.td3:TD3",
+    policy="rookery.learners.algorithms.td3:TD3Policy",
     options=TD3Options,
     supports=is_bounded,
     needs="td3 needs a Box of floats with finite bounds, or a Dict or Tuple of these",

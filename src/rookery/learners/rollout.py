@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from rookery.errors import CheckpointError
-from rookery.learners.device.shuffle import sample_order
 from rookery.learners.heads import Head
+from rookery.learners.kernels.gpu.shuffle import sample_order
 from rookery.learners.observations import Leaf
 
 FinalLeaves = tuple[np.ndarray, list[Tensor]]  # rows, and the leaves of their last observations

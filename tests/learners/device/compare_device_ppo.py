@@ -12,10 +12,10 @@ import torch
 from gymnasium import spaces
 
 from rookery.learners import rollout
-from rookery.learners.device.fused_device_ppo import DevicePPO
-from rookery.learners.device.shuffle import draw_key, shuffled_order
+from rookery.learners.algorithms.ppo import PPO
+from rookery.learners.kernels.gpu.fused_device_ppo import DevicePPO
+from rookery.learners.kernels.gpu.shuffle import draw_key, shuffled_order
 from rookery.learners.learner import StepBatch, TensorFinals
-from rookery.learners.ppo import PPO
 from rookery.learners.registry import PPOOptions
 
 ENVS, STEPS = 6, 4

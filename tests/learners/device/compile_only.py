@@ -21,8 +21,8 @@ from triton.runtime import driver
 from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import JITFunction
 
-from rookery.learners.device import kernel_choices
-from rookery.learners.device.fused_device_ppo import DevicePPO, has_room
+from rookery.learners.kernels.gpu import kernel_choices
+from rookery.learners.kernels.gpu.fused_device_ppo import DevicePPO, has_room
 from rookery.learners.learner import StepBatch
 from rookery.learners.registry import make_learner, option_classes
 

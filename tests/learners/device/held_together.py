@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.learner import StepBatch, TensorFinals
-from rookery.learners.ppo import PPO
 from rookery.learners.registry import PPOOptions
 
 VECTOR = spaces.Box(-5, 5, (4,), np.float32)

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from learners.device.held_together import KINDS, fill, make
-from rookery.learners.device.captured_ppo import CapturedPPO
 from rookery.learners.early_stop import EarlyStop
-from rookery.learners.fast.accelerator import Accelerator
+from rookery.learners.execution.accelerator import Accelerator
+from rookery.learners.execution.captured_ppo import CapturedPPO
 from rookery.learners.learner import StepBatch
 
 ENVS, STEPS = 4, 5

@@ -69,7 +69,7 @@ def test_groups_of_updates_change_no_number(kind: str, monkeypatch: pytest.Monke
     """Updates one by one, as without `accelerate`, or many at once: the same weights."""
     learners = []
     for sizes in ((16, 4), (64, 4), ()):
-        monkeypatch.setattr("rookery.learners.device.device_updates.SIZES", sizes)
+        monkeypatch.setattr("rookery.learners.execution.device_updates.SIZES", sizes)
         learner = learner_for(kind, start_steps=36, updates_per_step=7.25)
         play_tensors(learner, world_for(kind), 13)
         learners.append(learner)

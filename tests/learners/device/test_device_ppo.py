@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rookery.learners.ppo import PPO
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.registry import PPOOptions
 
 VECTOR = spaces.Box(-1, 1, (5,), np.float32)
@@ -52,7 +52,7 @@ def test_many_updates_equal_the_plain_ones(case: str) -> None:
     ],
 )
 def test_it_says_which_policies_it_can_compute(options: dict[str, Any], fits: bool) -> None:
-    from rookery.learners.device.fused_device_ppo import DevicePPO
+    from rookery.learners.kernels.gpu.fused_device_ppo import DevicePPO
 
     learner = PPO(VECTOR, spaces.Discrete(2), PPOOptions(**options), 4)
     assert DevicePPO.fits(learner) == fits
@@ -60,7 +60,7 @@ def test_it_says_which_policies_it_can_compute(options: dict[str, Any], fits: bo
 
 
 def test_images_and_mixed_actions_are_left_to_others() -> None:
-    from rookery.learners.device.fused_device_ppo import DevicePPO
+    from rookery.learners.kernels.gpu.fused_device_ppo import DevicePPO
 
     image = spaces.Box(0, 255, (36, 40, 3), np.uint8)
     mixed = spaces.Dict(a=spaces.Discrete(2), b=VECTOR)
@@ -84,7 +84,7 @@ def test_images_and_mixed_actions_are_left_to_others() -> None:
 )
 def test_memory_on_the_chip_is_not_underestimated(precision: Any, hidden: list[int], taken: int) -> None:
     """Bytes that the compiler reported for an H200, for observations of 18 numbers."""
-    from rookery.learners.device.kernel_shapes import net_shape, shared_memory
+    from rookery.learners.kernels.gpu.kernel_shapes import net_shape, shared_memory
 
     space, options = spaces.Box(-1, 1, (18,), np.float32), PPOOptions(hidden=hidden, precision=precision)
     found = shared_memory(net_shape(PPO(space, spaces.Discrete(2), options, 2)))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rookery.learners.device.image_path import image_features
+from rookery.learners.kernels.gpu.image_path import image_features
 from rookery.learners.networks import ImageNet
 from rookery.learners.observations import leaves_of
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 import torch
 
-from rookery.learners.device import kernel_choices
-from rookery.learners.device.kernel_shapes import HeadShape, NetShape
+from rookery.learners.kernels.gpu import kernel_choices
+from rookery.learners.kernels.gpu.kernel_shapes import HeadShape, NetShape
 
 
 @pytest.mark.parametrize(("hidden", "first"), [((64, 64), 128), ((256, 256), 64)])

@@ -8,7 +8,7 @@ import warnings
 import pytest
 import torch
 
-from rookery.learners.device.precision import Products
+from rookery.learners.kernels.gpu.precision import Products
 
 GPU, CPU = torch.device("cuda"), torch.device("cpu")
 

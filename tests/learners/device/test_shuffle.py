@@ -8,13 +8,13 @@ import sys
 import pytest
 import torch
 
-from rookery.learners.device.shuffle import draw_key, sample_order, shuffled_order
+from rookery.learners.kernels.gpu.shuffle import draw_key, sample_order, shuffled_order
 
 KERNEL_ORDERS = """
 import tests.learners.triton_interpreter
 import torch
-from rookery.learners.device.shuffle import ROUNDS, shuffle_by_torch
-from rookery.learners.device.shuffle_kernels import shuffle_on_device
+from rookery.learners.kernels.gpu.shuffle import ROUNDS, shuffle_by_torch
+from rookery.learners.kernels.gpu.shuffle_kernels import shuffle_on_device
 keys = torch.tensor([5, 2**31 - 2])
 for count in (1, 7, 600):
     orders = shuffle_on_device(count, keys, torch.int64, ROUNDS)

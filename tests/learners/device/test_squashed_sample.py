@@ -22,8 +22,8 @@ def test_samples_and_gradients_equal_the_plain_ones() -> None:
 def compare() -> None:
     """Standard deviations beyond the limits have no gradient."""
     import tests.learners.triton_interpreter  # noqa: F401, I001
-    from rookery.learners.device.squashed_sample import SquashedSample
-    from rookery.learners.sac import LOG_STD, squashed_log_prob
+    from rookery.learners.kernels.gpu.squashed_sample import SquashedSample
+    from rookery.learners.algorithms.sac import LOG_STD, squashed_log_prob
 
     torch.manual_seed(0)
     for rows, size in CASES:

@@ -11,9 +11,9 @@ from gymnasium import spaces
 
 from learners.distributed.thread_ranks import in_threads, thread_ranks
 from rookery.errors import OptionError
-from rookery.learners.distributed.data_parallel_ppo import DataParallelPPO
+from rookery.learners.algorithms.ppo import METRICS, PPO
+from rookery.learners.execution.data_parallel_ppo import DataParallelPPO
 from rookery.learners.learner import StepBatch
-from rookery.learners.ppo import METRICS, PPO
 from rookery.learners.registry import PPOOptions
 
 ENVS, LENGTH, UPDATES = 6, 8, 3

@@ -11,12 +11,12 @@ import torch
 
 from learners.distributed.test_data_parallel_ppo import ENVS, LENGTH, QUICK, VARIANTS, VECTORS, assert_close, learn
 from learners.distributed.thread_ranks import thread_ranks
-from rookery.learners.distributed.gloo_ranks import RankLost
-from rookery.learners.distributed.leading_ppo import LeadingPPO, help_update
-from rookery.learners.distributed.ranks import Ranks
-from rookery.learners.distributed.shared_update import Columns, OwnRows, SharedUpdate, envs_of
+from rookery.learners.algorithms.ppo import PPO
+from rookery.learners.execution.gloo_ranks import RankLost
+from rookery.learners.execution.leading_ppo import LeadingPPO, help_update
+from rookery.learners.execution.ranks import Ranks
+from rookery.learners.execution.shared_update import Columns, OwnRows, SharedUpdate, envs_of
 from rookery.learners.learner import Tree
-from rookery.learners.ppo import PPO
 from rookery.learners.registry import PPOOptions
 
 

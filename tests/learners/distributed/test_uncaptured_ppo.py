@@ -9,12 +9,11 @@ from gymnasium import spaces
 
 from learners.distributed.test_data_parallel_ppo import ENVS, LENGTH, VECTORS, observe
 from learners.distributed.thread_ranks import in_threads, thread_ranks
-from rookery.learners.device import captured_ppo
-from rookery.learners.distributed.data_parallel_ppo import DataParallelPPO
-from rookery.learners.distributed.uncaptured_ppo import UncapturedPPO
-from rookery.learners.fast import select
+from rookery.learners.algorithms.ppo import PPO
+from rookery.learners.execution import captured_ppo, select
+from rookery.learners.execution.data_parallel_ppo import DataParallelPPO
+from rookery.learners.execution.uncaptured_ppo import UncapturedPPO
 from rookery.learners.learner import StepBatch, TensorFinals
-from rookery.learners.ppo import PPO
 from rookery.learners.registry import PPOOptions
 
 
@@ -35,7 +34,7 @@ def learn_from_tensors(learner: PPO) -> None:
 
 
 def test_it_learns_as_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(select.ACCELERATORS, "DataParallelPPO", ("distributed.uncaptured_ppo:UncapturedPPO",))
+    monkeypatch.setitem(select.ACCELERATORS, "DataParallelPPO", ("execution.uncaptured_ppo:UncapturedPPO",))
     monkeypatch.setattr(UncapturedPPO, "supports", classmethod(lambda cls, learner: True))
     # Triton's interpreter, which other tests may have switched on, does not run in two threads at once.
     monkeypatch.setattr(captured_ppo, "has_kernels", lambda device: False)

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.distributions import Categorical
 
 from learners.scripted import Script, play
-from rookery.learners.distributed.vtrace_ppo import VTracePPO, vtrace
-from rookery.learners.ppo import PPO, gae
+from rookery.learners.algorithms.ppo import PPO, gae
+from rookery.learners.execution.vtrace_ppo import VTracePPO, vtrace
 from rookery.learners.registry import PPOOptions
 
 STEPS, ENVS, GAMMA = 12, 5, 0.9

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.learners.distributed.ranks import Ranks
+from rookery.learners.execution.ranks import Ranks
 
 
 class Board:

@@ -9,10 +9,10 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.learner import StepBatch
 from rookery.learners.population.population_update import PopulationUpdate
 from rookery.learners.population.tensor_step import TensorStep
-from rookery.learners.ppo import PPO
 from rookery.learners.registry import PPOOptions
 
 ENVS, UPDATES = 3, 3

@@ -15,7 +15,7 @@ from kernel import board_games
 from kernel.board_games import Race
 from rookery.errors import OptionError, WorldError
 from rookery.kernel import runner
-from rookery.learners.ppo import PPO
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.registry import PPOOptions
 from rookery.testing import check_world
 from rookery.training.evaluation.evaluate_run import evaluate_games, evaluate_run

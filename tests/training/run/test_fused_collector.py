@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rookery
-from rookery.learners.ppo import PPO
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.registry import PPOOptions
 from rookery.training.run import collector, fused_collector
 from rookery.training.run.collector import Collector

@@ -11,8 +11,8 @@ import torch
 
 import rookery
 from rookery.errors import MemoryShortage
-from rookery.learners.dqn import DQN
-from rookery.learners.ppo import PPO
+from rookery.learners.algorithms.dqn import DQN
+from rookery.learners.algorithms.ppo import PPO
 from rookery.training.run import out_of_memory
 from training.runs import small
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from rookery.errors import UsageError
 from rookery.gate import allow_given
-from rookery.learners.ppo import PPOOptions
+from rookery.learners.algorithms.ppo import PPOOptions
 from rookery.training.run.memory_check import LearnerSize, enough_memory, learner_size
 from rookery.user_code import find_in_file
 

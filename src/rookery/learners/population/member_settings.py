@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rookery.learners.ppo import PPO
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.schedules import scheduled
 
 

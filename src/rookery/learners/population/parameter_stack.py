@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.learners.fast.select import accelerate
-from rookery.learners.ppo import PPO
+from rookery.learners.algorithms.ppo import PPO
+from rookery.learners.execution.select import accelerate
 
 
 class ParameterStack:

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.learners.fast.fused_ppo import FusedPPO
+from rookery.learners.algorithms.ppo import METRICS, PPO
+from rookery.learners.kernels.cpu.fused_ppo import FusedPPO
 from rookery.learners.population.member_settings import MemberSettings
 from rookery.learners.population.parameter_stack import ParameterStack
-from rookery.learners.ppo import METRICS, PPO
 
 
 class GradientSteps(Protocol):

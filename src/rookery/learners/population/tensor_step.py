@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.learners.device.captured_call import CapturedCall
+from rookery.learners.execution.captured_call import CapturedCall
 from rookery.learners.flat_adam import BETAS
 from rookery.learners.heads import FORBIDDEN, GaussianHead
 from rookery.learners.networks import MLP

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rookery.config import Opponent
 from rookery.errors import OptionError
-from rookery.learners.device.policy_stack import PolicyStack, make_stack
+from rookery.learners.kernels.gpu.policy_stack import PolicyStack, make_stack
 from rookery.learners.learner import Learner, Tree, generator_state, load_generator
 from rookery.learners.policy import Policy
 from rookery.training.curriculum.device_draws import pick_many

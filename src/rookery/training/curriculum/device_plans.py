@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rookery.config import Opponent, Phase
-from rookery.learners.device.captured_call import CapturedCall
+from rookery.learners.execution.captured_call import CapturedCall
 from rookery.training.curriculum.device_draws import episode_draws, pick_many
 from rookery.training.curriculum.opponent_codes import COPIES, POLICIES, WORLD_PLAYED, code_of, code_of_copy
 from rookery.training.curriculum.phases import Phases

@@ -8,11 +8,11 @@ from typing import Any
 
 from rookery.config import RunConfig
 from rookery.errors import RookeryError
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.composite_head import head_for
 from rookery.learners.heads import CategoricalHead, GaussianHead, MultiCategoricalHead
 from rookery.learners.learner import Learner
 from rookery.learners.networks import MLP
-from rookery.learners.ppo import PPO
 from rookery.training.resolve.resolved_run import ResolvedRun, resolve_run
 
 # What members may have of their own. `world_options` may name other data or windows: each member has its own envs.

@@ -16,9 +16,9 @@ from rookery.kernel.batch_loop import STEP
 from rookery.kernel.env_loop import ENDED, FAULT
 from rookery.kernel.runner import BATCH_STEP
 from rookery.learners.cached_njit import cached_njit
-from rookery.learners.fast.perceptron import forward
 from rookery.learners.frozen_policy import PackedPolicy
 from rookery.learners.heads import CategoricalHead
+from rookery.learners.kernels.cpu.perceptron import forward
 from rookery.training.evaluation.episode_envs import EpisodeEnvs
 from rookery.training.evaluation.episodes import Episodes
 from rookery.training.evaluation.evaluator import Evaluator

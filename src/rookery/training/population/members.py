@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from rookery.config import RunConfig
-from rookery.learners.ppo import PPO
+from rookery.learners.algorithms.ppo import PPO
 from rookery.training.population.fused_episodes import use_compiled_episodes
 from rookery.training.resolve.resolved_run import ResolvedRun, resolve_run
 from rookery.training.run.callbacks import Callback

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 import torch
 from torch import Tensor
 
-from rookery.learners.device.captured_call import CapturedCall
+from rookery.learners.execution.captured_call import CapturedCall
 from rookery.learners.normalize import RunningNorm
 from rookery.learners.observations import split
 from rookery.learners.offpolicy import OffPolicy

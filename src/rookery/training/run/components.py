@@ -22,7 +22,7 @@ from rookery.errors import OptionError
 from rookery.kernel.tables import check_same
 from rookery.learners import registry
 from rookery.learners.cpu_threads import threads_for
-from rookery.learners.device.triton_support import hash_triton_early
+from rookery.learners.kernels.gpu.triton_support import hash_triton_early
 from rookery.learners.learner import Learner
 from rookery.learners.networks import all_images_small
 from rookery.learners.observations import leaves_of
@@ -56,7 +56,7 @@ from rookery.training.storage.folder_watch import FolderWatch
 from rookery.training.storage.run_dir import RunDir
 
 if TYPE_CHECKING:
-    from rookery.learners.distributed.ranks import Ranks  # it imports torch.distributed
+    from rookery.learners.execution.ranks import Ranks  # it imports torch.distributed
 
 MORE_EPISODES = 4  # times as many in an evaluation whose result is uncertain, unless the config says how many
 
@@ -279,17 +279,17 @@ def make_learner(run: ResolvedRun, ranks: Ranks | None = None) -> Learner:
     learner: Learner
     with enough_memory(name):
         if config.cluster.asynchronous and name == "ppo":
-            from rookery.learners.distributed.vtrace_ppo import VTracePPO
+            from rookery.learners.execution.vtrace_ppo import VTracePPO
 
             learner = VTracePPO(*spaces, options, run.num_rows, config.seed, config.device)
         elif leads(config.cluster):
-            from rookery.learners.distributed.leading_ppo import LeadingPPO
+            from rookery.learners.execution.leading_ppo import LeadingPPO
 
             learner = LeadingPPO(*spaces, options, run.num_rows, config.seed, config.device)
         elif ranks is None:
             learner = registry.make_learner(name, *spaces, options, run.num_rows, config.seed, config.device)
         else:
-            from rookery.learners.distributed.data_parallel_ppo import DataParallelPPO
+            from rookery.learners.execution.data_parallel_ppo import DataParallelPPO
 
             learner = DataParallelPPO(*spaces, options, run.num_rows, config.seed, ranks.device, ranks=ranks)
     agent = learner.agent

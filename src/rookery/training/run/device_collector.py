@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from rookery.learners.device.captured_call import CapturedCall
+from rookery.learners.algorithms.ppo import METRICS
+from rookery.learners.execution.captured_call import CapturedCall
 from rookery.learners.learner import StepBatch, TensorFinals
-from rookery.learners.ppo import METRICS
 from rookery.training.evaluation.win_record import outcomes_of
 from rookery.training.run.collector import Collector
 from rookery.training.run.device_metrics import DeviceMetrics, DeviceTimes

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from rookery.learners.device.captured_call import CapturedCall
+from rookery.learners.execution.captured_call import CapturedCall
 from rookery.learners.learner import StepBatch, TensorFinals
 from rookery.training.run.device_collector import AHEAD, DeviceCollector
 from rookery.training.run.device_metrics import DeviceTimes

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from rookery.config import build_config
 from rookery.gate import follow_parent
 from rookery.learners.cpu_threads import keep_memory, small_products
-from rookery.learners.distributed.ranks import Ranks
+from rookery.learners.execution.ranks import Ranks
 from rookery.training.resolve.resolved_run import resolve_recorded_run
 from rookery.training.run.components import make_learner, open_engine
 from rookery.training.run.shared_run import gather_episodes, share_of

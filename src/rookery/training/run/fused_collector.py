@@ -20,11 +20,11 @@ from rookery.kernel.batch_loop import STEP
 from rookery.kernel.env_loop import ENDED, FAULT
 from rookery.kernel.runner import BATCH_STEP
 from rookery.learners.cached_njit import cached_cfunc, cached_njit
-from rookery.learners.fast.layer_table import share
-from rookery.learners.fast.memory_views import float_array, int_array
-from rookery.learners.fast.ppo_tasks import act_rows
-from rookery.learners.fast.ppo_words import PLAN_SIZE
-from rookery.learners.fast.slice_team import SliceTeam, run_tasks
+from rookery.learners.kernels.cpu.layer_table import share
+from rookery.learners.kernels.cpu.memory_views import float_array, int_array
+from rookery.learners.kernels.cpu.ppo_tasks import act_rows
+from rookery.learners.kernels.cpu.ppo_words import PLAN_SIZE
+from rookery.learners.kernels.cpu.slice_team import SliceTeam, run_tasks
 from rookery.learners.learner import Learner
 from rookery.learners.onpolicy import OnPolicy
 from rookery.once import once

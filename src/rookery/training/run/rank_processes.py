@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from rookery.errors import RookeryError, WorkerDied
-from rookery.learners.distributed.ranks import Ranks
+from rookery.learners.execution.ranks import Ranks
 from rookery.training.commands import start_command
 from rookery.training.run.follower import CODE
 from rookery.training.run.shared_run import SharedRun

@@ -23,7 +23,7 @@ from rookery.training.run.collector import Collector
 from rookery.training.storage.tree_bytes import bytes_to_tree, tree_to_bytes
 
 if TYPE_CHECKING:
-    from rookery.learners.distributed.ranks import Ranks  # it imports torch.distributed
+    from rookery.learners.execution.ranks import Ranks  # it imports torch.distributed
 
 
 class RunAlone:

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from rookery.learners.agent import Agent
+from rookery.learners.algorithms.dqn import QPolicy
+from rookery.learners.algorithms.ppo import ActorCritic
+from rookery.learners.algorithms.sac import SACPolicy
+from rookery.learners.algorithms.td3 import TD3Policy
 from rookery.learners.composite_head import CompositeHead
-from rookery.learners.dqn import QPolicy
 from rookery.learners.heads import BernoulliHead, CategoricalHead, GaussianHead, Head, MultiCategoricalHead
 from rookery.learners.observations import split
-from rookery.learners.ppo import ActorCritic
-from rookery.learners.sac import SACPolicy
-from rookery.learners.td3 import TD3Policy
 
 MOST_ACTIONS = 64  # of each kind that are told
 

@@ -1,6 +1,6 @@
 """The learner: PPO under another name."""
 
-from rookery.learners.ppo import PPO
+from rookery.learners.algorithms.ppo import PPO
 
 
 class PluginLearner(PPO):

@@ -12,7 +12,7 @@ class PluginOptions(PPOOptions):
 PLUGIN_LEARNER = LearnerSpec(
     name="plugin-learner",
     learner="rookery_plugin.learner:PluginLearner",
-    policy="rookery.learners.ppo:ActorCritic",
+    policy="rookery.learners.algorithms.ppo:ActorCritic",
     options=PluginOptions,
     supports=lambda space: isinstance(space, spaces.Discrete),
     needs="plugin-learner needs a Discrete",

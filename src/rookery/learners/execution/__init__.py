@@ -1,0 +1,1 @@
+"""Where an algorithm runs: on arrays of the host, on tensors of a device, in several processes."""

@@ -1,0 +1,1 @@
+"""Faster code that replaces methods of algorithms, with the same results."""

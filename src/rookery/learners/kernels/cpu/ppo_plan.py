@@ -1,0 +1,178 @@
+"""The memory of PPO's compiled update, and its calls. What is computed is in ppo_tasks.py."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.learners.heads import GaussianHead, MultiCategoricalHead
+from rookery.learners.kernels.cpu.activations import KINDS
+from rookery.learners.kernels.cpu.layer_table import LINE, LayerTable
+from rookery.learners.kernels.cpu.ppo_tasks import (
+    BLOCK,
+    MOST_SLICES,
+    TASKS,
+    entry_points,
+    gradient_step,
+    run_epoch,
+    write_metrics,
+)
+from rookery.learners.kernels.cpu.ppo_words import ACT, NUMBERS, PACK, STATS, TERMS, VALUES, WORDS
+from rookery.learners.kernels.cpu.product_tiles import LANES, padded, product_addresses
+from rookery.learners.kernels.cpu.slice_team import SliceTeam
+
+Samples = dict[str, Tensor]
+METRICS = 5
+ROWS_TO_SHARE = 256  # of a task of acting: between two steps threads sleep, and to wake them takes a while
+
+
+class PPOPlan:
+    """Plans and runs updates of a PPO learner's perceptrons on a team of threads.
+
+    The tensors that an update reads stay referenced until the next one: compiled code has their addresses only.
+    """
+
+    def __init__(self, learner: Any) -> None:
+        policy, head = learner.policy, learner.head
+        self.learner, self._entries, self._words = learner, entry_points(), {name: k for k, name in enumerate(WORDS)}
+        self._flat_address = learner.adam.flat.data_ptr()
+        self._gaussian = isinstance(head, GaussianHead)
+        nets = policy.actor.layer_params, policy.critic.layer_params
+        self._table = LayerTable(nets, learner.adam.flat, BLOCK, head.log_std if self._gaussian else None)
+        self._sizes = np.array(head.sizes if isinstance(head, MultiCategoricalHead) else [head.outputs], np.int64)
+        self._plan, self._numbers = np.zeros(len(WORDS), np.int64), np.zeros(len(NUMBERS))
+        self._kept: dict[str, Any] = {}
+        self._metrics = np.zeros(METRICS)
+        self._set_memory(padded(policy.actor.layer_params[0][0].shape[1], LANES))
+        self._set_constants()
+        self.use_team(SliceTeam(1))
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the parameters still lie where they were: a population moves them."""
+        return self.learner.adam.flat.data_ptr() == self._flat_address
+
+    def use_team(self, team: SliceTeam) -> None:
+        """Run on these threads from now on; each has memory of its own."""
+        self.team = team
+        if "work" not in self._kept or self._kept["work"].size < team.threads * self._work_size:
+            self._keep("work", np.zeros(team.threads * self._work_size, np.float32))
+
+    # --- memory ---------------------------------------------------------------------------------------------------
+
+    def _set_memory(self, width: int) -> None:
+        table, parts = self._table, max(len(self._sizes), 1)
+        work = BLOCK * width + table.work_size + 2 * BLOCK * table.widest + 2 * parts
+        self._work_size = padded(work, LINE)
+        self._keep("table", table.table)
+        self._keep("packed", np.zeros(table.packed_size, np.float32))
+        self._partial_size = padded(table.gradient_size, LINE)
+        self._keep("partial", np.zeros(MOST_SLICES * self._partial_size, np.float32))
+        self._keep("terms", np.zeros((MOST_SLICES, TERMS)))
+        self._keep("squares", np.zeros(TASKS))
+        self._keep("sizes", self._sizes)
+        self._keep("numbers", self._numbers)
+
+    def _set_constants(self) -> None:
+        adam, table, policy = self.learner.adam, self._table, self.learner.policy
+        for name, tensor in zip(
+            ("flat", "gradient", "first", "second"), (adam.flat, adam.gradient, *adam.moments), strict=True
+        ):
+            self._keep(name, tensor.detach())
+        width = policy.actor.layer_params[0][0].shape[1]
+        product, outer = product_addresses()
+        self._set(
+            product=product, outer=outer,
+            size=adam.flat.numel(), layers=len(table.table), critic=table.starts[1], extra=table.starts[2],
+            packed_size=table.packed_size, zeros=table.zeros, partial_size=self._partial_size,
+            work_size=self._work_size, widest=table.widest, kind=KINDS[policy.actor.activation_name], width=width,
+            gaussian=int(self._gaussian), parts=len(self._sizes), outputs=self.learner.head.outputs,
+        )  # fmt: skip
+
+    def _keep(self, name: str, array: np.ndarray | Tensor) -> None:
+        """Let a word of the plan point to an array."""
+        self._kept[name] = array
+        address = array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
+        self._plan[self._words[name]] = address
+
+    def _set(self, **values: int) -> None:
+        for name, value in values.items():
+            self._plan[self._words[name]] = value
+
+    # --- work -----------------------------------------------------------------------------------------------------
+
+    def pack(self) -> None:
+        """Read the present weights."""
+        self._run(PACK, TASKS)
+
+    def _run(self, command: int, tasks: int) -> None:
+        self.team.run(self._entries[command], self._plan.ctypes.data, command, tasks)
+
+    def values(self, features: Tensor) -> Tensor:
+        """The critic's values of features [rows, width]. `pack` comes before it."""
+        rows, out = len(features), torch.empty(len(features))
+        self._keep("features", features.contiguous())
+        self._keep("values_out", out)
+        self._set(rows=rows)
+        self._run(VALUES, -(-rows // BLOCK))
+        return out
+
+    def outputs(self, features: np.ndarray) -> np.ndarray:
+        """The actor's outputs of features [rows, width] of float32. A row's do not depend on other rows."""
+        rows = len(features)
+        out, tasks = np.empty((rows, self.learner.head.outputs), np.float32), max(1, min(TASKS, rows // ROWS_TO_SHARE))
+        self._keep("features", features)
+        self._keep("values_out", out)
+        self._set(rows=rows, act_tasks=tasks)
+        self._run(ACT, tasks)
+        return out
+
+    @property
+    def address(self) -> int:
+        """For compiled code that acts by `act_rows`."""
+        return self._plan.ctypes.data
+
+    def set_samples(self, features: Tensor, samples: Samples, actions: Tensor, masks: Tensor | None) -> None:
+        """The rows to learn from, as one batch each."""
+        self._keep("features", features.contiguous())
+        for name in ("log_probs", "advantages", "values", "returns"):
+            self._keep(name, samples[name].reshape(-1).contiguous())
+        self._keep("actions", actions.contiguous())
+        self._set(total=len(features), masks=0)
+        if masks is not None:
+            self._keep("masks", masks.reshape(len(features), -1).contiguous())
+
+    def set_numbers(self, clip: float, normalise: bool) -> None:
+        """The options of an update."""
+        options, adam = self.learner.options, self.learner.adam
+        limit = math.inf if options.clip_values is None else options.clip_values
+        max_norm = math.inf if options.max_grad_norm is None else options.max_grad_norm
+        rate, steps = float(adam.learning_rate), float(adam.steps)
+        self._numbers[:] = clip, options.entropy, options.value_weight, limit, rate, adam.eps, max_norm, steps
+        self._set(normalise=int(normalise))
+
+    def epoch(self, order: Tensor, minibatch: int) -> Tensor:
+        """A gradient step on every minibatch of so many rows, in this order; returns the metrics of the last one."""
+        self._set_order(order, minibatch)
+        made = run_epoch(self.team.address, self._entries, self._plan.ctypes.data, self._plan, self._metrics)
+        self.learner.adam.steps += made
+        return torch.from_numpy(self._metrics.astype(np.float32))
+
+    def gradient(self, order: Tensor) -> Tensor:
+        """Only the gradient of one minibatch, of these rows; returns its metrics."""
+        self._set_order(order, len(order))
+        slices = min(MOST_SLICES, -(-len(order) // BLOCK))
+        self._set(begin=0, count=len(order), slices=slices)
+        self._run(STATS, 1)
+        gradient_step(self.team.address, self._entries, self._plan.ctypes.data, self._plan)
+        write_metrics(self._plan, self._metrics)
+        return torch.from_numpy(self._metrics.astype(np.float32))
+
+    def _set_order(self, order: Tensor, minibatch: int) -> None:
+        self._keep("order", order)
+        self._keep("moments", np.zeros((-(-len(order) // minibatch), 2)))
+        self._set(minibatch=minibatch)
