@@ -63,7 +63,7 @@ CHOSEN = $(if $(TRAIN_ENVS),--num-envs $(TRAIN_ENVS)) $(if $(TRAIN_STEPS),--step
 	$(if $(TRAIN_EPISODE_LENGTH),--episode-length $(TRAIN_EPISODE_LENGTH)) $(TRAIN_ARGS)
 
 .PHONY: dist test-dist docs docs-serve test-docs
-.PHONY: help setup train train-20k train-parallel train-pure-rl test test-all test-web $(PARTS) test-portable test-mujoco-gpu test-sanitize check
+.PHONY: help rom setup train train-20k train-parallel train-pure-rl test test-all test-web $(PARTS) test-portable test-mujoco-gpu test-sanitize check
 .NOTPARALLEL:
 .PHONY: bench bench-portable bench-cost bench-kernels bench-bounds bench-mujoco bench-mujoco-gpu bench-learners bench-cpu bench-learning bench-gpu bench-gpu-learning bench-curriculum bench-league bench-transfer bench-gameboy bench-scaling bench-snake bench-monitor bench-markets bench-search bench-search-quality bench-search-faults bench-population bench-signals bench-serve bench-paper bench-dashboard bench-cluster bench-cluster-search bench-cluster-scaling clean
 
@@ -114,11 +114,15 @@ train-parallel: train  ## the same, shorter: to see that everything works
 train-pure-rl: train  ## the same, to the end: rewards are all that an agent here learns from
 
 check: $(READY)  ## linter, types, import rules, warnings of the C compiler
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks gameboy_game
+	$(BIN)/ruff format --check src tests benchmarks gameboy_game
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tests/check_compiled.py warnings
+
+ROMS := src/rookery/worlds/gameboy/roms
+rom:  ## build rookery's own Game Boy game from gameboy_game/ into the file that ships
+	$(PYTHON) -m gameboy_game $(ROMS)/meadow.gb $(ROMS)/meadow.json
 
 # The checks run beside the first tests, and are done long before those that run alone; what they say comes last.
 test: $(READY)  ## checks and tests

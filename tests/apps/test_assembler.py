@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
-from rookery.apps.meadow import cartridge
-from rookery.apps.meadow.asm import Assembler
-from rookery.apps.meadow.operands import (
+from gameboy_game import cartridge
+from gameboy_game.asm import Assembler
+from gameboy_game.operands import (
     AF,
     AT_BC,
     AT_DE,
@@ -33,8 +32,8 @@ from rookery.apps.meadow.operands import (
     at,
     high,
 )
-from rookery.apps.meadow.rom_image import AssemblyError
-from rookery.errors import WorldError
+from gameboy_game.rom_image import AssemblyError
+
 from rookery.worlds.gameboy.emulator import Emulator
 from rookery.worlds.gameboy.rom import Rom
 
@@ -264,7 +263,7 @@ def test_jr_ahead_reaches_127_bytes(gap, reached):
     if reached:
         assert a.finish()[1] == 127
     else:
-        with pytest.raises(WorldError, match=r"jr at \$0000: label 'there' is 128 bytes away.*use jp"):
+        with pytest.raises(AssemblyError, match=r"jr at \$0000: label 'there' is 128 bytes away.*use jp"):
             a.finish()
 
 

@@ -9,16 +9,15 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+import gameboy_game as meadow
 import numpy as np
 import pytest
-
-from rookery.apps import meadow
-from rookery.apps.meadow import cartridge
-from rookery.apps.meadow import memory_map as mem
-from rookery.apps.meadow.game import assemble
-from rookery.apps.meadow.hut import HUT
-from rookery.apps.meadow.rom_image import AssemblyError
-from rookery.apps.meadow.rooms import (
+from gameboy_game import cartridge
+from gameboy_game import memory_map as mem
+from gameboy_game.game import assemble
+from gameboy_game.hut import HUT
+from gameboy_game.rom_image import AssemblyError
+from gameboy_game.rooms import (
     CLEARING,
     EAST,
     GARDEN,
@@ -30,13 +29,15 @@ from rookery.apps.meadow.rooms import (
     WALKER_WEST,
     MapPosition,
 )
-from rookery.apps.meadow.scent import UNREACHABLE, Ground, goals
-from rookery.apps.meadow.starts import STARTS
-from rookery.apps.meadow.tiles import cut, draw_tiles
+from gameboy_game.scent import UNREACHABLE, Ground, goals
+from gameboy_game.starts import STARTS
+from gameboy_game.tiles import cut, draw_tiles
+
 from rookery.worlds.gameboy.built_in import built_in_states
 from rookery.worlds.gameboy.emulator import Emulator
 from rookery.worlds.gameboy.rom import ROMS, Rom, check
 
+REPOSITORY = Path(__file__).parents[2]
 BEFORE_THE_DOOR = MapPosition(GARDEN, 104, 84)
 IN_THE_LANE = MapPosition(GARDEN, 44, 60)  # where the walker goes
 ONE_STEP = {"right": (1, 0), "left": (-1, 0), "up": (0, -1), "down": (0, 1)}
@@ -124,18 +125,18 @@ def test_the_rom_is_a_whole_cartridge_with_right_checksums():
 
 
 def test_the_world_ships_what_the_assembler_makes():
-    """If this fails because the game was changed, write the files again: see the docstring of rookery.apps.meadow."""
+    """If this fails because the game was changed, `make rom` writes the files again."""
     assert (ROMS / "meadow.gb").read_bytes() == meadow.rom()
     assert (ROMS / "meadow.json").read_text() == meadow.starts_file()
 
 
 def test_the_module_writes_the_rom_to_a_file(tmp_path):
     file = tmp_path / "meadow.gb"
-    words = [sys.executable, "-m", "rookery.apps.meadow"]
-    subprocess.run([*words, str(file)], check=True, timeout=60)
+    words = [sys.executable, "-m", "gameboy_game"]
+    subprocess.run([*words, str(file)], check=True, timeout=60, cwd=REPOSITORY)
     assert file.read_bytes() == meadow.rom()
     assert os.listdir(tmp_path) == ["meadow.gb"]
-    assert subprocess.run(words, capture_output=True, timeout=60).returncode == 2
+    assert subprocess.run(words, capture_output=True, timeout=60, cwd=REPOSITORY).returncode == 2
 
 
 def test_a_real_machine_is_asked_for_nothing_but_32_kib():
@@ -383,6 +384,6 @@ def test_a_picture_that_is_not_square_or_has_other_letters_is_refused():
 
 def test_a_gap_in_the_trees_is_found(monkeypatch):
     holed = [room.replace("TTTTTTTTTT\n", "TTTT TTTTT\n", 1) for room in ROOMS]
-    monkeypatch.setattr("rookery.apps.meadow.rooms.ROOMS", tuple(holed))
+    monkeypatch.setattr("gameboy_game.rooms.ROOMS", tuple(holed))
     with pytest.raises(AssemblyError, match="walk off the meadow's edge"):
         Ground(draw_tiles())

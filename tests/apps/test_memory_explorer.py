@@ -17,6 +17,7 @@ from rookery.apps.memory_explorer.store import Store
 from rookery.errors import OptionError, RookeryError, WorldError
 from rookery.worlds.gameboy import profile as profiles
 from rookery.worlds.gameboy.env import GameBoyEnv
+from rookery.worlds.gameboy.rom import built_in_rom
 from rookery.worlds.gameboy.schema import MemoryValue
 from worlds.gameboy.cartridges import patched
 
@@ -327,10 +328,9 @@ def test_findings_become_a_profile_that_can_be_trained_in(exploring, tmp_path):
 
 
 def test_a_profile_of_another_s_rom_names_it_by_its_checksum(tmp_path):
-    from rookery.apps import meadow
 
     file = tmp_path / "game.gb"
-    file.write_bytes(meadow.rom())
+    file.write_bytes(built_in_rom("meadow").data)
     chosen = library.choose(rom=str(file), profile="none")
     with library.open_session(chosen) as session:
         Store(tmp_path).write_profile(str(tmp_path / "game.toml"), chosen.rom, session.findings)
@@ -453,10 +453,9 @@ def test_the_same_script_gives_the_same_memory(tmp_path):
 
 
 def test_a_rom_alone_is_known_by_the_profile_of_its_title(tmp_path):
-    from rookery.apps import meadow
 
     file = tmp_path / "game.gb"
-    file.write_bytes(meadow.rom())
+    file.write_bytes(built_in_rom("meadow").data)
     assert library.choose(rom=str(file)).found == profiles.find("meadow")
     assert library.choose(rom=str(file), profile="none").found is None
     with pytest.raises(WorldError, match="cannot be read"):

@@ -181,12 +181,12 @@ def _print_profiles(rows: list[dict[str, Any]], folder: str | None) -> None:
 
 def _rom(options: argparse.Namespace) -> int:
     from rookery import printing
-    from rookery.apps import meadow
+    from rookery.worlds.gameboy.rom import built_in_rom
 
     path = Path(options.file)
     if path.suffix.lower() != ".gb":
         raise OptionError(f"the file's name should end in .gb, got {options.file!r}")
-    data = meadow.rom()
+    data = built_in_rom("meadow").data
     try:
         if path.exists() and (path.is_dir() or path.read_bytes() != data):
             raise OptionError(f"{path} exists and has other content: remove it, or choose another name")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rookery.apps.meadow.asm import Assembler
+from gameboy_game.asm import Assembler
 
 ON_VERTICAL_BLANK = 0x40  # where the processor goes at this interrupt
 ENTRY = 0x100  # where it begins, with space for four bytes

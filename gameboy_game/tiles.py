@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import product
 
-from rookery.apps.meadow import figures, ground, status_panel
-from rookery.apps.meadow.borders import with_border
-from rookery.apps.meadow.hut import HUT, OPEN_DOOR
-from rookery.apps.meadow.rom_image import AssemblyError
+from gameboy_game import figures, ground, status_panel
+from gameboy_game.borders import with_border
+from gameboy_game.hut import HUT, OPEN_DOOR
+from gameboy_game.rom_image import AssemblyError
 
 SIZE = 8
 GREYS = ".:o#"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from rookery.apps.meadow.operands import High
-from rookery.errors import WorldError
+from gameboy_game.operands import High
 
 
-class AssemblyError(WorldError):
+class AssemblyError(ValueError):
     """A program cannot be assembled; the message names the instruction or the label and its address."""
 
 

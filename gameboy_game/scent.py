@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from rookery.apps.meadow import rooms
-from rookery.apps.meadow.rom_image import AssemblyError
-from rookery.apps.meadow.rooms import EAST, HEIGHT, KEY_PLACES, NORTH, REACH, ROOMS, SOUTH, WEST, WIDTH
-from rookery.apps.meadow.tiles import SIZE, Tiles
+from gameboy_game import rooms
+from gameboy_game.rom_image import AssemblyError
+from gameboy_game.rooms import EAST, HEIGHT, KEY_PLACES, NORTH, REACH, ROOMS, SOUTH, WEST, WIDTH
+from gameboy_game.tiles import SIZE, Tiles
 
 UNREACHABLE = 255
 Tile = tuple[int, int, int]  # room, column, row

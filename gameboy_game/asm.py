@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from rookery.apps.meadow.operands import (
+from gameboy_game.operands import (
     AF,
     AT_HL,
     HL,
@@ -29,7 +29,7 @@ from rookery.apps.meadow.operands import (
     Pointed,
     spell,
 )
-from rookery.apps.meadow.rom_image import AssemblyError, Image
+from gameboy_game.rom_image import AssemblyError, Image
 
 
 class Assembler(Image):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rookery.apps.meadow import memory_map as mem
-from rookery.apps.meadow.asm import Assembler
-from rookery.apps.meadow.operands import (
+from gameboy_game import memory_map as mem
+from gameboy_game.asm import Assembler
+from gameboy_game.operands import (
     AT_HL,
     AT_HL_UP,
     BC,
@@ -20,7 +20,7 @@ from rookery.apps.meadow.operands import (
     at,
     high,
 )
-from rookery.apps.meadow.rooms import KEY_PLACES, ROOMS, WALKER_EAST, WALKER_WEST
+from gameboy_game.rooms import KEY_PLACES, ROOMS, WALKER_EAST, WALKER_WEST
 
 THE_DOOR = len(KEY_PLACES)  # the number of the door among what can be fetched, after the places of the key
 PAGES = 2 * len(ROOMS)  # of 256 bytes: what a table with a byte for every tile takes

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rookery.apps.meadow import hardware as hw
-from rookery.apps.meadow import memory_map as mem
-from rookery.apps.meadow.asm import Assembler
-from rookery.apps.meadow.operands import AT_HL, HL, IF_NOT_ZERO, IF_ZERO, A, B, C, at
-from rookery.apps.meadow.power_up import COPY_SPRITES
+from gameboy_game import hardware as hw
+from gameboy_game import memory_map as mem
+from gameboy_game.asm import Assembler
+from gameboy_game.operands import AT_HL, HL, IF_NOT_ZERO, IF_ZERO, A, B, C, at
+from gameboy_game.power_up import COPY_SPRITES
 
 PICTURES = (COPY_SPRITES, "show_room", "show_hearts_and_key", "show_message")
 RULES = ("use_button_a", "walk", "walk_walker", "touch_walker", "place_key", "smell")

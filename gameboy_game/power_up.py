@@ -7,10 +7,10 @@ it says what it is given, what it gives back and which registers it spoils.
 
 from __future__ import annotations
 
-from rookery.apps.meadow import hardware as hw
-from rookery.apps.meadow import memory_map as mem
-from rookery.apps.meadow.asm import Assembler
-from rookery.apps.meadow.operands import (
+from gameboy_game import hardware as hw
+from gameboy_game import memory_map as mem
+from gameboy_game.asm import Assembler
+from gameboy_game.operands import (
     AT_DE,
     AT_HL_UP,
     BC,
@@ -24,7 +24,7 @@ from rookery.apps.meadow.operands import (
     C,
     at,
 )
-from rookery.apps.meadow.rooms import KEY_PLACES, PLAYER_START, ROOMS, WALKER_START
+from gameboy_game.rooms import KEY_PLACES, PLAYER_START, ROOMS, WALKER_START
 
 PANEL_TOP = 128  # the line where the panel begins while one plays: just below the room
 ROOM_BYTES = 512  # of a tile map

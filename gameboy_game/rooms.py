@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rookery.apps.meadow.hardware import MAP_WIDTH
-from rookery.apps.meadow.rom_image import AssemblyError
-from rookery.apps.meadow.tiles import DOOR, Tiles
+from gameboy_game.hardware import MAP_WIDTH
+from gameboy_game.rom_image import AssemblyError
+from gameboy_game.tiles import DOOR, Tiles
 
 WIDTH, HEIGHT = 20, 16  # in tiles
 CLEARING, POND, GARDEN = range(3)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rookery.apps.meadow import memory_map as mem
-from rookery.apps.meadow.asm import Assembler
-from rookery.apps.meadow.operands import (
+from gameboy_game import memory_map as mem
+from gameboy_game.asm import Assembler
+from gameboy_game.operands import (
     AT_HL,
     BC,
     HL,
@@ -21,8 +21,8 @@ from rookery.apps.meadow.operands import (
     at,
     high,
 )
-from rookery.apps.meadow.rooms import HEIGHT, WIDTH
-from rookery.apps.meadow.tiles import SIZE
+from gameboy_game.rooms import HEIGHT, WIDTH
+from gameboy_game.tiles import SIZE
 
 # The player stands on a square of 8 x 8 dots: 4 to the left of and above the middle, 3 to the right and below.
 BEFORE, AFTER = 4, 3

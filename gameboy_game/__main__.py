@@ -1,14 +1,14 @@
-"""`python -m rookery.apps.meadow FILE.gb` writes the game as a ROM for any emulator; FILE.json receives its starts."""
+"""`python -m gameboy_game FILE.gb` writes the game as a ROM for any emulator; FILE.json receives its starts."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from rookery.apps.meadow.game import rom
-from rookery.apps.meadow.starts import starts_file
+from gameboy_game.game import rom
+from gameboy_game.starts import starts_file
 
-USAGE = "usage: python -m rookery.apps.meadow FILE.gb [FILE.json]"
+USAGE = "usage: python -m gameboy_game FILE.gb [FILE.json]"
 
 
 def main(words: list[str]) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rookery.apps.meadow import hardware as hw
-from rookery.apps.meadow import memory_map as mem
-from rookery.apps.meadow.asm import Assembler
-from rookery.apps.meadow.operands import (
+from gameboy_game import hardware as hw
+from gameboy_game import memory_map as mem
+from gameboy_game.asm import Assembler
+from gameboy_game.operands import (
     AT_DE,
     AT_HL,
     AT_HL_UP,
@@ -20,9 +20,9 @@ from rookery.apps.meadow.operands import (
     E,
     at,
 )
-from rookery.apps.meadow.power_up import PANEL_MAP, ROOM_MAPS, SCREEN
-from rookery.apps.meadow.rooms import WIDTH, door_tile
-from rookery.apps.meadow.tiles import Tiles
+from gameboy_game.power_up import PANEL_MAP, ROOM_MAPS, SCREEN
+from gameboy_game.rooms import WIDTH, door_tile
+from gameboy_game.tiles import Tiles
 
 HEARTS_AT = PANEL_MAP + hw.MAP_WIDTH + 1
 KEY_AT = PANEL_MAP + hw.MAP_WIDTH + WIDTH - 2

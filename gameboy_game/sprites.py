@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rookery.apps.meadow import hardware as hw
-from rookery.apps.meadow import memory_map as mem
-from rookery.apps.meadow.asm import Assembler
-from rookery.apps.meadow.operands import (
+from gameboy_game import hardware as hw
+from gameboy_game import memory_map as mem
+from gameboy_game.asm import Assembler
+from gameboy_game.operands import (
     AT_HL,
     AT_HL_UP,
     HL,
@@ -20,7 +20,7 @@ from rookery.apps.meadow.operands import (
     E,
     at,
 )
-from rookery.apps.meadow.tiles import Tiles
+from gameboy_game.tiles import Tiles
 
 PLAYER_SPRITE, WALKER_SPRITE, SMALL_SPRITE = (mem.SPRITES + 4 * i for i in (0, 2, 4))
 HEART_ABOVE = 9  # dots above the player's feet, where the heart of a won game is

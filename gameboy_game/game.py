@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
-from rookery.apps.meadow import background, cartridge, frame, power_up, rooms, rules, scent, sprites, walking
-from rookery.apps.meadow.asm import Assembler
-from rookery.apps.meadow.background import BELOW_MESSAGE_ROW
-from rookery.apps.meadow.hardware import MAP_WIDTH
-from rookery.apps.meadow.rooms import EAST, KEY_PLACES, NORTH, ROOMS, SOUTH, WEST, WIDTH
-from rookery.apps.meadow.status_panel import BELOW_A_MESSAGE, MESSAGES
-from rookery.apps.meadow.tiles import Tiles, draw_tiles
+from gameboy_game import background, cartridge, frame, power_up, rooms, rules, scent, sprites, walking
+from gameboy_game.asm import Assembler
+from gameboy_game.background import BELOW_MESSAGE_ROW
+from gameboy_game.hardware import MAP_WIDTH
+from gameboy_game.rooms import EAST, KEY_PLACES, NORTH, ROOMS, SOUTH, WEST, WIDTH
+from gameboy_game.status_panel import BELOW_A_MESSAGE, MESSAGES
+from gameboy_game.tiles import Tiles, draw_tiles
 
 TITLE = "MEADOW"
 PANEL_ROWS = 7

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from rookery.apps.meadow import memory_map as mem
-from rookery.apps.meadow.rooms import CLEARING, MapPosition
+from gameboy_game import memory_map as mem
+from gameboy_game.rooms import CLEARING, MapPosition
 
 BOOT_FRAMES = 120  # the machine's own start takes about 70
 SETTLE_FRAMES = 4  # to draw what was written to memory
