@@ -88,7 +88,9 @@ class Side:
 def main() -> int:
     """Measure the chosen rows and print them."""
     parser = parser_for(__doc__, ROWS)
-    parser.add_argument("--against", default="main", metavar="REF", help="the commit to compare with (%(default)s)")
+    parser.add_argument(
+        "--against", default="main", metavar="REF", help="the commit, or a folder of one, to compare with (%(default)s)"
+    )
     parser.add_argument("--pairs", type=int, default=12, help="pairs of processes a row (default: %(default)s)")
     parser.add_argument("--turns", type=int, default=24, help="turns of each process (default: %(default)s)")
     parser.add_argument("--most", type=float, default=2.0, help="percent that it may cost (default: %(default)s)")
@@ -103,7 +105,10 @@ def main() -> int:
 
 @contextlib.contextmanager
 def checked_out(ref: str) -> Iterator[Path]:
-    """A commit's files in a folder of their own, with its loops compiled there."""
+    """A commit's files in a folder of their own, with its loops compiled there; or a folder that has them."""
+    if Path(ref).is_dir():
+        yield Path(ref).resolve()
+        return
     with tempfile.TemporaryDirectory(prefix="rookery-cost-") as folder:
         tree = Path(folder).resolve() / "tree"
         _run("git", "worktree", "add", "--quiet", "--detach", str(tree), ref)
@@ -141,7 +146,7 @@ def _calls_in_a_turn(name: str, trees: Sequence[Path]) -> int:
             calls *= 2
             seconds = side.seconds(calls)
         side.close()
-        found = max(found, round(calls * TURN_SECONDS / seconds))
+        found = max(found, round(calls * TURN_SECONDS / seconds), 1)
     if len(kinds) > 1:
         raise SystemExit("one side has its loops compiled and the other has not: run `make setup`")
     return found
