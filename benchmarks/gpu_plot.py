@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from rookery.monitor.matplotlib_figure import INK, figure_class, save_figure, style_frame, with_prefixes
+from rookery.monitor.plots import INK, figure_class, save_figure, style_frame, with_prefixes
 
 COLOURS = {"rookery": "#1b6ca8", "PureJaxRL": "#d1603d"}
 

@@ -25,7 +25,7 @@ import rookery
 from measure import stepper
 from rookery import printing
 from rookery.engine.machine import usable_cores
-from rookery.monitor.matplotlib_figure import INK, PALE, figure_class, save_figure, style_frame, with_prefixes
+from rookery.monitor.plots import INK, PALE, figure_class, save_figure, style_frame, with_prefixes
 
 ROOT = Path(__file__).parents[1]
 ENVS = (1, 2, 4, 8, 16)

@@ -148,7 +148,7 @@ def saturation_text(parts: Parts) -> str:
 
 def draw(parts: Parts, rates: dict[int, float], file: Path) -> None:
     """Steps per second against nodes: what was measured, and what the model says."""
-    from rookery.monitor.matplotlib_figure import INK, PALE, figure_class, save_figure, style_frame
+    from rookery.monitor.plots import INK, PALE, figure_class, save_figure, style_frame
 
     figure = figure_class()(figsize=(8, 5), layout="constrained")
     axes = figure.add_subplot()

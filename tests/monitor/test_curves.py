@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from monitor import telling
-from rookery.monitor.curves import Curve, band, read_curve
-from rookery.monitor.curves_plot import CurveGroup, draw_groups
 from rookery.monitor.events import Event
 from rookery.monitor.jsonl import JsonLines
+from rookery.monitor.plots import CurveGroup, draw_groups
+from rookery.monitor.statistics import Curve, band, read_curve
 
 
 def written(folder, events):

@@ -97,8 +97,7 @@ def test_events_carry_the_time_they_were_made() -> None:
 
 def test_importing_the_monitor_is_light() -> None:
     """Neither torch, matplotlib nor rich comes in before it is needed."""
-    names = "append_only events formatting bottleneck jsonl tensorboard trackers run_state text_charts log_lines"
-    names += " run_summary run_plot"
+    names = "events formatting bottleneck jsonl trackers log_lines run_summary plots statistics system_figures"
     code = f"""
 import importlib, sys
 for name in "{names}".split():

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rookery.monitor.formatting import duration, number
-from rookery.monitor.run_state import DownsampledCurve
-from rookery.monitor.text_charts import chart, divide_cells, resampled
+from rookery.monitor.events import DownsampledCurve
+from rookery.monitor.formatting import chart, divide_cells, duration, number, resampled
 
 
 def test_a_chart_has_the_size_it_was_asked_for() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from monitor import telling
-from rookery.monitor import append_only
+from rookery.monitor import jsonl
 from rookery.monitor.events import Event
 from rookery.monitor.jsonl import JsonLines, history, read
 
@@ -99,4 +99,4 @@ def test_a_record_that_went_out_in_part_is_an_error(tmp_path: Path) -> None:
             return len(record) // 2
 
     with pytest.raises(OSError, match="No space left"):
-        append_only.append_record(Half(), b"12345678")  # type: ignore[arg-type]
+        jsonl.append_record(Half(), b"12345678")  # type: ignore[arg-type]

@@ -14,10 +14,8 @@ import pytest
 from rich.console import Console
 
 from monitor import telling
-from rookery.monitor.events import Event
-from rookery.monitor.live_panel import SHARE, LivePanel, RedrawBudget
-from rookery.monitor.panel_layout import RunPanel
-from rookery.monitor.run_state import RunState
+from rookery.monitor.events import Event, RunState
+from rookery.monitor.live_panel import SHARE, LivePanel, RedrawBudget, RunPanel
 
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
 

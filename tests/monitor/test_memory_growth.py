@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rookery.monitor.memory_growth import MemoryGrowth
+from rookery.monitor.system_figures import MemoryGrowth
 
 GB = 1e9
 HOUR = 3600.0

@@ -13,7 +13,7 @@ from monitor import telling
 from rookery.errors import MissingExtra
 from rookery.monitor.events import Event
 from rookery.monitor.jsonl import JsonLines
-from rookery.monitor.run_plot import draw, plot_run
+from rookery.monitor.plots import draw, plot_run
 
 pytest.importorskip("matplotlib")
 
@@ -54,7 +54,7 @@ def test_every_run_has_a_picture(which: str, tmp_path: Path) -> None:
 
 def test_no_global_state_is_touched(tmp_path: Path) -> None:
     """The picture needs no pyplot, which would pick a backend for the whole program."""
-    code = "import sys; from rookery.monitor.run_plot import draw; draw(*sys.argv[1:])"
+    code = "import sys; from rookery.monitor.plots import draw; draw(*sys.argv[1:])"
     code += "; assert 'matplotlib.pyplot' not in sys.modules"
     out = tmp_path / "out.png"
     subprocess.run([sys.executable, "-c", code, str(told(tmp_path, few(2))), str(out)], check=True)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from monitor import telling
+from monitor.test_gpu_figures import FakeCuda
 from monitor.test_live_panel import rendered
 from rookery.monitor import system_figures
-from rookery.monitor.system_figures import SystemFigures
+from rookery.monitor.system_figures import GpuFigures, SystemFigures
 
 
 class Machine:
@@ -108,20 +109,8 @@ def test_more_envs_are_no_leak(machine: Machine) -> None:
 
 
 def test_the_gpu_is_read_with_the_rest(machine: Machine) -> None:
-    class Gpu:
-        closed = False
-
-        def read(self) -> dict[str, float]:
-            return {"system/gpu": 0.5}
-
-        def close(self) -> None:
-            self.closed = True
-
-    gpu = Gpu()
-    figures = SystemFigures(gpu, clock=machine.clock)
+    figures = SystemFigures(GpuFigures(FakeCuda(gpu=50), 0), clock=machine.clock)
     assert figures.sample([])["system/gpu"] == 0.5
-    figures.close()
-    assert gpu.closed
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -12,7 +12,7 @@ import pytest
 
 from monitor import telling
 from rookery.monitor.events import Event
-from rookery.monitor.tensorboard import TensorBoard, framed
+from rookery.monitor.trackers import TensorBoard, framed
 
 
 def accumulated(folder: Path) -> Any:

@@ -80,7 +80,7 @@ def _plot(options: argparse.Namespace) -> int:
 
 def _own_plot(run: RunDir, output: str | None) -> Path:
     from rookery.files import own_folder
-    from rookery.monitor.run_plot import draw
+    from rookery.monitor.plots import draw
 
     if not run.metrics.is_file():
         raise RunError(f"{run.name} has no metrics.jsonl, from which its plot would be drawn")
@@ -113,7 +113,7 @@ def _draw_if_possible(options: argparse.Namespace, groups: Sequence[RunGroup]) -
 
 def _draw(options: argparse.Namespace, groups: Sequence[RunGroup], file: str) -> Path:
     from rookery.files import own_folder
-    from rookery.monitor.curves_plot import draw_groups
+    from rookery.monitor.plots import draw_groups
 
     axis = options.x or "steps"
     metric, curves = _curves(options, groups, axis)
@@ -123,8 +123,8 @@ def _draw(options: argparse.Namespace, groups: Sequence[RunGroup], file: str) ->
 
 def _curves(options: argparse.Namespace, groups: Sequence[RunGroup], axis: str) -> tuple[str, list[Any]]:
     """The metric that is drawn, and its curves. Without evaluations it is the return of the training's episodes."""
-    from rookery.monitor.curves import EPISODE, EVALUATION, read_curve
-    from rookery.monitor.curves_plot import CurveGroup
+    from rookery.monitor.plots import CurveGroup
+    from rookery.monitor.statistics import EPISODE, EVALUATION, read_curve
 
     def read(metric: str) -> list[CurveGroup]:
         paths = [(group, [run.metrics for run in group.runs if run.metrics.is_file()]) for group in groups]

@@ -17,7 +17,7 @@ from typing import Any
 from rookery.console import printable
 from rookery.errors import RegistryError
 from rookery.files import open_plain
-from rookery.monitor.append_only import append_record, open_append_only
+from rookery.monitor.jsonl import append_record, open_append_only
 
 Entry = dict[str, Any]
 BLOCK = 1 << 16  # bytes

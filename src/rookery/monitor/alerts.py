@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import math
 import os
 import shlex
 import socket
@@ -22,6 +21,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rookery.console import say
+from rookery.monitor.jsonl import plain
 from rookery.process_groups import kill_group
 
 WEBHOOK, COMMAND = "ROOKERY_ALERT_WEBHOOK", "ROOKERY_ALERT_COMMAND"
@@ -84,20 +84,7 @@ def _encode(kind: str, text: str, facts: Mapping[str, Any]) -> bytes:
     """Strict JSON. Chat programs show `text`."""
     sent = datetime.now(UTC).isoformat(timespec="seconds")
     message = {"kind": kind, "text": text, "facts": facts, "time": sent, "host": socket.gethostname()}
-    return json.dumps(_plain(message)).encode()
-
-
-def _plain(value: Any) -> Any:
-    """The value as JSON can hold it: NaN and infinity become null, unknown objects text."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    if hasattr(value, "tolist"):  # of NumPy
-        return _plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+    return json.dumps(plain(message), default=str).encode()
 
 
 def _words(command: str | None) -> list[str]:

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.monitor.append_only import append_record
-from rookery.monitor.jsonl import open_lines
+from rookery.monitor.jsonl import append_record, open_lines
 
 EPISODES = "episodes.jsonl"
 ALL_UP_TO = 50_000  # episodes

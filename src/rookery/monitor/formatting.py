@@ -1,15 +1,18 @@
-"""Metrics of a run as text, the same in the panel, the log lines and the summary."""
+"""Metrics of a run as text, the same in the panel, the log lines and the summary; and charts of block characters."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 PARTS = ("env", "policy", "learner", "gpu", "waiting", "evaluation", "other")  # of the wall time, as they are shown
 UNKNOWN = "-"
 SIZES = ("B", "kB", "MB", "GB", "TB")
+LEARNER = ("policy", "learner", "gpu", "evaluation")  # parts of the time in which the learner's process works
+EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
 def number(value: Any) -> str:
@@ -185,3 +188,92 @@ def plural(how_many: int, what: str) -> str:
     ('1 node', '1,024 nodes')
     """
     return f"{how_many:,} {what}{'' if how_many == 1 else 's'}"
+
+
+def cluster_text(
+    values: Mapping[str, Any], shares: Mapping[str, float] | None = None, dashboard: str | None = None
+) -> list[str]:
+    """Nodes, what travels, how old it is, and who has worked how much of the time. [] for a run on one machine.
+
+    >>> figures = {"cluster/nodes": 2, "cluster/collectors": 4, "cluster/bytes_per_second": 1.2e6, "cluster/busy": 0.9}
+    >>> cluster_text(figures, {"learner": 0.3, "policy": 0.1, "waiting": 0.55})
+    ['2 nodes', '4 collectors', '1.2 MB/s', 'learner 40 %', 'collectors 90 %', 'waiting 55 %']
+    >>> cluster_text({**figures, "cluster/in_flight": 8, "cluster/staleness": 3, "cluster/discarded_steps": 64})[2:5]
+    ['8 in flight', 'staleness 3', '64 steps discarded']
+    """
+    if "cluster/collectors" not in values:
+        return []
+    found = {name.removeprefix("cluster/"): v for name, v in values.items() if name.startswith("cluster/")}
+    texts = [plural(int(found[name]), name[:-1]) for name in ("nodes", "collectors", "learners") if name in found]
+    if found.get("lost"):
+        texts.append(f"{count(found['lost'])} lost")
+    if "in_flight" in found:
+        texts.append(f"{count(found['in_flight'])} in flight")
+    if "staleness" in found:
+        texts.append(f"staleness {count(found['staleness'])}")
+    if found.get("discarded_steps"):
+        texts.append(f"{count(found['discarded_steps'])} steps discarded")
+    if "bytes_per_second" in found:
+        texts.append(f"{size(found['bytes_per_second'])}/s")
+    texts += _time_by_place(found, shares or {})
+    return [*texts, f"Ray's dashboard: {dashboard}"] if dashboard else texts
+
+
+def _time_by_place(found: Mapping[str, Any], shares: Mapping[str, float]) -> list[str]:
+    texts = [f"learner {percent(sum(shares.get(part, 0.0) for part in LEARNER))}"] if shares else []
+    if "busy" in found:
+        texts.append(f"collectors {percent(found['busy'])}")
+    return [*texts, f"waiting {percent(shares.get('waiting', 0.0))}"] if shares else texts
+
+
+def chart(values: Sequence[float], width: int, height: int = 1) -> list[str]:
+    """The values as a filled curve, from their minimum (one eighth of a row) to their maximum (the top).
+
+    >>> chart([1, 2, 3, 4, 5, 6, 7, 8], 8)
+    ['▁▂▃▄▅▆▇█']
+    >>> chart([0, 10], 5, 2)
+    ['  ▁▄█', '▁▅███']
+    """
+    if not values or width < 1:
+        return [" " * max(0, width)] * height
+    columns = resampled(values, width)
+    low, high = min(columns), max(columns)
+    steps = 8 * height - 1
+    levels = [1 + round(steps * (value - low) / (high - low)) if high > low else 4 * height for value in columns]
+    rows = range(height - 1, -1, -1)
+    return ["".join(EIGHTHS[min(8, max(0, level - 8 * row))] for level in levels) for row in rows]
+
+
+def resampled(values: Sequence[float], width: int) -> list[float]:
+    """The curve at `width` points: means if there are more values, linear interpolation if there are fewer.
+
+    >>> resampled([1, 3, 5, 7], 2), resampled([0, 2], 3)
+    ([2.0, 6.0], [0.0, 1.0, 2.0])
+    """
+    n = len(values)
+    if n >= width:
+        edges = [i * n // width for i in range(width + 1)]
+        return [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
+    places = [i * (n - 1) / (width - 1) for i in range(width)]
+    lower = [min(int(place), n - 1) for place in places]
+    return [
+        values[i] + (place - i) * (values[min(i + 1, n - 1)] - values[i])
+        for i, place in zip(lower, places, strict=True)
+    ]
+
+
+def divide_cells(shares: Sequence[float], width: int) -> list[int]:
+    """`width` cells divided in proportion to the shares; their sum is exactly `width`.
+
+    >>> divide_cells([0.5, 0.3, 0.2], 11)
+    [6, 3, 2]
+    """
+    total = sum(shares)
+    if total <= 0:
+        return [0] * len(shares)
+    exact = [width * share / total for share in shares]
+    cells = [int(part) for part in exact]
+    by_remainder = sorted(range(len(shares)), key=lambda i: cells[i] - exact[i])
+    for i in by_remainder[: width - sum(cells)]:
+        cells[i] += 1
+    return cells

@@ -1,15 +1,18 @@
-"""Metrics as JSON lines: one strict JSON object per event, in order."""
+"""Files to which records are appended, each completely and in one system call; and metrics as such: one strict JSON
+object per event, in order."""
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
+from collections.abc import Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from rookery.monitor.append_only import append_record, open_append_only
+from rookery.files import named, open_to_append
 from rookery.monitor.events import Event
 
 METRICS, EVALUATIONS = "metrics.jsonl", "evaluations.jsonl"
@@ -62,8 +65,7 @@ def encode(event: Event) -> bytes:
     b'{"kind": "progress", "step": 8, "time": 1.5, "loss/value": null}\\n'
     """
     fields = {"kind": event.kind, "step": event.step, "time": event.time, **event.values}
-    plain = {name: _plain(value) for name, value in fields.items()}
-    return json.dumps(plain, allow_nan=False, default=str).encode() + b"\n"
+    return json.dumps(plain(fields), allow_nan=False, default=str).encode() + b"\n"
 
 
 def _decode(line: bytes) -> Event | None:
@@ -74,16 +76,16 @@ def _decode(line: bytes) -> Event | None:
         return None
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """The value as strict JSON has it: NaN and infinity become null, NumPy's numbers Python's."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(name): _plain(item) for name, item in value.items()}
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
     return value
 
 
@@ -99,3 +101,20 @@ def open_lines(path: Path) -> FileIO:
     elif half:
         file.truncate(end - len(half))
     return file
+
+
+def open_append_only(path: Path, parents: bool = True) -> FileIO:
+    """Open a file to append to. It has no buffer: after a failed write, a buffer would fail again at `close`. Without
+    `parents`, its folder must exist."""
+    if parents:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    file = FileIO(open_to_append(path), "a+")
+    file.name = str(path)  # the path instead of the descriptor, for error messages
+    return file
+
+
+def append_record(file: FileIO, record: bytes) -> None:
+    """Write `record`; if only a part of it was written, the disk is full."""
+    with named(Path(file.name)):
+        if file.write(record) != len(record):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

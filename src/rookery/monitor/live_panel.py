@@ -6,21 +6,51 @@ import atexit
 import logging
 import os
 import sys
+import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TextIO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
+from rich.panel import Panel
+from rich.text import Text
 
-from rookery.monitor import run_summary
-from rookery.monitor.events import Event, printable_event
-from rookery.monitor.panel_layout import RunPanel
-from rookery.monitor.run_state import RunState
+from rookery.monitor.bottleneck import advise
+from rookery.monitor.events import Event, RunState, printable_event
+from rookery.monitor.formatting import (
+    PARTS,
+    chart,
+    cluster_text,
+    count,
+    divide_cells,
+    duration,
+    episode_rate,
+    number,
+    percent,
+    rate,
+    score,
+    settings_text,
+    size,
+    system_text,
+)
+from rookery.monitor.run_summary import ended_early, print_summary
 
 SHORTEST_SECONDS = 0.25  # between two redraws for progress
 SHARE = 0.01  # of one core that drawing may take
 BURST_SECONDS = 0.1  # of drawing time that may be used at once
+
+WIDEST = 120
+CHART_ROWS = 3
+LABEL = 11  # columns for the names at the left
+METRIC = 9  # columns of a return
+LOSS, LOSS_ROWS = 26, 3  # minimum columns of a loss with its name, and number of rows
+COLOURS = {
+    "env": "green", "policy": "blue", "learner": "magenta", "gpu": "red", "waiting": "yellow", "evaluation": "cyan",
+    "other": "bright_black",
+}  # fmt: skip
+SHORT = {"evaluation": "eval"}  # in the legend, for which there is little room
+Part = tuple[int, list[Text]]  # of the panel: if the terminal is too low, those of the highest rank are removed first
 
 
 class LivePanel:
@@ -48,7 +78,7 @@ class LivePanel:
         self.state.add(event)
         if event.kind == "end":
             self.close()
-            run_summary.print_summary(event.values)
+            print_summary(event.values)
         elif event.kind == "start":
             self._open()
         elif self._live is not None and self._is_due(event):
@@ -152,3 +182,193 @@ class RedrawBudget:
     def __exit__(self, *_: object) -> None:
         self._drawn = self._clock()
         self._credit -= self._drawn - self._began
+
+
+# --- the layout, for the width and height of the terminal ----------------------------------------------------------
+
+
+class RunPanel:
+    """A rich renderable of `state`, which measures the screen each time it is drawn."""
+
+    def __init__(self, state: RunState) -> None:
+        self.state = state
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = min(options.max_width, WIDEST)
+        lines = _fitting(list(_parts(self.state, width - 4)), console.height - 3)
+        body = Text("\n", no_wrap=True, overflow="ellipsis").join(lines)
+        body.no_wrap, body.overflow = True, "ellipsis"
+        title, subtitle = _title(self.state), _subtitle(self.state)
+        places = {"title_align": "left", "subtitle_align": "right"}
+        yield Panel(body, title=title, subtitle=subtitle, border_style="cyan", width=width, **places)
+
+
+def _fitting(parts: list[Part], rows: int) -> list[Text]:
+    """The lines of the parts that fit into `rows`."""
+    while len(parts) > 1 and sum(len(lines) for _, lines in parts) > rows:
+        parts.remove(max(parts, key=lambda part: part[0]))
+    return [line for _, lines in parts for line in lines]
+
+
+def _parts(state: RunState, width: int) -> Iterator[Part]:
+    """From top to bottom, each with its rank. Progress has rank 0 and is never removed."""
+    cluster = cluster_text(state.values, state.shares, state.facts.get("cluster_dashboard"))
+    yield 3, [_settings(state, width)]
+    yield 10, [Text()]
+    yield 0, _progress(state, width)
+    yield 9, [Text()]
+    yield 1, _episodes(state, width)
+    yield 12, [_row("", (text, "dim")) for text in filter(None, [", ".join(episode_rate(state.values))])]
+    yield 2, _evaluation(state)
+    yield 11, _checkpoint(state)
+    yield 6, _losses(state, width)
+    yield 9, _rows("system", system_text(state.values, state.facts.get("cores")), width)
+    yield 7, _rows("cluster", cluster, width)
+    if state.shares:
+        yield 7, [Text()]
+        yield 4, _time(state, width)
+        yield 5, _advice(state, width)
+    if state.notes:
+        yield 14, [Text()]
+        for age, note in reversed(list(enumerate(reversed(state.notes)))):
+            yield 11 + age if age else 8, [Text.assemble(("• ", "cyan"), note)]
+
+
+def _row(name: str, *parts: str | Text | tuple[str, str]) -> Text:
+    """A line with its name at the left."""
+    return Text.assemble((f"{name:<{LABEL}}", "dim"), *parts)
+
+
+def _title(state: RunState) -> Text:
+    run, world = state.facts.get("run", "rookery"), state.facts.get("world", "")
+    return Text.assemble((str(run), "bold cyan"), (f" · {world}" if world else "", "cyan"))
+
+
+def _subtitle(state: RunState) -> Text:
+    if state.end is not None:
+        colour = "yellow" if ended_early(state.end) else "green"
+        reason = str(state.end.get("reason") or "finished").splitlines()[0]  # not the traceback of a failure
+        return Text(reason, f"bold {colour}")
+    return Text(f"{state.doing} …", "bold yellow") if state.doing else Text("")
+
+
+def _progress(state: RunState, width: int) -> list[Text]:
+    values = state.values
+    where = count(state.step) + (f" / {count(state.total)}" if state.ends_by_steps else " steps")
+    speed = Text.assemble((rate(values.get("steps_per_second")), "bold"), " steps/s")
+    speed.append(f"   {duration(state.seconds)} elapsed", "dim")
+    if state.end is None and values.get("eta_seconds") is not None:
+        speed.append(f"   {duration(values['eta_seconds'])} left", "dim")
+    if state.facts.get("episodes"):
+        episode = f"episode {count(values.get('episodes', 0))} / {count(state.facts['episodes'])}"
+        where = f"{episode}   {where}" if len(episode) + len(where) + len(speed) + 6 <= width else episode
+    done = state.done
+    if done is None:
+        return [Text.assemble((where, "bold"), "   ", speed)]
+    metrics = f"  {percent(done):>5}"
+    room = max(0, width - len(metrics))
+    full = round(room * done)
+    bar = Text.assemble(("━" * full, "green"), ("━" * (room - full), "bright_black"), (metrics, "bold"))
+    return [bar, Text.assemble(where, " " * max(3, width - len(where) - len(speed)), speed)]
+
+
+def _episodes(state: RunState, width: int) -> list[Text]:
+    values, points = state.values, state.returns.points
+    lines = [
+        _row("return", (f"{number(values.get('episode/return')):<{METRIC}}", "bold")),
+        _row("length", f"{number(values.get('episode/length')):<{METRIC}}"),
+        _row("episodes", f"{count(values.get('episodes')):<{METRIC}}"),
+    ]
+    if len(points) < 2:
+        return lines
+    low, high = number(min(points)), number(max(points))
+    margin = max(len(low), len(high))
+    labels = [high, *[""] * (CHART_ROWS - 2), low]
+    curve = chart(points, width - LABEL - METRIC - margin - 3, CHART_ROWS)
+    for line, label, row in zip(lines, labels, curve, strict=True):
+        line.append(f"  {label:>{margin}} ", "dim").append(row, "green")
+    return lines
+
+
+def _evaluation(state: RunState) -> list[Text]:
+    latest, best = state.evaluation, state.best
+    if latest is None:
+        return []
+    line = _row("evaluation", (score(latest.values, "±"), "bold"))
+    line.append(f" at {count(latest.step)}", "dim")
+    if best is latest:
+        line.append("   the best so far", "green")
+    elif best is not None:
+        line.append("   best ", "dim").append(number(best.values.get("eval/return")))
+        line.append(f" at {count(best.step)}", "dim")
+    return [line]
+
+
+def _checkpoint(state: RunState) -> list[Text]:
+    saved = state.checkpoint
+    if saved is None:
+        return []
+    cost = f"  ({size(saved.values.get('bytes'))} in {duration(saved.values.get('seconds'))})"
+    return [_row("saved", f"at {count(saved.step)}", (cost, "dim"))]
+
+
+def _losses(state: RunState, width: int) -> list[Text]:
+    """Names and values in as many equal columns as fit."""
+    values = state.values
+    shown = _with_prefix("loss/", values) | {
+        name: values[name] for name in ("learning_rate", "updates") if name in values
+    }
+    shown |= {
+        name: value for name, value in _with_prefix("episode/", values).items() if name not in ("return", "length")
+    }
+    shown |= _with_prefix("info/", values)
+    columns = max(1, (width - LABEL) // LOSS)
+    cell = max(0, width - LABEL) // columns
+    cells = [_cell(name.replace("_", " "), value, cell) for name, value in shown.items()][: LOSS_ROWS * columns]
+    rows = [cells[i : i + columns] for i in range(0, len(cells), columns)]
+    return [_row("" if at else "losses", *row) for at, row in enumerate(rows)]
+
+
+def _with_prefix(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
+
+
+def _cell(name: str, value: object, width: int) -> Text:
+    metric = number(value) if name != "updates" else count(value)
+    gap = max(0, width - 3 - len(metric) - 1)
+    return Text.assemble((f"{name[:gap]:<{gap}} ", "dim"), metric, "   ")
+
+
+def _rows(name: str, texts: list[str], width: int) -> list[Text]:
+    """In as many rows as it takes; a text is never divided."""
+    rows: list[str] = []
+    for text in texts:
+        if rows and len(rows[-1]) + 3 + len(text) <= width - LABEL:
+            rows[-1] += f"   {text}"
+        else:
+            rows.append(text)
+    return [_row("" if at else name, row) for at, row in enumerate(rows)]
+
+
+def _time(state: RunState, width: int) -> list[Text]:
+    room = max(0, width - LABEL)
+    parts = [part for part in PARTS if part != "gpu" or state.shares[part] > 0]  # a run on a CPU has no such part
+    cells = divide_cells([state.shares[part] for part in parts], room)
+    bar = [("█" * n, COLOURS[part]) for part, n in zip(parts, cells, strict=True)]
+    metrics = [f"{SHORT.get(part, part)} {100 * state.shares[part]:.0f} %" for part in parts]
+    gap = "   " if len("   ".join(metrics)) <= room else " "
+    legend = Text(gap).join(Text(metric, COLOURS[part]) for part, metric in zip(parts, metrics, strict=True))
+    return [_row("time", *bar), _row("", legend)]
+
+
+def _advice(state: RunState, width: int) -> list[Text]:
+    shares = {f"time/{part}": share for part, share in state.shares.items()}
+    sentence = advise({**shares, "system/gpu": state.values.get("system/gpu")}, state.facts)
+    return [Text(" " * LABEL + row, "italic") for row in textwrap.wrap(sentence, max(LABEL, width - LABEL))[:2]]
+
+
+def _settings(state: RunState, width: int) -> Text:
+    """Further apart where there is room; the first word is bold."""
+    first, *others = words = settings_text(state.facts) or [""]
+    between = "  ·  " if len("  ·  ".join(words)) <= width else " · "
+    return Text.assemble((first, "bold"), *(part for word in others for part in ((between, "dim"), word)))

@@ -7,9 +7,8 @@ import sys
 from typing import Any, TextIO
 
 from rookery.monitor import run_summary
-from rookery.monitor.events import Event, Sink, printable_event
+from rookery.monitor.events import Event, RunState, Sink, printable_event
 from rookery.monitor.formatting import count, duration, episode_rate, number, percent, rate, score, settings_text
-from rookery.monitor.run_state import RunState
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 30.0  # between two lines of progress
 STEP_SHARE = 0.02  # of the run, between two lines of progress

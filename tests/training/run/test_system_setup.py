@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from monitor.test_gpu_figures import FakeNvml
+from monitor.test_gpu_figures import FakeCuda
 from rookery.config import build_config
 from rookery.training.run.system_setup import open_system_figures
 from training.runs import QUIET, train
@@ -19,14 +18,6 @@ from training.runs import QUIET, train
 
 class Learner(SimpleNamespace):
     bytes_to_fill = 0
-
-
-@pytest.fixture
-def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As torch would show them."""
-    uuids = ["not-mine", "aa-bb"]
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid=uuids[index]))
 
 
 def figures_on(device: str) -> tuple[dict[str, float], list[str]]:
@@ -37,21 +28,26 @@ def figures_on(device: str) -> tuple[dict[str, float], list[str]]:
         return system.sample([]), system.take_notes()
 
 
-def test_the_gpu_of_the_run(two_gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def put_gpus(monkeypatch: pytest.MonkeyPatch, cuda: FakeCuda) -> None:
+    for name in ("utilization", "mem_get_info", "power_draw"):
+        monkeypatch.setattr(torch.cuda, name, getattr(cuda, name))
+
+
+def test_the_gpu_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a run that uses one asks about it."""
-    nvml = FakeNvml()
-    monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    found, notes = figures_on("cuda:1")
-    assert nvml.chosen == ["GPU-aa-bb"] and found["system/gpu_memory"] == 3e9 and not notes
+    cuda = FakeCuda()
+    put_gpus(monkeypatch, cuda)
     found, notes = figures_on("cpu")
-    assert not notes and not any("gpu" in name for name in found)
+    assert not cuda.asked and not notes and not any("gpu" in name for name in found)
+    found, notes = figures_on("cuda:1")
+    assert cuda.asked == {1} and found["system/gpu_memory"] == 3e9 and not notes
 
 
-def test_a_gpu_without_the_package_is_a_note(two_gpus: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    monkeypatch.setenv("PATH", str(tmp_path))  # nor the driver's tool
+def test_a_gpu_without_the_package_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    put_gpus(monkeypatch, FakeCuda(gpu=ModuleNotFoundError("nvidia-ml-py"), power=ModuleNotFoundError("nvidia-ml-py")))
     found, notes = figures_on("cuda")
     assert found["system/memory"] > 1e6 and len(notes) == 1 and "rookery[gpu]" in notes[0]
+    assert found["system/gpu_memory"] == 3e9 and "system/gpu" not in found
 
 
 def progress_of(run: Path) -> list[dict[str, Any]]:

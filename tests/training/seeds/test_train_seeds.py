@@ -78,7 +78,7 @@ tell(kind="end", step=20, reason="finished")
 def config(tmp_path, monkeypatch):
     """A small configuration whose runs are stand-ins, and whose plots are quick."""
     monkeypatch.setattr(processes, "start_command", partial(start_command, code=STAND_IN))
-    monkeypatch.setattr("rookery.monitor.curves_plot.save_figure", lambda figure, out: out.write_text("a plot"))
+    monkeypatch.setattr("rookery.monitor.plots.save_figure", lambda figure, out: out.write_text("a plot"))
     return build_config("CartPole-v1", runs_dir=str(tmp_path / "runs"), steps=1000, num_envs=2)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rookery.monitor.curves import Curve, band
+from rookery.monitor.statistics import Curve, band
 from rookery.web.run_views import sparks
 from web.run_views.recorded import append, client_of, evaluation, progress, start, write_run
 

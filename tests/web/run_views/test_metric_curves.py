@@ -1,4 +1,4 @@
-"""Curves of a run's metrics: as `monitor/curves.py` reads them, for files of any length."""
+"""Curves of a run's metrics: as `monitor/statistics.py` reads them, for files of any length."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rookery.monitor.curves import read_curve
+from rookery.monitor.statistics import read_curve
 from rookery.web.run_views import column_cache, metric_reader
 from rookery.web.run_views.column_builder import build
 from rookery.web.run_views.metric_reader import MetricReader

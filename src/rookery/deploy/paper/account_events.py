@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.console import say
-from rookery.monitor.append_only import append_record, open_append_only
+from rookery.monitor.jsonl import append_record, open_append_only
 
 NAME = "events.jsonl"
 

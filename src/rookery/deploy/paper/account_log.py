@@ -16,7 +16,7 @@ from typing import Any
 from rookery.console import printable
 from rookery.errors import FileError
 from rookery.files import named, open_plain, sync_folder
-from rookery.monitor.append_only import append_record, open_append_only
+from rookery.monitor.jsonl import append_record, open_append_only
 
 MARK = b', "sum": "'
 SUM_LETTERS = 16

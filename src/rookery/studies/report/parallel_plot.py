@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.monitor.matplotlib_figure import INK, PALE
+from rookery.monitor.plots import INK, PALE
 from rookery.studies.report.plot_parameters import PlotParameter, label, plot_parameters
 from rookery.studies.report.report import StudyReport
 from rookery.studies.report.report_tables import setting_text

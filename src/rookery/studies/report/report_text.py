@@ -6,8 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from rookery.console import printable
-from rookery.monitor.formatting import count, duration, number, percent
-from rookery.monitor.text_charts import divide_cells
+from rookery.monitor.formatting import count, divide_cells, duration, number, percent
 from rookery.studies.report.report import StudyReport
 from rookery.studies.report.report_tables import (
     best_part,

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.monitor.matplotlib_figure import INK, PALE, style_frame
-from rookery.monitor.run_plot import ACCENT, EVAL
+from rookery.monitor.plots import ACCENT, EVAL, INK, PALE, style_frame
 from rookery.studies.report.plot_parameters import PlotParameter, label, plot_parameters
 from rookery.studies.report.report import StudyReport
 

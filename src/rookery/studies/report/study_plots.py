@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import StudyError
-from rookery.monitor.matplotlib_figure import INK, PALE, figure_class, save_figure, style_frame
-from rookery.monitor.run_plot import ACCENT, EVAL
+from rookery.monitor.plots import ACCENT, EVAL, INK, PALE, figure_class, save_figure, style_frame
 from rookery.studies.report.parallel_plot import draw_parallel
 from rookery.studies.report.plot_parameters import label
 from rookery.studies.report.report import StudyReport

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.monitor.matplotlib_figure import INK, PALE, figure_class, save_figure, style_frame
+from rookery.monitor.plots import INK, PALE, figure_class, save_figure, style_frame
 from rookery.training.backtest.heat_map import heat_map
 from rookery.training.backtest.html_page import fallen, weight_curves
 from rookery.training.backtest.joined_account import JoinedAccount

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from rookery.files import own_folder, replace_file
-from rookery.monitor.append_only import append_record, open_append_only
+from rookery.monitor.jsonl import append_record, open_append_only
 
 if TYPE_CHECKING:
     from rookery.training.evaluation.win_record import GameResults

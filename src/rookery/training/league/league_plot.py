@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import OptionError
-from rookery.monitor.matplotlib_figure import figure_class, save_figure
+from rookery.monitor.plots import figure_class, save_figure
 from rookery.training.league.league_files import StoredLeague
 from rookery.training.league.ratings import Rating
 from rookery.training.league.tournament_report import Entry, TournamentReport

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.files import own_folder
-from rookery.monitor.append_only import append_record, open_append_only
+from rookery.monitor.jsonl import append_record, open_append_only
 
 FILE = "ratings.jsonl"
 LINES = 200  # in a run, about, besides those for agents that enter

@@ -31,7 +31,7 @@ from rookery.monitor.events import Sinks
 from rookery.monitor.jsonl import JsonLines
 from rookery.monitor.log_lines import make_console_sink
 from rookery.monitor.system_figures import SystemFigures
-from rookery.monitor.tensorboard import TensorBoard
+from rookery.monitor.trackers import TensorBoard
 from rookery.training.curriculum.setup_curriculum import evaluation_opponents, make_curriculum_env
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.evaluation.evaluator import Evaluator

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.monitor.append_only import append_record, open_append_only
+from rookery.monitor.jsonl import append_record, open_append_only
 from rookery.training.run.collector import Collector
 
 

@@ -67,7 +67,7 @@ def _draw(run: ResolvedRun, folder: RunDir, loop: Loop, reason: str) -> dict[str
     options = run.config.monitor
     made: dict[str, Any] = {}
     if options.plot:
-        from rookery.monitor.run_plot import plot_run
+        from rookery.monitor.plots import plot_run
 
         made["plot"] = plot_run(folder.path)
     if options.report and reason != "interrupted":

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import torch
 
 from rookery.config import RunConfig
 from rookery.learners.learner import Learner
-from rookery.monitor.gpu_figures import GpuReader, open_gpu
-from rookery.monitor.system_figures import SystemFigures
+from rookery.monitor.system_figures import GpuFigures, SystemFigures
 
 
 @contextmanager
@@ -19,15 +18,7 @@ def open_system_figures(config: RunConfig, learner: Learner) -> Iterator[SystemF
     if not config.monitor.system:
         yield None
         return
-    gpu = _gpu(config.device) if config.device.startswith("cuda") else None
-    notes = [gpu] if isinstance(gpu, str) and gpu else []
-    reader = None if isinstance(gpu, str) else gpu
-    with closing(SystemFigures(reader, learner.bytes_to_fill, notes)) as figures:
-        yield figures
-
-
-def _gpu(device: str) -> GpuReader | str:
-    index = torch.device(device).index
-    index = torch.cuda.current_device() if index is None else index
-    uuid = getattr(torch.cuda.get_device_properties(index), "uuid", "")
-    return open_gpu(index, str(uuid), rocm=torch.version.hip is not None)
+    gpu = GpuFigures(torch.cuda, torch.device(config.device).index, torch.version.hip is not None)
+    on_gpu = config.device.startswith("cuda")
+    notes = [problem] if on_gpu and (problem := gpu.problem()) else []
+    yield SystemFigures(gpu if on_gpu else None, learner.bytes_to_fill, notes)

@@ -15,8 +15,14 @@ from rookery.console import say, silent
 from rookery.engine.machine import available_memory, usable_cores
 from rookery.errors import MissingExtra
 from rookery.files import own_folder
-from rookery.monitor.curves import EPISODE, EVALUATION, read_curve
-from rookery.monitor.statistics import CONFIDENCE, bootstrap_interval, interquartile_mean
+from rookery.monitor.statistics import (
+    CONFIDENCE,
+    EPISODE,
+    EVALUATION,
+    bootstrap_interval,
+    interquartile_mean,
+    read_curve,
+)
 from rookery.training.resolve.resolved_run import ResolvedRun, resolve_run
 from rookery.training.seeds.processes import SeedProcess, SeedProcesses
 from rookery.training.seeds.seed_runs import FINISHED, NEW, RESUME, SeedRun, seed_runs, with_known_engine
@@ -198,7 +204,7 @@ def _summary(values: Sequence[float | None]) -> dict[str, float] | None:
 
 def _draw(done: Sequence[SeedProcess]) -> Path | None:
     """The curves of all seeds as a band; None if there are none, or they cannot be drawn."""
-    from rookery.monitor.curves_plot import CurveGroup, draw_groups
+    from rookery.monitor.plots import CurveGroup, draw_groups
 
     runs = [one.seed_run.run for one in done]
     if not runs:

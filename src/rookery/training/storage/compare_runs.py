@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rookery.monitor.curves import seconds_of_training
 from rookery.monitor.formatting import count, duration, number, rate
 from rookery.monitor.jsonl import history
-from rookery.monitor.statistics import bootstrap_interval, interquartile_mean, mean_interval
+from rookery.monitor.statistics import bootstrap_interval, interquartile_mean, mean_interval, seconds_of_training
 from rookery.training.storage import runs_table
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_groups import RunGroup

@@ -1,4 +1,4 @@
-"""Curves from columns, as `monitor/curves.py` reads them from events: a resume replaces what was later than it."""
+"""Curves from columns, as `monitor/statistics.py` reads them from events: a resume replaces what was later than it."""
 
 from __future__ import annotations
 

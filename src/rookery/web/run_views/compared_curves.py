@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rookery.monitor.curves import Curve, band
+from rookery.monitor.statistics import Curve, band
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_groups import group_runs
 from rookery.web.run_views.decimation import averaged, decimated, smoothed

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from rookery.monitor.curves import EPISODE
+from rookery.monitor.statistics import EPISODE
 from rookery.web.dashboard_state import DashboardState, state_of
 from rookery.web.run_folders import NotShown
 from rookery.web.run_views.chunk_curves import AXES

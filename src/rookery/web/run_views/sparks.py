@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rookery.monitor.curves import EPISODE, EVALUATION
+from rookery.monitor.statistics import EPISODE, EVALUATION
 from rookery.web.run_views.chunk_curves import ChunkCurves
 from rookery.web.run_views.line_samples import LineFile
 from rookery.web.run_views.metric_chunk import chunk_of

@@ -1,25 +1,35 @@
-"""The plot of a run, from its metrics file: returns, evaluations, losses and speed."""
+"""Plots of runs from their metrics files: of one run returns, evaluations, losses and speed; of several one line per
+run, and one line with a band for the seeds of one configuration. Matplotlib is imported when something is drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rookery.console import say
-from rookery.files import own_folder
+from rookery.errors import MissingExtra
+from rookery.files import beside, named, own_folder
 from rookery.monitor.events import Event
 from rookery.monitor.formatting import opponents_met, settings_text
 from rookery.monitor.jsonl import METRICS, history
-from rookery.monitor.matplotlib_figure import INK, PALE, figure_class, save_figure, style_frame, with_prefixes
+from rookery.monitor.statistics import AXES, Curve, band
 
 ACCENT, EVAL = "#1b6ca8", "#d1603d"
 LOSSES = (ACCENT, EVAL, "#4c956c", "#9067a7")
 MARGINS = {"left": 0.075, "right": 0.98, "top": 0.9, "bottom": 0.06, "hspace": 0.32, "wspace": 0.22}
 SMOOTH_SHARE = 0.03  # of the points shown: the width of the smoothing
-Curve = tuple[np.ndarray, np.ndarray]
+_Points = tuple[np.ndarray, np.ndarray]
+INK, PALE = "#30363d", "#8b949e"
+COLOURS = (
+    "#1b6ca8", "#d1603d", "#4c956c", "#9067a7", "#b8860b", "#2a9d8f", "#c2185b", "#6b705c", "#3d405b", "#8d6e63",
+)  # fmt: skip
+STYLES = ("-", "--", ":", "-.")  # once all colours are used
+NAMES = {"eval/return": "return of evaluations", "episode/return": "return, mean of the last 100 episodes"}
+LONGEST_LABEL = 60
 
 
 def plot_run(folder: str | Path) -> Path | None:
@@ -140,7 +150,7 @@ def _draw_losses(axes: Any, events: list[Event]) -> None:
         axes.legend(frameon=False, fontsize=7.5, labelcolor=INK, handlelength=0.9, columnspacing=0.9, **above)
 
 
-def _line(axes: Any, curve: Curve, colour: str, label: str | None = None, linewidth: float = 1.5) -> None:
+def _line(axes: Any, curve: _Points, colour: str, label: str | None = None, linewidth: float = 1.5) -> None:
     """The raw curve, pale, and the smoothed curve; a single point is a dot."""
     steps, values = curve
     if not len(steps):
@@ -150,7 +160,7 @@ def _line(axes: Any, curve: Curve, colour: str, label: str | None = None, linewi
     axes.plot(steps, _smooth(values), color=colour, linewidth=linewidth, label=label, marker=marker, markersize=4)
 
 
-def _curve(events: list[Event], kind: str, name: str) -> Curve:
+def _curve(events: list[Event], kind: str, name: str) -> _Points:
     """Steps and values of one metric, where it has a value."""
     pairs = [(event.step, event.values[name]) for event in events if event.kind == kind and name in event.values]
     known = [(step, value) for step, value in pairs if isinstance(value, int | float)]
@@ -193,3 +203,103 @@ def _style_axes(axes: Any) -> None:
     else:
         axes.set_xlim(0, 1.02 * max(1.0, *(np.max(line.get_xdata()) for line in axes.lines)))
     style_frame(axes)
+
+
+def figure_class() -> Any:
+    """The Figure class, which avoids the global state of pyplot; saving chooses the canvas."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("a plot needs matplotlib, which is not installed: pip install 'rookery[plot]'") from None
+    return Figure
+
+
+def save_figure(figure: Any, out: Path, dpi: int = 200) -> None:
+    """Write to a temporary file and rename it, so that an incomplete file is never seen."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with beside(out) as unfinished, named(out):
+        figure.savefig(unfinished, dpi=dpi, format=out.suffix[1:])
+
+
+def style_frame(axes: Any) -> None:
+    """A frame that does not draw attention from the curves."""
+    axes.grid(True, axis="y", color="#e6e8eb", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(which="both", colors=PALE, labelsize=8.5, length=0)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side == "bottom")
+        spine.set_color("#c9ced4")
+
+
+def with_prefixes() -> Any:
+    """Numbers as 10 k and 2 M."""
+    from matplotlib.ticker import EngFormatter
+
+    return EngFormatter(sep=" ")
+
+
+@dataclass(frozen=True)
+class CurveGroup:
+    """Curves that belong together, such as the seeds of one configuration."""
+
+    label: str
+    curves: Sequence[Curve]
+
+
+def draw_groups(
+    groups: Sequence[CurveGroup], out: str | Path, metric: str, axis: str = "steps", title: str = ""
+) -> Path:
+    """Draw the curves of all groups over one axis; the suffix of `out` is the image format."""
+    path = Path(out)
+    figure = figure_class()(figsize=(9, 5.4), layout="constrained", facecolor="white")
+    axes = figure.add_subplot()
+    banded = False
+    for number, group in enumerate(groups):
+        curves = [curve for curve in group.curves if len(curve.x)]
+        style = {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number // len(COLOURS) % len(STYLES)]}
+        banded |= _draw_group(axes, group.label[:LONGEST_LABEL], curves, style)
+    _style(axes, metric, axis)
+    figure.suptitle(title, x=0.012, ha="left", fontsize=13, fontweight="bold", color=INK)
+    if banded:
+        text = "thick line: interquartile mean over seeds; band: its 95 % bootstrap interval; thin lines: single seeds"
+        axes.set_title(text, loc="left", fontsize=9, color=PALE)
+    save_figure(figure, path)
+    return path
+
+
+def _draw_group(axes: Any, label: str, curves: Sequence[Curve], style: dict[str, Any]) -> bool:
+    """Draw one group; returns whether it has a band."""
+    if len(curves) < 2:
+        for curve in curves:
+            dots = {"marker": "o", "markersize": 3.5} if len(curve.x) <= 30 else {}
+            axes.plot(curve.x, curve.y, linewidth=1.6, label=label, **dots, **style)
+        return False
+    for curve in curves:
+        axes.plot(curve.x, curve.y, linewidth=0.7, alpha=0.35, **style)
+    shared = band(curves)
+    if not len(shared.x):  # no point lies in the range of all curves
+        axes.plot([], [], label=label, **style)
+        return False
+    axes.fill_between(shared.x, shared.low, shared.high, color=style["color"], alpha=0.18, linewidth=0)
+    if len(shared.x) == 1:
+        spread = [shared.mean - shared.low, shared.high - shared.mean]
+        axes.errorbar(shared.x, shared.mean, spread, marker="o", capsize=4, label=label, **style)
+        return True
+    axes.plot(shared.x, shared.mean, linewidth=2.2, label=label, **style)
+    return True
+
+
+def _style(axes: Any, metric: str, axis: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set_xlabel(AXES[axis], color=INK)
+    axes.set_ylabel(NAMES.get(metric, metric), color=INK)
+    axes.xaxis.set_major_locator(MaxNLocator(8))
+    axes.xaxis.set_major_formatter(with_prefixes())
+    axes.set_xlim(left=0)
+    style_frame(axes)
+    if axes.lines:
+        axes.legend(frameon=False, fontsize=9, loc="best", labelcolor=INK)
+    else:
+        text = f"no run has {metric} yet"
+        axes.text(0.5, 0.5, text, ha="center", va="center", color=PALE, transform=axes.transAxes)
