@@ -22,14 +22,9 @@ from report import report
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src/rookery"
-ALGORITHMS = PACKAGE / "learners/algorithms"
+ALGORITHMS = [PACKAGE / f"learners/algorithms/{name}.py" for name in ("ppo", "sac", "dqn", "td3")]
 # What chooses where an algorithm runs and executes it there, with the algorithms themselves.
-EXECUTING = (
-    "learners/algorithms/*.py",
-    "learners/execution/*.py",
-    "learners/learner.py",
-    "training/run/*collector*.py",
-)
+EXECUTING = ("algorithms/*.py", "execution/*.py", "learner.py", "on*.py", "off*.py", "../training/run/*collector*.py")
 NOT_EXECUTING = ("ranks.py", "collector.py", "fused_collector.py")  # of every kind of learner, or of none
 
 
@@ -84,10 +79,7 @@ def rows() -> list[Row]:
         _at_most("lines of Python, C and JavaScript in src", sum(map(lines, sources())), 105_000),
         _at_most("Python files in src", len(list(PACKAGE.rglob("*.py"))), 720),
         _at_most("modules that one other imports", ones, 150),
-        *(
-            _at_most(f"lines of {name}.py", lines(PACKAGE / f"learners/algorithms/{name}.py"), 220)
-            for name in ALGORITHMS
-        ),
+        *(_at_most(f"lines of {path.name}", lines(path), 220) for path in ALGORITHMS),
         _at_most("lines of algorithms and what executes them", sum(map(lines, executing())), 2_400),
         _at_most("files with the name of another", repeated_names(), 5),
     ]
