@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rookery.learners.algorithms.ppo import gae
-from rookery.learners.kernels.cpu.gae import compute_gae
+from rookery.learners.kernels.cpu.ppo_loss import compute_gae
 
 
 def estimate(*columns: list[float], gamma: float, lam: float) -> np.ndarray:

@@ -12,9 +12,8 @@ from gymnasium import spaces
 from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.execution.accelerator import Accelerator
 from rookery.learners.flat_adam import FlatAdam
-from rookery.learners.kernels.cpu.activations import KINDS
 from rookery.learners.kernels.cpu.fused_ppo import FusedPPO
-from rookery.learners.kernels.cpu.perceptron import FusedMLP, PackedMLP, activate
+from rookery.learners.kernels.cpu.perceptron import KINDS, FusedMLP, PackedMLP, activate
 from rookery.learners.networks import MLP
 from rookery.learners.registry import PPOOptions
 

@@ -1,4 +1,5 @@
-"""`numba.njit`, with what was compiled kept where only this user can write: Numba unpickles what it finds there."""
+"""Compiled code: `numba.njit`, with what was compiled kept where only this user can write, as Numba unpickles what it
+finds there; and memory at an address as an array, since threads that run a plan know addresses only."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba import types
+from numba.extending import intrinsic
 
 from rookery.once import exclusive
 from rookery.user_dirs import cache_folder
@@ -48,3 +51,47 @@ def _source_version() -> str:
     files = [package / "atomics.py", *(package / "learners").rglob("*.py"), *(package / "kernel").glob("*.py")]
     facts = sorted((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+
+
+compiled = cached_njit(nogil=True, error_model="numpy")
+
+
+def _pointer_to(kind: Any) -> Any:
+    """A function of an address: the pointer to numbers of this kind."""
+
+    def pointer(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+        return types.CPointer(kind)(types.int64), generate
+
+    return intrinsic(pointer)
+
+
+_float32, _float64, _int64, _bool = (
+    _pointer_to(kind) for kind in (types.float32, types.float64, types.int64, types.boolean)
+)
+
+
+@compiled
+def float_array(address: int, shape: Any) -> Any:
+    """float32 numbers."""
+    return numba.carray(_float32(address), shape)
+
+
+@compiled
+def double_array(address: int, shape: Any) -> Any:
+    """float64 numbers."""
+    return numba.carray(_float64(address), shape)
+
+
+@compiled
+def int_array(address: int, shape: Any) -> Any:
+    """int64 numbers."""
+    return numba.carray(_int64(address), shape)
+
+
+@compiled
+def bool_array(address: int, shape: Any) -> Any:
+    """Flags of one byte."""
+    return numba.carray(_bool(address), shape)

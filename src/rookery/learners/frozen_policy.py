@@ -63,7 +63,7 @@ def _packed(policy: Policy) -> PackedPolicy | None:
     one_vector = len(policy.leaves) == 1 and leaf.kind == "vector" and len(leaf.shape) == 1 and not policy.memory_size
     if not one_vector or encoder is None or getattr(encoder, "is_trained", False):
         return None
-    from rookery.learners.kernels.cpu.activations import KINDS  # imports Numba, which agents on a GPU do without
+    from rookery.learners.kernels.cpu.perceptron import KINDS  # imports Numba, which agents on a GPU do without
 
     actor = policy.frozen_actor()
     return None if actor is None or actor.activation not in KINDS else PackedPolicy(encoder, actor)
@@ -73,8 +73,7 @@ class PackedPolicy:
     """A perceptron over one vector."""
 
     def __init__(self, encoder: Encoder, actor: FrozenActor) -> None:
-        from rookery.learners.kernels.cpu.activations import KINDS
-        from rookery.learners.kernels.cpu.perceptron import PackedMLP
+        from rookery.learners.kernels.cpu.perceptron import KINDS, PackedMLP
 
         layers = [(weight.detach().cpu(), bias.detach().cpu()) for weight, bias in actor.layers]
         self.net, self._to_actions = PackedMLP(layers, KINDS[actor.activation]), actor.to_actions

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.learners.kernels.gpu.device_sum_tree import DeviceSumTree, wide_float
 from rookery.learners.learner import Tree
 from rookery.learners.offpolicy import OffPolicy
-from rookery.learners.sumtree import SumTree
+from rookery.learners.sumtree import DeviceSumTree, SumTree, wide_float
 
 
 class PrioritisedOffPolicy(OffPolicy):

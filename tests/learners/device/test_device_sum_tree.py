@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from rookery.errors import CheckpointError
-from rookery.learners.kernels.gpu.device_sum_tree import BLOCK, UNIT, DeviceSumTree
-from rookery.learners.sumtree import SumTree
+from rookery.learners.sumtree import BLOCK, UNIT, DeviceSumTree, SumTree
 
 CPU = torch.device("cpu")
 

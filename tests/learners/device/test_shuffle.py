@@ -14,7 +14,7 @@ KERNEL_ORDERS = """
 import tests.learners.triton_interpreter
 import torch
 from rookery.learners.kernels.gpu.shuffle import ROUNDS, shuffle_by_torch
-from rookery.learners.kernels.gpu.shuffle_kernels import shuffle_on_device
+from rookery.learners.kernels.gpu.rollout_kernels import shuffle_on_device
 keys = torch.tensor([5, 2**31 - 2])
 for count in (1, 7, 600):
     orders = shuffle_on_device(count, keys, torch.int64, ROUNDS)

@@ -22,7 +22,7 @@ def test_samples_and_gradients_equal_the_plain_ones() -> None:
 def compare() -> None:
     """Standard deviations beyond the limits have no gradient."""
     import tests.learners.triton_interpreter  # noqa: F401, I001
-    from rookery.learners.kernels.gpu.squashed_sample import SquashedSample
+    from rookery.learners.kernels.gpu.squash_kernels import SquashedSample
     from rookery.learners.algorithms.sac import LOG_STD, squashed_log_prob
 
     torch.manual_seed(0)

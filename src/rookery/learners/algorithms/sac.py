@@ -56,7 +56,7 @@ class SACPolicy(OffPolicyPolicy):
     def sample(self, features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Random actions and their log-probabilities."""
         if self.by_kernels:
-            from rookery.learners.kernels.gpu.squashed_sample import SquashedSample
+            from rookery.learners.kernels.gpu.squash_kernels import SquashedSample
 
             return SquashedSample.apply(self.net(features), noise, *LOG_STD)
         mean, log_std = self(features)

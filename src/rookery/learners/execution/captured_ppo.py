@@ -77,7 +77,7 @@ class CapturedPPO(Accelerator):
     ) -> Tensor | None:
         if not self._has_kernels:
             return None
-        from rookery.learners.kernels.gpu.advantage_kernels import advantages_on_device
+        from rookery.learners.kernels.gpu.rollout_kernels import advantages_on_device
 
         options = self.learner.options
         return advantages_on_device(rewards, values, next_values, terminated, ended, options.gamma, options.gae_lambda)

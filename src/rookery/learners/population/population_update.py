@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -11,17 +10,7 @@ from torch import Tensor
 
 from rookery.learners.algorithms.ppo import METRICS, PPO
 from rookery.learners.kernels.cpu.fused_ppo import FusedPPO
-from rookery.learners.population.member_settings import MemberSettings
-from rookery.learners.population.parameter_stack import ParameterStack
-
-
-class GradientSteps(Protocol):
-    """Gradient steps of all members."""
-
-    def begin(self, settings: MemberSettings) -> None: ...
-    def shuffle(self, samples: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]: ...
-    def step(self, shuffled: dict[str, Tensor], low: int, high: int, active: np.ndarray) -> Tensor: ...
-    def end(self) -> None: ...
+from rookery.learners.population.tensor_step import MemberSettings, ParameterStack, TensorStep
 
 
 class PopulationUpdate:
@@ -32,13 +21,9 @@ class PopulationUpdate:
         self.learners = list(learners)
         self.stack = ParameterStack(self.learners)
         device = torch.device(device)
-        self.steps: GradientSteps | None = (
-            None  # if each member's own update is compiled code, nothing gains from a batch
-        )
-        if device.type != "cpu" or not all(isinstance(one.accelerator, FusedPPO) for one in self.learners):
-            from rookery.learners.population.tensor_step import TensorStep
-
-            self.steps = TensorStep(self.stack, device)
+        # If each member's own update is compiled code, nothing gains from a batch.
+        alone = device.type == "cpu" and all(isinstance(one.accelerator, FusedPPO) for one in self.learners)
+        self.steps = None if alone else TensorStep(self.stack, device)
 
     def update(self) -> list[dict[str, float]]:
         """Learn from the rollouts, which are all full; returns the metrics of each member."""
@@ -57,7 +42,7 @@ class PopulationUpdate:
         return metrics
 
     def _epochs(
-        self, steps: GradientSteps, samples: dict[str, Tensor], settings: MemberSettings
+        self, steps: TensorStep, samples: dict[str, Tensor], settings: MemberSettings
     ) -> list[dict[str, float]]:
         """Members with fewer epochs, or whose policy has moved as far as it may, rest while others go on."""
         rows = samples["log_probs"].shape[1]
@@ -80,12 +65,12 @@ class PopulationUpdate:
                 active &= ~(latest[:, 0].cpu().numpy() > settings.target_kl)
         return _mean_metrics(of_epochs)
 
-    def _samples(self, steps: GradientSteps) -> dict[str, Tensor]:
+    def _samples(self, steps: TensorStep) -> dict[str, Tensor]:
         """The rollouts of all members and what their critics make of them, [members, rows, ...]."""
         features = torch.stack([_features(learner) for learner in self.learners])
-        values = _values(steps, features)
+        values = steps.values(features)
         found = [
-            learner.evaluate_rollout(None if values is None else values[k].reshape(learner.rollout.length, -1))
+            learner.evaluate_rollout(values[k].reshape(learner.rollout.length, -1))
             for k, learner in enumerate(self.learners)
         ]
         samples = {name: torch.stack([one[name].flatten() for one in found]) for name in found[0]}
@@ -95,12 +80,6 @@ class PopulationUpdate:
         if any(learner.rollout.masks is not None for learner in self.learners):
             samples["masks"] = torch.stack([_masks(learner, rows) for learner in self.learners])
         return samples
-
-
-def _values(steps: GradientSteps, features: Tensor) -> Tensor | None:
-    """The critics' values [members, rows], where they are computed together."""
-    compute = getattr(steps, "values", None)
-    return None if compute is None else compute(features)
 
 
 def _features(learner: PPO) -> Tensor:

@@ -6,19 +6,90 @@ take a few microseconds each, less than it takes to launch them.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.execution.captured_call import CapturedCall
+from rookery.learners.execution.select import accelerate
 from rookery.learners.flat_adam import BETAS
-from rookery.learners.heads import FORBIDDEN, GaussianHead
+from rookery.learners.heads import FORBIDDEN, GaussianHead, Head, MultiCategoricalHead
 from rookery.learners.networks import MLP
-from rookery.learners.population.member_settings import MemberSettings
-from rookery.learners.population.parameter_stack import ParameterStack
-from rookery.learners.population.stacked_heads import entropy, log_prob
+from rookery.learners.schedules import scheduled
 
 NUMBERS = ("learning_rate", "clip", "clip_values", "entropy", "value_weight", "max_grad_norm")
+
+
+class ParameterStack:
+    """Weights, gradients and moments [members, parameters]. The learners' own vectors become rows of it, so that a
+    member can be saved, evaluated and changed as a learner of its own at any time."""
+
+    def __init__(self, learners: Sequence[PPO]) -> None:
+        self.learners = list(learners)
+        first = self.learners[0]
+        shape = len(self.learners), first.adam.flat.numel()
+        self.flat, self.gradient, *moments = (torch.zeros(shape) for _ in range(4))
+        self.moments = moments[0], moments[1]
+        for row, learner in enumerate(self.learners):
+            learner.adam.move_to(self.flat[row], self.gradient[row], (moments[0][row], moments[1][row]))
+            learner.accelerator = accelerate(learner)
+        starts = np.cumsum([0, *(parameter.numel() for parameter in first.adam.parameters)])
+        self._starts = {id(parameter): int(at) for parameter, at in zip(first.adam.parameters, starts, strict=False)}
+
+    def __len__(self) -> int:
+        return len(self.learners)
+
+    def view(self, of: Tensor, parameter: Any) -> Tensor:
+        """A parameter of all members, [members, *shape], in a matrix like `flat`."""
+        start = self._starts[id(parameter)]
+        return of[:, start : start + parameter.numel()].view(len(of), *parameter.shape)
+
+    @property
+    def steps(self) -> Tensor:
+        """How many steps the optimizer of each member has made."""
+        return torch.stack([learner.adam.steps for learner in self.learners])
+
+    def set_steps(self, steps: Tensor) -> None:
+        """Write them back."""
+        for learner, count in zip(self.learners, steps, strict=True):
+            learner.adam.steps.copy_(count)
+
+
+@dataclass(frozen=True)
+class MemberSettings:
+    """The numbers in which members may differ, one value per member, for one update; schedules are applied."""
+
+    learning_rate: np.ndarray
+    clip: np.ndarray
+    clip_values: np.ndarray  # infinite where values are not clipped
+    entropy: np.ndarray
+    value_weight: np.ndarray
+    max_grad_norm: np.ndarray
+    normalise: np.ndarray
+    epochs: np.ndarray
+    target_kl: np.ndarray  # infinite where there is none
+
+    @classmethod
+    def of(cls, learners: Sequence[PPO]) -> MemberSettings:
+        options = [learner.options for learner in learners]
+        clips = [scheduled(o.clip, o.clip_schedule, m.progress) for o, m in zip(options, learners, strict=True)]
+        return cls(
+            learning_rate=np.array([learner.learning_rate for learner in learners]),
+            clip=np.array(clips, np.float64),
+            clip_values=np.array([math.inf if o.clip_values is None else o.clip_values for o in options]),
+            entropy=np.array([o.entropy for o in options], np.float64),
+            value_weight=np.array([o.value_weight for o in options], np.float64),
+            max_grad_norm=np.array([o.max_grad_norm for o in options], np.float64),
+            normalise=np.array([o.normalise_advantages for o in options], np.bool_),
+            epochs=np.array([o.epochs for o in options]),
+            target_kl=np.array([math.inf if o.target_kl is None else o.target_kl for o in options]),
+        )
 
 
 class TensorStep:
@@ -190,3 +261,31 @@ class TensorStep:
         self.weights.sub_(torch.where(active, change, torch.zeros_like(change)))
         metrics = torch.stack([*terms, norm[:, 0]], 1)
         self.metrics.copy_(torch.where(active, metrics, self.metrics))
+
+
+def log_prob(head: Head, outputs: Tensor, actions: Tensor, log_std: Tensor | None) -> Tensor:
+    """[members, rows]; `actions` are [members, rows, columns], `log_std` [members, columns] of continuous ones."""
+    if isinstance(head, GaussianHead):
+        assert log_std is not None
+        distance = (actions - outputs) * (-log_std).exp().unsqueeze(1)
+        constant = log_std.sum(-1, keepdim=True) + 0.5 * math.log(2 * math.pi) * head.outputs
+        return -0.5 * distance.square().sum(-1) - constant
+    taken = [
+        torch.log_softmax(part, -1).gather(-1, actions[..., k : k + 1])
+        for k, part in enumerate(outputs.split(_sizes(head), -1))
+    ]
+    return taken[0].squeeze(-1) if len(taken) == 1 else torch.cat(taken, -1).sum(-1)
+
+
+def entropy(head: Head, outputs: Tensor, log_std: Tensor | None) -> Tensor:
+    """The mean over rows, [members]."""
+    if isinstance(head, GaussianHead):
+        assert log_std is not None
+        return log_std.sum(-1) + 0.5 * math.log(2 * math.pi * math.e) * head.outputs
+    logs = [torch.log_softmax(part, -1) for part in outputs.split(_sizes(head), -1)]
+    each = [-(part.exp() * part).sum(-1).mean(-1) for part in logs]
+    return each[0] if len(each) == 1 else torch.stack(each).sum(0)
+
+
+def _sizes(head: Head) -> list[int]:
+    return head.sizes if isinstance(head, MultiCategoricalHead) else [head.outputs]

@@ -19,9 +19,8 @@ from rookery.engine.kernel import KernelEngine
 from rookery.kernel.batch_loop import STEP
 from rookery.kernel.env_loop import ENDED, FAULT
 from rookery.kernel.runner import BATCH_STEP
-from rookery.learners.cached_njit import cached_cfunc, cached_njit
+from rookery.learners.cached_njit import cached_cfunc, cached_njit, float_array, int_array
 from rookery.learners.kernels.cpu.layer_table import share
-from rookery.learners.kernels.cpu.memory_views import float_array, int_array
 from rookery.learners.kernels.cpu.ppo_tasks import act_rows
 from rookery.learners.kernels.cpu.ppo_words import PLAN_SIZE
 from rookery.learners.kernels.cpu.slice_team import SliceTeam, run_tasks

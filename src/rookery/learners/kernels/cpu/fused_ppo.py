@@ -12,8 +12,8 @@ from torch import Tensor
 
 from rookery.learners.execution.accelerator import Accelerator
 from rookery.learners.heads import FORBIDDEN, CategoricalHead, GaussianHead, Head, MultiCategoricalHead
-from rookery.learners.kernels.cpu.activations import KINDS
-from rookery.learners.kernels.cpu.gae import compute_gae
+from rookery.learners.kernels.cpu.perceptron import KINDS
+from rookery.learners.kernels.cpu.ppo_loss import compute_gae
 from rookery.learners.kernels.cpu.ppo_plan import PPOPlan
 from rookery.learners.kernels.cpu.slice_team import SliceTeam
 from rookery.learners.normalize import CLIP

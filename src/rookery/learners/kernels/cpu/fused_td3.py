@@ -12,9 +12,7 @@ import torch
 from torch import Tensor
 
 from rookery.learners.execution.accelerator import Accelerator
-from rookery.learners.kernels.cpu.activations import KINDS
-from rookery.learners.kernels.cpu.ensemble_members import members_of
-from rookery.learners.kernels.cpu.perceptron import FusedMLP
+from rookery.learners.kernels.cpu.perceptron import KINDS, FusedMLP, members_of
 from rookery.learners.networks import EnsembleMLP
 from rookery.learners.replay import ReplayBatch
 

@@ -1,5 +1,6 @@
 """Where the layers of perceptrons lie in memory, for compiled code: in the vector of all parameters, in copies laid out
-for products, and in the gradients of a slice of rows."""
+for products, and in the gradients of a slice of rows. And forward and backward of a perceptron for a block of rows, on
+one thread, without an allocation."""
 
 from __future__ import annotations
 
@@ -8,17 +9,16 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
-from rookery.learners.cached_njit import cached_njit
-from rookery.learners.kernels.cpu.product_tiles import LANES, PANEL, UNROLL, padded, panel_place
-
-compiled = cached_njit(nogil=True, error_model="numpy")
+from rookery.learners.cached_njit import compiled, float_array
+from rookery.learners.kernels.cpu.perceptron import activate_numbers, multiply_by_slopes
+from rookery.learners.kernels.cpu.product_tiles import LANES, PANEL, UNROLL, add_outer, multiply, padded, panel_place
 
 # Of a layer: its sizes; the place of its weights in the vector of all parameters and what one row and one column are
 # apart there; the place of its bias there; the places of the copies for forward, bias and backward; of its gradients
 # in a slice's; and of its outputs in a thread's memory.
-COLUMNS = 12
+TABLE_WIDTH = 12
 OUTPUTS, INPUTS, WEIGHT, ROW_STRIDE, COLUMN_STRIDE, BIAS, PACKED, PACKED_BIAS, BACKWARD, GRAD, BIAS_GRAD, ACTIVATION = (
-    range(COLUMNS)
+    range(TABLE_WIDTH)
 )
 NONE = -1
 LINE = 16  # float32 numbers of a cache line
@@ -154,3 +154,51 @@ def sum_gradients(
             gradient[layer[BIAS] + n] = total
             squares += total * total
     return squares
+
+
+@compiled
+def forward_block(product: int, layers: np.ndarray, packed: int, inputs: int, work: int, rows: int, kind: int) -> int:
+    """The outputs of rows of inputs, whose number is a multiple of ROWS; returns their address in `work`, where each
+    row takes whole vectors. What `backward_block` needs stays there. `product` is the address of `multiply`."""
+    last = len(layers) - 1
+    for k in range(last + 1):
+        layer = layers[k]
+        columns, out = wide(layer[OUTPUTS]), work + 4 * layer[ACTIVATION]
+        weights, bias = packed + 4 * layer[PACKED], packed + 4 * layer[PACKED_BIAS]
+        inner = even(layer[INPUTS])
+        multiply(product, inputs, wide(layer[INPUTS]), weights, inner, bias, 0, out, columns, rows, columns)
+        if k < last:
+            activate_numbers(float_array(out, rows * columns), kind)
+        inputs = out
+    return inputs
+
+
+@compiled
+def backward_block(
+    product: int, outer: int, layers: np.ndarray, packed: int, zeros: int, inputs: int, work: int, grads: int,
+    spare: int, rows: int, kind: int, partial: int,
+) -> None:  # fmt: skip
+    """Add the gradients of all parameters to those at `partial`, for gradients at the outputs [rows, ...]. Both `grads`
+    and `spare` have room for the widest layer and are overwritten."""
+    for k in range(len(layers) - 1, -1, -1):
+        layer = layers[k]
+        columns, outputs = wide(layer[INPUTS]), wide(layer[OUTPUTS])
+        came = inputs if k == 0 else work + 4 * layers[k - 1][ACTIVATION]
+        out = partial + 4 * layer[GRAD]
+        add_outer(outer, grads, outputs, came, columns, rows, out, columns, layer[OUTPUTS], columns)
+        _add_rows(grads, rows, layer[OUTPUTS], outputs, partial + 4 * layer[BIAS_GRAD])
+        if k > 0:
+            weights, inner, count = packed + 4 * layer[BACKWARD], even(layer[OUTPUTS]), rows * columns
+            multiply(product, grads, outputs, weights, inner, zeros, 0, spare, columns, rows, columns)
+            multiply_by_slopes(float_array(spare, count), float_array(came, count), kind)
+            grads, spare = spare, grads
+
+
+@compiled
+def _add_rows(numbers: int, rows: int, columns: int, stride: int, out: int) -> None:
+    """Add all rows to one."""
+    values, total = float_array(numbers, (rows, stride)), float_array(out, columns)
+    for r in range(rows):
+        row = values[r]
+        for k in range(columns):
+            total[k] += row[k]

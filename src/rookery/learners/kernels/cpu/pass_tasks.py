@@ -14,15 +14,36 @@ import numpy as np
 from numba import types
 
 from rookery.learners.adam_pass import adam_range, adam_rates
-from rookery.learners.cached_njit import cached_cfunc, cached_njit
-from rookery.learners.kernels.cpu import pass_words as words
-from rookery.learners.kernels.cpu.activations import activate_numbers, multiply_by_slopes
-from rookery.learners.kernels.cpu.layer_table import COLUMNS, even, pack_layers, share, wide
-from rookery.learners.kernels.cpu.memory_views import double_array, float_array, int_array
+from rookery.learners.cached_njit import cached_cfunc, compiled, double_array, float_array, int_array
+from rookery.learners.kernels.cpu.layer_table import TABLE_WIDTH, even, pack_layers, share, wide
+from rookery.learners.kernels.cpu.perceptron import activate_numbers, multiply_by_slopes
 from rookery.learners.kernels.cpu.product_tiles import add_outer, multiply, product_addresses
 from rookery.once import once
 
-compiled = cached_njit(nogil=True, error_model="numpy")
+FORWARD, BACKWARD, WEIGHT_GRADS, PACK, SQUARES, ADAM = range(6)  # commands
+
+# Of a layer in a pass: addresses and widths of its inputs and outputs, and what two rows of them are apart; the copies
+# of its weights and bias; where the gradients at its outputs and at its inputs lie (0: nobody wants these).
+LAYER_SIZE = 11
+(
+    INPUTS, INPUT_STRIDE, INPUT_WIDTH, OUTPUTS, OUTPUT_STRIDE, OUTPUT_WIDTH, WEIGHTS, BIAS, BACK, OUTPUT_GRADS,
+    INPUT_GRADS,
+) = range(LAYER_SIZE)  # fmt: skip
+
+JOB_SIZE = 11
+# FORWARD and BACKWARD: the layers of a pass, its activation, a row of zeros, and a block of the batch.
+LAYERS, LAYER_COUNT, KIND, ZEROS, FIRST_ROW, ROW_COUNT = range(6)
+# WEIGHT_GRADS: rows of left.T @ right, summed over the batch, and where they go.
+LEFT, LEFT_STRIDE, RIGHT, RIGHT_STRIDE, BATCH, COUNT, COLUMNS, TARGET, DOWN, ACROSS, SCRATCH_SIZE = range(JOB_SIZE)
+# PACK: a share of the layers of a `LayerTable`.
+TABLE, TABLE_ROWS, FLAT, FLAT_SIZE, PACKED, PACKED_SIZE, SHARE = range(7)
+# SQUARES and ADAM: a share of the parameters in one vector.
+PARAMETERS, GRADIENT, FIRST_MOMENTS, SECOND_MOMENTS, SIZE, NUMBERS, SQUARE_SUMS, PART = range(8)
+
+SHARES = 16  # that weights and parameters are divided into
+RATE, EPS, LIMIT, STEPS = range(4)  # of NUMBERS
+NUMBER_COUNT = 4
+
 ROWS_AT_ONCE = 128  # of the batch in a weight's gradient: as many as the first cache holds of both matrices
 
 # What a task is told, as a plan: the addresses of the jobs, of both products, and of the threads' scratch memory.
@@ -32,38 +53,38 @@ JOBS, PRODUCT, OUTER, SCRATCH = range(PLAN_SIZE)
 
 @compiled
 def _job(plan: np.ndarray, task: int) -> np.ndarray:
-    return int_array(plan[JOBS] + 8 * task * words.JOB_SIZE, words.JOB_SIZE)
+    return int_array(plan[JOBS] + 8 * task * JOB_SIZE, JOB_SIZE)
 
 
 @compiled
 def _layers(job: np.ndarray) -> np.ndarray:
-    return int_array(job[words.LAYERS], (job[words.LAYER_COUNT], words.LAYER_SIZE))
+    return int_array(job[LAYERS], (job[LAYER_COUNT], LAYER_SIZE))
 
 
 @compiled
 def _rows(layer: np.ndarray, address: int, stride: int, job: np.ndarray) -> int:
     """The address of a block's first row in a matrix of the layer."""
-    return layer[address] + 4 * job[words.FIRST_ROW] * layer[stride]
+    return layer[address] + 4 * job[FIRST_ROW] * layer[stride]
 
 
 def _forward(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """The outputs of all layers for a block of the batch."""
     plan = int_array(plan_address, PLAN_SIZE)
     job = _job(plan, task)
-    layers, rows = _layers(job), job[words.ROW_COUNT]
+    layers, rows = _layers(job), job[ROW_COUNT]
     for k in range(len(layers)):
         layer = layers[k]
         inputs, out = (
-            _rows(layer, words.INPUTS, words.INPUT_STRIDE, job),
-            _rows(layer, words.OUTPUTS, words.OUTPUT_STRIDE, job),
+            _rows(layer, INPUTS, INPUT_STRIDE, job),
+            _rows(layer, OUTPUTS, OUTPUT_STRIDE, job),
         )
-        stride, columns = layer[words.OUTPUT_STRIDE], wide(layer[words.OUTPUT_WIDTH])
+        stride, columns = layer[OUTPUT_STRIDE], wide(layer[OUTPUT_WIDTH])
         multiply(
-            plan[PRODUCT], inputs, layer[words.INPUT_STRIDE], layer[words.WEIGHTS], even(layer[words.INPUT_WIDTH]),
-            layer[words.BIAS], 0, out, stride, rows, columns,
+            plan[PRODUCT], inputs, layer[INPUT_STRIDE], layer[WEIGHTS], even(layer[INPUT_WIDTH]),
+            layer[BIAS], 0, out, stride, rows, columns,
         )  # fmt: skip
         if k < len(layers) - 1:
-            activate_numbers(float_array(out, rows * stride), job[words.KIND])
+            activate_numbers(float_array(out, rows * stride), job[KIND])
     return 0
 
 
@@ -71,23 +92,23 @@ def _backward(plan_address: int, command: int, task: int, end: int, slot: int) -
     """The gradients at the outputs of all layers for a block of the batch, and at the inputs if they are wanted."""
     plan = int_array(plan_address, PLAN_SIZE)
     job = _job(plan, task)
-    layers, rows = _layers(job), job[words.ROW_COUNT]
+    layers, rows = _layers(job), job[ROW_COUNT]
     for k in range(len(layers) - 1, -1, -1):
         layer = layers[k]
-        if layer[words.INPUT_GRADS] == 0:
+        if layer[INPUT_GRADS] == 0:
             continue
         grads, out = (
-            _rows(layer, words.OUTPUT_GRADS, words.OUTPUT_STRIDE, job),
-            _rows(layer, words.INPUT_GRADS, words.INPUT_STRIDE, job),
+            _rows(layer, OUTPUT_GRADS, OUTPUT_STRIDE, job),
+            _rows(layer, INPUT_GRADS, INPUT_STRIDE, job),
         )
-        stride, columns = layer[words.INPUT_STRIDE], wide(layer[words.INPUT_WIDTH])
+        stride, columns = layer[INPUT_STRIDE], wide(layer[INPUT_WIDTH])
         multiply(
-            plan[PRODUCT], grads, layer[words.OUTPUT_STRIDE], layer[words.BACK], even(layer[words.OUTPUT_WIDTH]),
-            job[words.ZEROS], 0, out, stride, rows, columns,
+            plan[PRODUCT], grads, layer[OUTPUT_STRIDE], layer[BACK], even(layer[OUTPUT_WIDTH]),
+            job[ZEROS], 0, out, stride, rows, columns,
         )  # fmt: skip
         if k > 0:
-            came = _rows(layer, words.INPUTS, words.INPUT_STRIDE, job)
-            multiply_by_slopes(float_array(out, rows * stride), float_array(came, rows * stride), job[words.KIND])
+            came = _rows(layer, INPUTS, INPUT_STRIDE, job)
+            multiply_by_slopes(float_array(out, rows * stride), float_array(came, rows * stride), job[KIND])
     return 0
 
 
@@ -95,19 +116,19 @@ def _weight_grads(plan_address: int, command: int, task: int, end: int, slot: in
     """Some rows of a weight's gradient: computed in memory of this thread, and copied to where they belong."""
     plan = int_array(plan_address, PLAN_SIZE)
     job = _job(plan, task)
-    rows, columns = job[words.COUNT], wide(job[words.COLUMNS])
-    scratch = plan[SCRATCH] + 4 * slot * job[words.SCRATCH_SIZE]
+    rows, columns = job[COUNT], wide(job[COLUMNS])
+    scratch = plan[SCRATCH] + 4 * slot * job[SCRATCH_SIZE]
     found = float_array(scratch, (rows, columns))
     found[:] = np.float32(0.0)
-    left_stride, right_stride = job[words.LEFT_STRIDE], job[words.RIGHT_STRIDE]
-    for begin in range(0, job[words.BATCH], ROWS_AT_ONCE):
-        left, right = job[words.LEFT] + 4 * begin * left_stride, job[words.RIGHT] + 4 * begin * right_stride
-        inner = min(ROWS_AT_ONCE, job[words.BATCH] - begin)
+    left_stride, right_stride = job[LEFT_STRIDE], job[RIGHT_STRIDE]
+    for begin in range(0, job[BATCH], ROWS_AT_ONCE):
+        left, right = job[LEFT] + 4 * begin * left_stride, job[RIGHT] + 4 * begin * right_stride
+        inner = min(ROWS_AT_ONCE, job[BATCH] - begin)
         add_outer(plan[OUTER], left, left_stride, right, right_stride, inner, scratch, columns, rows, columns)
-    down, across = job[words.DOWN], job[words.ACROSS]
-    target = float_array(job[words.TARGET], (rows - 1) * down + (job[words.COLUMNS] - 1) * across + 1)
+    down, across = job[DOWN], job[ACROSS]
+    target = float_array(job[TARGET], (rows - 1) * down + (job[COLUMNS] - 1) * across + 1)
     for i in range(rows):
-        for k in range(job[words.COLUMNS]):
+        for k in range(job[COLUMNS]):
             target[i * down + k * across] = found[i, k]
     return 0
 
@@ -115,12 +136,12 @@ def _weight_grads(plan_address: int, command: int, task: int, end: int, slot: in
 def _pack(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """Copies of weights for products."""
     job = _job(int_array(plan_address, PLAN_SIZE), task)
-    table = int_array(job[words.TABLE], (job[words.TABLE_ROWS], COLUMNS))
+    table = int_array(job[TABLE], (job[TABLE_ROWS], TABLE_WIDTH))
     flat, packed = (
-        float_array(job[words.FLAT], job[words.FLAT_SIZE]),
-        float_array(job[words.PACKED], job[words.PACKED_SIZE]),
+        float_array(job[FLAT], job[FLAT_SIZE]),
+        float_array(job[PACKED], job[PACKED_SIZE]),
     )
-    pack_layers(table, flat, packed, job[words.SHARE], words.SHARES)
+    pack_layers(table, flat, packed, job[SHARE], SHARES)
     return 0
 
 
@@ -132,35 +153,35 @@ def _part(vector: int, low: int, high: int) -> np.ndarray:
 def _squares(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """The sum of the squares of a part of a gradient."""
     job = _job(int_array(plan_address, PLAN_SIZE), task)
-    low, high = share(job[words.SIZE], job[words.PART], words.SHARES)
+    low, high = share(job[SIZE], job[PART], SHARES)
     total = 0.0
-    for grad in _part(job[words.GRADIENT], low, high):
+    for grad in _part(job[GRADIENT], low, high):
         total += grad * grad
-    double_array(job[words.SQUARE_SUMS], words.SHARES)[job[words.PART]] = total
+    double_array(job[SQUARE_SUMS], SHARES)[job[PART]] = total
     return 0
 
 
 def _adam(plan_address: int, command: int, task: int, end: int, slot: int) -> int:
     """A step of Adam on a part of the parameters."""
     job = _job(int_array(plan_address, PLAN_SIZE), task)
-    low, high = share(job[words.SIZE], job[words.PART], words.SHARES)
-    numbers, squares = double_array(job[words.NUMBERS], words.NUMBER_COUNT), 0.0
-    for part in double_array(job[words.SQUARE_SUMS], words.SHARES):
+    low, high = share(job[SIZE], job[PART], SHARES)
+    numbers, squares = double_array(job[NUMBERS], NUMBER_COUNT), 0.0
+    for part in double_array(job[SQUARE_SUMS], SHARES):
         squares += part
-    rates = adam_rates(math.sqrt(squares), numbers[words.STEPS], numbers[words.RATE], numbers[words.LIMIT])
-    weights, gradient = _part(job[words.PARAMETERS], low, high), _part(job[words.GRADIENT], low, high)
-    first, second = _part(job[words.FIRST_MOMENTS], low, high), _part(job[words.SECOND_MOMENTS], low, high)
-    adam_range(weights, gradient, first, second, rates, numbers[words.EPS])
+    rates = adam_rates(math.sqrt(squares), numbers[STEPS], numbers[RATE], numbers[LIMIT])
+    weights, gradient = _part(job[PARAMETERS], low, high), _part(job[GRADIENT], low, high)
+    first, second = _part(job[FIRST_MOMENTS], low, high), _part(job[SECOND_MOMENTS], low, high)
+    adam_range(weights, gradient, first, second, rates, numbers[EPS])
     return 0
 
 
 COMMANDS = {
-    words.FORWARD: _forward,
-    words.BACKWARD: _backward,
-    words.WEIGHT_GRADS: _weight_grads,
-    words.PACK: _pack,
-    words.SQUARES: _squares,
-    words.ADAM: _adam,
+    FORWARD: _forward,
+    BACKWARD: _backward,
+    WEIGHT_GRADS: _weight_grads,
+    PACK: _pack,
+    SQUARES: _squares,
+    ADAM: _adam,
 }
 
 

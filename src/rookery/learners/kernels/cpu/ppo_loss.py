@@ -1,4 +1,4 @@
-"""The gradients of PPO's loss for a block of rows, in one compiled pass.
+"""The gradients of PPO's loss for a block of rows, and its advantages, each in one compiled pass.
 
 On a CPU, with minibatches of a few hundred rows, the loss in single tensor operations and autograd's way back through
 them take longer than the nets themselves. Tests hold these against autograd.
@@ -14,10 +14,9 @@ import math
 
 import numpy as np
 
-from rookery.learners.cached_njit import cached_njit
+from rookery.learners.cached_njit import cached_njit, compiled
 from rookery.learners.heads import FORBIDDEN
 
-compiled = cached_njit(nogil=True, error_model="numpy")
 DIVERGENCE, OBJECTIVE, ENTROPY, CRITIC = range(4)
 FORBIDDEN_LOGIT = np.float32(FORBIDDEN)
 
@@ -177,3 +176,32 @@ def value_grads(
             error, grad = held, held if abs(change) < limit else 0.0
         sums[CRITIC] += 0.5 * error * error
         grads[r, 0] = weight * grad / count
+
+
+@cached_njit(nogil=True)
+def compute_gae(
+    rewards: np.ndarray,
+    values: np.ndarray,
+    next_values: np.ndarray,
+    terminated: np.ndarray,
+    ended: np.ndarray,
+    gamma: float,
+    lam: float,
+    out: np.ndarray,
+) -> None:
+    """Fill `out` [steps, envs].
+
+    `next_values` are the critic's values of the observation after each step: the final one where an episode ended, not
+    the next episode's first. The value after a terminated episode is zero, and no advantage reaches across the end of
+    an episode.
+    """
+    steps, envs = rewards.shape
+    carried = np.zeros(envs, np.float32)
+    for t in range(steps - 1, -1, -1):
+        for i in range(envs):
+            after = np.float32(0.0) if terminated[t, i] else next_values[t, i]
+            delta = rewards[t, i] + np.float32(gamma) * after - values[t, i]
+            if ended[t, i]:
+                carried[i] = np.float32(0.0)
+            carried[i] = delta + np.float32(gamma * lam) * carried[i]
+            out[t, i] = carried[i]

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from rookery.learners.heads import GaussianHead, MultiCategoricalHead
-from rookery.learners.kernels.cpu.activations import KINDS
 from rookery.learners.kernels.cpu.layer_table import LINE, LayerTable
+from rookery.learners.kernels.cpu.perceptron import KINDS
 from rookery.learners.kernels.cpu.ppo_tasks import (
     BLOCK,
     MOST_SLICES,

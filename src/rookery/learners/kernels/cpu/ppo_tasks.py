@@ -14,10 +14,18 @@ import numpy as np
 from numba import types
 
 from rookery.learners.adam_pass import adam_range, adam_rates
-from rookery.learners.cached_njit import cached_cfunc, cached_njit
-from rookery.learners.kernels.cpu.block_passes import backward_block, forward_block
-from rookery.learners.kernels.cpu.layer_table import BIAS, BIAS_GRAD, COLUMNS, pack_layers, share, sum_gradients, wide
-from rookery.learners.kernels.cpu.memory_views import bool_array, double_array, float_array, int_array
+from rookery.learners.cached_njit import bool_array, cached_cfunc, compiled, double_array, float_array, int_array
+from rookery.learners.kernels.cpu.layer_table import (
+    BIAS,
+    BIAS_GRAD,
+    TABLE_WIDTH,
+    backward_block,
+    forward_block,
+    pack_layers,
+    share,
+    sum_gradients,
+    wide,
+)
 from rookery.learners.kernels.cpu.ppo_loss import (
     CRITIC,
     DIVERGENCE,
@@ -99,7 +107,6 @@ from rookery.learners.kernels.cpu.product_tiles import ROWS
 from rookery.learners.kernels.cpu.slice_team import run_tasks
 from rookery.once import once
 
-compiled = cached_njit(nogil=True, error_model="numpy")
 BLOCK = 64  # rows that a thread computes at a time; a multiple of ROWS
 MOST_SLICES = 32  # of a minibatch
 TASKS = 16  # that the parameters are divided into
@@ -109,7 +116,7 @@ TASKS = 16  # that the parameters are divided into
 
 @compiled
 def _table(plan: np.ndarray) -> np.ndarray:
-    return int_array(plan[TABLE], (plan[LAYERS], COLUMNS))
+    return int_array(plan[TABLE], (plan[LAYERS], TABLE_WIDTH))
 
 
 @compiled
@@ -203,7 +210,7 @@ def _actor_block(plan: np.ndarray, picks: np.ndarray, work: int, rows: int, part
     zeros = plan[PACKED] + 4 * plan[ZEROS]
     backward_block(
         plan[PRODUCT], plan[OUTER], layers, plan[PACKED], zeros, work, activations, grad_place, spare, rows, plan[KIND],
-        partial, False,
+        partial,
     )  # fmt: skip
 
 
@@ -225,7 +232,7 @@ def _critic_block(plan: np.ndarray, picks: np.ndarray, work: int, rows: int, par
     zeros = plan[PACKED] + 4 * plan[ZEROS]
     backward_block(
         plan[PRODUCT], plan[OUTER], layers, plan[PACKED], zeros, work, activations, grad_place, spare, rows, plan[KIND],
-        partial, False,
+        partial,
     )  # fmt: skip
 
 

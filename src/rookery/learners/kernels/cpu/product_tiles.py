@@ -20,7 +20,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from rookery.learners.cached_njit import cached_cfunc, cached_njit
+from rookery.learners.cached_njit import cached_cfunc, compiled
 from rookery.once import once
 
 ARM = platform.machine() in ("aarch64", "arm64")
@@ -37,7 +37,6 @@ UNROLL = 4  # the inner dimension of a product is a multiple of it
 PANEL = 2 * LANES  # columns of a tile
 REAL, WORD, INDEX = ir.FloatType(), ir.IntType(64), ir.IntType(32)
 VECTOR, FOUR = ir.VectorType(REAL, LANES), ir.VectorType(REAL, 4)
-compiled = cached_njit(nogil=True, error_model="numpy")
 
 
 class TileWriter:

@@ -27,9 +27,8 @@ from rookery.atomics import (
     wake,
     yield_thread,
 )
-from rookery.learners.cached_njit import cached_njit
+from rookery.learners.cached_njit import compiled
 
-compiled = cached_njit(nogil=True, error_model="numpy")
 BUSY_SPINS = 400  # checks for the next work at full speed, some 8 us
 YIELDING_SPINS = 2000  # checks that yield the core first, some 0.5 ms; then the thread sleeps
 

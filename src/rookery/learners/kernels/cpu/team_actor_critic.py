@@ -14,11 +14,17 @@ import torch
 from torch import Tensor
 
 from rookery.learners.execution.accelerator import Accelerator
-from rookery.learners.kernels.cpu import pass_words as words
-from rookery.learners.kernels.cpu.activations import KINDS
-from rookery.learners.kernels.cpu.ensemble_members import members_of
-from rookery.learners.kernels.cpu.net_pass import NetPass, PackedNets, zero_matrix
-from rookery.learners.kernels.cpu.pass_team import PassTeam, TeamAdam, block_jobs, gradient_jobs
+from rookery.learners.kernels.cpu import pass_tasks as words
+from rookery.learners.kernels.cpu.net_pass import (
+    NetPass,
+    PackedNets,
+    PassTeam,
+    TeamAdam,
+    block_jobs,
+    gradient_jobs,
+    zero_matrix,
+)
+from rookery.learners.kernels.cpu.perceptron import KINDS, members_of
 from rookery.learners.kernels.cpu.product_tiles import ARM
 from rookery.learners.replay import ReplayBatch
 

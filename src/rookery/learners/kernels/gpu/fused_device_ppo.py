@@ -99,7 +99,7 @@ class DevicePPO(Accelerator):
     def _act(
         self, features: Tensor, norm: Any, mask: Tensor | None, step: int, rows: slice, count: int, store: bool
     ) -> None:
-        from rookery.learners.kernels.gpu.acting_kernels import act
+        from rookery.learners.kernels.gpu.rollout_kernels import act
 
         rollout, nothing, launch = self.learner.rollout, self._nothing, forward_launch(self.net, count)
         assert rollout.noise is not None
@@ -147,7 +147,7 @@ class DevicePPO(Accelerator):
         return outcome
 
     def flush(self) -> None:
-        from rookery.learners.kernels.gpu.acting_kernels import record
+        from rookery.learners.kernels.gpu.rollout_kernels import record
 
         outcome, self._outcome = self._outcome, None
         if outcome is None:

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from rookery.learners.kernels.gpu.gradient_launchers import Minibatch, make_gradients
-from rookery.learners.kernels.gpu.kernel_choices import evaluate_launches
+from rookery.learners.kernels.gpu.kernel_choices import Minibatch, evaluate_launches, make_gradients
 from rookery.learners.kernels.gpu.kernel_shapes import NetShape, RecordShape
 from rookery.learners.kernels.gpu.shuffle import ROUNDS, draw_key
-from rookery.learners.kernels.gpu.triton_support import block_size, padded, power_of_two, tiles
+from rookery.learners.kernels.gpu.triton_support import block_size, padded, tiles
 
 CHUNKS = block_size(64, 2)  # of a minibatch, for the moments of its advantages
 COLUMNS = block_size(64, 4096)  # of the gradient that one program sums
@@ -149,7 +148,7 @@ class FusedUpdate:
     def _values(self, features: Tensor, norm: Norm, values: Tensor) -> None:
         from triton.runtime.errors import OutOfResources
 
-        from rookery.learners.kernels.gpu.target_kernels import evaluate
+        from rookery.learners.kernels.gpu.rollout_kernels import evaluate
 
         launches = evaluate_launches(self.net, values.numel(), self.device)
         for launch in launches[self._too_large :]:
@@ -165,22 +164,19 @@ class FusedUpdate:
                     raise
 
     def _advantages(self, buffers: Buffers) -> None:
-        from rookery.learners.kernels.gpu.target_kernels import generalised_advantages
+        from rookery.learners.kernels.gpu.rollout_kernels import launch_advantages
 
         learner, rollout = self.learner, self.learner.rollout
         if learner.scale is not None:
             self._update_scale(buffers)
-        steps, block = min(32, power_of_two(rollout.length)), block_size(32, 16)
-        generalised_advantages[(tiles(rollout.envs, block),)](
-            rollout.rewards, self._nothing if learner.scale is None else learner.scale.statistics.variance,
-            buffers.values, buffers.last_values, rollout.final_values, rollout.terminated.view(torch.uint8),
-            rollout.ended.view(torch.uint8), buffers.advantages, rollout.length, rollout.envs,
-            learner.options.gamma, learner.options.gae_lambda,
-            SCALE_REWARDS=learner.scale is not None, STEPS=steps, BLOCK=block,
+        launch_advantages(
+            rollout.rewards, None if learner.scale is None else learner.scale.statistics.variance, buffers.values,
+            buffers.last_values, rollout.final_values, rollout.terminated, rollout.ended, learner.options.gamma,
+            learner.options.gae_lambda, buffers.advantages,
         )  # fmt: skip
 
     def _update_scale(self, buffers: Buffers) -> None:
-        from rookery.learners.kernels.gpu.target_kernels import discounted_returns
+        from rookery.learners.kernels.gpu.rollout_kernels import discounted_returns
 
         learner, rollout, block = self.learner, self.learner.rollout, 32
         discounted_returns[(tiles(rollout.envs, block),)](
@@ -190,7 +186,7 @@ class FusedUpdate:
         learner.scale.statistics.update(buffers.returns.reshape(-1, 1))
 
     def _pack(self, features: Tensor, norm: Norm, buffers: Buffers) -> None:
-        from rookery.learners.kernels.gpu.target_kernels import pack_records
+        from rookery.learners.kernels.gpu.rollout_kernels import pack_records
 
         rollout, block = self.learner.rollout, block_size(64, 64)
         pack_records[(tiles(self.total, block),)](
@@ -202,13 +198,13 @@ class FusedUpdate:
 
     def _order(self) -> Tensor:
         """The order of samples in every epoch, [epochs, samples]."""
-        from rookery.learners.kernels.gpu.shuffle_kernels import shuffle_on_device
+        from rookery.learners.kernels.gpu.rollout_kernels import shuffle_on_device
 
         keys = [draw_key(self.learner.generator) for _ in range(self.learner.options.epochs)]
         return shuffle_on_device(self.total, torch.cat(keys), torch.int32, ROUNDS)
 
     def _moments(self, order: Tensor, buffers: Buffers) -> None:
-        from rookery.learners.kernels.gpu.target_kernels import advantage_moments
+        from rookery.learners.kernels.gpu.rollout_kernels import advantage_moments
 
         if self.learner.options.normalise_advantages:
             grid = CHUNKS, self.minibatches, self.learner.options.epochs
@@ -220,8 +216,7 @@ class FusedUpdate:
     # --- steps of the optimizer -----------------------------------------------------------------------------------
 
     def _step(self, epoch: int, minibatch: int, order: Tensor, clip: Tensor, buffers: Buffers) -> None:
-        from rookery.learners.kernels.gpu.adam_kernels import adam_step, sum_parts
-        from rookery.learners.kernels.gpu.gradient_kernels import STATISTICS
+        from rookery.learners.kernels.gpu.gradient_kernels import STATISTICS, adam_step, sum_parts
 
         options, adam, first = self.learner.options, self.learner.adam, minibatch * self.size
         batch = Minibatch(
@@ -244,7 +239,7 @@ class FusedUpdate:
         )  # fmt: skip
 
     def _metrics(self, buffers: Buffers) -> Tensor:
-        from rookery.learners.kernels.gpu.adam_kernels import average_metrics
+        from rookery.learners.kernels.gpu.gradient_kernels import average_metrics
 
         means, epochs = torch.zeros(5, device=self.device), self.learner.options.epochs
         average_metrics[(1,)](buffers.metrics, buffers.stopped, means, epochs, P_EPOCHS=padded(epochs))

@@ -36,7 +36,7 @@ def shuffled_order(count: int, key: Tensor) -> Tensor:
     [0, 1, 2, 3, 4]
     """
     if key.is_cuda and find_triton():
-        from rookery.learners.kernels.gpu.shuffle_kernels import shuffle_on_device
+        from rookery.learners.kernels.gpu.rollout_kernels import shuffle_on_device
 
         return shuffle_on_device(count, key.reshape(1), torch.int64, ROUNDS)[0]
     return shuffle_by_torch(count, key)

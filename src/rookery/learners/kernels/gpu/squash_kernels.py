@@ -1,14 +1,19 @@
-"""Triton kernels for actions squashed by tanh: the samples, their log-probabilities, and the gradient of both."""
+"""SAC's samples, actions squashed by tanh and their log-probabilities, by two Triton kernels instead of thirty: at its
+sizes on a GPU a kernel costs more than what it computes."""
 
 # mypy: disable-error-code="no-untyped-def"
 # Triton gives the arguments of kernels their types.
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
-from rookery.learners.kernels.gpu.triton_support import block_size
+from rookery.learners.kernels.gpu.triton_support import block_size, power_of_two, tiles
 
 ROWS = block_size(64, 16)
 LOG_2 = tl.constexpr(0.6931471805599453)
@@ -64,3 +69,27 @@ def squashed_grads(
     of_log_std = tl.where((given >= LOW) & (given <= HIGH), of_raw * spread - of_log_prob, 0.0)
     tl.store(grads + at, of_raw, mask=inside)
     tl.store(grads + at + SIZE, of_log_std, mask=inside)
+
+
+class SquashedSample(torch.autograd.Function):
+    """Actions [batch, size] and their log-probabilities [batch], from a net's outputs [batch, 2 size] and noise."""
+
+    @staticmethod
+    def forward(ctx: Any, outputs: Tensor, noise: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
+        outputs, noise = outputs.contiguous(), noise.contiguous()
+        actions, log_probs = torch.empty_like(noise), noise.new_empty(len(noise))
+        ctx.sizes = {"SIZE": noise.shape[1], "P_SIZE": power_of_two(noise.shape[1]), "ROWS": ROWS}
+        ctx.sizes |= {"LOW": low, "HIGH": high}
+        sample_squashed[tiles(len(noise), ROWS),](outputs, noise, actions, log_probs, len(noise), **ctx.sizes)
+        ctx.save_for_backward(outputs, noise, actions)
+        return actions, log_probs
+
+    @staticmethod
+    def backward(ctx: Any, *given: Tensor) -> tuple[Tensor, None, None, None]:
+        outputs, noise, actions = ctx.saved_tensors
+        grads = torch.empty_like(outputs)
+        of_actions, of_log_probs = (x.contiguous() for x in given)
+        squashed_grads[tiles(len(noise), ROWS),](
+            outputs, noise, actions, of_actions, of_log_probs, grads, len(noise), **ctx.sizes
+        )
+        return grads, None, None, None

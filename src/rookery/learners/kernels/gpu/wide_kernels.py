@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from rookery.learners.kernels.gpu.gradient_kernels import advantage_scale, output_gradient, store_sums
-from rookery.learners.kernels.gpu.perceptron_kernels import activate, load_block, load_layer, product, slope
+from rookery.learners.kernels.gpu.policy_kernels import activate, load_block, load_layer, product, slope
 
 
 @triton.jit
