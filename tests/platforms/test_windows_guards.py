@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from rookery.files import pread
-from rookery.web.live.metrics_reader import end_of, read_chunk
-from rookery.web.live.position import Position
-from rookery.web.play.play_processes import PlayProcess, SessionEnded
+from rookery.web.live.metrics_reader import Position, end_of, read_chunk
+from rookery.web.play.play_routes import PlayProcess, SessionEnded
 from rookery.worlds.gameboy.guide.client import MOST_FAILURES, GuideClient
 from rookery.worlds.gameboy.guide.settings import GuideSettings
 

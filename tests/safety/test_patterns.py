@@ -26,7 +26,7 @@ OWN = {  # patterns for texts that only this program and its libraries write
     "kernel/diagnosis.py": "messages of Numba",
     "tools/machine_facts.py": "metadata of our own package",
     "tools/function_profile.py": "names of Python's profiler",
-    "web/html_report/inlined_page.py": "our own page",
+    "web/html_report.py": "our own page",
     "web/page_shell.py": "our own page",
 }
 

@@ -16,11 +16,11 @@ from starlette.testclient import TestClient
 
 from rookery.errors import OptionError, RunError
 from rookery.training.storage.run_lock import Lock
-from rookery.web import run_control
+from rookery.web import control_routes
+from rookery.web.control_routes import resume_run, stop_run
 from rookery.web.dashboard_app import make_app
 from rookery.web.dashboard_state import DashboardState
 from rookery.web.marks import Marks, checked_tags, marks_of
-from rookery.web.run_control import resume_run, stop_run
 from rookery.web.run_folders import RunFolders
 
 HOLDER = """
@@ -188,7 +188,7 @@ def test_resume_starts_the_command(run: Path, monkeypatch: pytest.MonkeyPatch) -
     code = (
         f"import sys; sys.argv.pop(1); print(sys.argv[1:], flush=True)\n{HOLDER.replace('sys.argv[1]', 'sys.argv[2]')}"
     )
-    monkeypatch.setattr(run_control, "RESUME", code)
+    monkeypatch.setattr(control_routes, "RESUME", code)
     pid = resume_run(run)
     assert f"['resume', '{run}', '--runs-dir', '{run.parent}', '--no-panel']" in (run / "resume.log").read_text()
     assert os.getpgid(pid) == pid != os.getpgid(0)  # Ctrl-C on the dashboard does not reach it

@@ -12,8 +12,7 @@ from starlette.testclient import TestClient
 from rookery.web.dashboard_app import make_app
 from rookery.web.dashboard_server import DashboardServer
 from rookery.web.dashboard_state import DashboardState
-from rookery.web.page_files import STATIC
-from rookery.web.page_shell import VIEWS
+from rookery.web.page_shell import STATIC, VIEWS
 from rookery.web.run_folders import NotShown, RunFolders
 
 
@@ -70,8 +69,8 @@ def test_files_of_the_page(client: TestClient) -> None:
         "js",
         "",
         "nothing.js",
-        "%2e%2e/page_files.py",
-        "..%2fpage_files.py",
+        "%2e%2e/page_shell.py",
+        "..%2fpage_shell.py",
         "/etc/hostname",
         "js/..%2findex.html",
     ):

@@ -19,9 +19,8 @@ from rookery.errors import OptionError
 from rookery.web import guard
 from rookery.web.dashboard_app import make_app
 from rookery.web.dashboard_state import DashboardState
-from rookery.web.guard import Guard
+from rookery.web.guard import PUBLIC, Guard, TokenLogin
 from rookery.web.run_folders import RunFolders
-from rookery.web.token_login import PUBLIC, TokenLogin
 
 TOKEN = "a-token-of-good-length"
 OWN = "http://127.0.0.1:7007"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rookery.web.page_files import STATIC
+from rookery.web.page_shell import STATIC
 
 MODULES = sorted((STATIC / "js").rglob("*.js"))
 LONGEST_LINE = 120

@@ -42,7 +42,7 @@ def _report(options: argparse.Namespace) -> int:
 
 def _writer() -> Callable[[Sequence[Path], Path], int]:
     try:
-        from rookery.web.html_report.report_file import write_report
+        from rookery.web.html_report import write_report
     except ImportError as error:
         raise MissingExtra(
             f"a report is made of the dashboard's pages, for which {error.name} is missing: pip install 'rookery[web]'"

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import hmac
 import json
+import os
+import signal
+import socket
+import threading
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -15,9 +21,23 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rookery.errors import FileError, OptionError, RunError
+from rookery.files import open_to_append, read_plain
 from rookery.web.dashboard_state import DashboardState, state_of
 from rookery.web.marks import marks_of
 
+if TYPE_CHECKING:
+    import subprocess
+
+    import psutil
+
+# The run goes on when the dashboard has ended, and when the terminal in which that was started is closed.
+RESUME = (
+    "import signal, sys; hasattr(signal, 'SIGHUP') and signal.signal(signal.SIGHUP, signal.SIG_IGN); sys.argv.pop(1); "
+    "from rookery.cli.main import main; sys.exit(main())"
+)
+LOG = "resume.log"  # in the run's folder: what the command prints
+START_SECONDS = 30.0  # until which an error of the command is reported
+MOST_ERROR = 2000  # characters
 Change = Callable[[DashboardState, str, str, dict[str, Any]], dict[str, Any]]
 
 
@@ -69,15 +89,11 @@ async def _checked(request: Request, state: DashboardState) -> dict[str, Any]:
 
 
 def _stop(state: DashboardState, place: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
-    from rookery.web.run_control import stop_run  # with what it needs, a tenth of the start of the server
-
-    return {"stopping": stop_run(_run(state, place, name))}
+    return {"stopping": stop_run(state.folders.find(place, name))}
 
 
 def _resume(state: DashboardState, place: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
-    from rookery.web.run_control import resume_run
-
-    return {"resumed": resume_run(_run(state, place, name))}
+    return {"resumed": resume_run(state.folders.find(place, name))}
 
 
 def _tags(state: DashboardState, place: str, name: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -95,5 +111,72 @@ def _marked(state: DashboardState, place: str, name: str) -> dict[str, Any]:
     return {"tags": tags, "hidden": hidden}
 
 
-def _run(state: DashboardState, place: str, name: str) -> Path:
-    return state.folders.find(place, name)
+def stop_run(path: Path) -> int:
+    """Ask the process of a run to save and end, as Ctrl-C does, and return its pid."""
+    import psutil  # late, like what `resume_run` imports: together a tenth of the start of the server
+
+    process = _holder(path)
+    if process is None:
+        raise RunError(f"{path.name} does not run on this machine: there is nothing to stop")
+    try:
+        process.send_signal(signal.SIGTERM)  # unlike a second SIGINT, a second SIGTERM does no harm
+    except psutil.Error:
+        raise RunError(f"{path.name} cannot be stopped: its process {process.pid} is another user's, or gone") from None
+    return process.pid
+
+
+def resume_run(path: Path) -> int:
+    """Start `rookery resume` as a process of its own and return its pid, when the run has begun or START_SECONDS have
+    passed."""
+    from rookery.training.commands import start_command
+
+    if _holder(path) is not None:
+        raise RunError(f"{path.name} runs already")
+    log = path / LOG
+    descriptor = open_to_append(log)
+    try:
+        begin = os.fstat(descriptor).st_size
+        process = start_command(
+            "resume", str(path), "--runs-dir", str(path.parent), "--no-panel",
+            code=RESUME, stdout=descriptor, stderr=descriptor,
+        )  # fmt: skip
+    finally:
+        os.close(descriptor)
+    threading.Thread(target=process.wait, name="rookery resume", daemon=True).start()  # no zombie is left
+    _wait_for_start(path, process, begin)
+    return process.pid
+
+
+def _wait_for_start(path: Path, process: subprocess.Popen[bytes], begin: int) -> None:
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        if process.returncode not in (None, 0):
+            with open(path / LOG, "rb") as file:
+                file.seek(begin)
+                text = file.read(1 << 16).decode(errors="replace").strip()[-MOST_ERROR:]
+            raise RunError(f"{path.name} was not resumed: {text or f'exit status {process.returncode}'}")
+        if process.returncode == 0 or _holder(path) is not None:
+            return
+        time.sleep(0.1)
+
+
+def _holder(path: Path) -> psutil.Process | None:
+    """The process on this machine that holds the run's lock. A file can name any process: this one has it open."""
+    import psutil
+
+    lock = path / "run.lock"
+    about = _written(lock)
+    if about.get("host") != socket.gethostname() or type(about.get("pid")) is not int:
+        return None
+    with suppress(psutil.Error, OSError, ValueError, OverflowError):
+        process = psutil.Process(about["pid"])
+        if any(os.path.samefile(file.path, lock) for file in process.open_files() if file.path.endswith("/run.lock")):
+            return process
+    return None
+
+
+def _written(lock: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError, RecursionError):
+        found = json.loads(read_plain(lock, 4096))
+        return found if isinstance(found, dict) else {}
+    return {}

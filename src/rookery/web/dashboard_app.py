@@ -5,24 +5,47 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
+from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Match, Route, Router
+from starlette.types import Receive, Scope, Send
 
 from rookery.version import __version__
 from rookery.web.control_routes import control_routes
-from rookery.web.dashboard_state import DashboardState, state_of
-from rookery.web.late_routes import LateRoutes
+from rookery.web.dashboard_state import ALL_PLACES, DashboardState, place_threads, state_of
 from rookery.web.live.live_routes import live_routes
 from rookery.web.page_shell import page_routes
-from rookery.web.place_threads import place_threads
 from rookery.web.run_folders import NotShown
-from rookery.web.run_views.run_parts import run_table
-from rookery.web.run_views.run_routes import ALL_PLACES, run_routes
+from rookery.web.run_views.run_routes import run_routes, run_table
+
+
+class LateRoutes(BaseRoute):
+    """All paths that begin with one of these prefixes. `place` names the function that makes their routes, as
+    "package.module:function": imported when first asked for, as what most pages do not need takes half a second."""
+
+    def __init__(self, place: str, *prefixes: str) -> None:
+        self._place, self._prefixes = place, prefixes
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        fits = scope["type"] in ("http", "websocket") and scope["path"].startswith(self._prefixes)
+        return (Match.FULL, {}) if fits else (Match.NONE, {})
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        router = await asyncio.to_thread(lambda: self.router)
+        await router(scope, receive, send)
+
+    @cached_property
+    def router(self) -> Router:
+        """The routes themselves. Two threads at once would make two equal ones, of which the last stays."""
+        module, _, function = self._place.partition(":")
+        return Router(getattr(import_module(module), function)())
+
 
 STUDIES = LateRoutes("rookery.web.study_views.study_routes:study_routes", "/api/studies")
 LATE = (

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from rookery.web.answer_headers import answer_headers
+from rookery.web.guard import answer_headers
 
 MOST_CONNECTIONS = 512
 REQUEST_SECONDS = 10.0  # until the head of a request must have arrived

@@ -18,7 +18,7 @@ from rookery.file_locks import wait_for_lock
 from rookery.files import SAFE, read_plain
 from rookery.user_dirs import read_own, state_folder, write_own
 from rookery.web.dashboard_state import DashboardState
-from rookery.web.run_folders import RunFolders
+from rookery.web.run_folders import RunFolders, file_stamp
 
 FILE = "dashboard-marks.json"
 MOST_TAGS, LONGEST_TAG = 20, 40  # of a run; characters
@@ -45,13 +45,13 @@ class Marks:
         self._folders = folders
         state = state_folder("dashboard")
         self._file = None if state is None else state / FILE
-        self._stamp: tuple[int, ...] = ()
+        self._stamp: object = ()
         self._known: dict[str, Mark] = {}
 
     @property
-    def stamp(self) -> tuple[int, ...]:
+    def stamp(self) -> tuple[int, ...] | None:
         """Differs after every change, of this dashboard or of another."""
-        return _stamp(self._file)
+        return file_stamp(self._file)
 
     def of(self, place: str, name: str) -> tuple[tuple[str, ...], bool]:
         """The tags of a run, and whether it is hidden."""
@@ -97,9 +97,7 @@ class Marks:
 
 def marks_of(state: DashboardState) -> Marks:
     """The tags and hidden runs of this dashboard."""
-    if "marks" not in state.parts:
-        state.parts["marks"] = Marks(state.folders)
-    found: Marks = state.parts["marks"]
+    found: Marks = state.part("marks", lambda: Marks(state.folders))
     return found
 
 
@@ -142,14 +140,6 @@ def _run_id(path: Path) -> str | None:
         found = json.loads(read_plain(path / "run.json", 1 << 16))["id"]
         return found if isinstance(found, str) else None
     return None
-
-
-def _stamp(file: Path | None) -> tuple[int, ...]:
-    try:
-        facts = os.stat(file) if file is not None else None
-    except OSError:
-        facts = None
-    return (0,) if facts is None else (facts.st_ino, facts.st_mtime_ns, facts.st_size)
 
 
 @contextmanager

@@ -1,19 +1,25 @@
-"""The one HTML page, and what it will need: headers name it, so that it is loaded at once."""
+"""The one HTML page and its files. Headers name what a view will need, so that it is loaded at once; the files come
+from memory, as a view loads some thirty small ones."""
 
 from __future__ import annotations
 
+import hashlib
+import mimetypes
 import re
 from collections.abc import Awaitable, Callable
-from functools import cache
+from email.utils import formatdate
+from functools import cache, lru_cache
+from pathlib import Path
 from urllib.parse import quote, urlencode
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rookery.monitor.formatting import PARTS
-from rookery.web.page_files import STATIC, file_route
 
+STATIC = Path(__file__).resolve().parent / "static"
 # Each view of the page has an address of its own, which can be sent to somebody; the page finds out which it is. The
 # module that shows it is loaded without waiting for that.
 VIEWS = {
@@ -75,3 +81,26 @@ def modules_of(view: str) -> tuple[str, ...]:
         waiting += [each for each in imported if each not in found]
         found.update(dict.fromkeys(imported))
     return tuple(f"/static/{path.relative_to(STATIC).as_posix()}" for path in found)
+
+
+def file_route() -> Route:
+    """The route of all files. Only those that are there now are ever read, so no name leads elsewhere."""
+    known = {path.relative_to(STATIC).as_posix(): path for path in STATIC.rglob("*") if path.is_file()}
+
+    async def page_file(request: Request) -> Response:
+        path = known.get(request.path_params["name"])
+        if path is None:
+            raise HTTPException(404)
+        body, headers = _read(path, path.stat().st_mtime_ns)
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
+        return Response(body, headers=headers, media_type=mimetypes.guess_type(path.name)[0])
+
+    return Route("/static/{name:path}", page_file)
+
+
+@lru_cache(maxsize=1024)
+def _read(path: Path, modified_ns: int) -> tuple[bytes, dict[str, str]]:
+    body = path.read_bytes()
+    digest = hashlib.sha256(body).hexdigest()[:32]
+    return body, {"ETag": f'"{digest}"', "Last-Modified": formatdate(modified_ns / 1e9, usegmt=True)}

@@ -113,6 +113,15 @@ def checked_name(name: str) -> str:
     return name
 
 
+def file_stamp(path: str | Path | None) -> tuple[int, int, int] | None:
+    """What changes when a file is replaced or written to; None if it is not there. A link is not followed."""
+    try:
+        facts = os.lstat(path) if path is not None else None
+    except OSError:
+        return None
+    return facts and (facts.st_ino, facts.st_size, facts.st_mtime_ns)
+
+
 def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir(follow_symlinks=False)

@@ -12,7 +12,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from rookery.web.dashboard_server import DashboardServer
-from rookery.web.play import play_processes
+from rookery.web.play import play_routes
 from web.leagues.recorded_league import LEAGUE, RECORDED
 
 COMPLETE = "main[data-complete]"
@@ -25,8 +25,8 @@ import sys
 from rookery.engine.workers.child_process import die_with_parent
 die_with_parent(int(sys.argv.pop(1)))
 import socket
-from rookery.web.play.replay_request import ReplayRequest
-from rookery.web.play.session_channel import SessionChannel
+from rookery.web.play.play_request import ReplayRequest
+from rookery.web.play.session_main import SessionChannel
 from rookery.web.play.session_main import PlayLoop
 request = ReplayRequest.from_json(sys.argv[2])
 channel = SessionChannel(socket.socket(fileno=int(sys.argv[1])))
@@ -51,7 +51,7 @@ while True:
 
 @pytest.fixture(autouse=True)
 def quick_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(play_processes, "CODE", SESSION)
+    monkeypatch.setattr(play_routes, "CODE", SESSION)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from rookery.web.dashboard_server import DashboardServer
-from rookery.web.play import play_processes
+from rookery.web.play import play_routes
 
 # A session that loads no agent: its puck moves, its racket follows the keys.
 SESSION = """
@@ -21,8 +21,8 @@ from rookery.engine.workers.child_process import die_with_parent
 die_with_parent(int(sys.argv.pop(1)))
 import json, socket
 import numpy as np
-from rookery.web.play.keyboard_player import KeyboardPlayer
-from rookery.web.play.session_channel import SessionChannel
+from rookery.web.play.play_session import KeyboardPlayer
+from rookery.web.play.session_main import SessionChannel
 from rookery.web.play.session_main import PlayLoop
 request, keyboard = json.loads(sys.argv[2]), KeyboardPlayer()
 channel = SessionChannel(socket.socket(fileno=int(sys.argv[1])))
@@ -31,7 +31,7 @@ if request["opponent"] == "weak":
     sys.exit(1)
 tiles = None
 if request["opponent"] == "none":
-    from rookery.web.play.frame_images import FrameImages
+    from rookery.web.play.frame_contents import FrameImages
     images = FrameImages(4, np.zeros((144, 160, 3), np.uint8))
     tiles = images.describe()
 class Session:
@@ -61,7 +61,7 @@ while True:
 
 @pytest.fixture(autouse=True)
 def quick_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(play_processes, "CODE", SESSION)
+    monkeypatch.setattr(play_routes, "CODE", SESSION)
 
 
 def until(true: Callable[[], bool]) -> None:

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from rookery.web.html_report.report_file import write_report
+from rookery.web.html_report import write_report
 
 MARKETS = Path(__file__).parents[2] / "data" / "recorded_markets" / "runs"
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from rookery.cli.main import main
-from rookery.web.html_report.inlined_page import inlined_page
-from rookery.web.html_report.report_file import write_report
+from rookery.web.html_report import inlined_page, write_report
 
 MARKETS = Path(__file__).parents[2] / "data" / "recorded_markets" / "runs"
 RECORDED = Path(__file__).parents[2] / "data" / "recorded_runs"

@@ -14,7 +14,8 @@ from rookery.monitor.episode_file import EpisodeFile
 from rookery.training.storage.run_lock import Lock
 from rookery.web.dashboard_app import make_app
 from rookery.web.dashboard_state import DashboardState
-from rookery.web.live import episode_sample, rare_events, run_log
+from rookery.web.live import run_details, run_files
+from rookery.web.live import run_files as episode_sample
 from rookery.web.run_folders import RunFolders
 from web.live.grown_runs import GrowingRun, line
 
@@ -98,13 +99,13 @@ def test_details_follow_a_run(run: GrowingRun, client: TestClient) -> None:
 
 def test_a_long_file_is_read_bit_by_bit(run: GrowingRun, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     run.append(b"".join(line("progress", step) for step in range(100, 300)) + line("note", 300, text="the last"))
-    monkeypatch.setattr(rare_events, "READ_BYTES", 4096)
-    monkeypatch.setattr(rare_events.RareEvents.update, "__defaults__", (0.0,))
+    monkeypatch.setattr(run_details, "READ_BYTES", 4096)
+    monkeypatch.setattr(run_details.RareEvents.update, "__defaults__", (0.0,))
     asked = 1
     while not (found := client.get(RUN).json())["complete"]:
         asked += 1
         assert asked < 50
-        monkeypatch.setattr(rare_events.RareEvents.update, "__defaults__", (0.001,))
+        monkeypatch.setattr(run_details.RareEvents.update, "__defaults__", (0.001,))
     assert asked > 1 and [note["step"] for note in found["notes"]] == [0, 300]
 
 
@@ -112,8 +113,8 @@ def test_a_long_line_does_not_hide_what_follows(
     run: GrowingRun, client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Longer than what is read at once, longer than any event, and not yet complete."""
-    monkeypatch.setattr(rare_events, "READ_BYTES", 4096)
-    monkeypatch.setattr(rare_events, "LONGEST_LINE", 20_000)
+    monkeypatch.setattr(run_details, "READ_BYTES", 4096)
+    monkeypatch.setattr(run_details, "LONGEST_LINE", 20_000)
     for step, length in ((100, 10_000), (200, 30_000)):
         run.append(line("note", step, text="x" * length) + line("note", step + 1, text="short"))
     run.append(line("note", 300, text="x" * 10_000)[:-1])
@@ -195,7 +196,7 @@ def test_the_log_in_parts_is_the_same(run: GrowingRun, client: TestClient, monke
             + b"\n"
         )
     whole = client.get(f"{RUN}/log?from=0").json()
-    monkeypatch.setattr(run_log, "PART_BYTES", 2000)
+    monkeypatch.setattr(run_files, "PART_BYTES", 2000)
     text, at, end = "", 0, False
     while not end:
         part = client.get(f"{RUN}/log", params={"from": at}).json()

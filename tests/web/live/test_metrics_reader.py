@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from rookery.web.live import metrics_reader
-from rookery.web.live.metrics_reader import end_of, read_chunk
-from rookery.web.live.position import Position
+from rookery.web.live.metrics_reader import Position, end_of, read_chunk
 from web.live.grown_runs import GrowingRun, Message, line, messages, steps
 
 

@@ -111,10 +111,10 @@ def test_many_readers_share_what_is_read(
     run: GrowingRun, server: DashboardServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads = []
-    from rookery.web.live import run_tail
+    from rookery.web.live import run_watcher
 
-    read = run_tail.read_chunk
-    monkeypatch.setattr(run_tail, "read_chunk", lambda *call: reads.append(call) or read(*call))
+    read = run_watcher.read_chunk
+    monkeypatch.setattr(run_watcher, "read_chunk", lambda *call: reads.append(call) or read(*call))
     ready, told = threading.Barrier(9), []
 
     def follow() -> None:
@@ -138,13 +138,13 @@ def test_many_readers_share_what_is_read(
 def test_nothing_is_read_while_nothing_grows(
     run: GrowingRun, server: DashboardServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rookery.web.live import run_tail
+    from rookery.web.live import run_watcher
 
     with stream(stream_of(server)) as found:
         until(found, "state")
         time.sleep(0.2)
         for name in ("read_chunk", "row"):
-            monkeypatch.setattr(run_tail, name, lambda *call: pytest.fail("a file was read"))
+            monkeypatch.setattr(run_watcher, name, lambda *call: pytest.fail("a file was read"))
         time.sleep(0.3)
         monkeypatch.undo()
         run.progress(30)

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from rookery.web.dashboard_server import DashboardServer
-from rookery.web.live import metrics_reader, run_tail
+from rookery.web.live import metrics_reader, run_watcher
 from web.live.grown_runs import GrowingRun, line, steps, stream, until
 
 LINES = 8000
@@ -46,7 +46,7 @@ def test_a_reader_that_does_not_read_costs_nothing_and_misses_nothing(
         read[0] = max(read[0], found.position.offset)
         return found
 
-    monkeypatch.setattr(run_tail, "read_chunk", counted)
+    monkeypatch.setattr(run_watcher, "read_chunk", counted)
     host, port = server.url.removeprefix("http://").split(":")
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)
@@ -90,9 +90,9 @@ def test_a_drive_that_stops_to_answer_holds_up_only_its_own_runs(
 ) -> None:
     for module in ("run_watcher", "table_watcher"):
         monkeypatch.setattr(f"rookery.web.live.{module}.HEARTBEAT_SECONDS", 0.05)
-    answers, look = threading.Event(), run_tail.RunTail.look
+    answers, look = threading.Event(), run_watcher.RunTail.look
     monkeypatch.setattr(
-        run_tail.RunTail, "look", lambda tail: (tail.path.parent.name == "drive" and answers.wait(), look(tail))[1]
+        run_watcher.RunTail, "look", lambda tail: (tail.path.parent.name == "drive" and answers.wait(), look(tail))[1]
     )
     run, far = GrowingRun(runs), GrowingRun(tmp_path / "drive")
     run.start()
@@ -115,7 +115,7 @@ def test_a_drive_that_stops_to_answer_holds_up_only_its_own_runs(
 
 def test_a_request_does_not_wait_for_a_drive_for_ever(server: DashboardServer, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = threading.Event()
-    monkeypatch.setattr("rookery.web.place_threads.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("rookery.web.dashboard_state.PATIENCE_SECONDS", 0.1)
     monkeypatch.setattr("rookery.web.live.live_routes.run_details", lambda *_: answers.wait())
     try:
         answer = httpx2.get(f"{server.url}/api/runs/runs/run")
@@ -127,8 +127,8 @@ def test_a_request_does_not_wait_for_a_drive_for_ever(server: DashboardServer, m
 def test_nobody_left_means_nothing_is_looked_at(server: DashboardServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the last reader has gone, no thread of the server works."""
     looks = []
-    look = run_tail.RunTail.look
-    monkeypatch.setattr(run_tail.RunTail, "look", lambda tail: looks.append(tail) or look(tail))
+    look = run_watcher.RunTail.look
+    monkeypatch.setattr(run_watcher.RunTail, "look", lambda tail: looks.append(tail) or look(tail))
     with stream(f"{server.url}/api/runs/runs/run/stream") as found:
         until(found, "state")
     deadline, before = time.monotonic() + 10, -1

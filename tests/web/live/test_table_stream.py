@@ -11,9 +11,9 @@ import httpx2
 import pytest
 
 from rookery.web.dashboard_server import DashboardServer
-from rookery.web.live.event_frames import frame
-from rookery.web.run_views import table_changes
-from rookery.web.run_views.table_changes import TableChanges
+from rookery.web.live.event_stream import frame
+from rookery.web.run_views import run_table
+from rookery.web.run_views.run_table import TableChanges
 from web.live.grown_runs import GrowingRun, Message, messages, stream
 
 
@@ -105,7 +105,7 @@ def test_changes_are_told_once_and_the_latest_only() -> None:
 
 
 def test_runs_that_are_gone_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_changes, "MOST_GONE", 5)
+    monkeypatch.setattr(run_table, "MOST_GONE", 5)
     changes = TableChanges()
     cursor = changes.take([{"id": f"a/{n}"} for n in range(8)])
     changes.take([])

@@ -10,10 +10,10 @@ import pytest
 from rookery.errors import FileError
 from rookery.training.backtest.account_file import account_rows
 from rookery.training.backtest.joined_account import join
-from rookery.web.market_views import account_cache
-from rookery.web.market_views.account_cache import AccountCache
+from rookery.web.market_views import stored_accounts
 from rookery.web.market_views.account_curves import AccountCurves
-from rookery.web.market_views.market_series import series_answer
+from rookery.web.market_views.market_routes import series_answer
+from rookery.web.market_views.stored_accounts import AccountCache
 from training.backtest.recorded import random_window
 
 
@@ -44,7 +44,7 @@ def test_accounts_of_different_times_share_an_axis() -> None:
 
 
 def test_little_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(account_cache, "MOST_BYTES", account().nbytes * 3)
+    monkeypatch.setattr(stored_accounts, "MOST_BYTES", account().nbytes * 3)
     rows = account_rows(join([random_window(50, 2)]))
     cache = AccountCache()
     for number in range(9):

@@ -10,9 +10,9 @@ import pytest
 
 from rookery.deploy.paper.account_folder import AccountFolder
 from rookery.deploy.paper.paper_status import read_status
-from rookery.web.market_views import paper_log_reader
+from rookery.web.market_views import paper_log
 from rookery.web.market_views.paper_details import paper_details
-from rookery.web.market_views.paper_log_reader import PaperLog
+from rookery.web.market_views.paper_log import PaperLog
 from web.markets.recorded_market import log_lines, written_lines
 
 
@@ -116,8 +116,8 @@ def test_a_kill_a_resumption_and_a_gap(market: Path, path: Path) -> None:
 
 
 def test_a_long_log_takes_several_looks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paper_log_reader, "MOST_AT_ONCE", 20_000)
-    monkeypatch.setattr(paper_log_reader, "BLOCK", 5_000)
+    monkeypatch.setattr(paper_log, "MOST_AT_ONCE", 20_000)
+    monkeypatch.setattr(paper_log, "BLOCK", 5_000)
     log, looks = PaperLog(path), 0
     while not log.is_complete:
         log.refresh()
@@ -126,7 +126,7 @@ def test_a_long_log_takes_several_looks(path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_line_without_end_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paper_log_reader, "LONGEST_LINE", 10_000)
+    monkeypatch.setattr(paper_log, "LONGEST_LINE", 10_000)
     with path.open("ab") as file:
         file.write(b"x" * 20_000)
     assert read(path).problem is not None

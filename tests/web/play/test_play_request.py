@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rookery.web.play.play_request import PlayRequest, read_request
-from rookery.web.play.playable_agents import playable_agents
+from rookery.web.play.play_routes import playable_agents
 from rookery.web.run_folders import NotShown, RunFolders
 
 

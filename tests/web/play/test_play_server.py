@@ -19,14 +19,14 @@ sync_client = pytest.importorskip("websockets.sync.client")
 from websockets.exceptions import ConnectionClosed, InvalidStatus  # noqa: E402
 
 from rookery.web.dashboard_server import DashboardServer  # noqa: E402
-from rookery.web.play import play_processes  # noqa: E402
+from rookery.web.play import play_routes  # noqa: E402
 
 QUICK = """
 import sys, time
 from rookery.engine.workers.child_process import die_with_parent
 die_with_parent(int(sys.argv.pop(1)))
 import socket
-from rookery.web.play.session_channel import SessionChannel
+from rookery.web.play.session_main import SessionChannel
 from rookery.web.play.session_main import PlayLoop
 class Session:
     fps, deterministic, steps = 50.0, True, 0
@@ -72,7 +72,7 @@ def _frame(socket: Any) -> dict[str, Any]:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DashboardServer]:
     """A server whose sessions load nothing."""
-    monkeypatch.setattr(play_processes, "CODE", QUICK)
+    monkeypatch.setattr(play_routes, "CODE", QUICK)
     with DashboardServer([tmp_path], port=0) as server:
         yield server
 
@@ -107,7 +107,7 @@ def test_sessions_are_few_and_a_place_becomes_free(server: DashboardServer) -> N
             return json.loads(socket.recv(timeout=10))["kind"] == "frame"
 
     with ExitStack() as stack:
-        for _ in range(play_processes.MOST_SESSIONS):
+        for _ in range(play_routes.MOST_SESSIONS):
             _frame(stack.enter_context(_connect(server, "agent=hockey")))
         with _connect(server, "agent=hockey") as fifth:
             assert "close another page" in json.loads(fifth.recv(timeout=10))["error"]
@@ -140,8 +140,8 @@ def test_a_page_of_another_site_is_refused(server: DashboardServer) -> None:
 
 @pytest.mark.slow
 def test_a_session_that_hangs_is_killed(server: DashboardServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(play_processes, "STEP_SECONDS", 0.5)
-    monkeypatch.setattr(play_processes, "START_SECONDS", 30.0)
+    monkeypatch.setattr(play_routes, "STEP_SECONDS", 0.5)
+    monkeypatch.setattr(play_routes, "START_SECONDS", 30.0)
     before = _children()
     with _connect(server, "agent=hockey") as socket:
         _frame(socket)
@@ -169,7 +169,7 @@ def test_a_session_that_dies_is_told(server: DashboardServer) -> None:
 
 
 def test_the_end_of_the_server_ends_its_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(play_processes, "CODE", QUICK)
+    monkeypatch.setattr(play_routes, "CODE", QUICK)
     before = _children()
     with ExitStack() as stack:
         with DashboardServer([tmp_path], port=0) as server:
@@ -181,7 +181,7 @@ KILLED = """
 import sys, time
 from rookery.web.dashboard_server import DashboardServer
 from rookery.web.play import play_processes
-play_processes.CODE = sys.argv[1]
+play_routes.CODE = sys.argv[1]
 with DashboardServer(["."], port=0) as server:
     print(server.url, flush=True)
     time.sleep(600)

@@ -21,14 +21,10 @@ from gymnasium import spaces
 from rookery.learners.agent import Agent
 from rookery.learners.registry import make_policy, option_classes
 from rookery.web.play import session_main
-from rookery.web.play.frame_images import FrameImages
-from rookery.web.play.keyboard_player import KeyboardPlayer
+from rookery.web.play.frame_contents import FrameImages, policy_outputs
 from rookery.web.play.play_request import PlayRequest
-from rookery.web.play.play_session import PlaySession
-from rookery.web.play.policy_outputs import policy_outputs
-from rookery.web.play.session_channel import HEAD, IMAGE_HEAD, MessageKind, SessionChannel
-from rookery.web.play.session_main import PlayLoop, SessionClock
-from rookery.web.play.session_setup import open_game
+from rookery.web.play.play_session import KeyboardPlayer, PlaySession, open_game
+from rookery.web.play.session_main import HEAD, IMAGE_HEAD, MessageKind, PlayLoop, SessionChannel, SessionClock
 
 SHIPPED = Path(__file__).parents[3] / "src" / "rookery" / "agents" / "hockey"
 
@@ -308,7 +304,7 @@ def test_an_env_with_frames_is_shown_as_images() -> None:
     from rookery.training.resolve.world_choice import find
     from rookery.training.show.rendered_env import open_rendered_envs
     from rookery.training.show.watch import ShowSetup
-    from rookery.web.play.session_setup import OpenedGame
+    from rookery.web.play.play_session import OpenedGame
 
     env = gym.make("CartPole-v1")
     sees, does = env.observation_space, env.action_space

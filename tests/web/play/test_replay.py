@@ -12,8 +12,7 @@ import pytest
 
 from rookery.training.league.entrants import enter_tournament
 from rookery.training.storage.run_dir import RunDir
-from rookery.web.play.play_request import PlayRequest
-from rookery.web.play.replay_request import ReplayRequest, read_replay
+from rookery.web.play.play_request import PlayRequest, ReplayRequest, read_replay
 from rookery.web.play.replay_session import open_replay
 from rookery.web.play.session_main import PlayLoop
 from rookery.web.run_folders import NotShown, RunFolders

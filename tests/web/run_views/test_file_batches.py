@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rookery.web import dashboard_server
 from rookery.web.run_folders import RunFolders
-from rookery.web.run_views import file_batches, read_ahead
+from rookery.web.run_views import file_batches
 from rookery.web.run_views.compared_curves import ComparedRun, compare
 from rookery.web.run_views.few_metrics import chunk_of_read, few_metrics
 from rookery.web.run_views.file_batches import FileBatches
@@ -104,7 +105,7 @@ def test_curves_are_those_of_one_file_after_the_other(runs: Path, axis: str, mon
 
 def test_what_was_read_ahead_is_used(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = curves_of(MetricReader(), runs)
-    batches = read_ahead.read_ahead(RunFolders([runs]))
+    batches = dashboard_server.read_ahead(RunFolders([runs]))
     wait_until_read(batches, runs)
     monkeypatch.setattr("rookery.web.run_views.metric_reader.read_lines", None)  # nothing is left to read
     assert curves_of(MetricReader(batches), runs) == expected
@@ -112,7 +113,7 @@ def test_what_was_read_ahead_is_used(runs: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_files_that_change_after_they_were_read_ahead(runs: Path) -> None:
-    batches = read_ahead.read_ahead(RunFolders([runs]))
+    batches = dashboard_server.read_ahead(RunFolders([runs]))
     wait_until_read(batches, runs)
     append(runs / "r0", [progress(200, **{"episode/return": 7.0})])
     shutil.rmtree(runs / "r1")
@@ -127,13 +128,13 @@ def test_files_that_change_after_they_were_read_ahead(runs: Path) -> None:
 def test_nothing_is_read_ahead_once_somebody_asks(runs: Path) -> None:
     batches = FileBatches()
     MetricReader(batches).prepare([], ["episode/return"])
-    read_ahead._read(batches, RunFolders([runs]), "runs")
+    dashboard_server._read(batches, RunFolders([runs]), "runs")
     assert not any(map(batches.has, metrics_of(runs)))
 
 
 def test_only_so_much_is_read_ahead(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_ahead, "TOGETHER", 1)
-    monkeypatch.setattr(read_ahead, "MOST", 1)
+    monkeypatch.setattr(dashboard_server, "TOGETHER", 1)
+    monkeypatch.setattr(dashboard_server, "MOST", 1)
     batches = FileBatches()
-    read_ahead._read(batches, RunFolders([runs]), "runs")
+    dashboard_server._read(batches, RunFolders([runs]), "runs")
     assert sum(map(batches.has, metrics_of(runs))) == 1

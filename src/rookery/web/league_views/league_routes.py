@@ -11,15 +11,12 @@ from starlette.routing import BaseRoute, Route
 
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.run_groups import read_config
-from rookery.web.dashboard_state import DashboardState, state_of
-from rookery.web.league_views.league_list import LeagueList
-from rookery.web.league_views.match_list import match_page
-from rookery.web.league_views.open_leagues import OpenLeague, OpenLeagues
-from rookery.web.league_views.tournament_view import tournament_view
-from rookery.web.league_views.training_league import rating_curves, training_view
+from rookery.web.dashboard_state import ALL_PLACES, DashboardState, json_answer, state_of
+from rookery.web.league_views.league_ratings import rating_curves, training_view
+from rookery.web.league_views.open_leagues import LeagueList, OpenLeague, OpenLeagues
+from rookery.web.league_views.tournament_games import match_page, tournament_view
 from rookery.web.run_folders import NotShown
-from rookery.web.run_views.run_parts import json_answer, run_index
-from rookery.web.run_views.run_routes import ALL_PLACES
+from rookery.web.run_views.run_routes import run_index
 
 
 def league_routes() -> list[BaseRoute]:
@@ -36,17 +33,13 @@ def league_routes() -> list[BaseRoute]:
 async def leagues(request: Request) -> Response:
     """All leagues."""
     state = state_of(request)
-    if "league list" not in state.parts:
-        state.parts["league list"] = LeagueList(state.folders, run_index(state).row)
-    listed: LeagueList = state.parts["league list"]
+    listed: LeagueList = state.part("league list", lambda: LeagueList(state.folders, run_index(state).row))
     return await json_answer(state, ALL_PLACES, lambda: {"leagues": listed.rows()})
 
 
 def open_leagues(state: DashboardState) -> OpenLeagues:
-    """The leagues that somebody looks at. Only the event loop asks, so that there is one."""
-    if "leagues" not in state.parts:
-        state.parts["leagues"] = OpenLeagues(state.folders)
-    found: OpenLeagues = state.parts["leagues"]
+    """The leagues that somebody looks at."""
+    found: OpenLeagues = state.part("leagues", lambda: OpenLeagues(state.folders))
     return found
 
 

@@ -1,28 +1,37 @@
-"""The leagues in the folders that the dashboard shows, each with what was read of it."""
+"""The leagues in the folders that the dashboard shows: each with what was read of it, and the list of all, which is
+read from the ends of their files when these have changed."""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from rookery.errors import RookeryError
+from rookery.files import open_plain, pread
+from rookery.training.league.archive import NAME as MEMBER
 from rookery.training.league.game_log import FILE as GAMES
 from rookery.training.league.league_files import StoredLeague
+from rookery.training.league.league_rows import LEARNER
 from rookery.training.league.rating_log import FILE as RATINGS
 from rookery.training.league.tournament_report import FILE as REPORT
 from rookery.training.league.tournament_report import TournamentReport, last_report
-from rookery.web.league_views.game_records import GameRecords
-from rookery.web.league_views.rating_history import RatingHistory
-from rookery.web.league_views.training_league import league_in_checkpoint
-from rookery.web.run_folders import NotShown, RunFolders
+from rookery.web.league_views.growing_lines import parse_line
+from rookery.web.league_views.league_ratings import RatingHistory, league_in_checkpoint, rating_row
+from rookery.web.league_views.tournament_games import GameRecords, read_header
+from rookery.web.run_folders import NotShown, RunFolders, file_stamp
 
 MOST_KEPT = 32  # leagues with their games
 LARGEST_REPORT = 16 << 20  # bytes that are read of a tournament.json
 FOLDER = "league"
+ENDS_BYTES = 1 << 18  # of a file's beginning and end
+MOST_MEMBERS = 10_000  # folders that are counted
+Row = dict[str, Any]
 
 
 class OpenLeague:
@@ -50,7 +59,7 @@ class OpenLeague:
             self.stored = league_in_checkpoint(self.folder)
 
     def _has_changed(self, what: str, path: Path | None) -> bool:
-        mark, known = _mark(path), self._marks.get(what, "never")
+        mark, known = file_stamp(path), self._marks.get(what, "never")
         self._marks[what] = mark
         return bool(mark != known)
 
@@ -107,14 +116,86 @@ def _file(folders: RunFolders, place: str, name: str, file: str) -> Path | None:
     return None
 
 
-def _mark(path: Path | None) -> Any:
-    try:
-        found = os.lstat(path) if path is not None else None
-    except OSError:
-        return None
-    return found and (found.st_ino, found.st_size, found.st_mtime_ns)
-
-
 def _modified(path: Path | None) -> float:
-    mark = _mark(path)
-    return mark[2] / 1e9 if mark else 0.0
+    stamp = file_stamp(path)
+    return stamp[2] / 1e9 if stamp else 0.0
+
+
+class LeagueList:
+    """Rows of the leagues in all folders. `run_row` gives a run's state and world."""
+
+    def __init__(self, folders: RunFolders, run_row: Callable[[str, str], Row]) -> None:
+        self._folders, self._run_row = folders, run_row
+        self._known: dict[str, tuple[Any, Row]] = {}
+        self._lock = threading.Lock()
+
+    def rows(self) -> list[Row]:
+        """A row for each league, by place and name."""
+        with self._lock:
+            found = [self._row(place, name, path) for place, name, path in self._folders.children() if is_league(path)]
+            rows = [row for row in found if row is not None]
+            shown = {row["id"] for row in rows}
+            self._known = {id: known for id, known in self._known.items() if id in shown}
+        return sorted(rows, key=lambda row: row["id"])
+
+    def _row(self, place: str, name: str, path: Path) -> Row | None:
+        id, folder = f"{place}/{name}", path / FOLDER
+        mark = [file_stamp(folder), *(file_stamp(folder / file) for file in (RATINGS, GAMES, REPORT))]
+        known = self._known.get(id)
+        if known is None or known[0] != mark:
+            known = mark, {"id": id, "place": place, "name": name, **_read(folder)}
+            self._known[id] = known
+        try:
+            run = self._run_row(place, name)
+        except NotShown:  # deleted meanwhile, or no run
+            return {**known[1], "state": None, "world": None} if path.is_dir() else None
+        return {**known[1], "state": run["state"], "world": run["world"]}
+
+
+def _read(folder: Path) -> Row:
+    learner = _last_rating(folder / RATINGS)
+    return {
+        "agents": _members(folder), "learner": learner, "tournament": _last_tournament(folder),
+        "updated": max((_modified(folder / name) for name in (RATINGS, GAMES, REPORT)), default=0.0) or None,
+    }  # fmt: skip
+
+
+def _last_rating(path: Path) -> Row | None:
+    """The learner's rating in the last line that has it."""
+    for line in reversed(_end(path).split(b"\n")[1:]):
+        players = (parse_line(line) or {}).get("players")
+        row = rating_row(LEARNER, players.get(LEARNER)) if isinstance(players, dict) else None
+        if row is not None:
+            return {"mu": row["mu"], "sigma": row["sigma"], "step": row["step"]}
+    return None
+
+
+def _last_tournament(folder: Path) -> Row | None:
+    """How large the last tournament is, and when it began."""
+    found = read_header(parse_line(_part(folder / GAMES, 0).partition(b"\n")[0]) or {})
+    return None if found is None else {"players": len(found.players), "games": found.games, "time": found.time}
+
+
+def _members(folder: Path) -> int:
+    try:
+        with os.scandir(folder) as entries:
+            return sum(1 for entry in islice(entries, MOST_MEMBERS) if MEMBER.fullmatch(entry.name))
+    except OSError:
+        return 0
+
+
+def _end(path: Path) -> bytes:
+    """The end of a file, after a line break: what is before the first one may be half a line."""
+    start = (file_stamp(path) or (0, 0, 0))[1] - ENDS_BYTES
+    return _part(path, start) if start > 0 else b"\n" + _part(path, 0)
+
+
+def _part(path: Path, start: int) -> bytes:
+    try:
+        fd = open_plain(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return pread(fd, ENDS_BYTES, start)
+    finally:
+        os.close(fd)

@@ -1,7 +1,9 @@
-"""Routes of one run: its details, its stream."""
+"""Routes of one run as it grows: its details, stream, episodes, log and files; and the stream of the table."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -9,23 +11,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from rookery.learners.own_learners import learner_names
 from rookery.training.storage.run_dir import RunDir
-from rookery.training.storage.run_groups import read_config
-from rookery.web.dashboard_state import DashboardState, state_of
-from rookery.web.live.config_changes import changed_keys, config_difference
-from rookery.web.live.episode_sample import episode_sample
+from rookery.training.storage.run_groups import differences, flat_config, read_config
+from rookery.web.dashboard_state import DashboardState, json_answer, place_threads, state_of
 from rookery.web.live.event_stream import EventStream
-from rookery.web.live.live_parts import rare_events, run_watcher, table_watcher
-from rookery.web.live.position import Position
-from rookery.web.live.ranged_file import RangedFile
-from rookery.web.live.rare_events import RareEventsOfRuns
-from rookery.web.live.run_details import run_details
-from rookery.web.live.run_log import run_log
-from rookery.web.place_threads import place_threads
-from rookery.web.run_views.run_index import RunIndex
-from rookery.web.run_views.run_parts import encoded, run_index
+from rookery.web.live.metrics_reader import Position
+from rookery.web.live.run_details import RareEventsOfRuns, run_details
+from rookery.web.live.run_files import RangedFile, episode_sample, run_log
+from rookery.web.live.run_watcher import RunWatcher
+from rookery.web.live.table_watcher import TableWatcher
+from rookery.web.marks import marks_of
+from rookery.web.run_views.run_routes import run_index, table_changes
 
 RUN = "/api/runs/{place}/{name}"
+NOT_SHOWN = ("world", "tables", "name", "runs_dir")  # of a config, among what somebody changed
 
 
 def live_routes() -> list[BaseRoute]:
@@ -40,18 +40,19 @@ def live_routes() -> list[BaseRoute]:
 async def details(request: Request) -> Response:
     """All that is known of a run, but for its curves."""
     state, place, name = _asked(request)
-    return await _answer(state, place, _details, state, place, name, rare_events(state), run_index(state))
+    rare, index = rare_events(state), run_index(state)
 
+    def found() -> dict[str, Any]:
+        folder = state.folders.find(place, name)
+        return run_details(folder, rare.of(folder), index.row(place, name))
 
-def _details(state: DashboardState, place: str, name: str, rare: RareEventsOfRuns, index: RunIndex) -> dict[str, Any]:
-    folder = state.folders.find(place, name)
-    return run_details(folder, rare.of(folder), index.row(place, name))
+    return await json_answer(state, place, found)
 
 
 async def changed(request: Request) -> Response:
     """The keys of its config that differ from the defaults. To know these takes longer than all other details."""
     state, place, name = _asked(request)
-    return await _answer(state, place, lambda: changed_keys(read_config(RunDir(state.folders.find(place, name)))))
+    return await json_answer(state, place, lambda: changed_keys(read_config(RunDir(state.folders.find(place, name)))))
 
 
 async def diff(request: Request) -> Response:
@@ -60,9 +61,9 @@ async def diff(request: Request) -> Response:
     other, _, other_name = request.query_params.get("with", "").partition("/")
     if not other_name:
         raise HTTPException(400, "`with` names the other run, such as with=runs/NAME")
-    return await _answer(
+    return await json_answer(
         state, place,
-        lambda: config_difference(state.folders.find(place, name), state.folders.find(other, other_name)),
+        lambda: differences([RunDir(state.folders.find(*run)) for run in ((place, name), (other, other_name))]),
     )  # fmt: skip
 
 
@@ -70,14 +71,14 @@ async def episodes(request: Request) -> Response:
     """Some of the run's episodes, for a scatter plot."""
     state, place, name = _asked(request)
     points = _number(request, "points", 5000)
-    return await _answer(state, place, lambda: episode_sample(state.folders.find(place, name), points))
+    return await json_answer(state, place, lambda: episode_sample(state.folders.find(place, name), points))
 
 
 async def log(request: Request) -> Response:
     """The log, or what was added to it after a byte."""
     state, place, name = _asked(request)
-    start = _number(request, "from", -1)
-    return await _answer(state, place, lambda: run_log(state.folders.find(place, name), start if start >= 0 else None))
+    start = _number(request, "from", None)
+    return await json_answer(state, place, lambda: run_log(state.folders.find(place, name), start))
 
 
 async def stored_file(request: Request) -> Response:
@@ -107,12 +108,7 @@ def _asked(request: Request) -> tuple[DashboardState, str, str]:
     return state, place, request.path_params["name"]
 
 
-async def _answer(state: DashboardState, place: str, function: Any, *arguments: Any) -> Response:
-    found = await place_threads(state).run(place, function, *arguments)
-    return Response(encoded(found), media_type="application/json")
-
-
-def _number(request: Request, name: str, default: int) -> int:
+def _number(request: Request, name: str, default: int | None) -> Any:
     text = request.query_params.get(name, "")
     if text and not (text.isascii() and text.isdecimal() and len(text) < 19):
         raise HTTPException(400, f"`{name}` should be a whole number, got {text[:80]!r}")
@@ -130,3 +126,38 @@ def _last_position(request: Request) -> Position | None:
 def _last_id(request: Request) -> str | None:
     """From the header, in which a browser has the newest one, or the query, where the page puts it."""
     return request.headers.get("last-event-id") or request.query_params.get("last_event_id")
+
+
+def run_watcher(state: DashboardState) -> RunWatcher:
+    return state.part("run watcher", lambda: RunWatcher(place_threads(state)))
+
+
+def table_watcher(state: DashboardState) -> TableWatcher:
+    return state.part(
+        "table watcher",
+        lambda: TableWatcher(
+            state.folders, run_index(state), table_changes(state), marks_of(state), place_threads(state)
+        ),
+    )
+
+
+def rare_events(state: DashboardState) -> RareEventsOfRuns:
+    return state.part("rare events", RareEventsOfRuns)
+
+
+def changed_keys(config: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """{key: [default, value]} of the keys that somebody set, or rookery chose; of learners' options its own only."""
+    defaults = _defaults()
+    others = tuple(f"{name}." for name in learner_names() if name != config.get("learner"))
+    return {
+        key: [defaults.get(key), value]
+        for key, value in flat_config(config)
+        if value != defaults.get(key) and not key.startswith((*others, "tables.")) and key not in NOT_SHOWN
+    }
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    from rookery.config.schema import RunConfig  # late: half a second, which the start of the server does not need
+
+    return dict(flat_config(RunConfig(world="any").model_dump(mode="json")))

@@ -1,8 +1,7 @@
 """Looks at the runs of all folders for those who follow the table.
 
 Runs that train, or did so a minute ago, are looked at twice a second, all others when a run has come or gone, and every
-few seconds. A look
-at many runs takes time, which training runs may need: the more it takes, the rarer it is.
+few seconds. A look at many runs takes time, which training runs may need: the more it takes, the rarer it is.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from rookery.web.live.event_frames import HEARTBEAT, frame
+from rookery.web.dashboard_state import PlaceThreads
+from rookery.web.live.event_stream import HEARTBEAT, frame
 from rookery.web.marks import Marks
-from rookery.web.place_threads import PlaceThreads
 from rookery.web.run_folders import NotShown, RunFolders
 from rookery.web.run_views.run_index import RunIndex
-from rookery.web.run_views.table_changes import TableChanges
+from rookery.web.run_views.run_table import TableChanges
 
 LOOK_SECONDS = 0.5
 ALL_SECONDS = 4.0

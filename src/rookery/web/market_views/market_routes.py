@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,18 +16,37 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from rookery.errors import RookeryError
-from rookery.web.dashboard_state import state_of
-from rookery.web.market_views.account_paths import account_file, report_file
-from rookery.web.market_views.market_parts import MarketParts, market_parts
-from rookery.web.market_views.market_series import axis_of, series_answer
+from rookery.web.dashboard_state import encoded, state_of
+from rookery.web.market_views.account_curves import AccountCurves
+from rookery.web.market_views.market_listing import MarketListing, is_registry, read_entries, registry_details
 from rookery.web.market_views.paper_details import paper_details
-from rookery.web.market_views.registry_details import is_registry, read_entries, registry_details
+from rookery.web.market_views.stored_accounts import AccountCache, StoredReports, account_file, is_log, report_file
 from rookery.web.run_folders import NotShown, RunFolders
+from rookery.web.run_views.decimation import decimated, on_one_axis
 from rookery.web.run_views.metric_queries import MOST_NAMES, names_of, number_of, points_of
-from rookery.web.run_views.run_parts import encoded
 
 MOST_ACCOUNTS = 40
 MOST_ENTRIES = 500
+AXES = ("time", "elapsed")
+
+
+class MarketParts:
+    """What was read of accounts and reports."""
+
+    def __init__(self, folders: RunFolders) -> None:
+        self.folders, self.cache, self.reports = folders, AccountCache(), StoredReports()
+        self.listing = MarketListing(folders, self.cache, self.reports)
+
+    def curves(self, place: str, name: str, account: str) -> AccountCurves:
+        """An account in a folder, as it is now."""
+        path = account_file(self.folders, place, name, account)
+        if not is_log(account):
+            return self.cache.curves(path)
+        log = self.cache.log(path)
+        with log.lock:
+            return log.columns.curves()
+
+
 Answer = Callable[[MarketParts, Request], Any]
 
 
@@ -46,7 +67,8 @@ def _answering(answer: Answer) -> Any:
     """An endpoint: files are read in a thread, and what is wrong with them is a sentence."""
 
     async def endpoint(request: Request) -> Response:
-        parts = market_parts(state_of(request))
+        state = state_of(request)
+        parts = state.part("markets", lambda: MarketParts(state.folders))
 
         def made() -> bytes:
             try:
@@ -69,25 +91,21 @@ def _report(parts: MarketParts, request: Request) -> dict[str, Any]:
     report = parts.reports.read(report_file(parts.folders, place, name, version))
     wanted = ["report" if version is None else f"version-{version}"]
     wanted += [f"fold-{row['fold']}" for row in report["by_fold"] if type(row.get("fold")) is int]
-    files = {account: _curves(parts, request, account) for account in wanted[: MOST_ACCOUNTS + 1]}
-    accounts = {account: found for account, found in files.items() if found is not None}
-    first = accounts.get(wanted[0])
+    files = {account: _account(parts, request, account) for account in wanted[: MOST_ACCOUNTS + 1]}
+    first, problem = files[wanted[0]]
     return {
         **report,
         "place": place,
         "name": name,
-        "accounts": list(accounts),
+        "accounts": [account for account, (curves, _) in files.items() if curves is not None],
         "symbols": [] if first is None else list(first.weights),
-        "problem": None if first is not None else _problem(parts, request, wanted[0]),
+        "problem": problem,
         "paper": _has(parts, request, "paper"),
     }
 
 
 def _registry(parts: MarketParts, request: Request) -> dict[str, Any]:
-    place, name = _folder(request)
-    folder = parts.folders.find(place, name)
-    if not is_registry(folder):
-        raise NotShown(f"there is no registry {name!r} in {place!r}")
+    (place, name), folder = _folder(request), _registry_folder(parts, request)
     found = registry_details(folder)
     for version in found["versions"]:
         version["shown_run"] = shown_run(parts.folders, version.get("run_path"))
@@ -97,11 +115,7 @@ def _registry(parts: MarketParts, request: Request) -> dict[str, Any]:
 
 def _audit(parts: MarketParts, request: Request) -> dict[str, Any]:
     """Entries of the log, the newest first; `before` is the number of the entry from which to go back."""
-    place, name = _folder(request)
-    folder = parts.folders.find(place, name)
-    if not is_registry(folder):
-        raise NotShown(f"there is no registry {name!r} in {place!r}")
-    entries, is_whole = read_entries(folder)
+    entries, is_whole = read_entries(_registry_folder(parts, request))
     before = _whole(request, "before")
     if before is not None:
         entries = [entry for entry in entries if type(entry.get("entry")) is int and entry["entry"] < before]
@@ -138,23 +152,17 @@ def shown_run(folders: RunFolders, path: object) -> str | None:
     return None
 
 
-def _curves(parts: MarketParts, request: Request, account: str) -> Any:
-    """An account, or None if it is not there or cannot be read."""
+def _account(parts: MarketParts, request: Request, account: str) -> tuple[AccountCurves | None, str | None]:
+    """An account, or why there are no curves."""
     try:
-        return parts.curves(*_folder(request), account)
-    except (NotShown, RookeryError):
-        return None
-
-
-def _problem(parts: MarketParts, request: Request, account: str) -> str | None:
-    """Why there are no curves."""
-    try:
-        parts.curves(*_folder(request), account)
+        return parts.curves(*_folder(request), account), None
     except NotShown:
-        return "there is no account.npy beside the report: `rookery backtest` writes it, and the curves appear here"
+        return (
+            None,
+            "there is no account.npy beside the report: `rookery backtest` writes it, and the curves appear here",
+        )
     except RookeryError as error:
-        return str(error)
-    return None
+        return None, str(error)
 
 
 def _has(parts: MarketParts, request: Request, account: str) -> bool:
@@ -163,6 +171,14 @@ def _has(parts: MarketParts, request: Request, account: str) -> bool:
     except NotShown:
         return False
     return True
+
+
+def _registry_folder(parts: MarketParts, request: Request) -> Path:
+    place, name = _folder(request)
+    folder = parts.folders.find(place, name)
+    if not is_registry(folder):
+        raise NotShown(f"there is no registry {name!r} in {place!r}")
+    return folder
 
 
 def _folder(request: Request) -> tuple[str, str]:
@@ -176,3 +192,35 @@ def _whole(request: Request, key: str) -> int | None:
     if not (value.is_integer() and 0 <= value < 10**9):
         raise HTTPException(400, f"{key} is {value:g}; it should be a whole number")
     return int(value)
+
+
+def axis_of(query: Mapping[str, str]) -> str:
+    """The axis `x`: UTC seconds, or seconds since the first bar of each account, to lay folds over each other."""
+    axis = query.get("x", AXES[0])
+    if axis not in AXES:
+        raise HTTPException(400, f"x is {axis[:60]!r}; it should be one of {', '.join(AXES)}")
+    return axis
+
+
+def series_answer(
+    accounts: Mapping[str, AccountCurves], names: Sequence[str], axis: str, low: float | None, high: float | None,
+    points: int,
+) -> dict[str, Any]:  # fmt: skip
+    """The curves between `low` and `high`, by `account:name`. Points next to the ends are included, so that lines go
+    on to the edge of the picture."""
+    parts, exact, ends = {}, True, []
+    for account, curves in accounts.items():
+        if not len(curves.times):
+            continue
+        times = curves.times - curves.times[0] if axis == "elapsed" else curves.times
+        ends += [float(times[0]), float(times[-1])]
+        first = 0 if low is None else max(0, int(times.searchsorted(low)) - 1)
+        last = len(times) if high is None else int(times.searchsorted(high, "right")) + 1
+        inside = slice(first, last)
+        exact = exact and len(times[inside]) <= points
+        for name in names:
+            curve = curves.curve(name)
+            if curve is not None and len(times[inside]):
+                parts[f"{account}:{name}"] = decimated(times[inside], curve[inside].astype(np.float64), points)
+    x, series = on_one_axis(parts)
+    return {"x": x, "series": series, "exact": exact, "range": (min(ends), max(ends)) if ends else None}

@@ -14,8 +14,7 @@ from rookery.errors import RookeryError
 from rookery.files import open_plain
 from rookery.training.backtest.records import COSTS
 from rookery.training.storage.run_record import as_object, is_busy, number
-from rookery.web.market_views.paper_columns import PaperColumns
-from rookery.web.market_views.paper_log_reader import PaperLog
+from rookery.web.market_views.paper_log import PaperColumns, PaperLog
 
 EVENTS_TAIL = 256 << 10  # bytes
 MOST_GAPS, MOST_ALERTS = 50, 100

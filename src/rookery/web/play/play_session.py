@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 
+from rookery.engine.env_factory import kernel_of, resolve
+from rookery.errors import OptionError, RunError
+from rookery.kernel.kernel_env import KernelEnv
+from rookery.training.resolve.world_choice import World, find
 from rookery.training.show.episode import PlayLimits, ShownAgent
-from rookery.training.show.grid import GridEnv
-from rookery.web.play.frame_images import FrameImages
-from rookery.web.play.policy_outputs import policy_outputs
-from rookery.web.play.session_setup import OpenedGame
+from rookery.training.show.grid import GridEnv, default_env_count
+from rookery.training.show.matchup import Matchup, OpponentWrapper, make_matchup, usual_opponent
+from rookery.training.show.rendered_env import RenderedEnv, open_rendered_envs
+from rookery.training.show.watch import ShowSetup, show_setup, with_opponent
+from rookery.training.storage.shipped_agents import shipped_agent
+from rookery.training.storage.trust import TRUST
+from rookery.web.play.frame_contents import FrameImages, policy_outputs
+from rookery.web.play.play_request import HUMAN, PlayRequest
+from rookery.worlds import registry
+from rookery.worlds.hockey.render import PLAYERS
+from rookery.worlds.hockey.world import HockeyWorld
 
 ENDLESS = PlayLimits(episodes=2**62, enough_seconds=float("inf"), max_seconds=float("inf"))
 MOST_NUMBERS = 64  # of an observation's part that are told
@@ -150,3 +164,123 @@ def plain_action(action: Any) -> Any:
     if isinstance(action, tuple):
         return [plain_action(part) for part in action]
     return None if action is None else np.asarray(action).tolist()
+
+
+KEYS = ("left", "right", "up", "down", "anticlockwise", "clockwise", "shoot")
+
+
+class KeyboardPlayer:
+    """Plays the second seat of one env, by the keys that are held."""
+
+    name = "you"
+
+    def __init__(self) -> None:
+        self.sequence = 0  # of the last message about keys that a step has used
+        self._held: frozenset[str] = frozenset()
+        self._tapped: frozenset[str] = frozenset()  # pressed since the last step, perhaps released since
+        self._newest = 0
+
+    def press(self, sequence: int, held: Iterable[str]) -> None:
+        """The keys that are held from now on."""
+        self._held = frozenset(held) & frozenset(KEYS)
+        self._tapped |= self._held
+        self._newest = max(self._newest, sequence)
+
+    def begin(self, envs: np.ndarray, seeds: Sequence[int] | None = None) -> None:
+        """A game begins; keys stay held."""
+
+    def act(self, observations: np.ndarray, envs: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        """Force x, force y, torque and shoot. Keys use the table's directions; the second player's view is rotated."""
+        down, self._tapped, self.sequence = self._held | self._tapped, frozenset(), self._newest
+        x = float("left" in down) - float("right" in down)
+        y = float("down" in down) - float("up" in down)
+        turn = float("anticlockwise" in down) - float("clockwise" in down)
+        return np.array([[x, y, turn, float("shoot" in down)]], np.float32)
+
+
+EMULATORS = "gameboy"  # the world whose envs are shown as a grid
+
+
+@dataclass
+class OpenedGame:
+    """Envs that can be played, and the agent in them. `hockey` is the game whose state the page draws itself."""
+
+    setup: ShowSetup
+    rendered: Sequence[RenderedEnv]
+    keyboard: KeyboardPlayer | None
+    hockey: KernelEnv | None
+    names: tuple[str, str] | None
+    step: int | None
+
+
+@contextmanager
+def open_game(request: PlayRequest) -> Iterator[OpenedGame]:
+    """Load the agent and make the envs."""
+    setup, step, num_envs = _setup(request)
+    keyboard = None
+    if request.opponent == HUMAN:
+        setup, keyboard = _against_a_person(setup)
+    else:
+        setup = with_opponent(replace(setup, opponent=request.opponent or setup.opponent))
+    kernel = kernel_of(resolve(setup.world.source, kwargs=setup.world.env_kwargs))
+    if kernel is not None and isinstance(kernel.world, HockeyWorld):
+        # In plain Python a step takes 4 ms or less, and nothing is compiled before the first.
+        bare = KernelEnv(kernel.world, plain=True)
+        rendered = RenderedEnv(_seated(setup.world.factory.wrap(bare), setup.matchup), live=False)
+        yield OpenedGame(setup, [rendered], keyboard, bare, _names(setup, kernel.world), step)
+        return
+    count = request.envs or (default_env_count(num_envs) if _is_grid(setup.world) else 1)
+    # Each env has an opponent of its own, as an opponent may have a memory of its game.
+    setups = [setup, *(with_opponent(setup) for _ in range(count - 1))]
+    with open_rendered_envs(setup.world, [each.matchup for each in setups]) as opened:
+        names = None if setup.matchup is None else setup.matchup.names
+        yield OpenedGame(setup, opened, keyboard, None, names, step)
+
+
+def _setup(request: PlayRequest) -> tuple[ShowSetup, int | None, Any]:
+    """The setup; the step of the checkpoint and the number of envs of a run."""
+    if request.shipped:
+        world = find(request.agent)
+        agent = shipped_agent(request.agent)
+        return ShowSetup(world, agent, request.seed or 0, request.agent, usual_opponent(world)), None, None
+    try:
+        setup, trained = show_setup(request.agent, "runs", request.best, request.seed, trust=False)
+    except RunError as error:
+        raise _with_command(error, request) from None
+    assert trained is not None
+    return setup, trained.step, trained.config.num_envs
+
+
+def _with_command(error: RunError, request: PlayRequest) -> RunError:
+    """A page never trusts code: the sentence tells the command with which its user may."""
+    if TRUST not in str(error):
+        return error
+    said = str(error).removesuffix(TRUST).rstrip("; ")
+    return RunError(f"{said}; if you trust it, type: rookery watch {request.agent} --trust")
+
+
+def _against_a_person(setup: ShowSetup) -> tuple[ShowSetup, KeyboardPlayer]:
+    """The agent on the left, a person on the right."""
+    spec = registry.by_source(setup.world.source)
+    if spec is None or spec.game is None:
+        raise OptionError(f"{setup.world.name} cannot be played by a person: opponent=human is for hockey")
+    world, matchup = make_matchup(setup.world, setup.agent, setup.name, "none", "runs")
+    keyboard = KeyboardPlayer()
+    matchup = replace(matchup, opponent=keyboard, names=(matchup.names[0], keyboard.name))
+    return replace(setup, world=world, matchup=matchup), keyboard
+
+
+def _names(setup: ShowSetup, world: HockeyWorld) -> tuple[str, str]:
+    """The players of a game; without a matchup, the world itself plays the second."""
+    if setup.matchup is not None:
+        return setup.matchup.names
+    return setup.name, PLAYERS[int(world.values["player_two"])].format(2)
+
+
+def _seated(env: gym.Env, matchup: Matchup | None) -> gym.Env:
+    return env if matchup is None else OpponentWrapper(env, matchup)
+
+
+def _is_grid(world: World) -> bool:
+    spec = registry.by_source(world.source)
+    return spec is not None and spec.name == EMULATORS

@@ -24,10 +24,9 @@ from rookery.training.storage import checkpoint
 from rookery.training.storage.load_agent import agent_from, check_network
 from rookery.training.storage.run_dir import RunDir
 from rookery.training.storage.trust import check_run
-from rookery.web.play.frame_images import FrameImages
+from rookery.web.play.frame_contents import FrameImages, policy_outputs
+from rookery.web.play.play_request import ReplayRequest
 from rookery.web.play.play_session import HOCKEY_NAMES, hockey_state, observation_parts, plain_action
-from rookery.web.play.policy_outputs import policy_outputs
-from rookery.web.play.replay_request import ReplayRequest
 from rookery.worlds.hockey.world import HockeyWorld
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import enum
+import json
+import select
 import socket
+import struct
 import sys
 import time
 from typing import Any
 
-from rookery.web.play.play_request import LARGEST_SEED, PlayRequest
-from rookery.web.play.replay_request import ReplayRequest
-from rookery.web.play.session_channel import SessionChannel
+from rookery.web.play.play_request import LARGEST_SEED, PlayRequest, ReplayRequest
 
 MOST_UNSEEN = 3  # frames under way: a slow page gets the newest, never a queue
 HIDDEN_SECONDS = 3.0  # without a frame being seen, after which nobody looks, and the game waits
@@ -133,8 +135,10 @@ def main(fd: str, request: str) -> None:
 
 def _play(request: PlayRequest, channel: SessionChannel) -> None:
     channel.send({"kind": "loading", "agent": request.name})
-    from rookery.web.play.play_session import PlaySession  # imports torch, while the page shows that it loads
-    from rookery.web.play.session_setup import open_game
+    from rookery.web.play.play_session import (
+        PlaySession,  # imports torch, while the page shows that it loads
+        open_game,
+    )
 
     with open_game(request) as game:
         session = PlaySession(game)
@@ -166,3 +170,51 @@ def _sentence(error: Exception) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**53
+
+
+HEAD = struct.Struct("<IB")  # length and kind
+IMAGE_HEAD = struct.Struct("<I")  # before an image in a binary message: the length of its JSON
+LARGEST = 32 << 20  # bytes of a message
+LONGEST_LINE = 4096  # bytes, of a message from the page
+
+
+class MessageKind(enum.IntEnum):
+    """What a message of the process is."""
+
+    ALIVE = 0  # for the server alone
+    TEXT = 1
+    BINARY = 2
+
+
+class SessionChannel:
+    """The process's end."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link, self._rest = link, b""
+
+    def alive(self) -> None:
+        """Say that the session is not stuck."""
+        self._send(MessageKind.ALIVE, b"")
+
+    def send(self, message: dict[str, Any], image: bytes | None = None) -> None:
+        """A message to the page. With an image it is binary: the length of the JSON, the JSON, the image."""
+        import orjson
+
+        text = orjson.dumps(message, option=orjson.OPT_SERIALIZE_NUMPY)
+        if image is None:
+            self._send(MessageKind.TEXT, text)
+        else:
+            self._send(MessageKind.BINARY, IMAGE_HEAD.pack(len(text)) + text + image)
+
+    def receive(self, seconds: float) -> list[dict[str, Any]]:
+        """The messages that have come; waits up to this long for the first. Raises EOFError when the server is gone."""
+        if not select.select([self._link], [], [], max(0.0, seconds))[0]:
+            return []
+        data = self._link.recv(1 << 16)
+        if not data:
+            raise EOFError
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [json.loads(line) for line in lines]
+
+    def _send(self, kind: MessageKind, payload: bytes) -> None:
+        self._link.sendall(HEAD.pack(len(payload), kind) + payload)

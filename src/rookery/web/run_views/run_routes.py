@@ -13,7 +13,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from rookery.monitor.statistics import EPISODE
-from rookery.web.dashboard_state import DashboardState, state_of
+from rookery.web.dashboard_state import ALL_PLACES, DashboardState, json_answer, place_threads, state_of
+from rookery.web.marks import marks_of
 from rookery.web.run_folders import NotShown
 from rookery.web.run_views.chunk_curves import AXES
 from rookery.web.run_views.compared_curves import compare
@@ -27,9 +28,10 @@ from rookery.web.run_views.metric_queries import (
     points_of,
     runs_of,
 )
-from rookery.web.run_views.run_parts import json_answer, metric_reader, run_table, sparks
-
-ALL_PLACES = "*"  # whose threads do what is about several folders; no folder has this name
+from rookery.web.run_views.metric_reader import MetricReader
+from rookery.web.run_views.run_index import RunIndex
+from rookery.web.run_views.run_table import RunTable, TableChanges
+from rookery.web.run_views.sparks import Sparks
 
 
 def run_routes() -> list[BaseRoute]:
@@ -123,3 +125,30 @@ def _has_metrics(path: Path) -> bool:
     if metrics.is_symlink():
         raise NotShown(f"the metrics of {path.name!r} are a link, which is not followed")
     return metrics.is_file()
+
+
+def run_index(state: DashboardState) -> RunIndex:
+    """The rows of all runs."""
+    return state.part("run index", lambda: RunIndex(state.folders, marks_of(state).of))
+
+
+def table_changes(state: DashboardState) -> TableChanges:
+    """What has changed in the table since a reader saw it."""
+    return state.part("table changes", TableChanges)
+
+
+def run_table(state: DashboardState) -> RunTable:
+    """The table of all runs."""
+    return state.part(
+        "run table", lambda: RunTable(state.folders, run_index(state), table_changes(state), place_threads(state))
+    )
+
+
+def metric_reader(state: DashboardState) -> MetricReader:
+    """The metrics of runs."""
+    return state.part("metric reader", lambda: MetricReader(state.parts.get("file batches")))
+
+
+def sparks(state: DashboardState) -> Sparks:
+    """The spark lines of runs."""
+    return state.part("sparks", Sparks)

@@ -1,13 +1,22 @@
-"""What a policy says about one observation: probabilities or mean and deviation of its actions, and a value."""
+"""Frames of envs as one compressed image: tiles side by side.
+
+Measured with Pillow, a frame of CartPole (600 x 400): JPEG 1.2 ms and 7 kB, PNG 5.5 ms, WebP 5.6 ms. Sixteen screens of
+a Game Boy (640 x 576 in all): lossless WebP 14 ms and 9 kB, PNG 20 ms and 39 kB, JPEG 4.5 ms, blurred, and 185 kB. So
+small screens, whose pixels people can see, are WebP without loss, and all others JPEG.
+"""
 
 from __future__ import annotations
 
+import io
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.errors import MissingExtra
 from rookery.learners.agent import Agent
 from rookery.learners.algorithms.dqn import QPolicy
 from rookery.learners.algorithms.ppo import ActorCritic
@@ -16,6 +25,54 @@ from rookery.learners.algorithms.td3 import TD3Policy
 from rookery.learners.composite_head import CompositeHead
 from rookery.learners.heads import BernoulliHead, CategoricalHead, GaussianHead, Head, MultiCategoricalHead
 from rookery.learners.observations import split
+from rookery.training.show.frame_grid import choose_columns
+from rookery.training.show.video import as_rgb
+
+SMALL = 256  # pixels of a side, up to which a frame is a screen of pixels that can be seen
+MAX_WIDTH = 1280  # pixels of the whole image
+
+
+class FrameImages:
+    """Encodes the frames of `count` envs, which are of the size of the first."""
+
+    def __init__(self, count: int, first: np.ndarray) -> None:
+        try:
+            from PIL import Image
+        except ImportError as error:
+            raise MissingExtra(f"frames in a page need Pillow ({error}): pip install 'rookery[render]'") from None
+        self._image = Image
+        height, width = as_rgb(first).shape[:2]
+        self.count, self.columns = count, choose_columns(count, width / height)
+        self.rows = math.ceil(count / self.columns)
+        self._shrink = max(1, math.ceil(self.columns * width / MAX_WIDTH))
+        self.height, self.width = height // self._shrink, width // self._shrink
+        self._lossless = max(height, width) <= SMALL
+
+    def describe(self) -> dict[str, Any]:
+        """The tiles of the image, for the page."""
+        tiles = {name: getattr(self, name) for name in ("count", "columns", "rows", "width", "height")}
+        return {**tiles, "format": "image/webp" if self._lossless else "image/jpeg", "pixelated": self._lossless}
+
+    def encode(self, frames: Sequence[np.ndarray]) -> bytes:
+        """The image of all frames."""
+        whole = np.zeros((self.rows * self.height, self.columns * self.width, 3), np.uint8)
+        for k, frame in enumerate(frames):
+            top, left = k // self.columns * self.height, k % self.columns * self.width
+            whole[top : top + self.height, left : left + self.width] = self._fitted(as_rgb(frame))
+        picture, out = self._image.fromarray(whole), io.BytesIO()
+        if self._lossless:
+            picture.save(out, "WEBP", lossless=True, method=0, quality=0)
+        else:
+            picture.save(out, "JPEG", quality=85)
+        return out.getvalue()
+
+    def _fitted(self, frame: np.ndarray) -> np.ndarray:
+        """The frame in the size of a tile; an env may change the size of its frames."""
+        if frame.shape[:2] == (self.height, self.width):
+            return frame
+        picture = self._image.fromarray(np.ascontiguousarray(frame))
+        return np.asarray(picture.resize((self.width, self.height), self._image.Resampling.BOX))
+
 
 MOST_ACTIONS = 64  # of each kind that are told
 

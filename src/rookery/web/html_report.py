@@ -8,12 +8,15 @@ from __future__ import annotations
 import base64
 import html
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from rookery.web.page_files import STATIC
+from rookery.files import replace_file
+from rookery.web.page_shell import STATIC
+from rookery.web.recorded_answers import record_answers
 
 MODULE_NAME = re.compile(r'"(\.{1,2}/[\w./-]+\.js)"')
 LINKED = re.compile(r'<link rel="(?:stylesheet|icon)"[^>]*href="/static/([^"]+)"[^>]*>\n?')
@@ -94,3 +97,12 @@ def _text(name: str) -> str:
 def _json(value: Any) -> str:
     """JSON that no text in it can leave."""
     return orjson.dumps(value).decode().replace("<", "\\u003c")
+
+
+def write_report(runs: Sequence[Path], file: Path) -> int:
+    """Write the views of these runs to one file, which needs nothing else. Returns its size in bytes."""
+    names = ", ".join(run.name for run in runs[:3]) + (", …" if len(runs) > 3 else "")
+    page = inlined_page(record_answers(runs), f"rookery: {names}").encode()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(file, [page])
+    return len(page)
