@@ -28,8 +28,8 @@ from engine_rows import Row, ratio_row
 from measure import in_turns
 from report import measured, parser_for, report
 from rookery.learners.learner import StepBatch
+from rookery.learners.learner_spec import ReplayOptions
 from rookery.learners.offpolicy import OffPolicy
-from rookery.learners.options import ReplayOptions
 from rookery.learners.registry import DQNOptions, SACOptions, TD3Options, make_learner
 from rookery.training.run.collector_choice import make_collector
 from rookery.training.run.timing import Stopwatch

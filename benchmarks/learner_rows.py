@@ -14,7 +14,7 @@ import rookery
 from at_work import AtWork
 from engine_rows import Row, ratio_row
 from measure import in_turns
-from rookery.learners.options import Options
+from rookery.learners.learner_spec import Options
 from rookery.learners.registry import DQNOptions, PPOOptions, SACOptions, TD3Options, make_learner
 
 CORES = torch.get_num_threads()

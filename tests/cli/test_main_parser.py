@@ -27,6 +27,8 @@ def test_a_command_alone_is_that_of_all() -> None:
 
 def test_the_modules_of_other_commands_are_not_imported() -> None:
     code = "import sys; from rookery.cli.main import main; main(['report'])\n"
-    code += "print([name for name in ('rookery.cli.train_verb', 'rookery.learners.options') if name in sys.modules])"
+    code += (
+        "print([name for name in ('rookery.cli.train_verb', 'rookery.learners.learner_spec') if name in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]" and "arguments are required: RUN" in done.stderr

@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from rookery.cli.main import main
 from rookery.errors import SpaceError
-from rookery.learners.masks import mask_of
+from rookery.learners.action_spaces import mask_of
 from rookery.learners.observations import choices_in
 from rookery.learners.registry import PPOOptions, make_learner
 

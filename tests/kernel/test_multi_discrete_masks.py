@@ -14,7 +14,7 @@ from rookery.kernel import runner
 from rookery.kernel.kernel_env import KernelEnv
 from rookery.kernel.random import integer
 from rookery.kernel.world import KernelWorld
-from rookery.learners.masks import mask_of
+from rookery.learners.action_spaces import mask_of
 from rookery.learners.observations import choices_in
 
 

@@ -14,7 +14,7 @@ from gymnasium import spaces
 from rookery.errors import BadValue, RookeryError, SpaceError, UsageError
 from rookery.learners.agent import Agent
 from rookery.learners.algorithms.ppo import ActorCritic
-from rookery.learners.custom_network import CustomEncoder
+from rookery.learners.encoders import CustomEncoder
 from rookery.learners.policy import make_leaves
 from rookery.learners.registry import PPOOptions
 

@@ -15,7 +15,7 @@ from rookery.errors import OptionError
 from rookery.learners.algorithms.dqn import DQN
 from rookery.learners.learner import StepBatch
 from rookery.learners.registry import DQNOptions
-from rookery.learners.replay import ReplayBatch
+from rookery.learners.replay_buffer import ReplayBatch
 
 SEEN = spaces.Box(-3, 3, (1,), np.float32)
 PARTS = ("dueling", "double", "prioritised")

@@ -11,8 +11,7 @@ from torch.distributions import Bernoulli, Independent, Normal
 from torch.distributions import Categorical as TorchCategorical
 
 from rookery.errors import OptionError
-from rookery.learners.composite_head import head_for
-from rookery.learners.heads import BernoulliHead, CategoricalHead, GaussianHead, Head, MultiCategoricalHead
+from rookery.learners.heads import BernoulliHead, CategoricalHead, GaussianHead, Head, MultiCategoricalHead, head_for
 
 ROWS = 40_000
 

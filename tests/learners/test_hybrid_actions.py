@@ -11,13 +11,12 @@ from gymnasium import spaces
 
 from learners.scripted import each_row
 from rookery.errors import OptionError, SpaceError
-from rookery.learners.action_tree import ActionTree
+from rookery.learners.action_spaces import ActionTree, mask_of
 from rookery.learners.algorithms.ppo import PPO
-from rookery.learners.composite_head import head_for
+from rookery.learners.heads import head_for
 from rookery.learners.learner import StepBatch
-from rookery.learners.masks import mask_of
+from rookery.learners.plain_spaces import from_tree, to_tree
 from rookery.learners.registry import PPOOptions, SACOptions, TD3Options, make_learner, specs
-from rookery.learners.space_json import from_tree, to_tree
 
 SEEN = spaces.Box(-1, 1, (2,), np.float32)
 ARM, FORCE = spaces.Discrete(3, start=1), spaces.Box(-2, 2, (2,), np.float32)

@@ -11,19 +11,10 @@ from gymnasium import spaces
 from torch import nn
 
 from rookery.learners import networks
+from rookery.learners.encoders import IMAGE_FLOOR, Encoder, ImageNet, all_images_small, one_hot
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.learner import load_module, module_state
-from rookery.learners.networks import (
-    IMAGE_FLOOR,
-    MLP,
-    Encoder,
-    EnsembleMLP,
-    ImageNet,
-    all_images_small,
-    one_hot,
-    orthogonal,
-    with_params_from,
-)
+from rookery.learners.networks import MLP, EnsembleMLP, orthogonal, with_params_from
 from rookery.learners.observations import leaves_of, split
 
 CPU = torch.device("cpu")

@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 
 from rookery.errors import SpaceError
-from rookery.learners.masks import mask_of
+from rookery.learners.action_spaces import mask_of
 from rookery.learners.observations import MASK_KEY, Leaf, leaves_of, split, stack
 
 CPU = torch.device("cpu")

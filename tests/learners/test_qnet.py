@@ -7,8 +7,7 @@ import torch
 
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.kernels.cpu.fused_dqn import FusedQNet
-from rookery.learners.networks import ACTIVATIONS
-from rookery.learners.qnet import QNet
+from rookery.learners.networks import ACTIVATIONS, QNet
 
 
 def test_dueling_adds_the_value_to_what_differs_from_the_mean() -> None:

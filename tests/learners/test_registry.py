@@ -12,8 +12,7 @@ from gymnasium import spaces
 
 from rookery.learners import learner_spec, own_learners, registry
 from rookery.learners.learner import Learner
-from rookery.learners.learner_spec import LearnerSpec
-from rookery.learners.options import Options
+from rookery.learners.learner_spec import LearnerSpec, Options
 from rookery.learners.policy import Policy
 
 PLUGIN = LearnerSpec(

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from rookery.errors import CheckpointError, MemoryShortage, OptionError
 from rookery.learners.observations import leaves_of
-from rookery.learners.replay import NStepBuffer, ReplayBuffer, check_capacity
+from rookery.learners.replay_buffer import NStepBuffer, ReplayBuffer, check_capacity
 
 CPU = torch.device("cpu")
 LEAVES = leaves_of(spaces.Box(-1e9, 1e9, (1,), np.float32))

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from rookery.learners.algorithms.ppo import PPO
 from rookery.learners.registry import PPOOptions
-from rookery.learners.rollout_rows import RowFiller, WaitingRows
+from rookery.learners.remote_steps import RowFiller, WaitingRows
 
 LENGTH = 3
 

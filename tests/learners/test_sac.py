@@ -16,7 +16,7 @@ from rookery.errors import OptionError
 from rookery.learners.algorithms.sac import SAC, squashed_log_prob
 from rookery.learners.learner import StepBatch
 from rookery.learners.registry import SACOptions
-from rookery.learners.replay import ReplayBatch
+from rookery.learners.replay_buffer import ReplayBatch
 
 SEEN, DONE = spaces.Box(-3, 3, (1,), np.float32), spaces.Box(-2, 2, (1,), np.float32)
 

@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from rookery.errors import CheckpointError, SpaceError
-from rookery.learners.space_json import from_tree, to_tree
+from rookery.learners.plain_spaces import from_tree, to_tree
 
 SPACES = [
     spaces.Discrete(3, start=-1),

@@ -16,7 +16,7 @@ from rookery.errors import OptionError
 from rookery.learners.algorithms.td3 import TD3
 from rookery.learners.frozen_policy import PackedPolicy, freeze
 from rookery.learners.registry import REDQ, TD3Options, option_classes
-from rookery.learners.replay import ReplayBatch
+from rookery.learners.replay_buffer import ReplayBatch
 
 SEEN, DONE = spaces.Box(-3, 3, (1,), np.float32), spaces.Box(-2, 2, (1,), np.float32)
 ALL = slice(0, 4)

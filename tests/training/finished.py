@@ -11,8 +11,8 @@ from gymnasium import spaces
 from rookery.config import build_config
 from rookery.gate import allow_given
 from rookery.learners.learner import module_state
+from rookery.learners.plain_spaces import to_tree
 from rookery.learners.registry import make_policy
-from rookery.learners.space_json import to_tree
 from rookery.training.resolve.resolved_run import resolve_run
 from rookery.training.resolve.world_choice import find
 from rookery.training.storage.checkpoint import Checkpoints

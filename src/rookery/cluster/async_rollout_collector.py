@@ -9,7 +9,7 @@ import numpy as np
 from rookery.cluster.async_collector import AsyncCollector
 from rookery.cluster.step_streams import Order
 from rookery.learners.execution.vtrace_ppo import VTracePPO
-from rookery.learners.rollout_rows import RowFiller, WaitingRows
+from rookery.learners.remote_steps import RowFiller, WaitingRows
 
 
 class AsyncRolloutCollector(AsyncCollector):

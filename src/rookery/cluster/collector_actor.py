@@ -27,7 +27,7 @@ from rookery.learners import registry
 from rookery.learners.cpu_threads import keep_memory, small_products
 from rookery.learners.learner import Tree
 from rookery.learners.normalize import RunningNorm
-from rookery.learners.rollout_parts import RolloutPart, take_part
+from rookery.learners.remote_steps import RolloutPart, take_part
 from rookery.training.run.collector import Collector
 from rookery.training.run.components import make_engine
 from rookery.training.run.timing import Stopwatch

@@ -12,7 +12,7 @@ from rookery.cluster.async_collector import AsyncCollector
 from rookery.cluster.step_streams import AHEAD, Order
 from rookery.errors import ConfigError
 from rookery.learners.offpolicy import OffPolicy
-from rookery.learners.step_chunks import recorded
+from rookery.learners.remote_steps import recorded
 
 MOST_ROUNDS = 64  # steps of every env in a chunk
 

@@ -13,7 +13,7 @@ from rookery.cluster.packed_calls import nbytes
 from rookery.engine.segment_stepping import EPISODE
 from rookery.learners.learner import Learner, module_state
 from rookery.learners.onpolicy import OnPolicy
-from rookery.learners.rollout_parts import join_parts
+from rookery.learners.remote_steps import join_parts
 from rookery.training.run.collector import Collector
 from rookery.training.run.timing import Stopwatch
 

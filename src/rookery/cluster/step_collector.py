@@ -8,7 +8,7 @@ import numpy as np
 
 from rookery.learners.learner import StepBatch
 from rookery.learners.offpolicy import OffPolicy
-from rookery.learners.step_chunks import ChunkWriter, StepChunk
+from rookery.learners.remote_steps import ChunkWriter, StepChunk
 from rookery.training.run.collector import Collector, CollectorPart, finals
 
 

@@ -17,7 +17,7 @@ from rookery.config.schema import RunConfig
 from rookery.config.size_limits import LARGEST_AGENT
 from rookery.console import size_text
 from rookery.errors import ConfigError, MemoryShortage
-from rookery.learners.options import ReplayOptions
+from rookery.learners.learner_spec import ReplayOptions
 from rookery.learners.registry import PPOOptions, option_classes
 
 WEIGHT = 4  # bytes

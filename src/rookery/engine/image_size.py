@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.errors import OptionError
-from rookery.learners.image_space import image_axes
+from rookery.learners.plain_spaces import image_axes
 
 Size = tuple[int, int]  # height and width
 ImageSize = Literal["auto", "full"] | Size

@@ -131,3 +131,16 @@ def _remember(path: Path | None, key: str, threads: int) -> None:
     with suppress(OSError):
         if path is not None:
             write_own(path, json.dumps({key: threads} | _read(path)).encode())
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch computes on one thread meanwhile: with more, sums are rounded differently."""
+    threads = torch.get_num_threads()
+    if threads > 1:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if threads > 1:
+            torch.set_num_threads(threads)

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.learners.networks import Encoder
+from rookery.learners.cpu_threads import one_thread
+from rookery.learners.encoders import Encoder
 from rookery.learners.normalize import CLIP
 from rookery.learners.observations import split
-from rookery.learners.one_thread import one_thread
 from rookery.learners.policy import FrozenActor, Policy
 
 # Rows of a tile. With 32 rows on one thread, libraries treat all rows alike: with fewer rows, or rows divided among

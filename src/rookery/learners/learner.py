@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from rookery.errors import CheckpointError
 from rookery.learners.agent import Agent
 from rookery.learners.execution.accelerator import Accelerator
+from rookery.learners.learner_spec import Options
 from rookery.learners.normalize import ReturnScale
-from rookery.learners.options import Options
 from rookery.learners.policy import Policy
 from rookery.learners.schedules import scheduled
 

@@ -1,16 +1,149 @@
-"""What rookery knows about a learner before it loads it. No torch here: a config is read without anything heavy."""
+"""What rookery knows about a learner before it loads it: the options that all have in common, and its spec. No torch
+here: a config is read, and a wrong option reported, without anything heavy."""
 
 from __future__ import annotations
 
+import difflib
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from rookery.learners.options import Options
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rookery.errors import OptionError
+from rookery.gate import Reaches
 from rookery.learners.own_learners import ENTRY_POINTS
+from rookery.learners.schedules import ScheduleText
+
+Activation = Literal["tanh", "relu", "elu", "gelu", "silu"]
+Sizes = Annotated[list[Annotated[int, Field(ge=1, lt=2**31)]], Field(max_length=100)]
+UpdatesEach = Literal["step", "round"]
+Precision = Literal["auto", "float32", "tf32", "bf16"]
+
+ALWAYS_ADJUSTABLE = frozenset({"learning_rate", "learning_rate_schedule", "gamma", "max_grad_norm", "threads"})
+REPLAY_ADJUSTABLE = ALWAYS_ADJUSTABLE | {"batch_size", "updates_per_step", "updates_each", "tau"}
+
+
+class Options(BaseModel):
+    """Options of all learners."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, allow_inf_nan=False)
+    adjustable: ClassVar[frozenset[str]] = ALWAYS_ADJUSTABLE  # what may change during a run
+    replaces: ClassVar[dict[str, str]] = {}  # an option -> the one that it replaces if it is given
+
+    learning_rate: float = Field(3e-4, gt=0, description="Step size of the optimizer.")
+    learning_rate_schedule: ScheduleText = Field(
+        "constant", description="Factor of the learning rate over the run: constant, linear (to zero), or your own."
+    )
+    gamma: float = Field(0.99, gt=0, le=1, description="Discount factor of rewards, per step.")
+    activation: Activation = Field("tanh", description="The activation function between layers.")
+    normalise_observations: bool = Field(
+        False,
+        description="Shift and scale vectors and images to mean 0 and standard deviation 1, by running statistics.",
+    )
+    normalise_rewards: bool = Field(
+        False,
+        description="Scale rewards so that discounted returns have standard deviation 1, by running statistics.",
+    )
+    images: Literal["auto", "cnn", "flat", "levels"] = Field(
+        "auto",
+        description="How images are read: cnn by convolutions, flat as one vector of all pixels, levels as one vector "
+        "with a number per pixel and level of grey. auto is flat for images with a side below 12 pixels, where a "
+        "position is worth more than a pattern, and levels if they have one plane.",
+    )
+    network: Annotated[str | None, Reaches("code", when_playing=True)] = Field(
+        None,
+        pattern=r"\.py:",
+        description="Your own network, such as my_file.py:MyNet: an encoder, or a whole actor and critic.",
+        json_schema_extra={"words": "the name of a torch.nn.Module, such as my_file.py:MyNet"},
+    )
+    accelerate: bool = Field(
+        True,
+        description="Use the learner's accelerators (written-out gradients, compiled acting) where they fit; false "
+        "runs the plain algorithm, with the same results to float tolerance.",
+    )
+    precision: Precision = Field(
+        "auto",
+        description="On a GPU, how products of matrices are computed: float32, or faster as tf32 or bf16 with sums in "
+        "float32. auto is the fastest that learns as well as float32. A CPU computes in float32.",
+    )
+    deterministic: bool = Field(
+        True,
+        description="On a GPU, use only algorithms that give the same numbers in every run with the same seed. A run "
+        "says which operations of a network have none; false is faster for some networks.",
+    )
+    threads: int | None = Field(
+        None,
+        ge=1,
+        lt=2**16,
+        description="CPU threads for tensor operations; if omitted, measured once and stored with the run.",
+    )
+
+    def adjusted(self, changes: Mapping[str, Any]) -> Self:
+        """A copy with other values, such as a learner can change during a run. Unchanged values may be named too.
+
+        Raises:
+            OptionError: A name is unknown, a value is invalid, or the option is fixed at the start.
+        """
+        for name in changes:
+            if name not in type(self).model_fields:
+                raise OptionError(_unknown(name, list(type(self).model_fields)))
+        try:
+            copy = self.model_validate({**self.model_dump(), **changes}, strict=True)
+        except ValidationError as error:
+            wrong = error.errors(include_url=False)[0]
+            name = str(wrong["loc"][0])
+            raise OptionError(f"`{name}` cannot be {changes[name]!r}: {wrong['msg']}") from None
+        fixed = [name for name in changes if name not in self.adjustable and getattr(self, name) != getattr(copy, name)]
+        if fixed:
+            raise OptionError(
+                f"`{'` and `'.join(fixed)}` cannot change during a run; these can: {', '.join(sorted(self.adjustable))}"
+            )
+        return copy
+
+
+class ReplayOptions(Options):
+    """Options of learners with a replay buffer."""
+
+    adjustable = REPLAY_ADJUSTABLE
+
+    activation: Activation = Field("relu", description="The activation function between layers.")
+    batch_size: int = Field(256, ge=1, description="Transitions in one update.")
+    buffer_size: int = Field(300_000, ge=1, description="Capacity of the replay buffer, in transitions.")
+    start_steps: int = Field(100, ge=0, description="Steps with random actions before learning begins.")
+    updates_per_step: float = Field(1.0, gt=0, le=10_000, description="Updates per step of an env.")
+    updates_each: UpdatesEach = Field(
+        "step", description="What `updates_per_step` counts: each env's steps, or rounds in which all envs step once."
+    )
+    n_step: int = Field(1, ge=1, description="Rewards summed before the target network's value is added.")
+    tau: float = Field(0.005, gt=0, le=1, description="Share of the weights that the target network takes per update.")
+    max_grad_norm: float | None = Field(
+        None, gt=0, description="Gradients with a larger norm are scaled down to it; if omitted, none are."
+    )
+    hidden: Sizes = Field([256, 256], description="Widths of the hidden layers of each network.")
+
+
+class PrioritisedOptions(ReplayOptions):
+    """Options of learners with prioritised replay."""
+
+    adjustable = REPLAY_ADJUSTABLE | {"importance_exponent", "importance_steps", "priority_floor"}
+
+    prioritised: bool = Field(False, description="Replay transitions with a large TD error more often.")
+    priority_exponent: float = Field(0.6, ge=0, le=1, description="Exponent of TD errors as priorities (alpha).")
+    importance_exponent: float = Field(0.4, ge=0, le=1, description="Initial exponent of importance weights (beta).")
+    importance_steps: int = Field(50_000, ge=1, description="Steps over which that exponent rises to 1.")
+    priority_floor: float = Field(1e-6, gt=0, description="Added to each TD error, so that all are replayed sometimes.")
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"unknown option `{name}`; " + (f"did you mean `{near[0]}`?" if near else f"there are {', '.join(known)}")
+
+
+# --- specs ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

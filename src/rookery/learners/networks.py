@@ -1,21 +1,23 @@
-"""The networks all learners share: an encoder that reads any observation, and perceptrons on top."""
+"""The networks on top of encoders: perceptrons, ensembles of critics, and the network of DQN."""
 
 from __future__ import annotations
 
 import copy
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.functional import linear
 
-from rookery.learners.image_space import SMALL_IMAGE
-from rookery.learners.normalize import RunningNorm
-from rookery.learners.observations import Leaf
-from rookery.learners.one_thread import one_thread
+from rookery.learners.cpu_threads import one_thread
+
+if TYPE_CHECKING:
+    from rookery.learners.encoders import Encoder
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
@@ -25,28 +27,6 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "silu": functional.silu,
 }
 Params = Sequence[tuple[Tensor, Tensor]]  # weights and biases, layer by layer
-
-
-class ImagePlan(NamedTuple):
-    """The convolutions for images whose shorter side is at least `side`: width, kernel and stride of each, and the
-    number of features."""
-
-    side: int
-    convolutions: tuple[tuple[int, int, int], ...]
-    features: int
-
-
-# Large images shrink as in the classic network for Atari. That one would reduce an image of 36 x 40 to a single
-# position, and lose where things are: smaller strides keep 5 x 6 positions, at half the width for the same cost.
-IMAGE_PLANS = (
-    ImagePlan(56, ((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
-    ImagePlan(24, ((16, 4, 2), (32, 4, 2), (32, 3, 1)), 256),
-    ImagePlan(12, ((32, 3, 2), (64, 3, 1), (64, 3, 1)), 512),
-    ImagePlan(0, ((32, 3, 1), (64, 3, 1), (64, 3, 1)), 512),
-)
-IMAGE_FLOOR = 0.01  # of a pixel's variance, black being 0 and white 1
-VECTOR_FLOOR = 1e-8
-IMAGES_AT_ONCE = 256  # for statistics, in double precision: 58 MB of 84 x 84 x 4
 HUGE_LAYER = 1 << 25  # weights
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 
@@ -86,174 +66,6 @@ class MLP(nn.Module):
         """[batch, outputs]"""
         *hidden, last = self.layer_params
         return linear(forward_hidden(features, hidden, self.activation), *last)
-
-
-class Encoder(nn.Module):
-    """Leaves of an observation to one row of features: vectors as they are, choices as one-hot, images through
-    convolutions ("cnn"), as vectors of pixels ("flat"), or of levels of grey ("levels"). `normalise` shifts and scales
-    vectors and images by running statistics."""
-
-    def __init__(self, leaves: Sequence[Leaf], normalise: bool, images_as: str = "cnn") -> None:
-        super().__init__()
-        flat = images_as in ("flat", "levels")
-
-        def net(leaf: Leaf, normalise: bool) -> ImageInput:
-            kind = LevelledImage if images_as == "levels" and leaf.levels else FlatImage if flat else ImageNet
-            return kind(leaf, normalise)
-
-        self.vectors = [k for k, leaf in enumerate(leaves) if leaf.kind == "vector"]
-        self.choices = [(k, leaf) for k, leaf in enumerate(leaves) if leaf.kind == "choice"]
-        images = {str(k): net(leaf, normalise) for k, leaf in enumerate(leaves) if leaf.kind == "image"}
-        self.images = nn.ModuleDict(images)
-        width = sum(leaves[k].width for k in self.vectors)
-        self.norm = RunningNorm(width) if normalise and width else None
-        self.is_trained = bool(images) and not flat  # whether it has parameters
-        self.is_vector = len(leaves) == 1 and leaves[0].shape == (width,)  # as it is, or normalised
-        self.is_identity = self.is_vector and self.norm is None
-        self.width = width + sum(leaf.width for _, leaf in self.choices) + sum(net.features for net in images.values())
-
-    def forward(self, leaves: Sequence[Tensor]) -> Tensor:
-        """Features [batch, width]."""
-        return self.joined(leaves, lambda net, image: net(image))
-
-    def joined(self, leaves: Sequence[Tensor], of_image: Callable[[ImageInput, Tensor], Tensor]) -> Tensor:
-        """The same, with another way to the features of an image."""
-        if self.is_identity:
-            return leaves[0]
-        parts = []
-        if self.vectors:
-            vector = self.vector(leaves)
-            parts.append(vector if self.norm is None else self.norm(vector))
-        parts += [one_hot(leaves[k], leaf) for k, leaf in self.choices]
-        parts += [of_image(net, leaves[int(k)]) for k, net in self.images.items()]  # type: ignore[arg-type]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
-
-    def vector(self, leaves: Sequence[Tensor]) -> Tensor:
-        """All vectors side by side."""
-        flat = [leaves[k].flatten(1) if leaves[k].ndim > 1 else leaves[k].unsqueeze(1) for k in self.vectors]
-        return flat[0] if len(flat) == 1 else torch.cat(flat, -1)
-
-    def update_normalisers(self, leaves: Sequence[Tensor]) -> None:
-        """Add a batch to the running statistics."""
-        if self.norm is not None:
-            self.norm.update(self.vector(leaves))
-        for k, net in self.images.items():
-            net.update_normalisers(leaves[int(k)])  # type: ignore[operator]
-
-    def share_normalisers(self, other: Encoder) -> None:
-        """Use the running statistics of another encoder of the same leaves, now and as they change."""
-        self.norm = other.norm
-        for mine, its in zip(self.images.values(), other.images.values(), strict=True):
-            mine.norm = its.norm
-
-
-def one_hot(values: Tensor, leaf: Leaf) -> Tensor:
-    """
-    >>> one_hot(torch.tensor([2, 0]), Leaf((), (), "choice", (3,), (0,)))
-    tensor([[0., 0., 1.],
-            [1., 0., 0.]])
-    """
-    columns = values.reshape(len(values), -1)
-    parts = [
-        functional.one_hot(columns[:, k] - start, size)
-        for k, (size, start) in enumerate(zip(leaf.sizes, leaf.starts, strict=True))
-    ]
-    return torch.cat(parts, -1).float()
-
-
-class ImageInput(nn.Module):
-    """One image as numbers near 0 to 1, normalised pixel by pixel."""
-
-    features: int
-
-    def __init__(self, leaf: Leaf, normalise: bool, floor: float) -> None:
-        super().__init__()
-        self.leaf = leaf
-        self.norm = RunningNorm(math.prod(leaf.shape), floor) if normalise else None
-
-    def planes(self, image: Tensor) -> Tensor:
-        """[batch, channels, height, width], as numbers near 0 to 1."""
-        if len(self.leaf.shape) == 2:
-            image = image.unsqueeze(1)
-        elif self.leaf.channels_last:
-            image = image.movedim(-1, 1)
-        return image.float() / 255.0 if self.leaf.byte else image
-
-    def normalised(self, image: Tensor) -> Tensor:
-        """The same, relative to the running statistics."""
-        planes = self.planes(image)
-        return planes if self.norm is None else self.norm(planes.flatten(1)).view(planes.shape)
-
-    def update_normalisers(self, images: Tensor) -> None:
-        """Add a batch to the running statistics."""
-        if self.norm is not None:
-            for some in images.split(IMAGES_AT_ONCE):
-                self.norm.update(self.planes(some).flatten(1))
-
-
-class FlatImage(ImageInput):
-    """All pixels of one small image as a vector, scaled as vectors are: a pixel that is rarely on counts as much as
-    others. Convolutions would lose where things are."""
-
-    def __init__(self, leaf: Leaf, normalise: bool) -> None:
-        super().__init__(leaf, normalise, VECTOR_FLOOR)
-        self.features = math.prod(leaf.shape)
-        self.register_buffer("flat", torch.ones(1))  # tells a checkpoint of it from one of a vector
-
-    def forward(self, image: Tensor) -> Tensor:
-        """The pixels of a batch of images."""
-        return self.normalised(image).flatten(1)
-
-
-class LevelledImage(ImageInput):
-    """A small image of greys as a vector: for each pixel and level, whether the pixel reaches it."""
-
-    levels: Tensor
-
-    def __init__(self, leaf: Leaf, normalise: bool) -> None:
-        super().__init__(leaf, False, VECTOR_FLOOR)
-        self.features = math.prod(leaf.shape) * len(leaf.levels)
-        self.norm = RunningNorm(self.features, VECTOR_FLOOR) if normalise else None
-        self.register_buffer("levels", torch.tensor(leaf.levels, dtype=torch.uint8))
-
-    def planes(self, image: Tensor) -> Tensor:
-        """[batch, pixels and levels], as 0 or 1."""
-        return (image.flatten(1).unsqueeze(-1) >= self.levels).flatten(1).float()
-
-    def forward(self, image: Tensor) -> Tensor:
-        """The levels of a batch of images."""
-        return self.normalised(image)
-
-
-def all_images_small(leaves: Sequence[Leaf]) -> bool:
-    """Whether every image has a side below 12 pixels."""
-    images = [leaf for leaf in leaves if leaf.kind == "image"]
-    return all(min(leaf.shape[:2] if leaf.channels_last else leaf.shape[-2:]) < SMALL_IMAGE for leaf in images)
-
-
-class ImageNet(ImageInput):
-    """Convolutions for one image: three layers, with strides that fit its size.
-
-    Normalised, each pixel is relative to its own mean. On a screen that is mostly scenery, two states differ in few
-    pixels: an agent on a Game Boy learned from the screen after 60,000 steps, without after 300,000 or never.
-    """
-
-    def __init__(self, leaf: Leaf, normalise: bool = False) -> None:
-        super().__init__(leaf, normalise, IMAGE_FLOOR)
-        shape = self.planes(torch.zeros(1, *leaf.shape)).shape
-        plan = next(plan for plan in IMAGE_PLANS if min(shape[2:]) >= plan.side)
-        self.features = plan.features
-        channels, layers = shape[1], list[nn.Module]()
-        for width, kernel, stride in plan.convolutions:
-            layers += [orthogonal(nn.Conv2d(channels, width, kernel, stride)), nn.ReLU()]
-            channels = width
-        self.convolutions = nn.Sequential(*layers, nn.Flatten())
-        flat = self.convolutions(torch.zeros(1, *shape[1:])).shape[1]
-        self.project = nn.Sequential(orthogonal(nn.Linear(flat, self.features)), nn.ReLU())
-
-    def forward(self, image: Tensor) -> Tensor:
-        """Features of a batch of images."""
-        return self.project(self.convolutions(self.normalised(image)))
 
 
 class EnsembleMLP(nn.Module):
@@ -303,3 +115,51 @@ def with_params_from(module: nn.Module, flat: Tensor) -> nn.Module:
         p.data = flat[start : start + p.numel()].view(p.shape)
         start += p.numel()
     return other
+
+
+class QNet(nn.Module):
+    """Features to the value of each action, with at least one hidden layer.
+
+    A dueling network divides its last hidden layer: from one half comes the value of the state, from the other how each
+    action differs from the average one.
+    """
+
+    centering: Tensor
+
+    def __init__(self, inputs: int, hidden: Sequence[int], actions: int, activation: str, dueling: bool) -> None:
+        super().__init__()
+        *widths, last = hidden
+        self.half = -(-last // 2) if dueling else 0
+        widths = [inputs, *widths, 2 * self.half or last]
+        self.hidden = nn.ModuleList([orthogonal(nn.Linear(a, b)) for a, b in pairwise(widths)])
+        self.advantage = orthogonal(nn.Linear(self.half or last, actions), 1.0)
+        self.value = orthogonal(nn.Linear(self.half, 1), 1.0) if self.half else None
+        self.activation_name, self.activation = activation, ACTIVATIONS[activation]
+        # A product with this subtracts the mean of a row, in one operation. By NumPy, as in `ActionBounds`.
+        centering = np.eye(actions, dtype=np.float32) - np.float32(1.0 / actions)
+        self.register_buffer("centering", torch.as_tensor(centering), persistent=False)
+        # Kept here, since looking them up in modules each time costs as much as using them.
+        self.hidden_params = [(layer.weight, layer.bias) for layer in self.hidden]
+        self.advantage_params = self.advantage.weight, self.advantage.bias
+        self.value_params = (self.value.weight, self.value.bias) if self.value is not None else None
+
+    def forward(self, features: Tensor) -> Tensor:
+        """The values of all actions, [batch, actions]."""
+        return self.heads(forward_hidden(features, self.hidden_params, self.activation))
+
+    def heads(self, features: Tensor) -> Tensor:
+        """The values, from the last hidden layer."""
+        if self.value_params is None:
+            return linear(features, *self.advantage_params)
+        value = linear(features[:, : self.half], *self.value_params)
+        return torch.addmm(value, linear(features[:, self.half :], *self.advantage_params), self.centering)
+
+    @torch.no_grad()
+    def as_perceptron(self) -> list[tuple[Tensor, Tensor]]:
+        """The layers of a plain perceptron with the same outputs: both heads are linear, and become one last layer."""
+        weight, bias = self.advantage_params
+        if self.value_params is not None:
+            value_weight, value_bias = self.value_params
+            weight = torch.cat([value_weight.expand(len(bias), -1), self.centering @ weight], 1)
+            bias = value_bias + self.centering @ bias
+        return [*self.hidden_params, (weight, bias)]

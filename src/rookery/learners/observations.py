@@ -11,7 +11,7 @@ import torch
 from gymnasium import spaces
 
 from rookery.errors import SpaceError
-from rookery.learners.image_space import channels_last, image_axes, is_read_flat
+from rookery.learners.plain_spaces import channels_last, image_axes, is_read_flat
 
 MOST_NAMES = 16  # a board whose highest number is at most this has a level for each number
 MASK_KEY = "action_mask"  # where a Dict observation keeps the actions that are allowed, as PettingZoo does too

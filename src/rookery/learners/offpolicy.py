@@ -12,15 +12,15 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from rookery.learners.encoders import Encoder
 from rookery.learners.execution.device_n_step import DeviceNStep
 from rookery.learners.execution.device_replay import DeviceReplay
 from rookery.learners.execution.device_updates import DeviceUpdates
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.learner import Finals, Learner, StepBatch, TensorFinals, Tree, means
-from rookery.learners.networks import Encoder
 from rookery.learners.observations import are_tensors, split, stack
 from rookery.learners.policy import Policy
-from rookery.learners.replay import NStepBuffer, ReplayBatch, ReplayBuffer, check_capacity
+from rookery.learners.replay_buffer import NStepBuffer, ReplayBatch, ReplayBuffer, check_capacity
 
 Metrics = defaultdict[str, list[Tensor]]
 SHOW_EVERY = 32  # updates averaged in the metrics: reading them after each one would cost more than 1 % of it

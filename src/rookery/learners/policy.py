@@ -12,8 +12,8 @@ from gymnasium import spaces
 from torch import Tensor, nn
 
 from rookery.errors import SpaceError
+from rookery.learners.learner_spec import Options
 from rookery.learners.observations import Leaf, leaves_of
-from rookery.learners.options import Options
 
 
 class ToActions(Protocol):

@@ -12,14 +12,16 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from rookery.errors import OptionError
-from rookery.learners.learner_spec import ActorLayout, LearnerSpec, installed_specs
-from rookery.learners.options import (
+from rookery.learners.learner_spec import (
     ALWAYS_ADJUSTABLE,
     REPLAY_ADJUSTABLE,
+    ActorLayout,
+    LearnerSpec,
     Options,
     PrioritisedOptions,
     ReplayOptions,
     Sizes,
+    installed_specs,
 )
 from rookery.learners.schedules import ScheduleText
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from rookery.learners.agent import Agent
 from rookery.learners.learner import module_state
+from rookery.learners.plain_spaces import to_tree
 from rookery.learners.registry import specs
-from rookery.learners.space_json import to_tree
 
 
 def saved_agent(agent: Agent) -> dict[str, Any]:

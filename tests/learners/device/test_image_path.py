@@ -7,8 +7,8 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from rookery.learners.encoders import ImageNet
 from rookery.learners.kernels.gpu.image_path import image_features
-from rookery.learners.networks import ImageNet
 from rookery.learners.observations import leaves_of
 
 SHAPES = [(84, 84, 4), (4, 84, 84), (84, 84), (36, 40, 1), (3, 60, 61), (13, 17, 3), (12, 12, 3)]

@@ -154,7 +154,7 @@ def test_nothing_about_an_episode_changes_before_its_end(tmp_path):
 
 def agent_tree(learner):
     from rookery.learners.learner import module_state
-    from rookery.learners.space_json import to_tree
+    from rookery.learners.plain_spaces import to_tree
 
     agent = learner.agent
     return {

@@ -9,8 +9,8 @@ import torch
 from gymnasium import spaces
 
 from rookery.learners.learner import module_state
+from rookery.learners.plain_spaces import to_tree
 from rookery.learners.registry import PPOOptions, make_policy
-from rookery.learners.space_json import to_tree
 
 VIEW = spaces.Box(-np.inf, np.inf, (18,), np.float32)
 ACTIONS = spaces.Box(-1, 1, (4,), np.float32)

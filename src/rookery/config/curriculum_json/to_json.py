@@ -17,7 +17,7 @@ from rookery.config.curriculum_json.phases_to_json import SHARES, PhaseWriter
 from rookery.config.schema import RunConfig
 from rookery.config.validation import join_problems, resolve
 from rookery.errors import ConfigError
-from rookery.learners.options import Options
+from rookery.learners.learner_spec import Options
 from rookery.learners.registry import DQNOptions, SACOptions, option_classes
 from rookery.worlds import registry
 

@@ -18,20 +18,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from rookery.errors import CheckpointError, OptionError
-from rookery.learners.custom_network import make_encoder
+from rookery.learners.action_spaces import mask_of
+from rookery.learners.encoders import make_encoder
 from rookery.learners.execution.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
 from rookery.learners.heads import FORBIDDEN
 from rookery.learners.learner import StepBatch, TensorFinals, Tree, seeded
-from rookery.learners.masks import mask_of
-from rookery.learners.networks import with_params_from
+from rookery.learners.networks import QNet, with_params_from
 from rookery.learners.observations import MASK_KEY, split
 from rookery.learners.offpolicy import Metrics, OffPolicyPolicy, where_rows
 from rookery.learners.policy import FrozenActor, make_leaves
 from rookery.learners.prioritised import PrioritisedOffPolicy
-from rookery.learners.qnet import QNet
 from rookery.learners.registry import DQNOptions
-from rookery.learners.replay import ReplayBatch
+from rookery.learners.replay_buffer import ReplayBatch
 
 METRICS_EVERY = 8  # updates between two that metrics are taken from
 SPREAD = 7.0  # with epsilon_per_env, the last env's epsilon is the first one's to the power of 1 + this

@@ -15,11 +15,11 @@ import torch
 from gymnasium import spaces
 from torch import Tensor, nn
 
-from rookery.learners.composite_head import head_for
-from rookery.learners.custom_network import make_actor_critic, make_encoder
 from rookery.learners.early_stop import EarlyStop
+from rookery.learners.encoders import make_actor_critic, make_encoder
 from rookery.learners.execution.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
+from rookery.learners.heads import head_for
 from rookery.learners.learner import StepBatch, TensorFinals, seeded
 from rookery.learners.networks import MLP
 from rookery.learners.observations import are_tensors, split, stack

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from rookery.errors import OptionError
-from rookery.learners.action_bounds import ActionBounds
-from rookery.learners.custom_network import make_encoder
+from rookery.learners.action_spaces import ActionBounds
+from rookery.learners.encoders import make_encoder
 from rookery.learners.execution.device_noise import DeviceNoise
 from rookery.learners.execution.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
@@ -30,7 +30,7 @@ from rookery.learners.observations import split
 from rookery.learners.offpolicy import Metrics, OffPolicy, OffPolicyPolicy
 from rookery.learners.policy import FrozenActor, make_leaves
 from rookery.learners.registry import SACOptions
-from rookery.learners.replay import ReplayBatch
+from rookery.learners.replay_buffer import ReplayBatch
 
 LOG_STD = (-10.0, 2.0)
 

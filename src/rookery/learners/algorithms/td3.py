@@ -20,8 +20,8 @@ from gymnasium import spaces
 from torch import Tensor
 
 from rookery.errors import OptionError
-from rookery.learners.action_bounds import ActionBounds
-from rookery.learners.custom_network import make_encoder
+from rookery.learners.action_spaces import ActionBounds
+from rookery.learners.encoders import make_encoder
 from rookery.learners.execution.device_noise import DeviceNoise
 from rookery.learners.execution.select import accelerate
 from rookery.learners.flat_adam import FlatAdam
@@ -33,7 +33,7 @@ from rookery.learners.offpolicy import Metrics, OffPolicyPolicy
 from rookery.learners.policy import FrozenActor, make_leaves
 from rookery.learners.prioritised import PrioritisedOffPolicy
 from rookery.learners.registry import TD3Options
-from rookery.learners.replay import ReplayBatch
+from rookery.learners.replay_buffer import ReplayBatch
 
 FIRST = slice(0, 1)  # the critic that trains TD3's actor
 Network = Callable[..., Tensor]

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rookery.learners.encoders import Encoder, ImageNet
 from rookery.learners.execution.accelerator import Accelerator
 from rookery.learners.execution.captured_call import CapturedCall
 from rookery.learners.kernels.gpu.image_path import image_features
 from rookery.learners.kernels.gpu.precision import Products
 from rookery.learners.kernels.gpu.triton_support import has_kernels
-from rookery.learners.networks import Encoder, ImageNet
 
 
 class CapturedPPO(Accelerator):

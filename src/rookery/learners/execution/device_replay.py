@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rookery.learners.observations import Leaf
-from rookery.learners.replay import Complete, NStepBuffer, ReplayBuffer
+from rookery.learners.replay_buffer import Complete, NStepBuffer, ReplayBuffer
 
 
 class DeviceReplay(ReplayBuffer):

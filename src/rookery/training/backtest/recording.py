@@ -13,8 +13,8 @@ from rookery.engine.env_factory import kernel_of
 from rookery.engine.make_vec import make_vec
 from rookery.engine.seeding import child_seed
 from rookery.errors import OptionError
+from rookery.learners.action_spaces import mask_of
 from rookery.learners.agent import Agent
-from rookery.learners.masks import mask_of
 from rookery.training.backtest.market_view import MarketView
 from rookery.training.backtest.records import MarketFacts, WindowRecord
 from rookery.training.players.agents import AgentPlayer

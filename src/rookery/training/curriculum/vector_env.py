@@ -15,8 +15,8 @@ import numpy as np
 from rookery.engine.engine import Engine
 from rookery.engine.seeding import child_seed
 from rookery.errors import WorldError
+from rookery.learners.action_spaces import mask_of
 from rookery.learners.learner import Tree
-from rookery.learners.masks import mask_of
 from rookery.learners.observations import MASK_KEY
 from rookery.training.curriculum.opponents import SCRIPTED, Opponents
 from rookery.training.curriculum.phases import EpisodePlan, Phases

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rookery.engine.seeding import child_seed
-from rookery.learners.masks import mask_of
+from rookery.learners.action_spaces import mask_of
 from rookery.training.evaluation.episode_envs import EpisodeEnvs
 from rookery.training.evaluation.final_numbers import final_numbers_of_row
 from rookery.training.evaluation.win_record import outcomes_of_row

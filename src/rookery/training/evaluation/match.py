@@ -15,7 +15,7 @@ import numpy as np
 
 from rookery.engine.seeding import child_seed
 from rookery.errors import WorldError
-from rookery.learners.masks import mask_of
+from rookery.learners.action_spaces import mask_of
 from rookery.training.evaluation.game_envs import GameEnvs
 from rookery.training.evaluation.win_record import GameResults
 from rookery.training.players.agents import Player, Script

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rookery.console import confirmed, printable
 from rookery.errors import OptionError
-from rookery.learners.action_tree import action_tree
+from rookery.learners.action_spaces import action_tree
 from rookery.learners.agent import Agent
 from rookery.learners.observations import MASK_KEY, Leaf, choices_in
 from rookery.training.evaluation.trained_run import TrainedRun

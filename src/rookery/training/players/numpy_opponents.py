@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rookery.errors import CheckpointError, OptionError, RookeryError, RunError
-from rookery.learners.space_json import from_tree
+from rookery.learners.plain_spaces import from_tree
 from rookery.standalone import from_saved, runtime
 from rookery.training.players.file_player import FilePlayer
 from rookery.training.resolve.seats import Seat

@@ -9,8 +9,7 @@ from typing import Any
 from rookery.config import RunConfig
 from rookery.errors import RookeryError
 from rookery.learners.algorithms.ppo import PPO
-from rookery.learners.composite_head import head_for
-from rookery.learners.heads import CategoricalHead, GaussianHead, MultiCategoricalHead
+from rookery.learners.heads import CategoricalHead, GaussianHead, MultiCategoricalHead, head_for
 from rookery.learners.learner import Learner
 from rookery.learners.networks import MLP
 from rookery.training.resolve.resolved_run import ResolvedRun, resolve_run

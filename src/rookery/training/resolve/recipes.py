@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from gymnasium import spaces as gs
 
 from rookery.config import RunConfig, with_recipe
-from rookery.learners.image_space import is_read_flat
+from rookery.learners.plain_spaces import is_read_flat
 from rookery.learners.registry import specs
 from rookery.worlds import gymnasium_recipes, registry
 from rookery.worlds.world_spec import Recipe, Recipes

@@ -13,8 +13,8 @@ import numpy as np
 from rookery.engine.engine import Engine
 from rookery.engine.groups import Group
 from rookery.engine.seeding import ChildSeeds
+from rookery.learners.action_spaces import mask_of
 from rookery.learners.learner import Finals, Learner, StepBatch
-from rookery.learners.masks import mask_of
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.evaluation.win_record import outcomes_of
 from rookery.training.run.timing import Stopwatch

@@ -22,9 +22,9 @@ from rookery.errors import OptionError
 from rookery.kernel.tables import check_same
 from rookery.learners import registry
 from rookery.learners.cpu_threads import threads_for
+from rookery.learners.encoders import all_images_small
 from rookery.learners.kernels.gpu.triton_support import hash_triton_early
 from rookery.learners.learner import Learner
-from rookery.learners.networks import all_images_small
 from rookery.learners.observations import leaves_of
 from rookery.monitor.episode_file import EpisodeFile
 from rookery.monitor.events import Sinks

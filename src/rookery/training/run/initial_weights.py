@@ -12,9 +12,9 @@ from rookery.config import RunConfig
 from rookery.console import printable
 from rookery.errors import CheckpointError, OptionError, RunError
 from rookery.learners.learner import Learner, Tree
-from rookery.learners.options import Options
+from rookery.learners.learner_spec import Options
+from rookery.learners.plain_spaces import from_tree
 from rookery.learners.registry import option_classes
-from rookery.learners.space_json import from_tree
 from rookery.training.resolve.resolved_run import ResolvedRun
 from rookery.training.storage.checkpoint import Checkpoints, load
 from rookery.training.storage.checkpoint_files import MALFORMED, short_text

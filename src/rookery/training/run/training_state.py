@@ -11,7 +11,7 @@ from rookery.engine.engine import Engine
 from rookery.engine.seeding import ChildSeeds
 from rookery.errors import StateError
 from rookery.learners.learner import Learner, Tree, module_state
-from rookery.learners.space_json import to_tree
+from rookery.learners.plain_spaces import to_tree
 from rookery.training.curriculum.curriculum import Curriculum, NoCurriculum
 from rookery.training.curriculum.vector_env import CurriculumVectorEnv
 from rookery.training.evaluation.confidence import interval_of, is_better

@@ -14,9 +14,9 @@ from rookery.gate import allow_given
 from rookery.learners.agent import Agent
 from rookery.learners.learner import module_state, seeded
 from rookery.learners.observations import Leaf
+from rookery.learners.plain_spaces import to_tree
 from rookery.learners.policy import make_leaves
 from rookery.learners.registry import make_policy, specs
-from rookery.learners.space_json import to_tree
 from rookery.training.resolve.world_choice import find
 from rookery.training.sb3_models.sb3_archive import SB3Archive, read_sb3_archive
 from rookery.training.sb3_models.sb3_networks import ReadNetworks, read_networks

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rookery.errors import FileError
-from rookery.learners.space_json import BOX_TYPES
+from rookery.learners.plain_spaces import BOX_TYPES
 
 MOST_NUMBERS = 1 << 24
 NUMBER = re.compile(r"-?(?:inf|nan|\d+\.?\d*(?:e[+-]?\d+)?|\.\d+)", re.IGNORECASE)

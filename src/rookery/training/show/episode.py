@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from rookery.learners.action_tree import row_of
+from rookery.learners.action_spaces import mask_of, row_of
 from rookery.learners.agent import Agent
-from rookery.learners.masks import mask_of
 from rookery.learners.observations import MASK_KEY
 from rookery.training.evaluation.episodes import action_seed, episode_seed
 from rookery.training.players.agents import AgentPlayer

@@ -13,9 +13,9 @@ from rookery.errors import CheckpointError, RunError, UsageError
 from rookery.gate import allow_given
 from rookery.learners.agent import Agent
 from rookery.learners.learner import load_module
-from rookery.learners.options import Options
+from rookery.learners.learner_spec import Options
+from rookery.learners.plain_spaces import from_tree
 from rookery.learners.registry import make_policy, option_classes
-from rookery.learners.space_json import from_tree
 from rookery.training.storage.agent_folder import holds_agent, reached_by_agent, read_agent, write_agent
 from rookery.training.storage.checkpoint import Checkpoints
 from rookery.training.storage.checkpoint_files import MALFORMED, short_text

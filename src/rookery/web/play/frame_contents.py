@@ -22,8 +22,14 @@ from rookery.learners.algorithms.dqn import QPolicy
 from rookery.learners.algorithms.ppo import ActorCritic
 from rookery.learners.algorithms.sac import SACPolicy
 from rookery.learners.algorithms.td3 import TD3Policy
-from rookery.learners.composite_head import CompositeHead
-from rookery.learners.heads import BernoulliHead, CategoricalHead, GaussianHead, Head, MultiCategoricalHead
+from rookery.learners.heads import (
+    BernoulliHead,
+    CategoricalHead,
+    CompositeHead,
+    GaussianHead,
+    Head,
+    MultiCategoricalHead,
+)
 from rookery.learners.observations import split
 from rookery.training.show.frame_grid import choose_columns
 from rookery.training.show.video import as_rgb

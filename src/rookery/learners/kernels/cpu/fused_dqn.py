@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from rookery.learners.execution.accelerator import Accelerator
-from rookery.learners.qnet import QNet
-from rookery.learners.replay import ReplayBatch
+from rookery.learners.networks import QNet
+from rookery.learners.replay_buffer import ReplayBatch
 
 aten = torch.ops.aten
 # The gradient at an activation's input, from the gradient at its output, its input and its output.

@@ -14,7 +14,7 @@ from torch import Tensor
 from rookery.learners.execution.accelerator import Accelerator
 from rookery.learners.kernels.cpu.perceptron import KINDS, FusedMLP, members_of
 from rookery.learners.networks import EnsembleMLP
-from rookery.learners.replay import ReplayBatch
+from rookery.learners.replay_buffer import ReplayBatch
 
 
 class FusedTD3(Accelerator):

@@ -26,7 +26,7 @@ from rookery.learners.kernels.cpu.net_pass import (
 )
 from rookery.learners.kernels.cpu.perceptron import KINDS, members_of
 from rookery.learners.kernels.cpu.product_tiles import ARM
-from rookery.learners.replay import ReplayBatch
+from rookery.learners.replay_buffer import ReplayBatch
 
 
 class TeamActorCritic(Accelerator):

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from rookery.learners.kernels.cpu.team_actor_critic import TeamActorCritic
-from rookery.learners.replay import ReplayBatch
+from rookery.learners.replay_buffer import ReplayBatch
 
 LOG_STD = -10.0, 2.0  # as in sac.py
 Sample = tuple[Tensor, Tensor, Tensor]  # actions, their log-probabilities, and standard deviations

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rookery.learners.kernels.cpu.net_pass import PackedNets
 from rookery.learners.kernels.cpu.team_actor_critic import TeamActorCritic
-from rookery.learners.replay import ReplayBatch
+from rookery.learners.replay_buffer import ReplayBatch
 
 
 class TeamTD3(TeamActorCritic):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rookery.learners.execution.accelerator import Accelerator
-from rookery.learners.replay import ReplayBatch
+from rookery.learners.replay_buffer import ReplayBatch
 
 
 class DeviceActorCritic(Accelerator):

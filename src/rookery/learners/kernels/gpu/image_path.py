@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rookery.learners.encoders import ImageNet
 from rookery.learners.kernels.gpu.triton_support import has_kernels
-from rookery.learners.networks import ImageNet
 
 MANY_PLANES = 32  # from here on a convolution with a stride is as fast as one on blocks, which have to be written first
 

@@ -1,4 +1,5 @@
-"""Spaces as trees of arrays and plain values, so that a checkpoint knows what its agent sees and does."""
+"""Spaces without torch: which boxes are images, and where their height and width are (workers shrink images too); and
+spaces as trees of arrays and plain values, so that a checkpoint knows what its agent sees and does."""
 
 from __future__ import annotations
 
@@ -9,14 +10,50 @@ from gymnasium import spaces
 
 from rookery.errors import CheckpointError, SpaceError
 
+SMALLEST_IMAGE = 8  # pixels a side; smaller three-dimensional boxes are read as vectors
+SMALL_IMAGE = 12  # pixels; with a shorter side, images are read as vectors too (option `images`)
+
+
+def image_axes(space: spaces.Space) -> tuple[int, int] | None:
+    """The axes of height and width; None if the space is no image.
+
+    >>> image_axes(spaces.Box(0, 255, (3, 64, 80), np.uint8)), image_axes(spaces.Box(-1, 1, (4,)))
+    ((1, 2), None)
+    """
+    if not isinstance(space, spaces.Box):
+        return None
+    shape = space.shape
+    if len(shape) == 3:
+        axes = (0, 1) if channels_last(shape) else (1, 2)
+    elif len(shape) == 2 and space.dtype == np.uint8:
+        axes = (0, 1)
+    else:
+        return None
+    return axes if min(shape[axis] for axis in axes) >= SMALLEST_IMAGE else None
+
+
+def is_read_flat(space: spaces.Space) -> bool:
+    """Whether a Box with several axes, such as a small image or a board, is read as one vector.
+
+    >>> [is_read_flat(spaces.Box(0, 255, shape, np.uint8)) for shape in ((10, 10), (10, 10, 3), (84, 84), (5,))]
+    [True, True, False, False]
+    """
+    if not isinstance(space, spaces.Box) or len(space.shape) not in (2, 3):
+        return False
+    axes = image_axes(space)
+    return axes is None or min(space.shape[axis] for axis in axes) < SMALL_IMAGE
+
+
+def channels_last(shape: tuple[int, ...]) -> bool:
+    """Screens and boards are mostly square; where that does not decide, there are fewer channels than pixels."""
+    if (shape[0] == shape[1]) != (shape[1] == shape[2]):
+        return shape[0] == shape[1]
+    return shape[2] < shape[0]
+
+
 MOST_PARTS = 10_000
-BOX_TYPES = (
-    "float16",
-    "float32",
-    "float64",
-    *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
-    "bool",
-)
+INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+BOX_TYPES = ("float16", "float32", "float64", *INTEGERS, "bool")
 
 
 def to_tree(space: spaces.Space) -> dict[str, Any]:

@@ -1,0 +1,328 @@
+"""What reads observations: rookery's encoder of any space, and networks of the user's own, named "my_file.py:MyNet".
+
+A user's encoder is made with the observation space and has an attribute `features_dim`; it maps a batch of observations
+to features [batch, features_dim], and the learner's own layers (`hidden`) follow. Or it is PPO's whole actor and
+critic, made with both spaces, with two methods or modules: `actor`, which gives the outputs of the action distribution
+[batch, outputs], and `critic`, which gives values [batch] or [batch, 1]. Observations are tensors in the structure of
+the space.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from gymnasium import spaces
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rookery.errors import OptionError
+from rookery.learners.learner_spec import Options
+from rookery.learners.networks import orthogonal
+from rookery.learners.normalize import RunningNorm
+from rookery.learners.observations import MASK_KEY, Leaf
+from rookery.learners.plain_spaces import SMALL_IMAGE
+from rookery.user_code import find_in_file
+
+IMAGE_FLOOR = 0.01  # of a pixel's variance, black being 0 and white 1
+VECTOR_FLOOR = 1e-8
+IMAGES_AT_ONCE = 256  # for statistics, in double precision: 58 MB of 84 x 84 x 4
+
+
+class ImagePlan(NamedTuple):
+    """The convolutions for images whose shorter side is at least `side`: width, kernel and stride of each, and the
+    number of features."""
+
+    side: int
+    convolutions: tuple[tuple[int, int, int], ...]
+    features: int
+
+
+# Large images shrink as in the classic network for Atari. That one would reduce an image of 36 x 40 to a single
+# position, and lose where things are: smaller strides keep 5 x 6 positions, at half the width for the same cost.
+IMAGE_PLANS = (
+    ImagePlan(56, ((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
+    ImagePlan(24, ((16, 4, 2), (32, 4, 2), (32, 3, 1)), 256),
+    ImagePlan(12, ((32, 3, 2), (64, 3, 1), (64, 3, 1)), 512),
+    ImagePlan(0, ((32, 3, 1), (64, 3, 1), (64, 3, 1)), 512),
+)
+
+
+class Encoder(nn.Module):
+    """Leaves of an observation to one row of features: vectors as they are, choices as one-hot, images through
+    convolutions ("cnn"), as vectors of pixels ("flat"), or of levels of grey ("levels"). `normalise` shifts and scales
+    vectors and images by running statistics."""
+
+    def __init__(self, leaves: Sequence[Leaf], normalise: bool, images_as: str = "cnn") -> None:
+        super().__init__()
+        flat = images_as in ("flat", "levels")
+
+        def net(leaf: Leaf, normalise: bool) -> ImageInput:
+            kind = LevelledImage if images_as == "levels" and leaf.levels else FlatImage if flat else ImageNet
+            return kind(leaf, normalise)
+
+        self.vectors = [k for k, leaf in enumerate(leaves) if leaf.kind == "vector"]
+        self.choices = [(k, leaf) for k, leaf in enumerate(leaves) if leaf.kind == "choice"]
+        images = {str(k): net(leaf, normalise) for k, leaf in enumerate(leaves) if leaf.kind == "image"}
+        self.images = nn.ModuleDict(images)
+        width = sum(leaves[k].width for k in self.vectors)
+        self.norm = RunningNorm(width) if normalise and width else None
+        self.is_trained = bool(images) and not flat  # whether it has parameters
+        self.is_vector = len(leaves) == 1 and leaves[0].shape == (width,)  # as it is, or normalised
+        self.is_identity = self.is_vector and self.norm is None
+        self.width = width + sum(leaf.width for _, leaf in self.choices) + sum(net.features for net in images.values())
+
+    def forward(self, leaves: Sequence[Tensor]) -> Tensor:
+        """Features [batch, width]."""
+        return self.joined(leaves, lambda net, image: net(image))
+
+    def joined(self, leaves: Sequence[Tensor], of_image: Callable[[ImageInput, Tensor], Tensor]) -> Tensor:
+        """The same, with another way to the features of an image."""
+        if self.is_identity:
+            return leaves[0]
+        parts = []
+        if self.vectors:
+            vector = self.vector(leaves)
+            parts.append(vector if self.norm is None else self.norm(vector))
+        parts += [one_hot(leaves[k], leaf) for k, leaf in self.choices]
+        parts += [of_image(net, leaves[int(k)]) for k, net in self.images.items()]  # type: ignore[arg-type]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+
+    def vector(self, leaves: Sequence[Tensor]) -> Tensor:
+        """All vectors side by side."""
+        flat = [leaves[k].flatten(1) if leaves[k].ndim > 1 else leaves[k].unsqueeze(1) for k in self.vectors]
+        return flat[0] if len(flat) == 1 else torch.cat(flat, -1)
+
+    def update_normalisers(self, leaves: Sequence[Tensor]) -> None:
+        """Add a batch to the running statistics."""
+        if self.norm is not None:
+            self.norm.update(self.vector(leaves))
+        for k, net in self.images.items():
+            net.update_normalisers(leaves[int(k)])  # type: ignore[operator]
+
+    def share_normalisers(self, other: Encoder) -> None:
+        """Use the running statistics of another encoder of the same leaves, now and as they change."""
+        self.norm = other.norm
+        for mine, its in zip(self.images.values(), other.images.values(), strict=True):
+            mine.norm = its.norm
+
+
+def one_hot(values: Tensor, leaf: Leaf) -> Tensor:
+    """
+    >>> one_hot(torch.tensor([2, 0]), Leaf((), (), "choice", (3,), (0,)))
+    tensor([[0., 0., 1.],
+            [1., 0., 0.]])
+    """
+    columns = values.reshape(len(values), -1)
+    parts = [
+        functional.one_hot(columns[:, k] - start, size)
+        for k, (size, start) in enumerate(zip(leaf.sizes, leaf.starts, strict=True))
+    ]
+    return torch.cat(parts, -1).float()
+
+
+class ImageInput(nn.Module):
+    """One image as numbers near 0 to 1, normalised pixel by pixel."""
+
+    features: int
+
+    def __init__(self, leaf: Leaf, normalise: bool, floor: float) -> None:
+        super().__init__()
+        self.leaf = leaf
+        self.norm = RunningNorm(math.prod(leaf.shape), floor) if normalise else None
+
+    def planes(self, image: Tensor) -> Tensor:
+        """[batch, channels, height, width], as numbers near 0 to 1."""
+        if len(self.leaf.shape) == 2:
+            image = image.unsqueeze(1)
+        elif self.leaf.channels_last:
+            image = image.movedim(-1, 1)
+        return image.float() / 255.0 if self.leaf.byte else image
+
+    def normalised(self, image: Tensor) -> Tensor:
+        """The same, relative to the running statistics."""
+        planes = self.planes(image)
+        return planes if self.norm is None else self.norm(planes.flatten(1)).view(planes.shape)
+
+    def update_normalisers(self, images: Tensor) -> None:
+        """Add a batch to the running statistics."""
+        if self.norm is not None:
+            for some in images.split(IMAGES_AT_ONCE):
+                self.norm.update(self.planes(some).flatten(1))
+
+
+class FlatImage(ImageInput):
+    """All pixels of one small image as a vector, scaled as vectors are: a pixel that is rarely on counts as much as
+    others. Convolutions would lose where things are."""
+
+    def __init__(self, leaf: Leaf, normalise: bool) -> None:
+        super().__init__(leaf, normalise, VECTOR_FLOOR)
+        self.features = math.prod(leaf.shape)
+        self.register_buffer("flat", torch.ones(1))  # tells a checkpoint of it from one of a vector
+
+    def forward(self, image: Tensor) -> Tensor:
+        """The pixels of a batch of images."""
+        return self.normalised(image).flatten(1)
+
+
+class LevelledImage(ImageInput):
+    """A small image of greys as a vector: for each pixel and level, whether the pixel reaches it."""
+
+    levels: Tensor
+
+    def __init__(self, leaf: Leaf, normalise: bool) -> None:
+        super().__init__(leaf, False, VECTOR_FLOOR)
+        self.features = math.prod(leaf.shape) * len(leaf.levels)
+        self.norm = RunningNorm(self.features, VECTOR_FLOOR) if normalise else None
+        self.register_buffer("levels", torch.tensor(leaf.levels, dtype=torch.uint8))
+
+    def planes(self, image: Tensor) -> Tensor:
+        """[batch, pixels and levels], as 0 or 1."""
+        return (image.flatten(1).unsqueeze(-1) >= self.levels).flatten(1).float()
+
+    def forward(self, image: Tensor) -> Tensor:
+        """The levels of a batch of images."""
+        return self.normalised(image)
+
+
+class ImageNet(ImageInput):
+    """Convolutions for one image: three layers, with strides that fit its size.
+
+    Normalised, each pixel is relative to its own mean. On a screen that is mostly scenery, two states differ in few
+    pixels: an agent on a Game Boy learned from the screen after 60,000 steps, without after 300,000 or never.
+    """
+
+    def __init__(self, leaf: Leaf, normalise: bool = False) -> None:
+        super().__init__(leaf, normalise, IMAGE_FLOOR)
+        shape = self.planes(torch.zeros(1, *leaf.shape)).shape
+        plan = next(plan for plan in IMAGE_PLANS if min(shape[2:]) >= plan.side)
+        self.features = plan.features
+        channels, layers = shape[1], list[nn.Module]()
+        for width, kernel, stride in plan.convolutions:
+            layers += [orthogonal(nn.Conv2d(channels, width, kernel, stride)), nn.ReLU()]
+            channels = width
+        self.convolutions = nn.Sequential(*layers, nn.Flatten())
+        flat = self.convolutions(torch.zeros(1, *shape[1:])).shape[1]
+        self.project = nn.Sequential(orthogonal(nn.Linear(flat, self.features)), nn.ReLU())
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Features of a batch of images."""
+        return self.project(self.convolutions(self.normalised(image)))
+
+
+def all_images_small(leaves: Sequence[Leaf]) -> bool:
+    """Whether every image has a side below 12 pixels."""
+    images = [leaf for leaf in leaves if leaf.kind == "image"]
+    return all(min(leaf.shape[:2] if leaf.channels_last else leaf.shape[-2:]) < SMALL_IMAGE for leaf in images)
+
+
+# --- networks of the user's own ---------------------------------------------------------------------------------------
+
+
+def make_encoder(observation_space: spaces.Space, leaves: Sequence[Leaf], options: Options) -> Encoder:
+    """The encoder that the options name, or rookery's own."""
+    if options.network is None:
+        return Encoder(leaves, options.normalise_observations, options.images)
+    network = _find(options)
+    if _is_actor_critic(network):
+        raise OptionError(f"network: {options.network} is an actor and critic, which only ppo can use; give an encoder")
+    net = network(observation_space)
+    width = getattr(net, "features_dim", None)
+    if not isinstance(width, int) or width < 1:
+        raise OptionError(f"network: {options.network} should have an integer `features_dim`, got {width!r:.40}")
+    encoder = CustomEncoder(net, observation_space, width)
+    _check_shape(options, encoder(_example(leaves)), width)
+    return encoder
+
+
+class CustomEncoder(Encoder):
+    """A user's encoder with the interface of rookery's own."""
+
+    def __init__(self, net: nn.Module, observation_space: spaces.Space, width: int) -> None:
+        super().__init__((), normalise=False)
+        self.net, self.width, self._space = net, width, observation_space
+        self.is_trained = True
+
+    def forward(self, leaves: Sequence[Tensor]) -> Tensor:
+        return self.net(_structured(self._space, iter(leaves)))
+
+
+class JointNetwork(nn.Module):
+    """Actor and critic side by side: [batch, outputs + 1]. `OutputColumns` separates them again."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, observations: Any) -> Tensor:
+        outputs: Tensor = self.net.actor(observations)  # type: ignore[operator]
+        values: Tensor = self.net.critic(observations)  # type: ignore[operator]
+        return torch.cat([outputs.flatten(1), values.reshape(len(outputs), 1)], 1)
+
+
+class OutputColumns(nn.Module):
+    """Some columns of what came before."""
+
+    activation_name = ""  # no accelerator knows what is in a network of the user's own
+
+    def __init__(self, start: int, stop: int) -> None:
+        super().__init__()
+        self._columns = slice(start, stop)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return features[:, self._columns]
+
+
+def make_actor_critic(
+    observation_space: spaces.Space, action_space: spaces.Space, leaves: Sequence[Leaf], options: Any, outputs: int
+) -> tuple[Encoder, nn.Module, nn.Module] | None:
+    """Encoder, actor and critic of PPO from one network of the user's own; None if the options name no such network."""
+    if options.network is None or not _is_actor_critic(network := _find(options)):
+        return None
+    if options.recurrent:
+        raise OptionError(f"network: {options.network} is a whole actor and critic: `recurrent` has no place in it")
+    net = network(observation_space, action_space)
+    if not callable(getattr(net, "actor", None)) or not callable(getattr(net, "critic", None)):
+        raise OptionError(f"network: {options.network} is made with two spaces, so it should have `actor` and `critic`")
+    encoder = CustomEncoder(JointNetwork(net), observation_space, outputs + 1)
+    _check_shape(options, encoder(_example(leaves)), outputs + 1)
+    return encoder, OutputColumns(0, outputs), OutputColumns(outputs, outputs + 1)
+
+
+def _find(options: Options) -> type[nn.Module]:
+    name = str(options.network)
+    found = find_in_file(name, "network")
+    if not (isinstance(found, type) and issubclass(found, nn.Module)):
+        raise OptionError(f"network: {name} should be a class derived from torch.nn.Module, got {found!r:.60}")
+    if options.normalise_observations:
+        raise OptionError("`normalise_observations` is for rookery's own encoder: normalise inside your network")
+    return found
+
+
+def _is_actor_critic(network: type[nn.Module]) -> bool:
+    """Whether it is made with both spaces."""
+    parameters = list(inspect.signature(network).parameters.values())
+    return len([p for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD]) == 2
+
+
+def _check_shape(options: Options, result: Any, width: int) -> None:
+    got = tuple(result.shape) if isinstance(result, Tensor) else type(result).__name__
+    if got != (2, width):
+        raise OptionError(f"network: {options.network} should return shape (2, {width}) for a batch of 2, got {got}")
+
+
+def _example(leaves: Sequence[Leaf]) -> list[Tensor]:
+    return [leaf.blank(2) for leaf in leaves]
+
+
+def _structured(space: spaces.Space, leaves: Iterator[Tensor], top: bool = True) -> Any:
+    """Leaves in the structure of the space, without its mask."""
+    if isinstance(space, spaces.Dict):
+        keys = [key for key in space.spaces if not (top and key == MASK_KEY)]
+        return {key: _structured(space[key], leaves, top=False) for key in keys}
+    if isinstance(space, spaces.Tuple):
+        return tuple(_structured(part, leaves, top=False) for part in space.spaces)
+    return next(leaves)
